@@ -1,5 +1,4 @@
 // For the standalone agent and the CLI.
-export { changedStatus, isEmpty, planBrokerInfo } from './core/broker-info/broker-info-plan.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
 export {
   type DataReference,
@@ -8,6 +7,7 @@ export {
   resolveReferences,
 } from './core/discovery/property-references.js'
 export { isOwnedBy } from './core/instances/instance-plan.js'
+export * from './core/instances/instance-steps.js'
 export { mergeStatus } from './core/status/merge-status.js'
 export { KubeletUnavailableError, MissingPropertyError } from './errors.js'
 export { NO_CHANNELZ } from './node/channelz.js'

@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type JsonPatch, type NodeName, pointer } from '@akrijs/kube/objects'
 import type { SlotName } from './names.js'
-import { heldSlots, holderOf, resizedUsage, slotIndex } from './slot-usage.js'
+import { holderOf, resizedUsage, slotIndex } from './slot-usage.js'
 import type { Instance } from './types.js'
 
 // JSON patches (RFC 6902) that change an Instance only if it is still as it was read: the server
@@ -69,25 +70,27 @@ export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
   ]
 }
 
-/** Writes capacity and properties, and adds or removes slots to fit the capacity. */
+/**
+ * Writes capacity and properties, and adds or removes slots to fit the capacity. Empty if all of
+ * that is as it should be.
+ */
 export function updatePatch(
   instance: Instance,
   { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>,
 ): JsonPatch {
-  const { deviceUsage } = instance.spec
-  const resized = resizedUsage(instance.metadata.name, capacity, deviceUsage)
-  const added = Object.keys(resized).filter((slot) => !Object.hasOwn(deviceUsage, slot))
-  const removed = Object.keys(deviceUsage).filter((slot) => !Object.hasOwn(resized, slot))
-  return [
-    sameVersion(instance),
-    { op: 'add', path: pointer('spec', 'capacity'), value: capacity },
-    { op: 'add', path: pointer('spec', 'brokerProperties'), value: brokerProperties },
+  const { spec } = instance
+  const resized = resizedUsage(instance.metadata.name, capacity, spec.deviceUsage)
+  const added = Object.keys(resized).filter((slot) => !Object.hasOwn(spec.deviceUsage, slot))
+  const removed = Object.keys(spec.deviceUsage).filter((slot) => !Object.hasOwn(resized, slot))
+  const fields = Object.entries({ capacity, brokerProperties }).filter(
+    ([field, value]) => !isDeepStrictEqual(spec[field as keyof Instance['spec']], value),
+  )
+  const changes = [
+    ...fields.map(
+      ([field, value]) => ({ op: 'add', path: pointer('spec', field), value }) as const,
+    ),
     ...added.map((slot) => ({ op: 'add', path: slotPath(slot), value: '' }) as const),
     ...removed.map((slot) => ({ op: 'remove', path: slotPath(slot) }) as const),
   ]
-}
-
-/** Whether as many slots as the capacity are claimed. */
-export function isFull({ spec }: Instance): boolean {
-  return heldSlots(spec.deviceUsage) >= spec.capacity
+  return changes.length === 0 ? [] : [sameVersion(instance), ...changes]
 }

@@ -24,8 +24,8 @@ describeOnCluster('fifty nodes on one API server', () => {
     home = await OwnNamespace.make()
     // Each node has its own cache, as each agent has. An agent retries a request without an answer.
     // This test needs the answers, also of a busy server.
-    const common = { client: home.client, clock: systemClock, log: silentLogger, answerMs: 60_000 }
-    clusters = NODES.map((node) => new KubernetesCluster({ ...common, node }))
+    const common = { client: home.client, clock: systemClock, log: silentLogger }
+    clusters = NODES.map((node) => new KubernetesCluster({ ...common, node }, { answerMs: 60_000 }))
     for (const cluster of clusters) cluster.start()
     await Promise.all(
       clusters.flatMap(({ configurations, instances }) => [

@@ -1,20 +1,13 @@
 import { INSTANCES, type Instance } from '@akrijs/api'
-import {
-  ApiError,
-  type JsonPatch,
-  type ObjectKey,
-  type Reflector,
-  type Resource,
-} from '@akrijs/kube'
+import { ApiError, type ObjectKey, type Reflector, type Resource } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
+import type { InstanceStep } from '../core/instances/instance-steps.js'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 
 interface InstanceWriterOptions {
   readonly api: Resource
   readonly cache: Reflector<Instance>
   readonly clock: Clock
-  /** Of [0, 1). */
-  readonly random: () => number
   /** The time limit of one answer, in milliseconds: the kubelet waits for a claim. */
   readonly answerMs: number
   /** Called with each Instance after a change that the summary of its Configuration counts. */
@@ -25,13 +18,6 @@ interface InstanceWriterOptions {
 const CROWD_MS = 1000
 /** Attempts of one change when other writers are faster. */
 const MAX_ATTEMPTS = 30
-
-/** The end of a change, or its next write with the result of a success. */
-type Step<T> =
-  | { readonly done: T }
-  | { readonly patch: JsonPatch; readonly result: T }
-  | { readonly patch: JsonPatch; readonly subresource: 'status'; readonly result: T }
-  | { readonly remove: Instance; readonly result: T }
 
 /** Changes Instances by compare-and-swap. */
 export class InstanceWriter {
@@ -48,8 +34,11 @@ export class InstanceWriter {
    * @throws ClusterBusyError, OutdatedResourceError; ApiError if the server refuses the write
    * itself
    */
-  async change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
-    const { api, cache, clock, random, answerMs } = this.#options
+  async change<T>(
+    key: ObjectKey,
+    decide: (instance: Instance | undefined) => InstanceStep<T>,
+  ): Promise<T> {
+    const { api, cache, clock, answerMs } = this.#options
     let instance = cache.get(key)
     let fresh = false
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -62,7 +51,7 @@ export class InstanceWriter {
         if (refusal === undefined) return step.result
       }
       // With many writers, each needs a moment without the others.
-      if (attempt > 1) await clock.sleep(random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
+      if (attempt > 1) await clock.sleep(Math.random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
       const found = await api.get(key, { timeoutMs: answerMs })
       const now = found === undefined ? undefined : this.wrote(found)
       // No other writer was faster: the server refuses the write itself.
@@ -76,10 +65,10 @@ export class InstanceWriter {
       if (
         refusal?.status === 404 &&
         'subresource' in step &&
-        now?.metadata.uid === instance?.metadata.uid
-      ) {
-        if (now !== undefined) throw outdated(refusal)
-      }
+        now !== undefined &&
+        now.metadata.uid === instance?.metadata.uid
+      )
+        throw outdated(refusal)
       instance = now
       fresh = true
     }
@@ -98,14 +87,18 @@ export class InstanceWriter {
   /** @returns the refusal of the server; undefined after a success */
   async #write<T>(
     key: ObjectKey,
-    step: Exclude<Step<T>, { readonly done: T }>,
+    step: Exclude<InstanceStep<T>, { readonly done: T }>,
   ): Promise<ApiError | undefined> {
     const { api, cache, answerMs } = this.#options
     try {
       if ('subresource' in step) {
         const { patch, subresource } = step
         // The summary of the Configuration does not count the status.
-        cache.observe(await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }))
+        const written = cache.observe(
+          await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }),
+        )
+        // A server drops fields that its schema does not have, without an error.
+        if (written !== undefined && written.status?.brokerInfoSlots === undefined) throw outdated()
       } else if ('patch' in step)
         this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
       else {
@@ -124,7 +117,7 @@ export class InstanceWriter {
 }
 
 /** The server's custom resource lacks `status.brokerInfo`. */
-export function outdated(cause?: unknown): OutdatedResourceError {
+function outdated(cause?: unknown): OutdatedResourceError {
   const message = `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: apply the one of this version`
   return new OutdatedResourceError(message, { cause })
 }

@@ -32,7 +32,6 @@ beforeEach(async () => {
     client: await api.open(),
     clock,
     log: silentLogger,
-    random: () => 0.5,
     configurations,
   })
   stop = new AbortController()

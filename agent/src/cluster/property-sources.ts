@@ -22,7 +22,6 @@ interface PropertySourcesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
-  readonly random: () => number
   readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
 }
 
@@ -104,7 +103,7 @@ export class PropertySources {
   }
 
   #begin(reference: DataReference): Source {
-    const { client, clock, random, log } = this.#options
+    const { client, clock, log } = this.#options
     const { namespace, name } = keyParts(reference.key)
     const stop = new AbortController()
     let settle = () => {}
@@ -114,7 +113,6 @@ export class PropertySources {
     const reflector = new Reflector<DataObject>({
       client,
       clock,
-      random,
       path: new Resource(client, KINDS[reference.kind]).path(namespace),
       query: { fieldSelector: `metadata.name=${name}` },
       parse: (object) => parseData(reference.kind, object),

@@ -20,7 +20,8 @@ interface StatusWriterOptions {
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
-  readonly random: () => number
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
 }
 
 type Known = Pick<Configuration, 'metadata' | 'status'>
@@ -44,7 +45,7 @@ export class StatusWriter {
 
   constructor(options: StatusWriterOptions) {
     this.#options = options
-    const { clock, log, random } = options
+    const { clock, log, random = Math.random } = options
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
       random,

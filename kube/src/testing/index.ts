@@ -7,3 +7,4 @@ export {
   refuse,
 } from './fake-api-server.js'
 export type { StoredObject, StoreRequest } from './object-store.js'
+export { applyJsonPatch } from './patches.js'

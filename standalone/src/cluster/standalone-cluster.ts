@@ -2,35 +2,37 @@ import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import {
   type BrokerReports,
+  brokerInfoStep,
   type Cluster,
-  changedStatus,
+  claimStep,
   type DeviceUsage,
   type InstanceChange,
   type InstanceDraft,
-  isEmpty,
+  type InstanceStep,
   isOwnedBy,
+  joinStep,
+  leaveStep,
   mergeStatus,
-  planBrokerInfo,
+  newInstance,
+  releaseStep,
   resolveReferences,
-  type SlotClaim,
+  updateStep,
 } from '@akrijs/agent'
 import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
-  freeAmong,
-  heldSlots,
   holderOf,
   type Instance,
   type KeyedData,
   type NodeStatus,
   resizedUsage,
   type SlotName,
-  slotIndex,
 } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import jsonPatch from 'fast-json-patch'
 import { type ClusterState, type StateFile, specDigest } from '../state/state-file.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
@@ -140,154 +142,70 @@ export class StandaloneCluster implements Cluster {
           continue
         }
         const usage = { ...deviceUsage, ...Object.fromEntries(freed.map(([slot]) => [slot, ''])) }
-        putSpec(draft, instance, {
+        const spec = {
+          ...instance.spec,
           nodes,
           deviceUsage: resizedUsage(instance.metadata.name, capacity, usage),
-        })
+        }
+        putChanged(draft, { ...instance, spec })
       }
       return [...others].sort()
     })
   }
 
-  createInstance({
-    name,
-    namespace,
-    annotations,
-    owner,
-    spec,
-  }: InstanceDraft): Promise<'created' | 'exists'> {
+  createInstance(instance: InstanceDraft): Promise<'created' | 'exists'> {
     return this.#change((draft) => {
-      if (draft.instances.get(objectKey(namespace, name)) !== undefined) return 'exists'
-      const { name: ownerName, uid } = owner.metadata
+      if (draft.instances.get(objectKey(instance.namespace, instance.name)) !== undefined)
+        return 'exists'
+      const { metadata, ...object } = newInstance(instance)
       draft.instances.put({
-        apiVersion: API_VERSION,
-        kind: 'Instance',
+        ...object,
         metadata: {
-          name,
-          namespace,
+          ...metadata,
           uid: randomUUID(),
           generation: 1,
           resourceVersion: draft.nextVersion(),
           creationTimestamp: this.#now(),
-          annotations,
-          ownerReferences: [
-            {
-              apiVersion: API_VERSION,
-              kind: 'Configuration',
-              name: ownerName,
-              uid,
-              controller: true,
-            },
-          ],
         },
-        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
       })
       return 'created'
     })
   }
 
-  joinInstance(
-    key: ObjectKey,
-    node: NodeName,
-    claims: DeviceUsage = {},
-  ): Promise<'joined' | 'already-joined' | 'gone'> {
-    return this.#change((draft) => {
-      const instance = draft.instances.get(key)
-      if (instance === undefined) return 'gone'
-      if (instance.spec.nodes.includes(node)) return 'already-joined'
-      const deviceUsage = {
-        ...instance.spec.deviceUsage,
-        ...Object.fromEntries(freeAmong(instance, claims)),
-      }
-      putSpec(draft, instance, { nodes: [...instance.spec.nodes, node], deviceUsage })
-      return 'joined'
-    })
+  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
+    return this.#changeInstance(key, (instance) => joinStep(instance, node, claims))
   }
 
-  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'> {
-    return this.#change((draft) => {
-      const instance = draft.instances.get(key)
-      if (instance === undefined || !instance.spec.nodes.includes(node)) return 'gone'
-      const nodes = instance.spec.nodes.filter((other) => other !== node)
-      if (nodes.length === 0) {
-        draft.instances.remove(key)
-        return 'deleted'
-      }
-      const { capacity, deviceUsage } = instance.spec
-      const freed = Object.entries(deviceUsage).map(([slot, usage]) => [
-        slot,
-        holderOf(usage) === node ? '' : usage,
-      ])
-      putSpec(draft, instance, {
-        nodes,
-        deviceUsage: resizedUsage(instance.metadata.name, capacity, Object.fromEntries(freed)),
-      })
-      return 'left'
-    })
+  leaveInstance(key: ObjectKey, node: NodeName) {
+    return this.#changeInstance(key, (instance) => leaveStep(instance, node))
+  }
+
+  updateInstance(key: ObjectKey, fields: InstanceChange) {
+    return this.#changeInstance(key, (instance) => updateStep(instance, fields))
+  }
+
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.#changeInstance(key, (instance) =>
+      claimStep(instance, slot, usage, { inUse: false }),
+    )
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.#changeInstance(key, (instance) =>
+      claimStep(instance, slot, usage, { inUse: true }),
+    )
+  }
+
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.#changeInstance(key, (instance) => releaseStep(instance, slot, usage))
   }
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
     return this.configurations.get(key)
   }
 
-  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'> {
-    return this.#change((draft) => {
-      const instance = draft.instances.get(key)
-      if (instance === undefined) return 'gone'
-      const deviceUsage = resizedUsage(
-        instance.metadata.name,
-        fields.capacity,
-        instance.spec.deviceUsage,
-      )
-      putSpec(draft, instance, { ...fields, deviceUsage })
-      return 'updated'
-    })
-  }
-
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
-    return this.#claim(key, slot, usage, { inUse: false })
-  }
-
-  restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
-    return this.#claim(key, slot, usage, { inUse: true })
-  }
-
-  releaseSlot(
-    key: ObjectKey,
-    slot: SlotName,
-    usage: string,
-  ): Promise<'released' | 'changed' | 'gone'> {
-    return this.#change((draft) => {
-      const instance = draft.instances.get(key)
-      if (instance === undefined) return 'gone'
-      if (instance.spec.deviceUsage[slot] !== usage || usage === '') return 'changed'
-      const freed = { ...instance.spec.deviceUsage, [slot]: '' }
-      putSpec(draft, instance, {
-        deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed),
-      })
-      return 'released'
-    })
-  }
-
-  reportBrokerInfo(
-    key: ObjectKey,
-    node: NodeName,
-    reports: BrokerReports,
-  ): Promise<'reported' | 'gone'> {
-    return this.#change((draft) => {
-      const instance = draft.instances.get(key)
-      if (instance === undefined) return 'gone'
-      const plan = planBrokerInfo(instance, node, reports)
-      if (isEmpty(plan)) return 'reported'
-      const metadata = { ...instance.metadata, resourceVersion: draft.nextVersion() }
-      // Not for the file: after a restart the agent reads the directory of the broker again.
-      draft.instances.putTransient({
-        ...instance,
-        metadata,
-        status: changedStatus(instance.status, plan),
-      })
-      return 'reported'
-    })
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
+    return this.#changeInstance(key, (instance) => brokerInfoStep(instance, node, reports))
   }
 
   async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
@@ -321,25 +239,27 @@ export class StandaloneCluster implements Cluster {
     await this.#committing
   }
 
-  /** @param inUse whether a container uses the slot already: the capacity does not count then */
-  #claim(
+  #changeInstance<T>(
     key: ObjectKey,
-    slot: SlotName,
-    usage: string,
-    { inUse }: { readonly inUse: boolean },
-  ): Promise<SlotClaim> {
-    return this.#change((draft): SlotClaim => {
+    decide: (instance: Instance | undefined) => InstanceStep<T>,
+  ): Promise<T> {
+    return this.#change((draft) => {
       const instance = draft.instances.get(key)
-      const index = instance && slotIndex(instance.metadata.name, slot)
-      if (instance === undefined || index === undefined) return { outcome: 'gone' }
-      const { deviceUsage, capacity } = instance.spec
-      if (!inUse && index >= capacity) return { outcome: 'gone' }
-      const holder = deviceUsage[slot] ?? ''
-      if (holder !== '') return { outcome: 'taken', by: holder }
-      // After the capacity was lowered, claims beyond it count until they are released.
-      if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
-      putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
-      return { outcome: 'claimed' }
+      const step = decide(instance)
+      if ('done' in step) return step.done
+      if ('remove' in step) draft.instances.remove(key)
+      else {
+        // The step is for this very object: no test of the patch can fail.
+        const { newDocument: changed } = jsonPatch.applyPatch(
+          instance as Instance,
+          step.patch,
+          false,
+          false,
+        )
+        if ('subresource' in step) draft.instances.putTransient(newVersion(draft, changed))
+        else putChanged(draft, changed)
+      }
+      return step.result
     })
   }
 
@@ -417,17 +337,11 @@ export class StandaloneCluster implements Cluster {
   }
 }
 
-function putSpec(draft: ClusterDraft, instance: Instance, change: Partial<Instance['spec']>): void {
-  const spec = { ...instance.spec, ...change }
-  if (isDeepStrictEqual(spec, instance.spec)) return
-  const { metadata } = instance
-  draft.instances.put({
-    ...instance,
-    metadata: {
-      ...metadata,
-      generation: metadata.generation + 1,
-      resourceVersion: draft.nextVersion(),
-    },
-    spec,
-  })
+function putChanged(draft: ClusterDraft, instance: Instance): void {
+  const { metadata, ...object } = newVersion(draft, instance)
+  draft.instances.put({ ...object, metadata: { ...metadata, generation: metadata.generation + 1 } })
+}
+
+function newVersion(draft: ClusterDraft, instance: Instance): Instance {
+  return { ...instance, metadata: { ...instance.metadata, resourceVersion: draft.nextVersion() } }
 }

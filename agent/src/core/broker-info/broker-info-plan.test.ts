@@ -1,10 +1,11 @@
 import type { Instance, InstanceSpec, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
+import { applyJsonPatch } from '@akrijs/kube/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BrokerReports } from '../../ports/cluster.js'
+import { brokerInfoPatch } from './broker-info-patch.js'
 import {
-  changedStatus,
   isEmpty,
   MAX_INSTANCE_BYTES,
   MAX_INSTANCE_ENTRIES,
@@ -39,7 +40,10 @@ function reports(
 }
 
 function after(subject: Subject, node: NodeName, given: BrokerReports): Subject {
-  return { ...subject, status: changedStatus(subject.status, planBrokerInfo(subject, node, given)) }
+  const whole = { ...subject, metadata: { resourceVersion: '1' } } as Instance
+  const patch = brokerInfoPatch(whole, planBrokerInfo(subject, node, given))
+  const applied = applyJsonPatch(whole, patch)
+  return 'value' in applied ? (applied.value as Subject) : expect.fail(applied.refused)
 }
 
 const entries = ({ status }: Subject) => status?.brokerInfo

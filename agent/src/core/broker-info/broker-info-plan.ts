@@ -72,29 +72,6 @@ export function planBrokerInfo(
   }
 }
 
-/** The status with the changes. */
-export function changedStatus(
-  status: Instance['status'],
-  { set, remove }: BrokerInfoPlan,
-): NonNullable<Instance['status']> {
-  const gone = new Set(remove)
-  const changed = (
-    map: Readonly<Record<string, string>> = {},
-    written: readonly (readonly [string, string])[],
-  ) => Object.fromEntries([...Object.entries(map).filter(([name]) => !gone.has(name)), ...written])
-  return {
-    ...status,
-    brokerInfo: changed(
-      status?.brokerInfo,
-      set.map(({ name, content }) => [name, content]),
-    ),
-    brokerInfoSlots: changed(
-      status?.brokerInfoSlots,
-      set.map(({ name, slot }) => [name, slot]),
-    ),
-  }
-}
-
 export function isEmpty({ set, remove }: BrokerInfoPlan): boolean {
   return set.length === 0 && remove.length === 0
 }

@@ -1,6 +1,6 @@
 import type { Instance } from '@akrijs/api'
-import { type JsonPatch, pointer } from '@akrijs/kube'
-import type { BrokerInfoPlan } from '../core/broker-info/broker-info-plan.js'
+import { type JsonPatch, pointer } from '@akrijs/kube/objects'
+import type { BrokerInfoPlan } from './broker-info-plan.js'
 
 const MAPS = ['brokerInfo', 'brokerInfoSlots'] as const
 

@@ -1,0 +1,123 @@
+import {
+  API_VERSION,
+  claimPatch,
+  freeAmong,
+  heldSlots,
+  type Instance,
+  joinPatch,
+  leavePatch,
+  releasePatch,
+  resizedUsage,
+  type SlotName,
+  slotIndex,
+  updatePatch,
+} from '@akrijs/api'
+import type { JsonPatch, NodeName } from '@akrijs/kube/objects'
+import type {
+  BrokerReports,
+  DeviceUsage,
+  InstanceChange,
+  InstanceDraft,
+  SlotClaim,
+} from '../../ports/cluster.js'
+import { brokerInfoPatch } from '../broker-info/broker-info-patch.js'
+import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
+
+// How an Instance changes, the same in every cluster. Pure.
+
+/** The end of a change, or its next write with the result of a success. */
+export type InstanceStep<T> =
+  | { readonly done: T }
+  | { readonly patch: JsonPatch; readonly subresource?: 'status'; readonly result: T }
+  | { readonly remove: Instance; readonly result: T }
+
+/** The object of a draft, without the metadata that the cluster adds. */
+export function newInstance({ name, namespace, annotations, owner, spec }: InstanceDraft) {
+  const { name: ownerName, uid } = owner.metadata
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Instance',
+    metadata: {
+      name,
+      namespace,
+      annotations,
+      ownerReferences: [
+        { apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true },
+      ],
+    },
+    spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
+  } as const
+}
+
+export function joinStep(
+  instance: Instance | undefined,
+  node: NodeName,
+  claims: DeviceUsage = {},
+): InstanceStep<'joined' | 'already-joined' | 'gone'> {
+  // A node that joins an Instance under deletion would lose it.
+  if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
+    return { done: 'gone' }
+  if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
+  const claiming = freeAmong(instance, claims).flatMap(([slot, usage]) =>
+    claimPatch(instance, slot, usage),
+  )
+  return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
+}
+
+export function leaveStep(
+  instance: Instance | undefined,
+  node: NodeName,
+): InstanceStep<'left' | 'deleted' | 'gone'> {
+  if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
+  if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
+  return { patch: leavePatch(instance, node), result: 'left' }
+}
+
+export function updateStep(
+  instance: Instance | undefined,
+  change: InstanceChange,
+): InstanceStep<'updated' | 'gone'> {
+  if (instance === undefined) return { done: 'gone' }
+  const { brokerProperties } = instance.spec
+  const patch = updatePatch(instance, { brokerProperties, ...change })
+  return patch.length === 0 ? { done: 'updated' } : { patch, result: 'updated' }
+}
+
+/** @param inUse whether a container has the slot already, so that the capacity does not matter */
+export function claimStep(
+  instance: Instance | undefined,
+  slot: SlotName,
+  usage: string,
+  { inUse }: { readonly inUse: boolean },
+): InstanceStep<SlotClaim> {
+  const index = instance && slotIndex(instance.metadata.name, slot)
+  if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
+  const { capacity, deviceUsage } = instance.spec
+  if (!inUse && index >= capacity) return { done: { outcome: 'gone' } }
+  const holder = deviceUsage[slot] ?? ''
+  if (holder !== '') return { done: { outcome: 'taken', by: holder } }
+  // After the capacity was lowered, claims beyond it count until they are released.
+  if (!inUse && heldSlots(deviceUsage) >= capacity) return { done: { outcome: 'gone' } }
+  return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
+}
+
+export function releaseStep(
+  instance: Instance | undefined,
+  slot: SlotName,
+  usage: string,
+): InstanceStep<'released' | 'changed' | 'gone'> {
+  if (instance === undefined) return { done: 'gone' }
+  if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
+  return { patch: releasePatch(instance, slot, usage), result: 'released' }
+}
+
+export function brokerInfoStep(
+  instance: Instance | undefined,
+  node: NodeName,
+  reports: BrokerReports,
+): InstanceStep<'reported' | 'gone'> {
+  if (instance === undefined) return { done: 'gone' }
+  const plan = planBrokerInfo(instance, node, reports)
+  if (isEmpty(plan)) return { done: 'reported' }
+  return { patch: brokerInfoPatch(instance, plan), subresource: 'status', result: 'reported' }
+}
