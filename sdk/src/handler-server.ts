@@ -75,24 +75,24 @@ async function answer(
   { handler, log, metrics }: DiscoveryServerOptions,
   closing: AbortSignal,
 ): Promise<void> {
-  const gone = new AbortController()
-  void aborted(closing, gone.signal).then(() => gone.abort())
-  call.on('cancelled', () => gone.abort())
+  const ended = new AbortController()
+  void aborted(closing, ended.signal).then(() => ended.abort())
+  call.on('cancelled', () => ended.abort())
   call.on('error', (error) => {
     log.debug({ err: error }, 'stream broke')
-    gone.abort()
+    ended.abort()
   })
   metrics.streams.inc()
   try {
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
-    const request = { details, properties, signal: gone.signal, log }
+    const request = { details, properties, signal: ended.signal, log }
     for await (const list of openDiscovery(handler, request)) {
-      if (gone.signal.aborted) break
+      if (ended.signal.aborted) break
       // The back-pressure of `write` alone would queue 16 lists, and only the last of them would be
       // current.
       const sent = new Promise((resolve) => call.write({ devices: list }, resolve))
-      await untilAborted(sent, gone.signal)
+      await untilAborted(sent, ended.signal)
       metrics.lists.inc()
       metrics.devices.set(list.length)
     }
@@ -107,7 +107,7 @@ async function answer(
     log.warn({ err: error }, 'discovery failed')
     call.emit('error', { code: statusOf(error), details: messageOf(error) })
   } finally {
-    gone.abort()
+    ended.abort()
     metrics.streams.dec()
   }
 }

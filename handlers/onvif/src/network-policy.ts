@@ -28,7 +28,7 @@ interface DestinationOptions {
 }
 
 interface NetworkPolicyOptions {
-  /** Resolves host names. Its errors name the host and the reason. @default an own object */
+  /** Resolves host names. Its errors name the host and the reason. @default a new object */
   readonly hostNames?: Pick<HostNames, 'addressesOf'>
   /**
    * The addresses of this machine. The handler may call each of them only if its own network is
@@ -46,7 +46,7 @@ const WEB = ['http:', 'https:']
  */
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
-  readonly #own: AllowedNetworks
+  readonly #machine: AllowedNetworks
   readonly #hostNames: Pick<HostNames, 'addressesOf'>
 
   constructor(
@@ -58,7 +58,7 @@ export class NetworkPolicy {
   ) {
     this.#hostNames = hostNames
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
-    this.#own = new AllowedNetworks(readNetworks(ownAddresses))
+    this.#machine = new AllowedNetworks(readNetworks(ownAddresses))
   }
 
   /** Whether the handler may call an address, with or without a zone. */
@@ -100,7 +100,7 @@ export class NetworkPolicy {
 
   #check(address: string, hostName = ''): void {
     if (this.allows(address)) return
-    const reason = this.#own.allows(address)
+    const reason = this.#machine.allows(address)
       ? 'is an address of this machine, which allowedNetworks does not name'
       : 'is not in the allowed networks'
     throw new OnvifAddressError(`${address}${hostName} ${reason}`)

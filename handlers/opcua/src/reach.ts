@@ -82,11 +82,11 @@ export class Reach {
 
   /** Only a discovery server on this machine can list a server on this machine. */
   #nearby({ listedFrom = [] }: OpcuaServer): AllowedNetworks {
-    const own = this.#ownAddresses()
-    const machine = new AllowedNetworks([...LOOPBACK, ...readNetworks(own)])
+    const addresses = this.#ownAddresses()
+    const machine = new AllowedNetworks([...LOOPBACK, ...readNetworks(addresses)])
     const isListedHere = listedFrom.some((address) => machine.allows(address))
     return new AllowedNetworks([...this.#ownNetworks(), ...readNetworks(listedFrom)], {
-      ownAddresses: isListedHere ? [] : own,
+      ownAddresses: isListedHere ? [] : addresses,
     })
   }
 }

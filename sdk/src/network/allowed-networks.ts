@@ -44,14 +44,15 @@ export class AllowedNetworks {
   /** The allowed part of each special network. */
   readonly #special = SPECIAL.map((special) => ({ ...special, allowed: new BlockList() }))
   /** The addresses of this machine, without the special addresses. */
-  readonly #own = new Set<string>()
+  readonly #machine = new Set<string>()
   /** The networks that have one address. */
   readonly #single = new Set<string>()
 
   constructor(networks: Iterable<Network>, { ownAddresses = [] }: AllowedNetworksOptions = {}) {
     for (const address of ownAddresses) {
       const plain = plainAddress(address)
-      if (!SPECIAL.some(({ range }) => range.check(plain, familyOf(plain)))) this.#own.add(plain)
+      if (!SPECIAL.some(({ range }) => range.check(plain, familyOf(plain))))
+        this.#machine.add(plain)
     }
     for (const { address, prefix, family } of networks) {
       this.#allowed.addSubnet(address, prefix, family)
@@ -70,7 +71,7 @@ export class AllowedNetworks {
     const plain = plainAddress(address)
     const family = familyOf(plain)
     if (isIP(plain) === 0 || !this.#allowed.check(plain, family)) return false
-    if (this.#own.has(plain) && !this.#single.has(plain)) return false
+    if (this.#machine.has(plain) && !this.#single.has(plain)) return false
     return this.#special.every(
       ({ range, allowed }) => !range.check(plain, family) || allowed.check(plain, family),
     )
