@@ -58,6 +58,8 @@ const status = z.object({
   ),
 })
 
+const anyObject = z.object({ metadata: metadata.extend({ namespace: text.default('') }) })
+const configuration = z.object({ metadata, status: status.optional().catch(undefined) })
 const instance = z.object({
   metadata,
   spec: z.object({
@@ -84,9 +86,7 @@ const instance = z.object({
  * @returns undefined if the metadata are incomplete
  */
 export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
-  const parsed = z
-    .object({ metadata: metadata.extend({ namespace: text.default('') }) })
-    .safeParse(object)
+  const parsed = anyObject.safeParse(object)
   return parsed.success ? (withoutUndefined(parsed.data.metadata) as ObjectMeta<string>) : undefined
 }
 
@@ -101,9 +101,7 @@ type ParsedConfigurationObject =
 
 /** Reads a Configuration of a server. Never throws. */
 export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
-  const envelope = z
-    .object({ metadata, status: status.optional().catch(undefined) })
-    .safeParse(object)
+  const envelope = configuration.safeParse(object)
   const found = envelope.success
     ? (withoutUndefined(envelope.data) as Pick<Configuration, 'metadata' | 'status'>)
     : undefined
