@@ -17,7 +17,6 @@ export const NAMED_KEYS = ['ATTR', 'ENV', 'ATTRS'] as const
 
 type PlainKey = (typeof PLAIN_KEYS)[number]
 type NamedKey = (typeof NAMED_KEYS)[number]
-type MatchOperator = '==' | '!='
 
 /** A condition of a rule. */
 export type Match = (
@@ -25,7 +24,7 @@ export type Match = (
   /** `attribute` is the name in the braces. */
   | { readonly key: NamedKey; readonly attribute: string }
 ) & {
-  readonly operator: MatchOperator
+  readonly operator: '==' | '!='
   /** The value without quotes and escapes, in the syntax of `Glob`. */
   readonly value: string
   readonly ignoreCase: boolean
@@ -54,28 +53,19 @@ export function parseRule(text: string): Rule {
   }
   const nul = text.indexOf('\0')
   if (nul >= 0) throw new UdevRuleError('a NUL character is not allowed in a rule', text, nul)
-  const matches: Match[] = []
-  let at = skip(text, 0, SEPARATORS)
-  const start = skip(text, 0, SPACE)
-  if (text[start] === '#')
-    throw new UdevRuleError(
-      'this is a comment, not a rule; write comments in the YAML around it',
-      text,
-      start,
-    )
-  if (at >= text.length && start < text.length)
-    throw new UdevRuleError('a comma, but no condition', text, start)
-  while (at < text.length) {
-    const { value, end } = parseMatch(text, at)
-    matches.push(value)
-    at = skip(text, end, SEPARATORS)
-  }
-  return matches
+  return new RuleParser(text).rule()
 }
 
 // A backslash at the end of a line continues the rule, as in rules files.
 const SPACE = /(?:[ \t\n\r\v\f]|\\\r?\n)*/y
 const SEPARATORS = /(?:[ \t\n\r\v\f,]|\\\r?\n)*/y
+const KEY = /(?:(?![+\-!:]=)[^\s={",}])*/y
+const NAME = /\{[^}\n]*\}/y
+const OPERATOR = /[=!+\-:]?=/y
+// The prefixes `e` and `i`, each once, in any order. Only systemd 258 and later accepts `i`.
+const VALUE_START = /(?:ei?|ie?)?"/y
+const VALUE_END = /(?:[^"\n\\]|\\"|\\(?!"))*"/y
+const ESCAPED_VALUE_END = /(?:[^"\n\\]|\\.)*"/sy
 
 /** Match keys of udev that a handler cannot evaluate, with the reason of the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {
@@ -89,173 +79,180 @@ const REFUSED: Readonly<Record<string, string>> = {
   CONST: 'matches the machine, not a device',
   SYSCTL: 'matches the machine, not a device',
 }
-const ASSIGNING = new Set([
-  'SECLABEL',
-  'LABEL',
-  'GOTO',
-  'GROUP',
-  'OPTIONS',
-  'OWNER',
-  'MODE',
-  'RUN',
-  'WAIT_FOR',
-  'WAIT_FOR_SYSFS',
-])
+const ASSIGNING = /^(?:SECLABEL|LABEL|GOTO|GROUP|OPTIONS|OWNER|MODE|RUN|WAIT_FOR|WAIT_FOR_SYSFS)$/
 
-interface Parsed<T> {
-  readonly value: T
-  readonly end: number
-}
+/** Reads a rule from its start to its end. */
+class RuleParser {
+  readonly #text: string
+  #at = 0
 
-function parseMatch(text: string, start: number): Parsed<Match> {
-  const key = parseKey(text, start)
-  const name = text[key.end] === '{' ? parseName(text, key.end) : undefined
-  const match = checkKey(text, start, key.value, name !== undefined)
-  const operator = parseOperator(text, skip(text, name?.end ?? key.end, SPACE), key.value)
-  const { value, end } = parseValue(text, skip(text, operator.end, SPACE))
-  if (!match.named) return { value: { key: match.key, operator: operator.value, ...value }, end }
-  const attribute = checkName(text, key.end + 1, match.key, name?.value ?? '')
-  return { value: { key: match.key, attribute, operator: operator.value, ...value }, end }
-}
+  constructor(text: string) {
+    this.#text = text
+  }
 
-function parseKey(text: string, start: number): Parsed<string> {
-  let end = start
-  while (
-    end < text.length &&
-    !/[\s={",}]/.test(text[end] ?? '') &&
-    !/^[+\-!:]=/.test(text.slice(end, end + 2))
-  )
-    end++
-  if (end === start)
-    throw new UdevRuleError(
-      `${quote(text[start] ?? '')} stands where a key such as KERNEL is expected`,
-      text,
+  rule(): Rule {
+    const matches: Match[] = []
+    this.#take(SPACE)
+    const start = this.#at
+    if (this.#text[start] === '#')
+      throw this.#error('this is a comment, not a rule; write comments in the YAML around it')
+    this.#take(SEPARATORS)
+    if (this.#at >= this.#text.length && start < this.#text.length)
+      throw this.#error('a comma, but no condition', start)
+    for (; this.#at < this.#text.length; this.#take(SEPARATORS)) matches.push(this.#match())
+    return matches
+  }
+
+  #match(): Match {
+    const start = this.#at
+    const key = this.#take(KEY)
+    if (key === '') throw this.#error(`${this.#next()} where a key such as KERNEL is expected`)
+    const brace = this.#at
+    const name = this.#text[brace] === '{' ? this.#take(NAME).slice(1, -1) : undefined
+    if (name !== undefined && this.#at === brace)
+      throw this.#error("this brace is not closed; '}' is missing")
+    const plain = PLAIN_KEYS.find((candidate) => candidate === key)
+    if (plain !== undefined) {
+      if (name !== undefined) throw this.#error(`${key} takes no name in braces`, brace)
+      return { key: plain, ...this.#comparison(key) }
+    }
+    const named = NAMED_KEYS.find((candidate) => candidate === key)
+    if (named === undefined) throw this.#error(keyProblem(key), start)
+    if (name === undefined)
+      throw this.#error(`${key} needs a name in braces, as in ${key}{name}=="value"`, brace)
+    const comparison = this.#comparison(key)
+    this.#checkName(named, name, brace + 1)
+    return { key: named, attribute: name, ...comparison }
+  }
+
+  #comparison(key: string): Omit<Match, 'key'> {
+    this.#take(SPACE)
+    const operator = this.#operator(key)
+    this.#take(SPACE)
+    return { operator, ...this.#value() }
+  }
+
+  #operator(key: string): Match['operator'] {
+    const start = this.#at
+    const operator = this.#take(OPERATOR)
+    if (operator === '==' || operator === '!=') return operator
+    throw this.#error(
+      operator === ''
+        ? `${this.#next()} where '==' or '!=' is expected`
+        : `'${operator}' assigns; to find devices, write ${key}=="value" or ${key}!="value"`,
       start,
     )
-  return { value: text.slice(start, end), end }
+  }
+
+  #value(): Pick<Match, 'value' | 'ignoreCase'> {
+    const prefixes = this.#take(VALUE_START)
+    if (prefixes === '')
+      throw this.#error(`${this.#next()} where a value in double quotes is expected`)
+    const isEscaped = prefixes.includes('e')
+    const start = this.#at
+    const text = this.#take(isEscaped ? ESCAPED_VALUE_END : VALUE_END).slice(0, -1)
+    if (this.#at === start) throw this.#error('this value has no closing quote', start - 1)
+    return {
+      value: isEscaped ? this.#withoutEscapes(text, start) : text.replaceAll('\\"', '"'),
+      ignoreCase: prefixes.includes('i'),
+    }
+  }
+
+  #checkName(key: NamedKey, name: string, at: number): void {
+    if (name === '') throw this.#error(`the braces of ${key} are empty`, at)
+    if (key === 'ENV') return
+    // In udev, `$` and `%` stand for values of the event, and `[subsystem/device]` for another
+    // device.
+    const substitution = /[$%]/.exec(name)
+    if (substitution)
+      throw this.#error(
+        `${quote(substitution[0])}: substitutions are not possible here`,
+        at + substitution.index,
+      )
+    if (name.startsWith('['))
+      throw this.#error(
+        'attributes of other devices, [subsystem/device], are not possible here',
+        at,
+      )
+    // udev only warns here. But an author of a Configuration must not probe arbitrary files of the
+    // node.
+    if (name.split('/').some((part) => part === '..' || part === '.' || part === ''))
+      throw this.#error(
+        `${quote(name)} must stay below the device: no '..', '.', '//' and no '/' at the ends`,
+        at,
+      )
+  }
+
+  /**
+   * Decodes the C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of
+   * UTF-8.
+   */
+  #withoutEscapes(value: string, start: number): string {
+    const bytes: number[] = []
+    const escapes =
+      /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
+    for (let at = 0; at < value.length; ) {
+      if (value[at] !== '\\') {
+        const next = value.indexOf('\\', at)
+        const end = next < 0 ? value.length : next
+        bytes.push(...Buffer.from(value.slice(at, end), 'utf8'))
+        at = end
+        continue
+      }
+      escapes.lastIndex = at
+      const found = escapes.exec(value)
+      if (found === null)
+        throw this.#error(`${quote(value.slice(at, at + 2))} is not an escape`, start + at)
+      const [all, single, hex, short, long, octal] = found
+      const code =
+        single === undefined
+          ? Number.parseInt(hex ?? short ?? long ?? octal ?? '', octal === undefined ? 16 : 8)
+          : (SINGLE[single] ?? 0)
+      if (code === 0) throw this.#error('a NUL character is not allowed in a value', start + at)
+      if (short !== undefined || long !== undefined) {
+        if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+          throw this.#error(`${quote(all)} is not a Unicode character`, start + at)
+        bytes.push(...Buffer.from(String.fromCodePoint(code), 'utf8'))
+      } else bytes.push(code)
+      at += all.length
+    }
+    try {
+      const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+      return decoder.decode(Uint8Array.from(bytes))
+    } catch {
+      throw this.#error('the bytes of this value are not UTF-8', start)
+    }
+  }
+
+  /** Moves behind a part of the text. @returns the part, empty if the text is different here */
+  #take(part: RegExp): string {
+    part.lastIndex = this.#at
+    const found = part.exec(this.#text)?.[0] ?? ''
+    this.#at += found.length
+    return found
+  }
+
+  /** The start of an error about the present position. */
+  #next(): string {
+    const character = this.#text[this.#at]
+    return character === undefined ? 'the rule ends' : `${quote(character)} stands`
+  }
+
+  #error(reason: string, at = this.#at): UdevRuleError {
+    return new UdevRuleError(reason, this.#text, at)
+  }
 }
 
-function checkKey(
-  text: string,
-  at: number,
-  key: string,
-  hasName: boolean,
-):
-  | { readonly named: false; readonly key: PlainKey }
-  | { readonly named: true; readonly key: NamedKey } {
-  const named = NAMED_KEYS.find((candidate) => candidate === key)
-  if (named !== undefined) {
-    if (hasName) return { named: true, key: named }
-    throw new UdevRuleError(
-      `${key} needs a name in braces, as in ${key}{name}=="value"`,
-      text,
-      at + key.length,
-    )
-  }
-  const plain = PLAIN_KEYS.find((candidate) => candidate === key)
-  if (plain !== undefined) {
-    if (!hasName) return { named: false, key: plain }
-    throw new UdevRuleError(`${key} takes no name in braces`, text, at + key.length)
-  }
-  const reason = Object.hasOwn(REFUSED, key) ? REFUSED[key] : undefined
-  if (reason !== undefined)
-    throw new UdevRuleError(`${key} cannot be used to find devices: it ${reason}`, text, at)
-  if (ASSIGNING.has(key))
-    throw new UdevRuleError(
-      `${key} cannot be used to find devices: it matches nothing, it assigns`,
-      text,
-      at,
-    )
+/** Why a text is no match key of a handler. */
+function keyProblem(key: string): string {
+  const assigning = ASSIGNING.test(key) ? 'matches nothing, it assigns' : undefined
+  const reason = Object.hasOwn(REFUSED, key) ? REFUSED[key] : assigning
+  if (reason !== undefined) return `${key} cannot be used to find devices: it ${reason}`
   const expected = [...PLAIN_KEYS, ...NAMED_KEYS.map((name) => `${name}{…}`)].join(', ')
   const meant = [...PLAIN_KEYS, ...NAMED_KEYS].find((candidate) => candidate === key.toUpperCase())
   const hint =
     meant === undefined ? `the keys are ${expected}` : `keys are written in capitals: ${meant}`
-  throw new UdevRuleError(`${quote(key)} is not a key; ${hint}`, text, at)
-}
-
-function parseName(text: string, brace: number): Parsed<string> {
-  const end = text.indexOf('}', brace)
-  const lineEnd = text.indexOf('\n', brace)
-  if (end < 0 || (lineEnd >= 0 && lineEnd < end))
-    throw new UdevRuleError("this brace is not closed; '}' is missing", text, brace)
-  return { value: text.slice(brace + 1, end), end: end + 1 }
-}
-
-function checkName(text: string, at: number, key: NamedKey, name: string): string {
-  if (name === '') throw new UdevRuleError(`the braces of ${key} are empty`, text, at)
-  if (key === 'ENV') return name
-  // In udev, `$` and `%` stand for values of the event, and `[subsystem/device]` for another
-  // device.
-  const substitution = /[$%]/.exec(name)
-  if (substitution)
-    throw new UdevRuleError(
-      `${quote(substitution[0])}: substitutions are not possible here`,
-      text,
-      at + substitution.index,
-    )
-  if (name.startsWith('['))
-    throw new UdevRuleError(
-      'attributes of other devices, [subsystem/device], are not possible here',
-      text,
-      at,
-    )
-  // udev only warns here. But an author of a Configuration must not probe arbitrary files of the
-  // node.
-  if (
-    name.startsWith('/') ||
-    name.split('/').some((part) => part === '..' || part === '.' || part === '')
-  ) {
-    throw new UdevRuleError(
-      `${quote(name)} must stay below the device: no '..', '.', '//' and no '/' at the ends`,
-      text,
-      at,
-    )
-  }
-  return name
-}
-
-function parseOperator(text: string, at: number, key: string): Parsed<MatchOperator> {
-  const two = text.slice(at, at + 2)
-  if (two === '==' || two === '!=') return { value: two, end: at + 2 }
-  const assigns =
-    two === '+=' || two === '-=' || two === ':=' ? two : two.startsWith('=') ? '=' : undefined
-  if (assigns !== undefined) {
-    throw new UdevRuleError(
-      `'${assigns}' assigns; to find devices, write ${key}=="value" or ${key}!="value"`,
-      text,
-      at,
-    )
-  }
-  const found = at < text.length ? `${quote(text[at] ?? '')} stands` : 'the rule ends'
-  throw new UdevRuleError(`${found} where '==' or '!=' is expected`, text, at)
-}
-
-function parseValue(text: string, start: number): Parsed<Pick<Match, 'value' | 'ignoreCase'>> {
-  // The prefixes `e` and `i`, each once, in any order. Only systemd 258 and later accepts `i`.
-  const prefix = /(?:ei?|ie?)?(?=")/y
-  prefix.lastIndex = start
-  const prefixes = prefix.exec(text)?.[0]
-  if (prefixes === undefined) {
-    const found = start < text.length ? `${quote(text[start] ?? '')} stands` : 'the rule ends'
-    throw new UdevRuleError(`${found} where a value in double quotes is expected`, text, start)
-  }
-  const open = start + prefixes.length
-  const escaped = prefixes.includes('e')
-  let value = ''
-  let at = open + 1
-  for (; text[at] !== '"'; at++) {
-    const character = text[at]
-    if (character === undefined || character === '\n')
-      throw new UdevRuleError('this value has no closing quote', text, open)
-    if (character === '\\' && (escaped || text[at + 1] === '"')) {
-      if (text[at + 1] === undefined)
-        throw new UdevRuleError('this value has no closing quote', text, open)
-      value += escaped ? character + text[at + 1] : '"'
-      at++
-    } else value += character
-  }
-  const plain = escaped ? withoutEscapes(value, text, open + 1) : value
-  return { value: { value: plain, ignoreCase: prefixes.includes('i') }, end: at + 1 }
+  return `${quote(key)} is not a key; ${hint}`
 }
 
 const SINGLE: Readonly<Record<string, number>> = {
@@ -270,57 +267,6 @@ const SINGLE: Readonly<Record<string, number>> = {
   '"': 34,
   "'": 39,
   s: 32,
-}
-
-/**
- * Decodes the C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of
- * UTF-8.
- */
-function withoutEscapes(value: string, text: string, start: number): string {
-  const bytes: number[] = []
-  const escapes =
-    /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
-  for (let at = 0; at < value.length; ) {
-    if (value[at] !== '\\') {
-      const next = value.indexOf('\\', at)
-      const end = next < 0 ? value.length : next
-      bytes.push(...Buffer.from(value.slice(at, end), 'utf8'))
-      at = end
-      continue
-    }
-    escapes.lastIndex = at
-    const found = escapes.exec(value)
-    if (found === null)
-      throw new UdevRuleError(
-        `${quote(value.slice(at, at + 2))} is not an escape`,
-        text,
-        start + at,
-      )
-    const [all, single, hex, short, long, octal] = found
-    const code =
-      single === undefined
-        ? Number.parseInt(hex ?? short ?? long ?? octal ?? '', octal === undefined ? 16 : 8)
-        : (SINGLE[single] ?? 0)
-    if (code === 0)
-      throw new UdevRuleError('a NUL character is not allowed in a value', text, start + at)
-    if (short !== undefined || long !== undefined) {
-      if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
-        throw new UdevRuleError(`${quote(all)} is not a Unicode character`, text, start + at)
-      }
-      bytes.push(...Buffer.from(String.fromCodePoint(code), 'utf8'))
-    } else bytes.push(code)
-    at += all.length
-  }
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes))
-  } catch {
-    throw new UdevRuleError('the bytes of this value are not UTF-8', text, start)
-  }
-}
-
-function skip(text: string, at: number, what: RegExp): number {
-  what.lastIndex = at
-  return at + (what.exec(text)?.[0].length ?? 0)
 }
 
 function quote(text: string): string {
