@@ -36,18 +36,15 @@ export function matchesGlob(glob: string, text: string): boolean {
   return run(compileGlob(glob), text)
 }
 
-/** A unit of a glob. */
-type Step =
-  | { readonly kind: 'character'; readonly character: string }
-  | { readonly kind: 'any' }
-  | { readonly kind: 'star' }
-  | {
-      readonly kind: 'set'
-      readonly negated: boolean
-      readonly holds: readonly ((character: string) => boolean)[]
-    }
-  /** An invalid part, with which fnmatch matches nothing. */
-  | { readonly kind: 'never' }
+/** A part of a glob: any text, or a test of a character. */
+type Step = 'star' | ((character: string) => boolean)
+
+/** An invalid part, with which fnmatch matches nothing. */
+const never: Step = () => false
+
+function equalTo(expected: string): Step {
+  return (character) => character === expected
+}
 
 /** udevd runs in the C locale, in which only ASCII letters have a case. */
 function foldCase(text: string): string {
@@ -60,10 +57,10 @@ function run(steps: readonly Step[], text: string): boolean {
   let [step, at, star, retry] = [0, 0, -1, 0]
   while (at < characters.length) {
     const current = steps[step]
-    if (current?.kind === 'star') {
+    if (current === 'star') {
       star = step++
       retry = at
-    } else if (current !== undefined && accepts(current, characters[at] ?? '')) {
+    } else if (current?.(characters[at] ?? '')) {
       step++
       at++
     } else if (star >= 0) {
@@ -71,22 +68,8 @@ function run(steps: readonly Step[], text: string): boolean {
       at = ++retry
     } else return false
   }
-  while (steps[step]?.kind === 'star') step++
+  while (steps[step] === 'star') step++
   return step === steps.length
-}
-
-function accepts(step: Step, character: string): boolean {
-  switch (step.kind) {
-    case 'character':
-      return step.character === character
-    case 'any':
-      return true
-    case 'set':
-      return step.holds.some((holds) => holds(character)) !== step.negated
-    case 'star':
-    case 'never':
-      return false
-  }
 }
 
 function compileGlob(glob: string): Step[] {
@@ -95,28 +78,20 @@ function compileGlob(glob: string): Step[] {
   for (let at = 0; at < characters.length; ) {
     const character = characters[at] ?? ''
     if (character === '*') {
-      if (steps.at(-1)?.kind !== 'star') steps.push({ kind: 'star' })
+      if (steps.at(-1) !== 'star') steps.push('star')
       at++
     } else if (character === '?') {
-      steps.push({ kind: 'any' })
+      steps.push(() => true)
       at++
     } else if (character === '\\') {
       const escaped = characters[at + 1]
-      steps.push(
-        escaped === undefined ? { kind: 'never' } : { kind: 'character', character: escaped },
-      )
+      steps.push(escaped === undefined ? never : equalTo(escaped))
       at += 2
-    } else if (character === '[') {
-      // An unclosed bracket is an ordinary character.
-      const { step, end } = compileSet(characters, at) ?? {
-        step: { kind: 'character', character } as const,
-        end: at + 1,
-      }
-      steps.push(step)
-      at = end
     } else {
-      steps.push({ kind: 'character', character })
-      at++
+      // An unclosed bracket is an ordinary character.
+      const set = character === '[' ? compileSet(characters, at) : undefined
+      steps.push(set?.step ?? equalTo(character))
+      at = set?.end ?? at + 1
     }
   }
   return steps
@@ -155,8 +130,10 @@ function compileSet(
   for (let first = true; ; first = false) {
     const character = characters[at]
     if (character === undefined) return undefined
-    if (character === ']' && !first)
-      return { step: isInvalid ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
+    if (character === ']' && !first) {
+      const step: Step = (candidate) => holds.some((test) => test(candidate)) !== negated
+      return { step: isInvalid ? never : step, end: at + 1 }
+    }
     const named =
       character === '[' && characters[at + 1] === ':'
         ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join(''))
