@@ -58,9 +58,3 @@ export function readText(file: string, limit = MAX_ATTRIBUTE_BYTES): string | un
     closeSync(descriptor)
   }
 }
-
-/** Reads a line `KEY=value` as a list of one pair; empty if the line is not an assignment. */
-export function readAssignment(line: string): [string, string][] {
-  const at = line.indexOf('=')
-  return at > 0 ? [[line.slice(0, at), line.slice(at + 1)]] : []
-}

@@ -1,8 +1,9 @@
 import { existsSync, lstatSync } from 'node:fs'
 import path from 'node:path'
 import type { DeviceView } from './device-view.js'
-import { isReadable, listDirectory, readAssignment, readLink, readText } from './sysfs-files.js'
+import { isReadable, listDirectory, readLink, readText } from './sysfs-files.js'
 import { readUdevRecord, type UdevRecord } from './udev-database.js'
+import { readAssignment } from './uevent-message.js'
 
 export interface SysfsRoots {
   /** @default '/sys' */
@@ -29,7 +30,7 @@ export class SysfsScan {
   readonly #entries = new Map<string, readonly string[]>()
   readonly #targets = new Map<string, string | undefined>()
 
-  constructor(roots: SysfsRoots = SYSTEM_ROOTS) {
+  constructor(roots: SysfsRoots) {
     this.roots = roots
   }
 

@@ -22,11 +22,9 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
   const payload = source === 'udev' ? udevPayload(message) : kernelPayload(message)
   if (payload === undefined) return undefined
   const properties = new Map<string, string>()
-  for (const pair of payload.toString('utf8').split('\0')) {
-    const at = pair.indexOf('=')
-    if (at <= 0) continue
+  for (const [name, value] of payload.toString('utf8').split('\0').flatMap(readAssignment)) {
     if (properties.size >= MAX_PROPERTIES) return undefined
-    properties.set(pair.slice(0, at), pair.slice(at + 1))
+    properties.set(name, value)
   }
   const action = properties.get('ACTION')
   const devpath = properties.get('DEVPATH')
@@ -38,6 +36,12 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
   )
     return undefined
   return { action, devpath, properties }
+}
+
+/** Reads a line `KEY=value` as a list of one pair; empty if the line is not an assignment. */
+export function readAssignment(line: string): [string, string][] {
+  const at = line.indexOf('=')
+  return at > 0 ? [[line.slice(0, at), line.slice(at + 1)]] : []
 }
 
 function kernelPayload(message: Buffer): Buffer | undefined {
