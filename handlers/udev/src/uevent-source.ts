@@ -25,6 +25,11 @@ interface UeventListener {
   rescan(reason: string): void
 }
 
+interface UeventFeed extends UeventSourceOptions {
+  readonly listener: UeventListener
+  readonly signal: AbortSignal
+}
+
 /** How long udevd may take to process an event of the kernel, in milliseconds. */
 const UDEVD_ANSWER_MS = 2000
 /** The wait before a broken socket is opened again, in milliseconds. */
@@ -45,22 +50,20 @@ export function readUevents(
   signal: AbortSignal,
   sockets: UeventSockets = {},
 ): void {
-  const { clock, log, runUdevRoot } = options
-  const answers = new UdevdAnswers(clock, signal, listener, log)
-  const udevd = { isRunning: isUdevdRunning(runUdevRoot) }
-  logFailure(readSockets(options, udevd, listener, answers, signal, sockets), log)
-  logFailure(watchUdevd(options, udevd, listener, signal), log)
+  const feed = { ...options, listener, signal }
+  const udevd = { isRunning: isUdevdRunning(options.runUdevRoot) }
+  logFailure(readSockets(feed, udevd, sockets), options.log)
+  logFailure(watchUdevd(feed, udevd), options.log)
 }
 
 /** Keeps the sockets open, or polls without them. Opens the sockets before it returns. */
 async function readSockets(
-  { clock, log }: UeventSourceOptions,
+  feed: UeventFeed,
   udevd: { readonly isRunning: boolean },
-  listener: UeventListener,
-  answers: UdevdAnswers,
-  signal: AbortSignal,
   { openSocket = openUeventSocket, pollMs = 10_000 }: UeventSockets,
 ): Promise<void> {
+  const { clock, log, listener, signal } = feed
+  const answers = new UdevdAnswers(feed)
   for (let warned = false; !signal.aborted; ) {
     const broken = new AbortController()
     const closers: (() => void)[] = []
@@ -93,10 +96,8 @@ async function readSockets(
 }
 
 async function watchUdevd(
-  { clock, runUdevRoot }: UeventSourceOptions,
+  { clock, runUdevRoot, listener, signal }: UeventFeed,
   udevd: { isRunning: boolean },
-  listener: UeventListener,
-  signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     await clock.sleep(UDEVD_CHECK_MS, signal).catch(() => undefined)
@@ -116,21 +117,15 @@ const MAX_EVENTS = 10_000
 
 /** Kernel events that udevd should send again after its rules ran. */
 class UdevdAnswers {
-  readonly #clock: Clock
-  readonly #signal: AbortSignal
-  readonly #listener: UeventListener
-  readonly #log: Logger
+  readonly #feed: UeventFeed
   readonly #pending = new Set<string>()
   /** The latest answers: an answer may arrive before the kernel's event at the other socket. */
   readonly #answered = new Set<string>()
   #isChecking = false
   #warned = false
 
-  constructor(clock: Clock, signal: AbortSignal, listener: UeventListener, log: Logger) {
-    this.#clock = clock
-    this.#signal = signal
-    this.#listener = listener
-    this.#log = log
+  constructor(feed: UeventFeed) {
+    this.#feed = feed
   }
 
   expect({ properties }: Uevent): void {
@@ -140,7 +135,7 @@ class UdevdAnswers {
     this.#pending.add(number)
     if (this.#isChecking) return
     this.#isChecking = true
-    logFailure(this.#check(), this.#log)
+    logFailure(this.#check(), this.#feed.log)
   }
 
   received({ properties }: Uevent): void {
@@ -153,16 +148,17 @@ class UdevdAnswers {
   }
 
   async #check(): Promise<void> {
-    while (this.#pending.size > 0 && !this.#signal.aborted) {
+    const { clock, log, listener, signal } = this.#feed
+    while (this.#pending.size > 0 && !signal.aborted) {
       const expected = [...this.#pending]
-      await this.#clock.sleep(UDEVD_ANSWER_MS, this.#signal).catch(() => undefined)
-      if (this.#signal.aborted) return
+      await clock.sleep(UDEVD_ANSWER_MS, signal).catch(() => undefined)
+      if (signal.aborted) return
       const unanswered = expected.filter((number) => this.#pending.delete(number))
       if (unanswered.length === 0) continue
       if (!this.#warned)
-        this.#log.info({ waitedMs: UDEVD_ANSWER_MS }, 'events of udevd missing in this namespace')
+        log.info({ waitedMs: UDEVD_ANSWER_MS }, 'events of udevd missing in this namespace')
       this.#warned = true
-      this.#listener.rescan('udevd did not answer an event of the kernel')
+      listener.rescan('udevd did not answer an event of the kernel')
     }
     this.#isChecking = false
   }
