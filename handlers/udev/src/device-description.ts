@@ -44,7 +44,7 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
   if (resource !== undefined && address !== undefined)
     properties[`PCI_RESOURCE_${resource}`] = address
   if (options.vfioPassthrough) {
-    for (const { device } of members) {
+    for (const device of members) {
       const group = device.linkName('iommu_group')
       if (group === undefined || !/^\d+$/.test(group)) continue
       addSpec(`/dev/vfio/${group}`, 'rwm')

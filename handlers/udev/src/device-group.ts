@@ -1,34 +1,27 @@
-import { isWithin, type MatchedDevice } from './rule-set.js'
+import { isWithin } from './rule-set.js'
+import type { SysfsDevice } from './sysfs.js'
 
 /** Devices that form one device for the agent: a topmost device and the matches below it. */
 export interface DeviceGroup {
   readonly id: string
   /** In the order of paths; the topmost device is the first. */
-  readonly members: readonly MatchedDevice[]
+  readonly members: readonly SysfsDevice[]
 }
 
 /** One group for each device. */
-export function groupSingly(found: readonly MatchedDevice[]): DeviceGroup[] {
+export function groupSingly(found: readonly SysfsDevice[]): DeviceGroup[] {
   return found.map((device) => ({ id: device.devpath, members: [device] }))
 }
 
 /** One group for each topmost device: the matches below it are its parts. */
-export function groupRecursively(found: readonly MatchedDevice[]): DeviceGroup[] {
-  const groups: { id: string; members: MatchedDevice[] }[] = []
-  // Order by path components, so that everything below a path directly follows the path.
-  for (const device of [...found].sort((a, b) => compareComponents(a.devpath, b.devpath))) {
+export function groupRecursively(found: readonly SysfsDevice[]): DeviceGroup[] {
+  const groups: { id: string; members: SysfsDevice[] }[] = []
+  // Everything below a path follows the path directly: no character is less than NUL.
+  const sortKey = ({ devpath }: SysfsDevice) => devpath.replaceAll('/', '\0')
+  for (const device of [...found].sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1))) {
     const group = groups.at(-1)
     if (group !== undefined && isWithin(device.devpath, group.id)) group.members.push(device)
     else groups.push({ id: device.devpath, members: [device] })
   }
   return groups
-}
-
-function compareComponents(first: string, second: string): number {
-  const [left, right] = [first.split('/'), second.split('/')]
-  for (let at = 0; at < Math.min(left.length, right.length); at++) {
-    const [a = '', b = ''] = [left[at], right[at]]
-    if (a !== b) return a < b ? -1 : 1
-  }
-  return left.length - right.length
 }

@@ -13,7 +13,7 @@ import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } f
 import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
-import { defineUdevHandler } from './handler.js'
+import { createUdevHandler } from './handler.js'
 
 let tree: Tree
 let monitor: ManualMonitor
@@ -40,7 +40,7 @@ async function find(
 }
 
 function open(details: object, properties: Readonly<Record<string, string>> = {}) {
-  const handler = defineUdevHandler({ ...tree.roots, monitor })
+  const handler = createUdevHandler({ ...tree.roots, monitor })
   return openDiscovery(handler, {
     details: JSON.stringify(details),
     properties: DiscoveryProperties.fromTexts(properties),

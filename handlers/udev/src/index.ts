@@ -1,20 +1,8 @@
-import type { DiscoveryHandler } from '@akrijs/sdk'
-import type { UdevDetails } from './details.js'
-import { defineUdevHandler, type UdevHandlerOptions } from './handler.js'
-import { UeventMonitor } from './uevent-monitor.js'
+import { createUdevHandler } from './handler.js'
 
+export type { UdevDetails } from './details.js'
 export { UdevRuleError } from './errors.js'
-export type { UdevDetails, UdevHandlerOptions }
-
-/** Creates a udev handler with other roots or another monitor, for tests. */
-export function createUdevHandler(
-  options: Partial<UdevHandlerOptions> = {},
-): DiscoveryHandler<UdevDetails> {
-  const { runUdevRoot } = options
-  return defineUdevHandler({
-    monitor: new UeventMonitor(runUdevRoot === undefined ? {} : { runUdevRoot }),
-    ...options,
-  })
-}
+export type { UdevHandlerOptions } from './handler.js'
+export { createUdevHandler }
 
 export default createUdevHandler()

@@ -4,7 +4,6 @@ import type { Match, Rule } from './rule.js'
 
 /** A compiled rule. */
 export interface RuleMatcher {
-  readonly rule: Rule
   matches(device: DeviceView): boolean
 }
 
@@ -18,7 +17,6 @@ export function ruleMatcher(rule: Rule): RuleMatcher {
   for (const match of [...rule].sort(byCost))
     (isPlural(match) ? parentConditions : conditions).push(condition(match))
   return {
-    rule,
     matches(device) {
       if (!conditions.every((holds) => holds(device))) return false
       if (parentConditions.length === 0) return true
@@ -47,15 +45,11 @@ const COSTS: Readonly<Record<Match['key'], number>> = {
 
 type Condition = (device: DeviceView) => boolean
 
+const PLURAL_KEYS: readonly string[] = ['KERNELS', 'SUBSYSTEMS', 'DRIVERS', 'ATTRS', 'TAGS']
+
 /** Whether a condition also applies to the ancestors of a device. */
 export function isPlural({ key }: Match): boolean {
-  return (
-    key === 'KERNELS' ||
-    key === 'SUBSYSTEMS' ||
-    key === 'DRIVERS' ||
-    key === 'ATTRS' ||
-    key === 'TAGS'
-  )
+  return PLURAL_KEYS.includes(key)
 }
 
 /** The glob of a condition. */

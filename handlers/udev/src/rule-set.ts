@@ -3,13 +3,6 @@ import type { Rule } from './rule.js'
 import { globOf, isPlural, type RuleMatcher, ruleMatcher } from './rule-matcher.js'
 import type { ScanFilter, SysfsDevice, SysfsScan } from './sysfs.js'
 
-/** A device to offer: the matching device, or its nearest ancestor with a device node. */
-export interface MatchedDevice {
-  readonly devpath: string
-  readonly devnode: string | undefined
-  readonly device: SysfsDevice
-}
-
 /** The compiled rules of a Configuration. */
 export class RuleSet {
   readonly #rules: readonly {
@@ -30,7 +23,7 @@ export class RuleSet {
    * Whether an event can change the result. False only for another subsystem, and for a device that
    * is neither above nor below a matched device.
    */
-  mayAffect({ devpath, properties }: Uevent, matched: readonly MatchedDevice[]): boolean {
+  mayAffect({ devpath, properties }: Uevent, matched: readonly SysfsDevice[]): boolean {
     const subsystem = properties.get('SUBSYSTEM')
     if (subsystem === undefined) return true
     if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem)))
@@ -40,18 +33,17 @@ export class RuleSet {
     )
   }
 
-  /** All devices that match any rule, each once, in the order of paths. */
-  find(scan: SysfsScan): MatchedDevice[] {
-    const found = new Map<string, MatchedDevice>()
+  /**
+   * The devices to offer, each once, in the order of paths: devices that match any rule, or their
+   * nearest ancestors with a device node.
+   */
+  find(scan: SysfsScan): SysfsDevice[] {
+    const found = new Map<string, SysfsDevice>()
     for (const { matcher, filter } of this.#rules) {
       for (const device of scan.devices(filter)) {
         if (!matcher.matches(device) || !device.present) continue
         const offered = nearestWithNode(device) ?? device
-        found.set(offered.devpath, {
-          devpath: offered.devpath,
-          devnode: offered.devnode,
-          device: offered,
-        })
+        found.set(offered.devpath, offered)
       }
     }
     return [...found.values()].sort((a, b) => (a.devpath < b.devpath ? -1 : 1))

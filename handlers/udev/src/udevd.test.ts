@@ -107,7 +107,7 @@ describe.skipIf(!possible)('compared with udevd (needs root and the Debian packa
       )
       expect({ devpath, matches: ours }).toEqual({
         devpath,
-        matches: CONDITIONS.filter((one) => theirs.get(devpath)?.includes(one)),
+        matches: CONDITIONS.filter((condition) => theirs.get(devpath)?.includes(condition)),
       })
       expect(ours.length).toBeGreaterThan(5)
     }
