@@ -32,17 +32,24 @@ const ROWS = 24
  */
 export class LiveView {
   readonly #options: LiveViewOptions
-  readonly #repaint = () => this.redraw()
+  readonly #redraw = () => this.redraw()
   readonly #close = () => this.close()
-  readonly #suspend = () => this.#suspended()
-  readonly #resume = () => this.#resumed()
+  /** Ctrl-Z: the shell has the terminal until SIGCONT. */
+  readonly #suspend = () => {
+    this.#leave()
+    process.kill(process.pid, 'SIGSTOP')
+  }
+  readonly #resume = () => {
+    if (this.#entered) this.#paint()
+    else this.#enter()
+  }
   #due: NodeJS.Timeout | undefined
   #entered = false
   #closed = false
 
   constructor(options: LiveViewOptions) {
     this.#options = options
-    options.terminal.on('resize', this.#repaint)
+    options.terminal.on('resize', this.#redraw)
     // Without this, the terminal would stay on the alternate screen after any end but SIGKILL.
     process.on('exit', this.#close)
     process.on('SIGTSTP', this.#suspend)
@@ -64,7 +71,7 @@ export class LiveView {
     if (this.#closed) return
     this.#closed = true
     clearTimeout(this.#due)
-    this.#options.terminal.off('resize', this.#repaint)
+    this.#options.terminal.off('resize', this.#redraw)
     process.off('exit', this.#close)
     process.off('SIGTSTP', this.#suspend)
     process.off('SIGCONT', this.#resume)
@@ -81,17 +88,6 @@ export class LiveView {
     if (!this.#entered) return
     this.#entered = false
     this.#options.terminal.write(LEAVE)
-  }
-
-  /** Ctrl-Z: the shell has the terminal until SIGCONT. */
-  #suspended(): void {
-    this.#leave()
-    process.kill(process.pid, 'SIGSTOP')
-  }
-
-  #resumed(): void {
-    if (this.#entered) this.#paint()
-    else this.#enter()
   }
 
   #paint(): void {
