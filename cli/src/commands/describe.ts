@@ -1,3 +1,4 @@
+import { keyOf, type ObjectEvent } from '@akrijs/kube'
 import { dump } from 'js-yaml'
 import type { DescribeOptions } from '../command-options.js'
 import { askAgent } from '../control/control-client.js'
@@ -17,23 +18,17 @@ export async function describe(
   const object = items.find(({ metadata }) => metadata.name === name)
   if (object === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const events = (await askAgent(socket, '/events')) as {
-    items: {
-      regarding: { key: string }
-      lastTimestamp: string
-      type: string
-      reason: string
-      message: string
-    }[]
+    items: (ObjectEvent & { readonly lastTimestamp: string })[]
   }
   const brokers = (await askAgent(socket, '/brokers')) as {
     items: { instance: string; state?: { phase: string; reason?: string; pid?: number } }[]
   }
-  const { metadata, ...rest } = object
+  const { metadata, spec } = object
   const lines = [
     `Name:       ${metadata.name}`,
     `Namespace:  ${metadata.namespace}`,
     '',
-    ...dump(rest.spec)
+    ...dump(spec)
       .trimEnd()
       .split('\n')
       .map((line) => `  ${line}`),
@@ -69,9 +64,7 @@ export async function describe(
     const { phase, pid, reason = '' } = broker
     lines.push('', `Broker:     ${phase} ${pid ?? firstLine(reason)}`, ...linesBelow(reason))
   }
-  const objectEvents = events.items.filter(
-    ({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`,
-  )
+  const objectEvents = events.items.filter(({ regarding }) => regarding.key === keyOf(object))
   if (objectEvents.length > 0)
     lines.push(
       '',

@@ -1,10 +1,10 @@
-import type { Configuration, Instance } from '@akrijs/api'
+import { type Configuration, heldSlots, type Instance } from '@akrijs/api'
 import { dump } from 'js-yaml'
 import type { GetOptions } from '../command-options.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
-import { deviceText } from '../view/device-text.js'
-import { firstLine, formatTable } from '../view/table.js'
+import { deviceText, failureText, propertiesText } from '../view/object-text.js'
+import { formatTable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
 
 /** `akri get`: shows objects of the running agent. */
@@ -28,76 +28,64 @@ export async function get(
     )
 }
 
-function tableOf(items: readonly (Configuration | Instance)[], wide: boolean): string {
+function tableOf(items: readonly (Configuration | Instance)[], isWide: boolean): string {
   const configurations = items.filter((item) => item.kind === 'Configuration')
   const instances = items.filter((item) => item.kind === 'Instance')
-  const columns =
-    configurations.length > 0 ? configurationColumns(configurations) : instanceColumns(instances)
-  const shown = columns.filter((column) => wide || !column.wide)
-  const rows = items.map((_, row) => shown.map(({ cells }) => cells[row] ?? ''))
+  return configurations.length > 0
+    ? formatColumns(CONFIGURATION_COLUMNS, configurations, isWide)
+    : formatColumns(INSTANCE_COLUMNS, instances, isWide)
+}
+
+function formatColumns<T>(
+  columns: readonly Column<T>[],
+  items: readonly T[],
+  isWide: boolean,
+): string {
+  const shown = columns.filter(({ wide = false }) => isWide || !wide)
   return formatTable(
     shown.map(({ title }) => title),
-    rows,
+    items.map((item) => shown.map(({ cell }) => cell(item))),
   )
 }
 
-interface Column {
+interface Column<T> {
   readonly title: string
-  readonly cells: readonly string[]
-  /** Whether only `-o wide` shows the column. */
+  /** Whether only `-o wide` shows the column. @default false */
   readonly wide?: boolean
+  cell(item: T): string
 }
 
-function configurationColumns(configurations: readonly Configuration[]): Column[] {
-  const column = (title: string, cell: (configuration: Configuration) => string) => ({
-    title,
-    cells: configurations.map(cell),
-  })
-  return [
-    column('NAME', ({ metadata }) => metadata.name),
-    { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },
-    column('HANDLER', ({ spec }) => spec.discoveryHandler.name),
-    column('CAPACITY', ({ spec }) => String(spec.capacity)),
-    column('DEVICES', ({ status }) => String(status?.devices ?? 0)),
-    {
-      ...column(
-        'SLOTS USED',
-        ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`,
-      ),
-      wide: true,
-    },
-    { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
-    column('STATUS', ({ status }) => {
-      const failed = status?.conditions.find((condition) => condition.status === 'False')
-      return failed === undefined ? 'Ready' : `${failed.reason}: ${firstLine(failed.message)}`
-    }),
-  ]
-}
+const CONFIGURATION_COLUMNS: readonly Column<Configuration>[] = [
+  { title: 'NAME', cell: ({ metadata }) => metadata.name },
+  { title: 'NAMESPACE', wide: true, cell: ({ metadata }) => metadata.namespace },
+  { title: 'HANDLER', cell: ({ spec }) => spec.discoveryHandler.name },
+  { title: 'CAPACITY', cell: ({ spec }) => String(spec.capacity) },
+  { title: 'DEVICES', cell: ({ status }) => String(status?.devices ?? 0) },
+  {
+    title: 'SLOTS USED',
+    wide: true,
+    cell: ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`,
+  },
+  { title: 'CREATED', wide: true, cell: ({ metadata }) => metadata.creationTimestamp },
+  { title: 'STATUS', cell: (configuration) => failureText(configuration) ?? 'Ready' },
+]
 
-function instanceColumns(instances: readonly Instance[]): Column[] {
-  const column = (title: string, cell: (instance: Instance) => string) => ({
-    title,
-    cells: instances.map(cell),
-  })
-  return [
-    column('NAME', ({ metadata }) => metadata.name),
-    { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },
-    column('CONFIG', ({ spec }) => spec.configurationName),
-    column('SHARED', ({ spec }) => String(spec.shared)),
-    column('NODES', ({ spec }) => spec.nodes.join(',')),
-    column('USED', ({ spec }) => {
-      const usages = Object.values(spec.deviceUsage)
-      return `${usages.filter((usage) => usage !== '').length}/${usages.length}`
-    }),
-    { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
-    column('DEVICE', ({ spec }) => deviceText(spec.brokerProperties)),
-    {
-      ...column('PROPERTIES', ({ spec }) =>
-        Object.entries(spec.brokerProperties)
-          .map(([name, value]) => `${name}=${value}`)
-          .join(' '),
-      ),
-      wide: true,
-    },
-  ]
-}
+const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
+  { title: 'NAME', cell: ({ metadata }) => metadata.name },
+  { title: 'NAMESPACE', wide: true, cell: ({ metadata }) => metadata.namespace },
+  { title: 'CONFIG', cell: ({ spec }) => spec.configurationName },
+  { title: 'SHARED', cell: ({ spec }) => String(spec.shared) },
+  { title: 'NODES', cell: ({ spec }) => spec.nodes.join(',') },
+  {
+    title: 'USED',
+    cell: ({ spec: { deviceUsage } }) =>
+      `${heldSlots(deviceUsage)}/${Object.keys(deviceUsage).length}`,
+  },
+  { title: 'CREATED', wide: true, cell: ({ metadata }) => metadata.creationTimestamp },
+  { title: 'DEVICE', cell: ({ spec }) => deviceText(spec.brokerProperties) },
+  {
+    title: 'PROPERTIES',
+    wide: true,
+    cell: ({ spec }) => propertiesText(Object.entries(spec.brokerProperties)),
+  },
+]
