@@ -3,6 +3,7 @@ import { AkriError, messageOf } from '@akrijs/runtime'
 import { unsetEmpty } from '@akrijs/runtime/program'
 import { CommanderError } from 'commander'
 import { program } from './command-line.js'
+import { UsageError } from './errors.js'
 import { endOnOutputError } from './output-errors.js'
 
 process.stdout.on('error', endOnOutputError)
@@ -19,5 +20,5 @@ try {
   if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
   process.stderr.write(`akri: ${messageOf(error)}\n`)
   if (!AkriError.is(error) && error instanceof Error) process.stderr.write(`${error.stack}\n`)
-  process.exit(AkriError.is(error) && error.code === 'AKRI_ERR_USAGE' ? 2 : 1)
+  process.exit(UsageError.is(error) ? 2 : 1)
 }

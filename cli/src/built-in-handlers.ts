@@ -4,3 +4,6 @@ import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 export const BUILT_IN_HANDLERS: Readonly<Record<string, string>> = Object.fromEntries(
   builtIn.handlers.map((handler) => [handler.name, handler.package]),
 )
+
+/** The directory of this program: handler packages are resolved as its dependencies. */
+export const HANDLERS_FROM = import.meta.dirname

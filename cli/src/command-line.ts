@@ -1,25 +1,11 @@
-import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { commanderOptions, type OptionSchema } from '@akrijs/runtime/program'
 import { Command } from 'commander'
 import { BUILT_IN_HANDLERS } from './built-in-handlers.js'
-import {
-  type DescribeOptions,
-  type DiscoverOptions,
-  describeOptions,
-  discoverOptions,
-  type GetOptions,
-  getOptions,
-  type RunOptions,
-  runOptions,
-} from './command-options.js'
+import { describeOptions, discoverOptions, getOptions, runOptions } from './command-options.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
 import { get } from './commands/get.js'
 import { run } from './commands/run.js'
-
-// Handler packages are resolved as dependencies of this program.
-const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
 /** The command line of `akri`. */
 export const program = new Command('akri')
@@ -30,23 +16,21 @@ export const program = new Command('akri')
   .showHelpAfterError('(akri --help says more)')
   .exitOverride()
 
-command('run', 'run the agent of this machine', runOptions).action((options: RunOptions) =>
-  run(options, packagesFrom),
-)
+command('run', 'run the agent of this machine', runOptions).action(run)
 
 command('discover', 'show the devices that a handler finds', discoverOptions)
   .argument('<handler>', `${Object.keys(BUILT_IN_HANDLERS).join(', ')}, an npm package or a path`)
-  .action((handler: string, options: DiscoverOptions) => discover(handler, options, packagesFrom))
+  .action(discover)
 
 command('get', 'list Configurations or Instances of the running agent', getOptions)
   .argument('<kind>', 'configurations or instances')
   .argument('[name]')
-  .action((kind: string, name: string | undefined, options: GetOptions) => get(kind, name, options))
+  .action(get)
 
 command('describe', 'show everything about one Configuration or Instance', describeOptions)
   .argument('<kind>', 'configuration or instance')
   .argument('<name>')
-  .action((kind: string, name: string, options: DescribeOptions) => describe(kind, name, options))
+  .action(describe)
 
 function command(name: string, description: string, schema: OptionSchema): Command {
   const added = program.command(name).description(description)

@@ -4,22 +4,18 @@ import { messageOf, nearest } from '@akrijs/runtime'
 import { type DeviceList, DiscoveryProperties, findHandlerPackage } from '@akrijs/runtime/handler'
 import { handlerSpecifier } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
-import { BUILT_IN_HANDLERS } from '../built-in-handlers.js'
+import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
 import { UsageError } from '../errors.js'
+import { propertiesText } from '../view/object-text.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
 
 /** `akri discover`: shows the devices that a handler finds, without an agent. */
-export async function discover(
-  handler: string,
-  options: DiscoverOptions,
-  packagesFrom: string,
-): Promise<void> {
-  const specifier = Object.hasOwn(BUILT_IN_HANDLERS, handler)
-    ? (BUILT_IN_HANDLERS[handler] ?? handler)
-    : handlerSpecifier(handler)
-  const found = await findHandlerPackage(specifier, packagesFrom).catch((error: unknown) => {
+export async function discover(handler: string, options: DiscoverOptions): Promise<void> {
+  const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
+  const specifier = builtIn ?? handlerSpecifier(handler)
+  const found = await findHandlerPackage(specifier, HANDLERS_FROM).catch((error: unknown) => {
     const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
     throw similar === undefined
       ? error
@@ -45,10 +41,7 @@ function table(list: DeviceList): string {
     ['ID', 'PROPERTIES', 'NODES'],
     list.map(({ id, properties = {}, deviceSpecs = [] }) => [
       id,
-      Object.entries(properties)
-        .filter(([, value]) => value !== id)
-        .map(([name, value]) => `${name}=${value}`)
-        .join(' '),
+      propertiesText(Object.entries(properties).filter(([, value]) => value !== id)),
       deviceSpecs.map(({ hostPath, permissions }) => `${hostPath}:${permissions}`).join(' '),
     ]),
   )

@@ -8,6 +8,7 @@ import {
   makeStateDirectory,
   startStandalone,
 } from '@akrijs/standalone'
+import { HANDLERS_FROM } from '../built-in-handlers.js'
 import type { RunOptions } from '../command-options.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
@@ -24,10 +25,10 @@ import { printable } from '../view/table.js'
 const KEPT_LINES = 50
 
 /** `akri run`: runs the agent until Ctrl-C or SIGTERM. A second signal ends it at once. */
-export async function run(options: RunOptions, packagesFrom: string): Promise<void> {
+export async function run(options: RunOptions): Promise<void> {
   const closer = new Closer()
   try {
-    await runUntilStopped(options, packagesFrom, closer)
+    await runUntilStopped(options, closer)
   } finally {
     await closer.close()
   }
@@ -35,7 +36,6 @@ export async function run(options: RunOptions, packagesFrom: string): Promise<vo
 
 async function runUntilStopped(
   { file, handler, isolated, handlerVariables, stateDir, node, logLevel, plain }: RunOptions,
-  packagesFrom: string,
   closer: Closer,
 ): Promise<void> {
   if (file.length === 0)
@@ -70,7 +70,7 @@ async function runUntilStopped(
     handlers: handler,
     isolated,
     handlerVariables,
-    handlersFrom: packagesFrom,
+    handlersFrom: HANDLERS_FROM,
     log,
   })
   closer.add(() => standalone.close())
