@@ -52,12 +52,8 @@ export async function removeSocketsLink(stateDirectory: string): Promise<void> {
 
 function linkProblem(file: string): (error: unknown) => never {
   return (error) => {
-    throw new StateFileError(
-      `${file} cannot be a link to the sockets: ${messageOf(error)}; remove it`,
-      {
-        cause: error,
-      },
-    )
+    const message = `${file} cannot be a link to the sockets: ${messageOf(error)}; remove it`
+    throw new StateFileError(message, { cause: error })
   }
 }
 

@@ -1,5 +1,5 @@
 import { request } from 'node:http'
-import { messageOf } from '@akrijs/runtime'
+import { codeOf, messageOf } from '@akrijs/runtime'
 import { NoAgentError } from '../errors.js'
 
 /** The longest answer, in bytes. */
@@ -37,18 +37,10 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
     })
     call.on('timeout', () => call.destroy(new NoAgentError('the agent does not answer')))
     call.on('error', (error) => {
-      const why =
-        'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED')
-          ? 'no agent runs there'
-          : messageOf(error)
-      reject(
-        new NoAgentError(
-          `no agent answers on ${socket}: ${why}. Start an agent with akri run, or name its directory with --state-dir`,
-          {
-            cause: error,
-          },
-        ),
-      )
+      const isAbsent = ['ENOENT', 'ECONNREFUSED'].includes(String(codeOf(error)))
+      const why = isAbsent ? 'no agent runs there' : messageOf(error)
+      const message = `no agent answers on ${socket}: ${why}. Start an agent with akri run, or name its directory with --state-dir`
+      reject(new NoAgentError(message, { cause: error }))
     })
     call.end()
   })

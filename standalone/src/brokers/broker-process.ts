@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import path from 'node:path'
-import { type Clock, messageOf, splitLines } from '@akrijs/runtime'
+import { type Clock, codeOf, messageOf, splitLines } from '@akrijs/runtime'
 
 interface BrokerProcessOptions {
   readonly file: string
@@ -57,11 +57,8 @@ export class BrokerProcess {
     if (this.pid === undefined) return
     const over = new AbortController()
     signalGroup(this.pid, 'SIGTERM')
-    const late = this.#clock.sleep(TERM_MS, over.signal).then(
-      () => 'late',
-      () => 'in time',
-    )
-    await Promise.race([this.ended, late])
+    const limit = this.#clock.sleep(TERM_MS, over.signal).catch(() => undefined)
+    await Promise.race([this.ended, limit])
     over.abort()
     // The group lives as long as any of its members.
     signalGroup(this.pid, 'SIGKILL')
@@ -74,7 +71,7 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+    if (codeOf(error) !== 'ESRCH') throw error
   }
 }
 
@@ -103,7 +100,7 @@ function failedStart(error: unknown, { file, workingDirectory }: Start): BrokerE
     if (problem !== undefined)
       return failure(`its workingDir ${workingDirectory} ${problem}`, 'workingDir')
   }
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const code = codeOf(error)
   if (code === 'ENOENT' && !file.includes('/'))
     return failure(`its command ${file} does not exist in PATH`, 'command[0]')
   if (code === 'ENOENT' && existsSync(path.resolve(workingDirectory ?? '', file)))

@@ -1,6 +1,6 @@
 import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { messageOf } from '@akrijs/runtime'
+import { codeOf, messageOf } from '@akrijs/runtime'
 import { StateFileError } from '../errors.js'
 
 const REASONS: Readonly<Record<string, string>> = {
@@ -18,7 +18,7 @@ const REASONS: Readonly<Record<string, string>> = {
  */
 export async function makeStateDirectory(directory: string): Promise<void> {
   await makeWithParents(path.resolve(directory)).catch((error: unknown) => {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const code = String(codeOf(error))
     const why = Object.hasOwn(REASONS, code) ? REASONS[code] : messageOf(error)
     throw new StateFileError(
       `state directory ${directory} cannot be made: ${why}; choose another one, which this user may write to`,
@@ -29,24 +29,20 @@ export async function makeStateDirectory(directory: string): Promise<void> {
 
 /** Level by level: with `recursive`, Node tries for ever below /proc. */
 async function makeWithParents(directory: string): Promise<void> {
-  if (await made(directory, { orParentMissing: true })) return
-  await makeWithParents(path.dirname(directory))
-  await made(directory, { orParentMissing: false })
+  await makeDirectory(directory).catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+    await makeWithParents(path.dirname(directory))
+    await makeDirectory(directory)
+  })
 }
 
-/** @returns false if the parent is missing, and may be */
-async function made(
-  directory: string,
-  { orParentMissing }: { readonly orParentMissing: boolean },
-): Promise<boolean> {
+/** Makes a directory, unless it exists. */
+async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 })
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (orParentMissing && code === 'ENOENT') return false
-    const isThere =
-      code === 'EEXIST' && (await stat(directory).catch(() => undefined))?.isDirectory()
-    if (isThere !== true) throw error
+    const exists = codeOf(error) === 'EEXIST'
+    const found = exists ? await stat(directory).catch(() => undefined) : undefined
+    if (!found?.isDirectory()) throw error
   }
-  return true
 }

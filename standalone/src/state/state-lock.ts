@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
-import { makeRoomForSocket, messageOf, SocketUnusableError } from '@akrijs/runtime'
+import { codeOf, makeRoomForSocket, messageOf, SocketUnusableError } from '@akrijs/runtime'
 import { StateFileError, StateLockedError } from '../errors.js'
 
 /**
@@ -17,28 +17,20 @@ export async function lockState(directory: string): Promise<{ release(): Promise
   })
   // This path is short enough for a socket, however long the path of the directory is.
   const opened = `/proc/self/fd/${handle.fd}`
-  const messageFor = (error: unknown) => messageOf(error).replaceAll(opened, directory)
   try {
     const server = await listen(path.join(opened, 'lock.sock'))
-    const closed = () => new Promise((resolve) => server.close(resolve))
     return {
       release: async () => {
-        await closed()
+        await new Promise((resolve) => server.close(resolve))
         await handle.close()
       },
     }
   } catch (error) {
     await handle.close()
-    const taken =
-      error instanceof SocketUnusableError ||
-      (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
-    if (taken)
-      throw new StateLockedError(`another agent uses ${directory}: ${messageFor(error)}`, {
-        cause: error,
-      })
-    throw new StateFileError(`${directory} cannot be written: ${messageFor(error)}`, {
-      cause: error,
-    })
+    const reason = messageOf(error).replaceAll(opened, directory)
+    if (error instanceof SocketUnusableError || codeOf(error) === 'EADDRINUSE')
+      throw new StateLockedError(`another agent uses ${directory}: ${reason}`, { cause: error })
+    throw new StateFileError(`${directory} cannot be written: ${reason}`, { cause: error })
   }
 }
 
