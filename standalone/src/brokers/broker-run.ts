@@ -1,29 +1,15 @@
 import { GROUP, type Instance } from '@akrijs/api'
-import { aborted, type Clock, type Logger, messageOf } from '@akrijs/runtime'
-import type { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
-import type { BrokerContext, BrokerState } from './broker.js'
+import { aborted, messageOf } from '@akrijs/runtime'
+import { retry } from '../retry.js'
+import type { BrokerContext, BrokerOptions, BrokerState } from './broker.js'
 import { type BrokerCommand, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
-import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
 
-interface BrokerRunOptions {
-  readonly kubelet: SimulatedKubelet
-  readonly ledger: BrokerLedger
-  readonly clock: Clock
-  readonly log: Logger
-  readonly environment: Readonly<Record<string, string | undefined>>
+interface BrokerRunOptions extends BrokerOptions {
   readonly instance: Instance['metadata']
   readonly context: BrokerContext
   readonly signal: AbortSignal
-  onLine(broker: string, line: string): void
   setState(state: BrokerState): void
-  /** Writes to a file, and retries until the signal is aborted. */
-  record(
-    write: () => void,
-    fields: { readonly file: string; readonly pid: number },
-    consequence: string,
-    signal: AbortSignal,
-  ): Promise<void>
 }
 
 /** The end of a run. */
@@ -42,7 +28,8 @@ export async function runBroker(
   command: BrokerCommand,
   options: BrokerRunOptions,
 ): Promise<BrokerRunEnd> {
-  const { kubelet, instance, context, clock, environment, signal, onLine } = options
+  const { instance, context, clock, environment, signal, onLine } = options
+  const { kubelet } = options.standalone
   const { container, at, file, args, env, workingDirectory, resources } = command
   const uid = `${instance.name}-pod-${context.nextRun()}`
   let startedAt = clock.monotonicMs()
@@ -82,19 +69,22 @@ export async function runBroker(
 /** Waits until a process has ended, and stops it when the signal is aborted. */
 async function endOf(
   process: BrokerProcess,
-  { ledger, log, instance, signal, setState, record }: BrokerRunOptions,
+  { ledger, clock, log, instance, signal, setState }: BrokerRunOptions,
 ): Promise<BrokerEnd> {
   const { pid } = process
   const over = new AbortController()
   let recorded = Promise.resolve()
   try {
     if (pid !== undefined) {
-      recorded = record(
-        () => ledger.add(pid),
-        { file: ledger.file, pid },
-        'broker not recorded: if this agent is killed now, the next agent does not end the broker',
-        over.signal,
-      )
+      recorded = retry(() => ledger.add(pid), {
+        clock,
+        signal: over.signal,
+        onFailure: (fields) =>
+          log.warn(
+            { broker: instance.name, file: ledger.file, pid, ...fields },
+            'broker not recorded: if this agent is killed now, the next agent does not end the broker',
+          ),
+      })
       setState({ phase: 'running', pid })
       log.info({ broker: instance.name, pid }, 'broker started')
     }
@@ -109,7 +99,8 @@ async function endOf(
 
 /** Waits as a Pod waits for a node that has the resources. */
 async function waitForSlots(command: BrokerCommand, options: BrokerRunOptions): Promise<void> {
-  const { kubelet, instance, clock, log, signal, setState } = options
+  const { instance, clock, log, signal, setState } = options
+  const { kubelet } = options.standalone
   const missing = () =>
     Object.entries(command.resources)
       .map(([resource, wanted]) => ({ resource, wanted, ...kubelet.resource(resource) }))

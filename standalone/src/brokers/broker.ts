@@ -1,5 +1,6 @@
 import type { Instance, Problem } from '@akrijs/api'
-import { Backoff, backoff, type Clock, type Logger } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
+import { retry } from '../retry.js'
 import type { StandaloneAgent } from '../standalone.js'
 import type { BrokerCommand, BrokerGoal, BrokerPlan } from './broker-command.js'
 import type { BrokerLedger } from './broker-ledger.js'
@@ -132,13 +133,10 @@ export class Broker {
   #run(command: BrokerCommand) {
     return runBroker(command, {
       ...this.#options,
-      kubelet: this.#options.standalone.kubelet,
       instance: this.#instance,
       context: this.#context,
       signal: this.#stop.signal,
       setState: (state) => this.#setState(state),
-      record: (write, fields, consequence, signal) =>
-        this.#record(write, fields, consequence, signal),
     })
   }
 
@@ -152,33 +150,18 @@ export class Broker {
   }
 
   async #finish(end: JobEnd): Promise<void> {
-    const { finished } = this.#options
+    const { finished, clock, log } = this.#options
     this.#setState(stateOf(end))
-    await this.#record(
-      () => finished.add(this.uid, this.spec, end),
-      { file: finished.file },
-      'end of job not recorded: if this agent ends now, the next agent runs the job again',
-      this.#stop.signal,
-    )
-  }
-
-  /** Writes to a file until the write succeeds, or the signal is aborted: a disk may be full. */
-  async #record(
-    write: () => void,
-    fields: { readonly file: string; readonly pid?: number },
-    consequence: string,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { clock, log } = this.#options
-    for (const retryInMs of backoff()) {
-      try {
-        return write()
-      } catch (error) {
-        log.warn({ broker: this.#instance.name, ...fields, err: error, retryInMs }, consequence)
-      }
-      await clock.sleep(retryInMs, signal).catch(() => undefined)
-      if (signal.aborted) return
-    }
+    // A disk may be full.
+    await retry(() => finished.add(this.uid, this.spec, end), {
+      clock,
+      signal: this.#stop.signal,
+      onFailure: (fields) =>
+        log.warn(
+          { broker: this.#instance.name, file: finished.file, ...fields },
+          'end of job not recorded: if this agent ends now, the next agent runs the job again',
+        ),
+    })
   }
 
   #setState(state: BrokerState): void {

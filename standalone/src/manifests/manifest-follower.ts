@@ -1,7 +1,8 @@
 import type { ManifestProblem } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube'
-import { backoff, Listeners } from '@akrijs/runtime'
+import { Listeners } from '@akrijs/runtime'
 import type { StandaloneCluster } from '../cluster/standalone-cluster.js'
+import { retry } from '../retry.js'
 import { type ManifestSet, type WatchOptions, watchManifests } from './manifest-files.js'
 
 interface ManifestFollowerOptions extends WatchOptions {
@@ -45,16 +46,11 @@ export class ManifestFollower {
     const { clock, log, signal } = this.#options
     for await (const set of this.#sets) {
       // A full disk must not lose an edit.
-      for (const retryInMs of backoff()) {
-        try {
-          await this.#apply(set)
-          break
-        } catch (error) {
-          log.error({ err: error, retryInMs }, 'manifests not applied')
-        }
-        await clock.sleep(retryInMs, signal).catch(() => undefined)
-        if (signal.aborted) return
-      }
+      await retry(() => this.#apply(set), {
+        clock,
+        signal,
+        onFailure: (fields) => log.error(fields, 'manifests not applied'),
+      })
     }
   }
 
