@@ -1,6 +1,7 @@
-import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
+import { isRecord } from '@akrijs/runtime'
 import { signalGroup } from './broker-process.js'
+import { readJson, writeJson } from './json-file.js'
 
 interface LedgerEntry {
   /** The process that leads the process group. */
@@ -23,7 +24,9 @@ export class BrokerLedger {
 
   /** Ends the brokers of an agent that was killed. @returns their pids */
   async endLeftovers(): Promise<number[]> {
-    const leftovers = (await this.#read()).filter(
+    const entries = await readJson(this.file)
+    // Without a valid file there is no process to end.
+    const leftovers = (Array.isArray(entries) ? entries.filter(isEntry) : []).filter(
       ({ pid, started }) => leads(pid, started) || outlives(pid, started),
     )
     for (const { pid } of leftovers) signalGroup(pid, 'SIGKILL')
@@ -52,34 +55,15 @@ export class BrokerLedger {
     for (const pid of this.#entries.keys()) signalGroup(pid, 'SIGKILL')
   }
 
-  async #read(): Promise<LedgerEntry[]> {
-    try {
-      const entries: unknown = JSON.parse(await readFile(this.file, 'utf8'))
-      return Array.isArray(entries) ? entries.filter(isEntry) : []
-    } catch {
-      // Without a valid file there is no process to end.
-      return []
-    }
-  }
-
   #write(): void {
-    // A rename is atomic: a kill during the write must not lose entries.
-    const next = `${this.file}.next`
-    writeFileSync(next, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
-    renameSync(next, this.file)
+    writeJson(this.file, [...this.#entries.values()])
   }
 }
 
 function isEntry(value: unknown): value is LedgerEntry {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'pid' in value &&
-    'started' in value &&
-    Number.isInteger(value.pid) &&
-    Number(value.pid) > 1 &&
-    typeof value.started === 'string'
-  )
+  if (!isRecord(value)) return false
+  const { pid, started } = value
+  return Number.isInteger(pid) && Number(pid) > 1 && typeof started === 'string'
 }
 
 function leads(pid: number, started: string): boolean {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { renameSync, writeFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { isRecord } from '@akrijs/runtime'
+import { readJson, writeJson } from './json-file.js'
 
 /** The end of a Job. */
 export type JobEnd =
@@ -17,13 +17,15 @@ export class FinishedJobs {
   readonly file: string
   readonly #entries: Map<string, Entry>
 
-  private constructor(file: string, entries: Iterable<[string, Entry]>) {
+  private constructor(file: string, content: unknown) {
     this.file = file
-    this.#entries = new Map(entries)
+    // Without a valid file no Job counts as ended.
+    const entries = Object.entries(isRecord(content) ? content : {})
+    this.#entries = new Map(entries.filter((entry): entry is [string, Entry] => isEntry(entry[1])))
   }
 
   static async open(file: string): Promise<FinishedJobs> {
-    return new FinishedJobs(file, await read(file))
+    return new FinishedJobs(file, await readJson(file))
   }
 
   get(instance: string, spec: string): JobEnd | undefined {
@@ -34,49 +36,19 @@ export class FinishedJobs {
   /** Throws the system's error if the file cannot be written; the caller tries again. */
   add(instance: string, spec: string, end: JobEnd): void {
     this.#entries.set(instance, { ...end, spec: digestOf(spec) })
-    this.#write()
+    writeJson(this.file, Object.fromEntries(this.#entries), { flush: true })
   }
 
   /** Forgets the Jobs of all other Instances; the file follows with the next write. */
   keepOnly(instances: ReadonlySet<string>): void {
     for (const uid of [...this.#entries.keys()]) if (!instances.has(uid)) this.#entries.delete(uid)
   }
-
-  #write(): void {
-    // A rename is atomic: a kill during the write must not lose entries.
-    const next = `${this.file}.next`
-    writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), {
-      mode: 0o600,
-      flush: true,
-    })
-    renameSync(next, this.file)
-  }
-}
-
-async function read(file: string): Promise<[string, Entry][]> {
-  try {
-    const entries: unknown = JSON.parse(await readFile(file, 'utf8'))
-    if (typeof entries !== 'object' || entries === null) return []
-    return Object.entries(entries).filter((entry): entry is [string, Entry] => isEntry(entry[1]))
-  } catch {
-    // Without a valid file no Job counts as ended.
-    return []
-  }
 }
 
 function isEntry(value: unknown): value is Entry {
-  if (
-    typeof value !== 'object' ||
-    value === null ||
-    !('spec' in value) ||
-    typeof value.spec !== 'string'
-  )
-    return false
-  if (!('outcome' in value)) return false
-  return (
-    value.outcome === 'completed' ||
-    (value.outcome === 'failed' && 'reason' in value && typeof value.reason === 'string')
-  )
+  if (!isRecord(value) || typeof value.spec !== 'string') return false
+  const { outcome, reason } = value
+  return outcome === 'completed' || (outcome === 'failed' && typeof reason === 'string')
 }
 
 function digestOf(spec: string): string {
