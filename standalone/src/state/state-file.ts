@@ -4,28 +4,11 @@ import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
 import * as z from 'zod'
 import { StateFileError } from '../errors.js'
 
-interface KnownConfiguration {
-  readonly uid: string
-  readonly generation: number
-  readonly creationTimestamp: string
-  /** The {@link specDigest}: an edit without a running agent raises the generation too. */
-  readonly spec?: string | undefined
-}
-
-/** The part of the standalone cluster that survives a restart. */
-export interface ClusterState {
-  /** By key. A Configuration keeps its uid if the files still name it after a restart. */
-  readonly configurations: Readonly<Record<string, KnownConfiguration>>
-  readonly instances: readonly Instance[]
-  readonly resourceVersion: number
-}
-
-const EMPTY_STATE: ClusterState = { configurations: {}, instances: [], resourceVersion: 0 }
-
 const VERSION = 1
 
 const text = z.string()
 const texts = z.record(text, text)
+/** The fields that the code relies on: only an agent writes the file. */
 const instance = z.looseObject({
   metadata: z.looseObject({ name: text, namespace: text, uid: text }),
   spec: z.looseObject({
@@ -37,26 +20,29 @@ const instance = z.looseObject({
     deviceUsage: texts,
   }),
 })
-/** The schema checks the fields that the code relies on: only an agent writes the file. */
-const instances = z.array(
-  z.custom<Instance>((value) => instance.safeParse(value).success, 'not an Instance'),
-)
-const file = z.object({
-  version: z.literal(VERSION),
-  state: z.object({
-    configurations: z.record(
-      text,
-      z.object({
-        uid: text,
-        generation: z.number(),
-        creationTimestamp: text,
-        spec: text.optional(),
-      }),
-    ),
-    instances,
-    resourceVersion: z.number(),
-  }),
+const clusterState = z.object({
+  /** By key. A Configuration keeps its uid if the files still name it after a restart. */
+  configurations: z.record(
+    text,
+    z.object({
+      uid: text,
+      generation: z.number(),
+      creationTimestamp: text,
+      /** The {@link specDigest}: an edit without a running agent raises the generation too. */
+      spec: text.optional(),
+    }),
+  ),
+  instances: z
+    .array(z.custom<Instance>((value) => instance.safeParse(value).success, 'not an Instance'))
+    .readonly(),
+  resourceVersion: z.number(),
 })
+const file = z.object({ version: z.literal(VERSION), state: clusterState })
+
+/** The part of the standalone cluster that survives a restart. */
+export type ClusterState = Readonly<z.infer<typeof clusterState>>
+
+const EMPTY_STATE: ClusterState = { configurations: {}, instances: [], resourceVersion: 0 }
 
 /** Compares specs without storing them: a spec can contain passwords. */
 export function specDigest(spec: ConfigurationSpec): string {
@@ -96,9 +82,8 @@ export class StateFile {
     try {
       await replaceFile(this.#path, JSON.stringify({ version: VERSION, state }))
     } catch (error) {
-      throw new StateFileError(`${this.#path} cannot be written: ${String(error)}`, {
-        cause: error,
-      })
+      const message = `${this.#path} cannot be written: ${String(error)}`
+      throw new StateFileError(message, { cause: error })
     }
   }
 }
