@@ -40,23 +40,17 @@ export function planBroker(broker: BrokerSpec, instanceResource: string): Broker
   if ('brokerPodSpec' in broker)
     return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
   if ('brokerDeploymentSpec' in broker)
-    return {
-      kind: 'none',
-      reason:
-        'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one',
-    }
+    return none(
+      'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one',
+    )
   const { completions, backoffLimit, template } = broker.brokerJobSpec
   const goal: BrokerGoal = {
     kind: 'completions',
     completions: wholeNumber(completions) ?? COMPLETIONS,
     backoffLimit: wholeNumber(backoffLimit) ?? BACKOFF_LIMIT,
   }
-  return planPod(
-    'brokerJobSpec.template.spec',
-    record(record(template).spec),
-    instanceResource,
-    goal,
-  )
+  const pod = record(record(template).spec)
+  return planPod('brokerJobSpec.template.spec', pod, instanceResource, goal)
 }
 
 function planPod(
@@ -66,41 +60,28 @@ function planPod(
   goal: BrokerGoal,
 ): BrokerPlan {
   const container: unknown = Array.isArray(containers) ? containers[0] : undefined
-  if (!isRecord(container)) return { kind: 'none', reason: `${where}.containers is empty` }
+  if (!isRecord(container)) return none(`${where}.containers is empty`)
   if (Array.isArray(containers) && containers.length > 1)
-    return {
-      kind: 'none',
-      reason: `${where} has several containers; without a cluster one can run`,
-    }
+    return none(`${where} has several containers; without a cluster one can run`)
   const at = `spec.brokerSpec.${where}.containers[0]`
   const command = texts(container.command, `${at}.command`)
-  if ('path' in command) return { kind: 'wrong', problem: command }
+  if ('path' in command) return wrong(command)
   const [file, ...first] = command
   if (file === undefined)
-    return {
-      kind: 'none',
-      reason: `${where}.containers[0] has no command; an image alone needs a cluster`,
-    }
+    return none(`${where}.containers[0] has no command; an image alone needs a cluster`)
   if (file === '')
-    return {
-      kind: 'wrong',
-      problem: { path: `${at}.command[0]`, message: 'it is empty; write a program' },
-    }
+    return wrong({ path: `${at}.command[0]`, message: 'it is empty; write a program' })
   const args = texts(container.args, `${at}.args`)
-  if ('path' in args) return { kind: 'wrong', problem: args }
+  if ('path' in args) return wrong(args)
   const env = environment(container.env)
   if (env === undefined)
-    return {
-      kind: 'none',
-      reason: `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster`,
-    }
+    return none(
+      `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster`,
+    )
   const { workingDir = '' } = container
   if (typeof workingDir !== 'string' || workingDir.includes('\0')) {
-    const problem = {
-      path: `${at}.workingDir`,
-      message: `${shorten(workingDir)} is no path; write one as a text`,
-    }
-    return { kind: 'wrong', problem }
+    const message = `${shorten(workingDir)} is no path; write one as a text`
+    return wrong({ path: `${at}.workingDir`, message })
   }
   return {
     kind: 'run',
@@ -115,6 +96,14 @@ function planPod(
       ...resources(container.resources, instanceResource, `${at}.resources`),
     },
   }
+}
+
+function none(reason: string): BrokerPlan {
+  return { kind: 'none', reason }
+}
+
+function wrong(problem: Problem): BrokerPlan {
+  return { kind: 'wrong', problem }
 }
 
 /**
