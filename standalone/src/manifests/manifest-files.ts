@@ -8,7 +8,7 @@ import {
   parseManifests,
 } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { aborted, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import type { DesiredObjects } from '../cluster/standalone-cluster.js'
 
 export interface ManifestSet {
@@ -70,13 +70,10 @@ export class ManifestReader {
       const parsed = await readManifests(file)
       problems.push(...parsed.problems)
       if (parsed.problems.length === 0) this.#valid.set(file, parsed.manifests)
-      const before = this.#valid.get(file)
+      const valid = this.#valid.get(file)
       // The rest of a file that was never valid is not known.
-      if (parsed.problems.length > 0 && before === undefined) complete = false
-      for (const manifest of parsed.problems.length === 0 || before === undefined
-        ? parsed.manifests
-        : before)
-        found.push({ file, manifest })
+      if (valid === undefined) complete = false
+      for (const manifest of valid ?? parsed.manifests) found.push({ file, manifest })
     }
     for (const file of [...this.#valid.keys()]) if (!files.includes(file)) this.#valid.delete(file)
     const { files: places, ...objects } = withoutDuplicates(found, problems)
@@ -163,16 +160,11 @@ async function nextChange(
   paths: readonly string[],
   { clock, log, signal }: WatchOptions,
 ): Promise<void> {
+  const changed = new AbortController()
   const done = new AbortController()
-  const onAbort = () => done.abort()
-  signal.addEventListener('abort', onAbort, { once: true })
-  let woken: (() => void) | undefined
-  const changed = new Promise<void>((resolve) => {
-    woken = resolve
-  })
   const watchers = paths.flatMap((source) => {
     try {
-      const watcher = watch(source, { persistent: false }, () => woken?.())
+      const watcher = watch(source, { persistent: false }, () => changed.abort())
       watcher.on('error', (error) => log.debug({ path: source, err: error }, 'file watch ended'))
       return [watcher]
     } catch (error) {
@@ -182,11 +174,13 @@ async function nextChange(
   })
   const sleep = (ms: number) => clock.sleep(ms, done.signal).catch(() => undefined)
   try {
-    if (signal.aborted) return
-    await Promise.race([changed.then(() => sleep(QUIET_MS)), sleep(POLL_MS)])
+    await Promise.race([
+      aborted(signal, done.signal),
+      aborted(changed.signal, done.signal).then(() => sleep(QUIET_MS)),
+      sleep(POLL_MS),
+    ])
   } finally {
     done.abort()
-    signal.removeEventListener('abort', onAbort)
     for (const watcher of watchers) watcher.close()
   }
 }
