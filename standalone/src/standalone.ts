@@ -46,7 +46,6 @@ export interface StandaloneAgent {
   readonly agent: Agent
   readonly cluster: StandaloneCluster
   readonly kubelet: SimulatedKubelet
-  readonly node: NodeName
   readonly handlers: readonly HandlerPackage[]
   /** The present problems of the files and of the handlers. */
   readonly problems: readonly ManifestProblem[]
@@ -170,7 +169,6 @@ async function start(
     agent,
     cluster,
     kubelet,
-    node,
     handlers,
     get problems() {
       return [...handlerProblems, ...manifests.problems]

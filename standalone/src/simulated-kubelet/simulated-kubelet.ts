@@ -132,7 +132,7 @@ export class SimulatedKubelet {
   remove(uid: string): void {
     if (!this.#pods.delete(uid)) return
     this.#podGoneListeners.tell()
-    this.#changed()
+    this.#changeListeners.tell()
   }
 
   /**
@@ -149,12 +149,11 @@ export class SimulatedKubelet {
   giveUp(resource: string): void {
     this.#plugins.get(resource)?.close()
     this.#plugins.delete(resource)
-    this.#changed()
+    this.#changeListeners.tell()
   }
 
   async close(): Promise<void> {
     await this.#stopServing()
-    await rm(path.join(this.pluginDirectory, 'kubelet.sock'), { force: true })
     await rm(this.podResourcesSocket, { force: true })
   }
 
@@ -189,7 +188,7 @@ export class SimulatedKubelet {
     const preferred = options?.getPreferredAllocationAvailable ?? false
     this.#plugins.set(
       resourceName,
-      new PluginConnection(resourceName, socket, preferred, () => this.#changed()),
+      new PluginConnection(resourceName, socket, preferred, () => this.#changeListeners.tell()),
     )
   }
 
@@ -202,7 +201,7 @@ export class SimulatedKubelet {
       }
     }
     this.#pods.set(pod.uid, { pod, allocations })
-    this.#changed()
+    this.#changeListeners.tell()
     return new Map(
       pod.containers.map(({ name }) => [
         name,
@@ -245,9 +244,5 @@ export class SimulatedKubelet {
     return new Set(
       all.filter((allocation) => allocation.resource === resource).flatMap(({ ids }) => ids),
     )
-  }
-
-  #changed(): void {
-    this.#changeListeners.tell()
   }
 }

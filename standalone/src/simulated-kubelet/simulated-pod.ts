@@ -28,12 +28,10 @@ export interface AdmittedPod {
 }
 
 /** The options that device plugins give to a container. */
-export interface ContainerOptions {
-  readonly envs: Readonly<Record<string, string>>
-  readonly mounts: ContainerAllocateResponse['mounts']
-  readonly devices: ContainerAllocateResponse['devices']
-  readonly annotations: Readonly<Record<string, string>>
-}
+export type ContainerOptions = Pick<
+  ContainerAllocateResponse,
+  'envs' | 'mounts' | 'devices' | 'annotations'
+>
 
 /** Merges allocations as the kubelet does: the first allocation wins. */
 export function containerOptions(allocations: readonly ContainerAllocation[]): ContainerOptions {
