@@ -1,7 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
 import { messageOf, nearest } from '@akrijs/runtime'
-import { type DeviceList, DiscoveryProperties, findHandlerPackage } from '@akrijs/runtime/handler'
+import {
+  type DeviceList,
+  DiscoveryProperties,
+  findHandlerPackage,
+  type HandlerPackage,
+} from '@akrijs/runtime/handler'
 import { handlerSpecifier } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
@@ -13,14 +18,7 @@ import { formatTable } from '../view/table.js'
 
 /** `akri discover`: shows the devices that a handler finds, without an agent. */
 export async function discover(handler: string, options: DiscoverOptions): Promise<void> {
-  const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
-  const specifier = builtIn ?? handlerSpecifier(handler)
-  const found = await findHandlerPackage(specifier, HANDLERS_FROM).catch((error: unknown) => {
-    const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
-    throw similar === undefined
-      ? error
-      : new UsageError(`there is no handler ${handler}; did you mean ${similar}?`, { cause: error })
-  })
+  const found = await findHandler(handler, HANDLERS_FROM)
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
   const lists = openDiscovery(await found.load(), {
@@ -33,6 +31,21 @@ export async function discover(handler: string, options: DiscoverOptions): Promi
     process.stdout.write(`${options.json ? JSON.stringify(list) : table(list)}\n`)
     if (!options.watch) stop.abort()
   }
+}
+
+/**
+ * Finds a handler by the name of a built-in handler, the name of a package, or a path.
+ * @throws UsageError if the name is a misspelt name of a built-in handler
+ */
+export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
+  const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
+  if (builtIn !== undefined) return findHandlerPackage(builtIn, from)
+  return findHandlerPackage(handlerSpecifier(handler), from).catch((error: unknown) => {
+    const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
+    if (similar === undefined) throw error
+    const message = `there is no handler ${handler}; did you mean ${similar}?`
+    throw new UsageError(message, { cause: error })
+  })
 }
 
 function table(list: DeviceList): string {
