@@ -202,7 +202,7 @@ function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
       message: `there is no such field${suggestion(key)}`,
     }))
   }
-  const value = valueAt(root, issue.path)
+  const value = valueAt(root, ...issue.path)
   const shown = value === undefined ? '' : `; it is ${shorten(value)}`
   const message =
     value === undefined && issue.code === 'invalid_type'

@@ -11,7 +11,7 @@ export function fieldOf(value: unknown, key: PropertyKey): unknown {
 }
 
 /** The value at a path; undefined if the path does not exist. */
-export function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+export function valueAt(root: unknown, ...path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>(fieldOf, root)
 }
 

@@ -1,15 +1,3 @@
-import { isRecord } from '@akrijs/runtime'
-
-/** The value at a path of a JSON value; undefined if the path does not exist. */
-export function at(value: unknown, ...path: readonly string[]): unknown {
-  let found = value
-  for (const name of path) {
-    if (!isRecord(found) || !Object.hasOwn(found, name)) return undefined
-    found = found[name]
-  }
-  return found
-}
-
 /**
  * Whether two JSON values are equal. Unlike `isDeepStrictEqual`, without a limit of the depth:
  * objects come from users.

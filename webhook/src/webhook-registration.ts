@@ -10,8 +10,7 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
-import { at } from './json.js'
+import { type Clock, type Logger, valueAt } from '@akrijs/runtime'
 import type { FailurePolicy } from './review/reviewer.js'
 
 const KIND = {
@@ -150,7 +149,7 @@ function registrationPatch(
       ...(wrongBundle
         ? [{ op: 'add', path: path('clientConfig', 'caBundle'), value: caBundle } as const]
         : []),
-      ...(at(webhook, 'failurePolicy') === failurePolicy
+      ...(valueAt(webhook, 'failurePolicy') === failurePolicy
         ? []
         : [{ op: 'add', path: path('failurePolicy'), value: failurePolicy } as const]),
     ]
@@ -158,12 +157,12 @@ function registrationPatch(
 }
 
 function bundleIn(webhook: unknown): string | undefined {
-  const bundle = at(webhook, 'clientConfig', 'caBundle')
+  const bundle = valueAt(webhook, 'clientConfig', 'caBundle')
   return typeof bundle === 'string' ? Buffer.from(bundle, 'base64').toString('utf8') : undefined
 }
 
 function parseRegistration(object: unknown): Registration | undefined {
   const metadata = parseObjectMeta(object)
-  const webhooks = at(object, 'webhooks') ?? []
+  const webhooks = valueAt(object, 'webhooks') ?? []
   return metadata && Array.isArray(webhooks) ? { metadata, webhooks } : undefined
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, open, opendir, rename, rmdir, unlink } from 'node:fs/promises'
+import { codeOf } from '@akrijs/runtime'
 
 /**
  * Bounds for a directory into which a process still writes: passes over it, and directories that
@@ -82,8 +83,7 @@ async function eachEntry(
 
 function unless(...codes: readonly string[]): (error: unknown) => undefined {
   return (error) => {
-    if (error instanceof Error && 'code' in error && codes.includes(String(error.code)))
-      return undefined
+    if (codes.includes(String(codeOf(error)))) return undefined
     throw error
   }
 }

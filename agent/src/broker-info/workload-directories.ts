@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { InternalError, type Logger } from '@akrijs/runtime'
+import { codeOf, InternalError, type Logger } from '@akrijs/runtime'
 import { removeTree } from './remove-tree.js'
 
 /** The directory of a workload. Its slot identifies the workload. */
@@ -197,10 +197,6 @@ async function makeBelow(parent: string, make: () => Promise<void>): Promise<voi
 async function makeForAll(directory: string): Promise<void> {
   await mkdir(directory)
   await chmod(directory, 0o777)
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
 async function directoriesIn(directory: string): Promise<string[]> {

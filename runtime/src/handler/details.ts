@@ -86,7 +86,7 @@ function describeIssue(
   const keys = (issue.path ?? []).map((segment) =>
     typeof segment === 'object' ? segment.key : segment,
   )
-  const value = valueAt(root, keys)
+  const value = valueAt(root, ...keys)
   const fields = knownFields(schema, keys, value)
   const message =
     fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`

@@ -1,4 +1,4 @@
-import { at } from '../json.js'
+import { valueAt } from '@akrijs/runtime'
 import type { Certificates } from './certificate-plan.js'
 
 // The Secret has the keys `ca.crt` and `ca.key`, and `tls.crt` and `tls.key` like every Secret of type
@@ -9,7 +9,7 @@ const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----\
 /** The certificates in a Secret. */
 export function readSecret(secret: unknown): Partial<Certificates> {
   const text = (key: string) => {
-    const value = at(secret, 'data', key)
+    const value = valueAt(secret, 'data', key)
     return typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : undefined
   }
   const keys = ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']
@@ -36,7 +36,7 @@ export function secretWith(
     type: 'kubernetes.io/tls',
     ...before,
     data: {
-      ...(at(before, 'data') as object | undefined),
+      ...(valueAt(before, 'data') as object | undefined),
       'ca.crt': encoded(bundleOf(authorities)),
       'ca.key': encoded(authorityKey),
       'tls.crt': encoded(server.cert),

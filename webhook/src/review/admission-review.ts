@@ -1,5 +1,5 @@
 import type { Problem } from '@akrijs/api'
-import { at } from '../json.js'
+import { valueAt } from '@akrijs/runtime'
 
 /**
  * The request of an API server:
@@ -38,25 +38,25 @@ const MAX_WARNING = 256
 
 /** @returns the request, or a text that says what is wrong with the AdmissionReview */
 export function readAdmissionReview(body: unknown): AdmissionRequest | string {
-  const version = at(body, 'apiVersion')
+  const version = valueAt(body, 'apiVersion')
   const apiVersion =
     version === undefined
       ? API_VERSIONS[0]
       : API_VERSIONS.find((candidate) => candidate === version)
-  if (at(body, 'kind') !== 'AdmissionReview' || apiVersion === undefined)
+  if (valueAt(body, 'kind') !== 'AdmissionReview' || apiVersion === undefined)
     return `send an AdmissionReview of ${API_VERSIONS.join(' or ')}`
-  const request = at(body, 'request')
+  const request = valueAt(body, 'request')
   if (typeof request !== 'object' || request === null) return 'the AdmissionReview has no request'
-  const uid = at(request, 'uid')
+  const uid = valueAt(request, 'uid')
   if (typeof uid !== 'string') return 'the request of the AdmissionReview has no uid'
-  const [operation, namespace] = [at(request, 'operation'), at(request, 'namespace')]
+  const [operation, namespace] = [valueAt(request, 'operation'), valueAt(request, 'namespace')]
   return {
     apiVersion,
     uid,
     operation: typeof operation === 'string' ? operation : '',
     namespace: typeof namespace === 'string' ? namespace : undefined,
-    object: at(request, 'object') ?? undefined,
-    oldObject: at(request, 'oldObject') ?? undefined,
+    object: valueAt(request, 'object') ?? undefined,
+    oldObject: valueAt(request, 'oldObject') ?? undefined,
   }
 }
 
@@ -91,7 +91,7 @@ export function admissionReview(
     ...causes.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)),
     ...(left === 0 ? [] : [`and ${left} more`]),
   ]
-  const name = at(object, 'metadata', 'name')
+  const name = valueAt(object, 'metadata', 'name')
   const status = {
     status: 'Failure',
     code: 422,

@@ -1,6 +1,5 @@
 import { type Problem, parseConfiguration } from '@akrijs/api'
-import { excess } from '@akrijs/runtime'
-import { at } from '../json.js'
+import { excess, valueAt } from '@akrijs/runtime'
 import { checkType } from '../schema/check-type.js'
 import type { KubernetesTypes, Root } from '../schema/kubernetes-types.js'
 
@@ -33,7 +32,7 @@ export function configurationProblems(object: unknown, types: KubernetesTypes): 
   // A document that is too large or too deep would exhaust the type check too.
   if (excess(object) !== undefined) return problems
   for (const { path, root, filledIn = [] } of SPECS) {
-    const spec = at(object, ...path)
+    const spec = valueAt(object, ...path)
     // The parser has reported a spec that is no mapping.
     if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) continue
     problems.push(

@@ -1,8 +1,7 @@
 import type { Problem } from '@akrijs/api'
-import { type Clock, messageOf, nearest } from '@akrijs/runtime'
+import { type Clock, messageOf, nearest, valueAt } from '@akrijs/runtime'
 import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
 import { DetailsUncheckedError } from '../errors.js'
-import { at } from '../json.js'
 
 /**
  * The time limit of a handler's schema, in milliseconds: API servers wait for at most ten seconds.
@@ -23,9 +22,9 @@ export async function detailsProblems(
   handlers: Handlers,
   clock: Clock,
 ): Promise<Problem[]> {
-  const name = at(object, 'spec', 'discoveryHandler', 'name')
+  const name = valueAt(object, 'spec', 'discoveryHandler', 'name')
   const handler = typeof name === 'string' ? handlers.get(name) : undefined
-  const details = at(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
+  const details = valueAt(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
   if (handler === undefined || typeof details !== 'string') return []
   const limit = new AbortController()
   try {
@@ -54,7 +53,7 @@ export async function detailsProblems(
  * another handler.
  */
 export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
-  const name = at(object, 'spec', 'discoveryHandler', 'name')
+  const name = valueAt(object, 'spec', 'discoveryHandler', 'name')
   if (typeof name !== 'string' || handlers.has(name)) return []
   const near = nearest(name, [...handlers.keys()], 2)
   return near === undefined

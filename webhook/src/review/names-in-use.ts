@@ -1,6 +1,6 @@
 import { CONFIGURATIONS, GROUP, INSTANCES, type Problem } from '@akrijs/api'
 import { type ApiClient, ApiUnreachableError, Resource, type ResourceKind } from '@akrijs/kube'
-import { at } from '../json.js'
+import { valueAt } from '@akrijs/runtime'
 
 /**
  * The time limit of the API server, in milliseconds: the server waits for the review in the
@@ -49,9 +49,9 @@ export class ClusterNamesInUse implements NamesInUse {
       query: { fieldSelector: `metadata.name=${name}` },
       timeoutMs: ANSWER_LIMIT_MS,
     })
-    const items = at(list, 'items')
+    const items = valueAt(list, 'items')
     if (!Array.isArray(items))
       throw new ApiUnreachableError(`list ${kind.plural}: the answer is no list`)
-    return items.map((item) => String(at(item, 'metadata', 'namespace')))
+    return items.map((item) => String(valueAt(item, 'metadata', 'namespace')))
   }
 }

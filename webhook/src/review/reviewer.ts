@@ -1,6 +1,6 @@
 import type { Problem } from '@akrijs/api'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
-import { at, isSameJson } from '../json.js'
+import { type Clock, type Logger, messageOf, valueAt } from '@akrijs/runtime'
+import { isSameJson } from '../json.js'
 import type { KubernetesTypes } from '../schema/kubernetes-types.js'
 import type { AdmissionRequest, Verdict } from './admission-review.js'
 import { configurationProblems } from './configuration-problems.js'
@@ -43,7 +43,7 @@ export class Reviewer {
     if (
       operation === 'UPDATE' &&
       oldObject !== undefined &&
-      isSameJson(at(object, 'spec'), at(oldObject, 'spec'))
+      isSameJson(valueAt(object, 'spec'), valueAt(oldObject, 'spec'))
     )
       return { outcome: 'allowed', warnings: [] }
     const { types, handlers, clock, failurePolicy } = this.#options
@@ -63,8 +63,8 @@ export class Reviewer {
   }
 
   async #namesakes({ namespace, object }: AdmissionRequest): Promise<Problem[]> {
-    const name = at(object, 'metadata', 'name')
-    const home = namespace ?? at(object, 'metadata', 'namespace')
+    const name = valueAt(object, 'metadata', 'name')
+    const home = namespace ?? valueAt(object, 'metadata', 'namespace')
     return typeof home === 'string' && typeof name === 'string'
       ? this.#options.names.problems(home, name)
       : []

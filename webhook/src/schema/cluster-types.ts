@@ -1,8 +1,7 @@
 import { type ApiClient, ApiError } from '@akrijs/kube'
-import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, valueAt } from '@akrijs/runtime'
 import { SchemaUnusableError } from '../errors.js'
 import { BUNDLED_TYPES } from '../generated/bundled-types.js'
-import { at } from '../json.js'
 import type { KubernetesTypes } from './kubernetes-types.js'
 import { schemasIn, typesOf } from './openapi.js'
 
@@ -74,7 +73,7 @@ export class ClusterTypes {
 }
 
 async function versionOf(client: ApiClient, signal: AbortSignal): Promise<string> {
-  const version = at(
+  const version = valueAt(
     await client.request({ method: 'GET', path: '/version', signal }),
     'gitVersion',
   )
@@ -113,7 +112,7 @@ async function typesOfGroups(
   }
   const schemas = new Map<string, Record<string, unknown>>()
   for (const group of GROUPS) {
-    const path = at(index, 'paths', group, 'serverRelativeURL')
+    const path = valueAt(index, 'paths', group, 'serverRelativeURL')
     if (typeof path !== 'string' || !path.startsWith('/openapi/v3/')) return undefined
     for (const [name, schema] of schemasIn(await get(path))) schemas.set(name, schema)
   }

@@ -1,5 +1,4 @@
-import { isRecord } from '@akrijs/runtime'
-import { at } from '../json.js'
+import { isRecord, valueAt } from '@akrijs/runtime'
 import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
 /** The names of the roots in OpenAPI documents of Kubernetes. */
@@ -25,7 +24,7 @@ type Schemas = ReadonlyMap<string, Record<string, unknown>>
 
 /** The schemas of a document of OpenAPI 2 (`/openapi/v2`) or 3 (`/openapi/v3/…`). */
 export function schemasIn(document: unknown): Schemas {
-  const found = at(document, 'definitions') ?? at(document, 'components', 'schemas')
+  const found = valueAt(document, 'definitions') ?? valueAt(document, 'components', 'schemas')
   return new Map(
     isRecord(found)
       ? Object.entries(found).filter((entry): entry is [string, Record<string, unknown>] =>
