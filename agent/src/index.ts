@@ -9,6 +9,7 @@ export {
 export { isOwnedBy } from './core/instances/instance-plan.js'
 export * from './core/instances/instance-steps.js'
 export { mergeStatus } from './core/status/merge-status.js'
+export { storedStatus } from './core/status/stored-status.js'
 export { KubeletUnavailableError, MissingPropertyError } from './errors.js'
 export { NO_CHANNELZ } from './node/channelz.js'
 export { runIsolated } from './node/handlers/isolated-handler.js'

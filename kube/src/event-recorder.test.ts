@@ -98,7 +98,12 @@ describe('an event', () => {
 
   it('with a message that is too long for the API is cut', async () => {
     await record({ message: 'x'.repeat(2000) })
-    expect(messages()).toEqual(['x'.repeat(1024)])
+    expect(messages()).toEqual([`${'x'.repeat(1021)}…`])
+  })
+
+  it('has no control characters in its message, and no line that passes for a line of kubectl', async () => {
+    await record({ message: 'camera \u001b[2J\u202eeno\ud800\nnode-b  Normal  Ready' })
+    expect(messages()).toEqual(['camera \ufffd[2J\ufffdeno\ufffd\n| node-b  Normal  Ready'])
   })
 
   it('that is recorded before the recorder runs is written when it runs', async () => {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Clock, TokenBucket } from '@akrijs/runtime'
+import { type Clock, objectMessage, TokenBucket } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
 import { ApiError } from './errors.js'
 import { EVENTS } from './kinds.js'
@@ -60,7 +60,7 @@ export class EventRecorder {
 
   record(event: ObjectEvent, uid: string | undefined): void {
     if (this.#waiting.length >= MAX_EVENTS) return
-    this.#waiting.push({ event, uid })
+    this.#waiting.push({ event: { ...event, message: objectMessage(event.message) }, uid })
     this.#wake()
   }
 
@@ -124,8 +124,7 @@ export class EventRecorder {
       involvedObject: { apiVersion, kind: regarding.kind, namespace, name, uid },
       type,
       reason,
-      // The limit of the API.
-      message: message.slice(0, 1024),
+      message,
       source: { component: source, host },
       reportingComponent: source,
       reportingInstance: host,

@@ -1,10 +1,18 @@
 import type { Device } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkDeviceList, equalDeviceLists, MAX_ID_LENGTH } from './device-list.js'
+import {
+  checkDeviceList,
+  equalDeviceLists,
+  MAX_ID_LENGTH,
+  MAX_PROPERTIES_BYTES,
+} from './device-list.js'
 import { InvalidDeviceListError } from './errors.js'
 
 const spec = { containerPath: '/dev/a', hostPath: '/dev/a', permissions: 'rw' }
+
+/** A value that leaves room for a name of so many characters. */
+const large = (name: number) => 'x'.repeat(MAX_PROPERTIES_BYTES - name)
 
 describe('checkDeviceList', () => {
   it.each<[string, unknown, RegExp]>([
@@ -37,8 +45,21 @@ describe('checkDeviceList', () => {
     ['a property name with =', [{ id: 'cam', properties: { 'A=B': '' } }], /"cam".*"A=B"/],
     [
       'a list too large for one message',
-      [{ id: 'small' }, { id: 'cam', properties: { A: 'x'.repeat(5_000_000) } }],
+      [
+        ...Array.from({ length: 100 }, (_, n) => ({ id: `${n}`, properties: { A: large(1) } })),
+        { id: 'cam', properties: { AB: large(2) } },
+      ],
       /largest device is "cam"/,
+    ],
+    [
+      'a property name with a control character',
+      [{ id: 'cam', properties: { 'A\u001b[2J': '' } }],
+      /"cam".*property name "A\\u001b\[2J"/,
+    ],
+    [
+      'properties that are too large for an Instance',
+      [{ id: 'cam', properties: { A: large(1), B: '' } }],
+      /"cam".*more than 65536 bytes, with "B"/,
     ],
   ])('refuses %s and says where', (_, list, message) => {
     expect(() => checkDeviceList(list)).toThrow(message)
@@ -48,6 +69,23 @@ describe('checkDeviceList', () => {
   it('adds the optional members', () => {
     expect(checkDeviceList([{ id: 'cam' }])).toEqual([
       { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
+    ])
+  })
+
+  it('replaces control characters in values of properties, and keeps lines, tabs and the id', () => {
+    const id = 'cam\u001b[2J\ud800'
+    const properties = {
+      NAME: 'Hall\u001b]0;owned\u0007\u0000\u009b1m\u202egpj\ud800',
+      CERTIFICATE: '-----BEGIN\tx\r\nMIIB\n',
+    }
+    expect(checkDeviceList([{ id, properties }])).toMatchObject([
+      {
+        id,
+        properties: {
+          NAME: 'Hall\ufffd]0;owned\ufffd\ufffd\ufffd1m\ufffdgpj\ufffd',
+          CERTIFICATE: '-----BEGIN\tx\nMIIB\n',
+        },
+      },
     ])
   })
 

@@ -1,11 +1,18 @@
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import { isRecord } from '@akrijs/runtime'
+import { isRecord, printable, printableLines } from '@akrijs/runtime'
 import type { Device, DeviceList } from '@akrijs/runtime/handler'
 import { InvalidDeviceListError } from './errors.js'
 
 /** The longest id, in UTF-16 code units. */
 export const MAX_ID_LENGTH = 2048
+
+/**
+ * The most bytes of the names and values of the properties of one device. They are a part of its
+ * Instance, which each watcher receives as a whole, and stand twice in the environment of a
+ * container, for which Linux has a bound.
+ */
+export const MAX_PROPERTIES_BYTES = 64 * 1024
 
 /** The longest list, in bytes: the default limit of gRPC implementations for one message. */
 export const MAX_LIST_BYTES = 4 * 1024 * 1024
@@ -101,14 +108,19 @@ function checkProperties(properties: unknown, refuse: Refuse): Record<string, st
   if (!isRecord(properties))
     return refuse(`properties is ${typeOf(properties)}; it must be an object of strings`)
   const checked: [string, string][] = []
+  let bytes = 0
   for (const [name, value] of Object.entries(properties)) {
-    // Properties become environment variables: '=' ends the name, and NUL ends the variable.
-    if (name === '' || name.includes('=') || name.includes('\0'))
+    // Properties become environment variables, where '=' ends the name.
+    if (name === '' || name.includes('=') || name !== printable(name))
       refuse(`property name ${quote(name)} cannot name an environment variable`)
     if (typeof value !== 'string')
       return refuse(`property ${quote(name)} is ${typeOf(value)}; it must be a string`)
-    if (value.includes('\0')) refuse(`property ${quote(name)} holds a NUL character`)
-    checked.push([name, value])
+    // A value can be the text of a device. People see the value in the Instance.
+    const text = printableLines(value)
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(text)
+    if (bytes > MAX_PROPERTIES_BYTES)
+      refuse(`its properties take more than ${MAX_PROPERTIES_BYTES} bytes, with ${quote(name)}`)
+    checked.push([name, text])
   }
   return Object.fromEntries(checked)
 }

@@ -23,7 +23,10 @@ it('keeps only the newest list for an agent that does not read', async () => {
     async *discover() {
       // One list is more than the 64 KiB that a peer takes without reading.
       for (; round < rounds; round++)
-        yield [{ id: `n${round}`, properties: { FILL: 'x'.repeat(200_000) } }]
+        yield Array.from({ length: 4 }, (_, n) => ({
+          id: `n${round}-${n}`,
+          properties: { FILL: 'x'.repeat(50_000) },
+        }))
       yield [{ id: 'last' }]
       round++
     },

@@ -55,6 +55,22 @@ describe('the directory of a workload', () => {
     })
   })
 
+  it('R69 has contents without control characters; lines and tabs stay', async () => {
+    await write('report', 'a\tb\r\nc\n\u001b[2J\u0000\u009b1m\u202egpj\u2028')
+    expect(await read()).toEqual({
+      files: { report: 'a\tb\nc\n\ufffd[2J\ufffd\ufffd1m\ufffdgpj\ufffd' },
+      reasons: [],
+    })
+  })
+
+  it('R69 stays in its bound if replaced characters take more bytes than before', async () => {
+    for (const name of ['a', 'b']) await write(name, '\u0001'.repeat(MAX_FILE_BYTES))
+    expect(await read()).toEqual({
+      files: { a: '\ufffd'.repeat(MAX_FILE_BYTES) },
+      reasons: ['total'],
+    })
+  })
+
   it('R69 is empty if it is gone, or is no directory any more', async () => {
     expect(await readWorkload(at('none'))).toEqual({ files: new Map(), refused: [] })
     await write('file', 'x')
@@ -174,6 +190,7 @@ describe('the directory of a workload', () => {
       bundle: true,
       platform: 'node',
       format: 'esm',
+      conditions: ['akri-source'],
     })
     await chmod(outside, 0o755)
     const drop =

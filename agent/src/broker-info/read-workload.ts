@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, opendir } from 'node:fs/promises'
+import { printableLines } from '@akrijs/runtime'
 
 /** The files of a workload that are reported, and why others are not. */
 interface WorkloadContents {
@@ -96,15 +97,21 @@ async function readFiles(directory: FileHandle): Promise<WorkloadContents> {
     }
     const read = await readFileIn(directory, name)
     if (read === undefined) continue
-    if ('reason' in read) refuse(read.reason, `${shown(name)} ${read.message}`)
-    else if (bytes + read.content.length > MAX_WORKLOAD_BYTES)
+    if ('reason' in read) {
+      refuse(read.reason, `${shown(name)} ${read.message}`)
+      continue
+    }
+    // A replaced character can take more bytes than before.
+    const content = printableLines(read.content.toString('utf8'))
+    const size = Buffer.byteLength(content)
+    if (bytes + size > MAX_WORKLOAD_BYTES)
       refuse(
         'total',
         `all files together have more than ${MAX_WORKLOAD_BYTES} bytes; ${shown(name)} is left out`,
       )
     else {
-      bytes += read.content.length
-      files.set(name, read.content.toString('utf8'))
+      bytes += size
+      files.set(name, content)
     }
   }
   return { files, refused: [...refused].map(([reason, message]) => ({ reason, message })) }

@@ -104,7 +104,7 @@ class ConfigurationApi extends ApiClient {
   }
 
   #change(type: string, { metadata, ...rest }: Configuration): Configuration {
-    const object = structuredClone({
+    const object = asGoReads({
       ...rest,
       metadata: { ...metadata, resourceVersion: String(++this.#version) },
     })
@@ -114,6 +114,13 @@ class ConfigurationApi extends ApiClient {
     this.#wake()
     return object
   }
+}
+
+/** Go replaces a half of a surrogate pair in JSON. */
+function asGoReads<T>(object: T): T {
+  return JSON.parse(JSON.stringify(object), (_, value) =>
+    typeof value === 'string' ? Buffer.from(value).toString() : value,
+  )
 }
 
 const refusal = (status: number) =>
@@ -251,6 +258,20 @@ describe('the status of a node', () => {
       await clock.advance(1000)
     }
     expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is written once if a message quotes what no API server keeps as it is', async () => {
+    await begin()
+    const report = reportWith(1)
+    const conditions = report.conditions.map((condition) => ({
+      ...condition,
+      message: 'handler: \u001b[2J\ud800',
+    }))
+    writer.report(key, { ...report, conditions })
+    // Each write tells the writer of a change.
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+    expect(current().status?.nodes[NODE]?.conditions[0]?.message).toBe('handler: \ufffd[2J\ufffd')
   })
 
   it('is not written if it is unchanged at the time of the write', async () => {

@@ -9,9 +9,10 @@ import {
   type Reflector,
   type Resource,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
+import { type Clock, type Logger, objectMessage } from '@akrijs/runtime'
 import { isOwnedBy } from '../core/instances/instance-plan.js'
 import { mergeStatus } from '../core/status/merge-status.js'
+import { storedStatus } from '../core/status/stored-status.js'
 
 interface StatusWriterOptions {
   readonly configurations: Reflector<Configuration>
@@ -72,7 +73,7 @@ export class StatusWriter {
   }
 
   report(key: ObjectKey, report: NodeStatus): void {
-    this.#reports.set(key, report)
+    this.#reports.set(key, storedStatus(report))
     if (this.#isDue(key)) this.#queue.add(key)
   }
 
@@ -88,7 +89,7 @@ export class StatusWriter {
 
   invalid(known: Known, problem: string): void {
     const key = keyOf(known)
-    this.#invalid.set(key, { known, problem })
+    this.#invalid.set(key, { known, problem: objectMessage(problem) })
     if (this.#isDue(key)) this.#queue.add(key)
   }
 

@@ -95,6 +95,29 @@ function configurationsContract(tested: TestedCluster): void {
     })
   })
 
+  it('stores the message of a condition in its bounds and without control characters', async () => {
+    const wanted = manifest()
+    await tested.adapter.applyConfiguration(wanted)
+    const { metadata } = await tested.seen(wanted)
+    const key = keyOf({ metadata })
+    const condition = { type: 'Discovering', status: 'False', reason: 'HandlerFailed' } as const
+    const report = (message: string) => ({
+      observedGeneration: metadata.generation,
+      devices: 0,
+      conditions: [{ ...condition, message }],
+    })
+    const messages = ['camera \u001b[2J\u009b1m\u202eeno\ud800\r\nEvents:', 'x'.repeat(2000)]
+    const stored = ['camera \ufffd[2J\ufffd1m\ufffdeno\ufffd\n| Events:', `${'x'.repeat(1021)}…`]
+    for (const [index, message] of messages.entries()) {
+      await tested.cluster.reportStatus(key, NODE_A, report(message))
+      await eventually(() => {
+        const { status } = found(tested.cluster.configurations.get(key))
+        expect(status?.nodes[NODE_A]?.conditions[0]?.message).toBe(stored[index])
+        expect(status?.conditions[0]?.message).toBe(stored[index])
+      })
+    }
+  })
+
   it('calls listeners with the key of each change until they stop', async () => {
     const instance = await tested.instance(1)
     const enough = new AbortController()

@@ -1,10 +1,11 @@
 import { keyOf, type ObjectEvent } from '@akrijs/kube'
+import { printable } from '@akrijs/runtime'
 import { dump } from 'js-yaml'
 import type { DescribeOptions } from '../command-options.js'
 import { askAgent } from '../control/control-client.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
-import { firstLine, formatMessages, formatTable, linesBelow, printable } from '../view/table.js'
+import { firstLine, formatMessages, formatTable, linesBelow } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
 
 /** `akri describe`: shows an object with its status, Events and broker. */

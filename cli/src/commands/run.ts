@@ -1,6 +1,6 @@
 import os from 'node:os'
 import path from 'node:path'
-import { aborted, Closer, systemClock } from '@akrijs/runtime'
+import { aborted, Closer, printable, systemClock } from '@akrijs/runtime'
 import {
   BrokerLedger,
   BrokerSet,
@@ -19,7 +19,6 @@ import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
 import { peopleLogger } from '../view/people-log.js'
-import { printable } from '../view/table.js'
 
 /** How many lines are kept for the live view. */
 const KEPT_LINES = 50

@@ -1,9 +1,10 @@
 import { type Configuration, heldSlots, type Instance } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
+import { printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
 import { deviceText, failureText } from './object-text.js'
-import { firstLine, printable, shorten } from './table.js'
+import { firstLine, shorten } from './table.js'
 
 export interface PictureInput {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers'>

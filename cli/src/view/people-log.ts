@@ -5,8 +5,8 @@ import {
   type Logger,
   type LogLevel,
   type LogMethod,
+  printable,
 } from '@akrijs/runtime'
-import { printable } from './table.js'
 
 const LEVELS: readonly string[] = LOG_LEVELS
 

@@ -1,3 +1,4 @@
+import { printable } from '@akrijs/runtime'
 import stringWidth from 'string-width'
 
 /** Columns as kubectl prints them, without control characters of devices. */
@@ -50,12 +51,6 @@ export function linesBelow(text: string): string[] {
 
 function linesOf(text: string): string[] {
   return text.trimEnd().split(/\r?\n/)
-}
-
-/** The text without control characters that a terminal would obey. */
-export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the terminal
-  return text.replace(/[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\u{fffd}')
 }
 
 const GRAPHEMES = new Intl.Segmenter()

@@ -1,5 +1,5 @@
 import type { ObjectEvent } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, objectMessage } from '@akrijs/runtime'
 
 interface RecordedEvent extends ObjectEvent {
   readonly count: number
@@ -20,13 +20,15 @@ export class EventLog {
   }
 
   record(event: ObjectEvent): void {
-    const key = JSON.stringify([event.regarding, event.reason, event.message])
+    const message = objectMessage(event.message)
+    const key = JSON.stringify([event.regarding, event.reason, message])
     const now = new Date(this.#clock.wallMs()).toISOString()
     const before = this.#events.get(key)
     // The newest moves to the end, so that the oldest is evicted.
     this.#events.delete(key)
     this.#events.set(key, {
       ...event,
+      message,
       count: (before?.count ?? 0) + 1,
       firstTimestamp: before?.firstTimestamp ?? now,
       lastTimestamp: now,

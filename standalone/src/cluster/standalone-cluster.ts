@@ -16,6 +16,7 @@ import {
   newInstance,
   releaseStep,
   resolveReferences,
+  storedStatus,
   updateStep,
 } from '@akrijs/agent'
 import {
@@ -216,17 +217,18 @@ export class StandaloneCluster implements Cluster {
     this.#data.onChange(listener, signal)
   }
 
-  async reportStatus(key: ObjectKey, node: NodeName, report: NodeStatus): Promise<void> {
+  async reportStatus(key: ObjectKey, node: NodeName, status: NodeStatus): Promise<void> {
+    const report = storedStatus(status)
     await this.#change((draft) => {
       const configuration = draft.configurations.get(key)
       if (configuration === undefined) return
       const instances = draft.instances
         .list()
         .filter((instance) => isOwnedBy(instance, configuration))
-      const status = mergeStatus({ configuration, instances, node, report, now: this.#now() })
-      if (isDeepStrictEqual(configuration.status, status)) return
+      const merged = mergeStatus({ configuration, instances, node, report, now: this.#now() })
+      if (isDeepStrictEqual(configuration.status, merged)) return
       const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
-      draft.configurations.putTransient({ ...configuration, status, metadata })
+      draft.configurations.putTransient({ ...configuration, status: merged, metadata })
     })
   }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest } from './instance-name.js'
-import { DEVICE_ID_ANNOTATION, planInstances } from './instance-plan.js'
+import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, planInstances } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const configuration = configurationWith({
@@ -104,6 +104,23 @@ describe('the plan of the Instances of a Configuration', () => {
     const { served, collisions } = plan(found({ id: 'foo0' }), other)
     expect(served[0]?.existing).toBe(other)
     expect(collisions).toEqual([])
+  })
+
+  it('R3 knows the Instance of a device again whose id has control characters; its digest is that of the id', () => {
+    const id = 'camera\u001b[2J\ud800\n'
+    const digest = deviceDigest(id, { shared: true })
+    expect(deviceIdAnnotation(id)).toEqual({
+      [DEVICE_ID_ANNOTATION]: 'camera\ufffd[2J\ufffd\ufffd',
+    })
+    // As this agent writes it, and as an API server keeps what an earlier agent wrote.
+    for (const annotation of [deviceIdAnnotation(id)[DEVICE_ID_ANNOTATION], id]) {
+      const existing = instance(annotation, ['node-a'], `lab-${digest}`)
+      const { served, leave, collisions } = plan(found({ id }), existing)
+      expect(served.map(({ name, existing }) => [name, existing])).toEqual([
+        [`lab-${digest}`, existing],
+      ])
+      expect([leave, collisions]).toEqual([[], []])
+    }
   })
 
   describe('for two devices with the same digest', () => {

@@ -1,5 +1,6 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
+import { printable } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest, instanceName } from './instance-name.js'
@@ -10,6 +11,11 @@ import type { ServedInstance } from './served-instance.js'
  * merged.
  */
 export const DEVICE_ID_ANNOTATION = 'akri.sh/device-id'
+
+/** The digest is that of the id itself. People see the annotation. */
+export function deviceIdAnnotation(id: string): Readonly<Record<string, string>> {
+  return { [DEVICE_ID_ANNOTATION]: printable(id) }
+}
 
 /** What this node does about the Instances of one Configuration. */
 interface InstancePlan {
@@ -61,7 +67,7 @@ export function planInstances({
   for (const [digest, { device, shared, healthy }] of winners) {
     const instance = existing.get(instanceName(name, digest))
     const foreignId = idOf(instance)
-    const heldByAnother = foreignId !== undefined && foreignId !== device.id
+    const heldByAnother = foreignId !== undefined && foreignId !== printable(device.id)
     // The other device may still exist, on this node or on another node: its Instance stays.
     if (
       heldByAnother &&
@@ -84,7 +90,7 @@ export function planInstances({
     })
   }
 
-  const planned = new Map(served.map(({ key, device }) => [key, device.id]))
+  const planned = new Map(served.map(({ key, device }) => [key, printable(device.id)]))
   const leave = [...existing.values()].filter((instance) => {
     if (!instance.spec.nodes.includes(node)) return false
     const plannedId = planned.get(keyOf(instance))
@@ -109,8 +115,10 @@ export function isOwnedBy(
   )
 }
 
+/** The printable id of its device. Another program may have written the annotation. */
 function idOf(instance: Instance | undefined): string | undefined {
-  return instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
+  const id = instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
+  return id === undefined ? undefined : printable(id)
 }
 
 /** The digests of devices: each change of one Instance plans all Instances of its Configuration. */
@@ -147,7 +155,8 @@ function oneDevicePerDigest(
       winners.set(digest, found)
       continue
     }
-    const [kept, refused] = holderOf(digest) === found.device.id ? [found, winner] : [winner, found]
+    const [kept, refused] =
+      holderOf(digest) === printable(found.device.id) ? [found, winner] : [winner, found]
     winners.set(digest, kept)
     collisions.push({ digest, kept: kept.device.id, refused: refused.device.id })
   }

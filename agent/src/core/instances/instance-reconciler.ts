@@ -7,8 +7,8 @@ import type { DeviceSet } from '../discovery/device-set.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { cdiName } from './instance-name.js'
 import {
-  DEVICE_ID_ANNOTATION,
   type DigestCollision,
+  deviceIdAnnotation,
   type PlannedInstance,
   planInstances,
 } from './instance-plan.js'
@@ -100,7 +100,7 @@ export class InstanceReconciler {
       const outcome = await cluster.createInstance({
         name: planned.name,
         namespace,
-        annotations: { [DEVICE_ID_ANNOTATION]: planned.device.id },
+        annotations: deviceIdAnnotation(planned.device.id),
         owner: configuration,
         spec: {
           configurationName: name,

@@ -10,7 +10,7 @@ import type {
   PreStartContainerRequest,
   PreStartContainerResponse,
 } from '@akrijs/proto/device-plugin'
-import { AkriError, messageOf } from '@akrijs/runtime'
+import { AkriError, messageOf, objectMessage } from '@akrijs/runtime'
 import {
   type ServerUnaryCall,
   type ServerWritableStream,
@@ -82,7 +82,9 @@ function unary<Request, Response>(work: (request: Request) => Promise<Response>)
   return (call: ServerUnaryCall<Request, Response>, answer: sendUnaryData<Response>): void => {
     work(call.request).then(
       (response) => answer(null, response),
-      (error: unknown) => answer({ code: statusOf(error), details: messageOf(error) }),
+      // The kubelet stores the text in the status of the Pod.
+      (error: unknown) =>
+        answer({ code: statusOf(error), details: objectMessage(messageOf(error)) }),
     )
   }
 }

@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { RemoteEndpoint } from './remote-endpoint.js'
+
+type Call = ServerWritableStream<Buffer, Buffer>
+
+let directory: string
+let server: Server
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-remote-'))
+})
+
+afterEach(async () => {
+  server.forceShutdown()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** A handler of another implementation: its bytes are not checked on their way out. */
+async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> {
+  server = new Server()
+  const bytes = (value: Buffer) => value
+  const method = {
+    path: '/v0.DiscoveryHandler/Discover',
+    requestStream: false,
+    responseStream: true,
+    requestSerialize: bytes,
+    requestDeserialize: bytes,
+    responseSerialize: bytes,
+    responseDeserialize: bytes,
+  } as const
+  server.addService({ discover: method }, { discover })
+  const socket = path.join(directory, 's.sock')
+  await new Promise<void>((resolve, reject) =>
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error === null ? resolve() : reject(error),
+    ),
+  )
+  return new RemoteEndpoint('sensor', true, { type: 'unix', path: socket })
+}
+
+/** A field of a message, with a length. */
+function field(number: number, content: string | Buffer): Buffer {
+  const bytes = Buffer.from(content)
+  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
+}
+
+async function firstList(endpoint: RemoteEndpoint) {
+  const request = { configuration: 'lab', details: '', properties: new DiscoveryProperties([]) }
+  for await (const list of endpoint.discover(request, new AbortController().signal)) return list
+  return undefined
+}
+
+describe('a hostile handler', () => {
+  it('puts no control characters and no invalid UTF-8 into properties, which containers and Instances get', async () => {
+    const value = Buffer.concat([
+      Buffer.from('\u001b[2J\u009b1m\u202e\u0000\r'),
+      Buffer.from([0xff, 0xed, 0xa0, 0x80]),
+    ])
+    const property = field(2, Buffer.concat([field(1, 'NAME'), field(2, value)]))
+    const device = Buffer.concat([field(1, 'camera\u001b[2J'), property])
+    const endpoint = await handler((call) => call.write(field(1, device)))
+    const [found] = (await firstList(endpoint)) ?? []
+    // The id stays as it is: the digest of an Instance is that of the id.
+    expect(found?.id).toBe('camera\u001b[2J')
+    expect(found?.properties?.NAME).toMatch(/^\ufffd\[2J\ufffd1m\ufffd+$/)
+  })
+
+  it('names no property after a control character', async () => {
+    const property = field(2, Buffer.concat([field(1, 'A\u001b[2J'), field(2, 'x')]))
+    const endpoint = await handler((call) =>
+      call.write(field(1, Buffer.concat([field(1, 'camera'), property]))),
+    )
+    await expect(firstList(endpoint)).rejects.toThrow('cannot name an environment variable')
+  })
+})

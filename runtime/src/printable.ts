@@ -1,0 +1,51 @@
+/**
+ * Characters that terminals and editors obey and do not show: control characters (C0, DEL, C1), marks that change the
+ * direction of text, separators of lines and paragraphs. And halves of surrogate pairs, which UTF-8 cannot hold.
+ */
+const OBEYED = /[\p{Cc}\p{Bidi_C}\p{Zl}\p{Zp}\p{Cs}]/gu
+const OBEYED_IN_LINES = /(?![\t\n])[\p{Cc}\p{Bidi_C}\p{Zl}\p{Zp}\p{Cs}]/gu
+/** U+FFFD, the replacement character. */
+const REPLACEMENT = '\ufffd'
+
+/** The longest message of a condition or an Event, in bytes: the limit of the Event API. */
+export const MAX_MESSAGE_BYTES = 1024
+const ELLIPSIS = '…'
+/** No line of a message can pass for a line of the program that prints it. */
+const NEXT_LINE = '\n| '
+
+/** The text on one line, for a terminal, a name or an annotation. */
+export function printable(text: string): string {
+  return text.replace(OBEYED, REPLACEMENT)
+}
+
+/** The text with its lines and tabs, for values that programs read: a certificate, JSON. */
+export function printableLines(text: string): string {
+  return text.replaceAll('\r\n', '\n').replace(OBEYED_IN_LINES, REPLACEMENT)
+}
+
+/**
+ * A text from outside as the message of a condition or an Event. Lines stay; each further line is
+ * marked. A message that is too long is cut.
+ */
+export function objectMessage(text: string): string {
+  // A character has at least one byte: what is cut here does not fit anyway.
+  const lines = printableLines(text.slice(0, MAX_MESSAGE_BYTES + 1))
+    .trimEnd()
+    .replaceAll('\t', ' ')
+    // A message can be passed on as a part of another message.
+    .replace(/\n(?:\| )?/g, NEXT_LINE)
+  const isCut = text.length > MAX_MESSAGE_BYTES + 1
+  return isCut || Buffer.byteLength(lines) > MAX_MESSAGE_BYTES ? cut(lines) : lines
+}
+
+function cut(text: string): string {
+  const room = MAX_MESSAGE_BYTES - Buffer.byteLength(ELLIPSIS)
+  let bytes = 0
+  let end = 0
+  for (const character of text) {
+    bytes += Buffer.byteLength(character)
+    if (bytes > room) break
+    end += character.length
+  }
+  return `${text.slice(0, end)}${ELLIPSIS}`
+}
