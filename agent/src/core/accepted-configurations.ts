@@ -18,18 +18,13 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   }
 
   get(key: ObjectKey): Configuration | undefined {
-    const configuration = this.#all.get(key)
-    return configuration !== undefined && this.rival(key) === undefined ? configuration : undefined
+    return this.rival(key) === undefined ? this.#all.get(key) : undefined
   }
 
   list(): readonly Configuration[] {
-    const first = new Map<string, Configuration>()
-    for (const configuration of this.#all.list()) {
-      const rival = first.get(configuration.metadata.name)
-      if (rival === undefined || comesBefore(configuration, rival))
-        first.set(configuration.metadata.name, configuration)
-    }
-    return [...first.values()]
+    return this.#all
+      .list()
+      .filter((configuration) => this.rival(keyOf(configuration)) === undefined)
   }
 
   /** The Configuration of the same name that is served instead. */
