@@ -49,20 +49,16 @@ async function addressOf(
  * no other socket.
  */
 async function checkedSocket(endpoint: string, directory: string): Promise<string> {
+  const refusal = (problem: string) => invalid(`endpoint ${shown(endpoint)} ${problem}`)
   if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
-    throw invalid(`endpoint ${shown(endpoint)} is not an absolute path`)
+    throw refusal('is not an absolute path')
   const home = await realpath(directory)
-  let real: string
-  try {
-    real = await realpath(endpoint)
-  } catch {
-    throw invalid(`endpoint ${shown(endpoint)} is not there`)
-  }
-  if (path.dirname(real) !== home)
-    throw invalid(`endpoint ${shown(endpoint)} is not in ${directory}`)
-  if (!(await lstat(real)).isSocket()) throw invalid(`endpoint ${shown(endpoint)} is not a socket`)
-  if (path.basename(real) === AGENT_SOCKET)
-    throw invalid(`endpoint ${shown(endpoint)} is the agent's socket`)
+  const real = await realpath(endpoint).catch(() => {
+    throw refusal('is not there')
+  })
+  if (path.dirname(real) !== home) throw refusal(`is not in ${directory}`)
+  if (!(await lstat(real)).isSocket()) throw refusal('is not a socket')
+  if (path.basename(real) === AGENT_SOCKET) throw refusal("is the agent's socket")
   return real
 }
 
