@@ -1,6 +1,6 @@
 import type { Configuration } from '@akrijs/api'
 import { runAfter } from '@akrijs/runtime'
-import { isUidOf } from '../../ports/handler-endpoint.js'
+import { type HandlerEndpoint, isUidOf } from '../../ports/handler-endpoint.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
@@ -107,11 +107,8 @@ export class ConfigurationDiscovery {
   }
 
   /** Opens the stream of one endpoint again, because another process is behind the endpoint. */
-  reconnect(uid: string): void {
-    const endpoint = this.#options.registry
-      .endpoints(this.handler)
-      .find((found) => found.uid === uid)
-    if (endpoint !== undefined) this.#sessions.get(uid)?.restart(endpoint)
+  reconnect(endpoint: HandlerEndpoint): void {
+    this.#sessions.get(endpoint.uid)?.restart(endpoint)
   }
 
   async close(): Promise<void> {

@@ -64,9 +64,7 @@ export class Discovery {
         this.#follow(key)
       }
     }, signal)
-    const isUsed = ({ uid }: { readonly uid: string }) =>
-      [...this.#discoveries.values()].some((discovery) => discovery.uses(uid))
-    registry.keepUsed(isUsed, signal)
+    registry.keepUsed(({ uid }) => [...this.#discoveries.values()].some((each) => each.uses(uid)))
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
   }
 

@@ -5,17 +5,17 @@ import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
  * The endpoints of a name changed, or an endpoint registered again: its open streams belong to a
  * dead process then.
  */
-type RegistryChange = { readonly name: string; readonly reregistered?: string }
-
-/** Whether a discovery uses an endpoint and can reach it. */
-type EndpointUse = (endpoint: HandlerEndpoint) => boolean
+interface RegistryChange {
+  readonly name: string
+  readonly reregistered?: HandlerEndpoint | undefined
+}
 
 /** The endpoints of handlers, by the name of the handler. */
 export class HandlerRegistry {
   /** In the order of registration. An endpoint that registers again is the last. */
   readonly #endpoints = new Set<HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
-  readonly #uses = new Set<EndpointUse>()
+  #isUsed: (endpoint: HandlerEndpoint) => boolean = () => false
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -38,7 +38,7 @@ export class HandlerRegistry {
     const before = this.endpoints(name).find((other) => other.uid === uid)
     if (before !== undefined) this.#endpoints.delete(before)
     this.#endpoints.add(endpoint)
-    this.#listeners.tell(before === undefined ? { name } : { name, reregistered: uid })
+    this.#listeners.tell({ name, reregistered: before && endpoint })
   }
 
   /** Removes an endpoint, unless another endpoint has replaced it. */
@@ -48,17 +48,12 @@ export class HandlerRegistry {
 
   /** @returns the unused endpoint that registered first, of the endpoints that match */
   longestUnused(matches: (endpoint: HandlerEndpoint) => boolean): HandlerEndpoint | undefined {
-    const uses = [...this.#uses]
-    return [...this.#endpoints].find(
-      (endpoint) => matches(endpoint) && !uses.some((isUsed) => isUsed(endpoint)),
-    )
+    return [...this.#endpoints].find((endpoint) => matches(endpoint) && !this.#isUsed(endpoint))
   }
 
-  /** Excludes endpoints in use from {@link longestUnused}, until the signal is aborted. */
-  keepUsed(isUsed: EndpointUse, signal: AbortSignal): void {
-    if (signal.aborted) return
-    this.#uses.add(isUsed)
-    signal.addEventListener('abort', () => this.#uses.delete(isUsed), { once: true })
+  /** @param isUsed whether a discovery uses the endpoint and can reach it */
+  keepUsed(isUsed: (endpoint: HandlerEndpoint) => boolean): void {
+    this.#isUsed = isUsed
   }
 
   onChange(listener: (change: RegistryChange) => void, signal: AbortSignal): void {
