@@ -1,4 +1,4 @@
-import { AkriError, aborted, Latest, type Logger, messageOf } from '@akrijs/runtime'
+import { AkriError, aborted, Latest, type Logger, messageOf, untilAborted } from '@akrijs/runtime'
 import {
   type DiscoveryHandler,
   type DiscoveryProperties,
@@ -6,7 +6,6 @@ import {
 } from '@akrijs/runtime/handler'
 import { type CheckedDevice, checkDeviceList, equalDeviceLists } from './device-list.js'
 import { HandlerFailedError } from './errors.js'
-import { untilAborted } from './until-aborted.js'
 
 export interface DiscoveryRequest {
   /** The text of `discoveryDetails`. */

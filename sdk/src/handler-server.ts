@@ -4,13 +4,19 @@ import {
   type DiscoverResponse,
   DiscoveryHandlerService,
 } from '@akrijs/proto/discovery'
-import { AkriError, aborted, type Logger, messageOf, SocketUnusableError } from '@akrijs/runtime'
+import {
+  AkriError,
+  aborted,
+  type Logger,
+  messageOf,
+  SocketUnusableError,
+  untilAborted,
+} from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
 import { MAX_LIST_BYTES } from './device-list.js'
 import { openDiscovery } from './discovery.js'
 import type { HandlerMetrics } from './metrics.js'
-import { untilAborted } from './until-aborted.js'
 import { propertiesFromWire } from './wire.js'
 
 export interface DiscoveryServerOptions {

@@ -1,7 +1,6 @@
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { Backoff, type Clock, type Logger, systemClock } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, systemClock, untilAborted } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
-import { untilAborted } from './until-aborted.js'
 
 /** The name of the agent's socket in the directory that the agent shares with handlers. */
 export const AGENT_SOCKET = 'agent-registration.sock'

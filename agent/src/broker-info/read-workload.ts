@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, opendir } from 'node:fs/promises'
-import { printableLines } from '@akrijs/runtime'
+import { codeOf, printableLines } from '@akrijs/runtime'
 
 /** The files of a workload that are reported, and why others are not. */
 interface WorkloadContents {
@@ -187,7 +187,7 @@ async function openOr(path: string, flags: number): Promise<FileHandle | 'gone' 
   try {
     return await open(path, flags)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const code = String(codeOf(error))
     if (GONE.includes(code)) return 'gone'
     if (DENIED.includes(code)) return 'denied'
     throw error

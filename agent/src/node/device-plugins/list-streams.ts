@@ -1,4 +1,4 @@
-import { aborted, Latest } from '@akrijs/runtime'
+import { aborted, Latest, untilAborted } from '@akrijs/runtime'
 import type { AdvertisedDevice } from '../../core/plugins/plugin-behaviour.js'
 import { type ListCall, listResponse } from './plugin-service.js'
 
@@ -43,9 +43,7 @@ export class ListStreams {
   /** Resolves after the kubelet has ended its last stream, or when the signal is aborted. */
   async left(signal: AbortSignal): Promise<void> {
     // Not AbortSignal.any, which leaves a few bytes on `signal` after each stream (Node 20).
-    const over = new AbortController()
-    await Promise.race([aborted(this.#left.signal, over.signal), aborted(signal, over.signal)])
-    over.abort()
+    await untilAborted(aborted(this.#left.signal), signal)
     this.#left = new AbortController()
   }
 

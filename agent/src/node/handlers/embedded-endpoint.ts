@@ -1,5 +1,9 @@
-import { AkriError, aborted, type Logger, messageOf } from '@akrijs/runtime'
-import type { DeviceList, DiscoveryHandler } from '@akrijs/runtime/handler'
+import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
+import {
+  type DeviceList,
+  type DiscoveryHandler,
+  InvalidDetailsError,
+} from '@akrijs/runtime/handler'
 import { openDiscovery } from '@akrijs/sdk/host'
 import {
   type DiscoverRequest,
@@ -54,25 +58,16 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
         log: this.#log.child({ configuration }),
       })
     } catch (error) {
-      const invalid = AkriError.is(error) && error.code === 'AKRI_ERR_INVALID_DETAILS'
-      throw new DiscoveryFailedError(invalid ? 'invalid-details' : 'failed', messageOf(error), {
-        cause: error,
-      })
+      const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
+      throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })
     }
   }
 
   /** @returns undefined if the signal is aborted first: an import may never end */
   async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
-    const done = new AbortController()
-    const stopped = aborted(signal, done.signal)
-    try {
-      await Promise.race([this.#after, stopped])
-      if (signal.aborted) return undefined
-      const handler = await Promise.race([this.#load(), stopped])
-      if (handler !== undefined) this.#handler = handler
-      return this.#handler
-    } finally {
-      done.abort()
-    }
+    await untilAborted(this.#after, signal)
+    if (signal.aborted) return undefined
+    this.#handler = (await untilAborted(this.#load(), signal)) ?? this.#handler
+    return this.#handler
   }
 }
