@@ -1,4 +1,5 @@
 // For the standalone agent and the CLI.
+export { HandlerAccess } from './core/access/handler-access.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
 export {
   type DataReference,

@@ -3,6 +3,7 @@ import path from 'node:path'
 import {
   type AgeingOptions,
   type Agent,
+  HandlerAccess,
   KubeletSockets,
   runIsolated,
   startAgent,
@@ -144,6 +145,8 @@ async function start(
     handlersDirectory,
     checkpointFile: path.join(stateDirectory, 'checkpoint.json'),
     brokerInfoDirectory: path.resolve(stateDirectory, 'broker-info'),
+    // A broker is a process of the user without mounts: the kernel decides about device nodes.
+    access: new HandlerAccess({ paths: 'unchecked' }),
     embedded: options.isolated ? [] : handlers,
   })
   // The agent closes before the handlers: a handler that ends while an agent listens has failed.

@@ -292,6 +292,15 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await shared({ debugEcho: { configuration: { shared: false } } })).toBe('false')
   })
 
+  it('set what handlers may give to containers', async () => {
+    const handlerAccess = { mounts: ['a=/x:rw', 'b=/y'], devices: ['a=/dev/tty*'], environment: [] }
+    const { env } = await containerOf(AGENT, { agent: { handlerAccess } })
+    expect(env.get('AKRI_HANDLER_MOUNTS')).toBe('a=/x:rw,b=/y')
+    expect(env.get('AKRI_HANDLER_DEVICES')).toBe('a=/dev/tty*')
+    expect(env.has('AKRI_HANDLER_ENVIRONMENT')).toBe(false)
+    await expect(render({ agent: { handlerAccess: { mounts: ['/x'] } } })).rejects.toThrow(/mounts/)
+  })
+
   it('set directories of the node, for the agent and for handlers', async () => {
     const host = {
       discoveryHandlers: '/srv/akri: #1',

@@ -24,6 +24,17 @@ export function embeddedUid(handler: string): string {
   return `embedded-${handler}`
 }
 
+/** Whether a text can be the name of a handler. */
+export function isHandlerName(name: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)
+}
+
+/** The name of the handler of an endpoint. */
+export function handlerOfUid(uid: string): string {
+  const end = uid.indexOf('@')
+  return end < 0 ? uid.slice(embeddedUid('').length) : uid.slice(0, end)
+}
+
 /** Whether the uid is that of an endpoint of this handler, also of an endpoint that is gone. */
 export function isUidOf(handler: string, uid: string): boolean {
   return uid === embeddedUid(handler) || uid.startsWith(remoteUid(handler, ''))

@@ -20,6 +20,16 @@ describe('the options of the agent', () => {
     expect(() => parsed('--slot-grace', '0')).toThrow('slot-grace')
   })
 
+  it('take rules of what handlers may give to containers, and say how a rule is written', () => {
+    expect(parsed('--handler-mounts', 'a=/x:rw,b=/y').handlerMounts).toEqual(['a=/x:rw', 'b=/y'])
+    expect(parsed('--handler-devices', 'a=/dev/tty*').handlerDevices).toEqual(['a=/dev/tty*'])
+    expect(parsed('--handler-environment', 'a=B_*').handlerEnvironment).toEqual(['a=B_*'])
+    for (const wrong of ['/x', 'a=x', 'a=/x/../y', 'a=/x:rwm'])
+      expect(() => parsed('--handler-mounts', wrong)).toThrow(/write HANDLER=\/path/)
+    expect(() => parsed('--handler-devices', 'a=/x:ro')).toThrow(/write HANDLER=\/dev\/name/)
+    expect(() => parsed('--handler-environment', 'a')).toThrow(/write HANDLER=NAME/)
+  })
+
   it('refuse what is no name of a node: a claim of it would look like a free slot, or like one of another node', () => {
     expect(parsed('--node', 'node-b.lab').node).toBe('node-b.lab')
     for (const name of ['', 'C:1:x', 'a b', 'Bad_Node!'])

@@ -5,13 +5,27 @@ import {
   handlerVariablesOption,
   integer,
   kubeconfigOption,
+  list,
   logLevelOption,
   metricsPortOption,
   nodeName,
+  type OptionSpec,
   type OptionsOf,
   required,
   text,
 } from '@akrijs/runtime/program'
+import { InvalidArgumentError } from 'commander'
+import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
+import { HandlerAccess } from '../core/access/handler-access.js'
+import type { DeviceNodes } from '../ports/device-nodes.js'
+
+/** Checks the text of a rule. */
+function rule(read: (text: string) => unknown, right: string): (text: string) => string {
+  return (text) => {
+    if (read(text) !== undefined) return text
+    throw new InvalidArgumentError(right)
+  }
+}
 
 /** The options of `akri-agent`. The flags, the docs and the chart's values come from here. */
 export const agentOptions = {
@@ -71,6 +85,32 @@ export const agentOptions = {
     chart: 'env',
   }),
   handlerVariables: handlerVariablesOption({ chart: 'env' }),
+  handlerMounts: list({
+    argument: '<rule>',
+    meaning:
+      'a directory or file of the node that a handler may give to containers: HANDLER=PATH[:PATH IN THE CONTAINER][:ro or :rw], by default read-only; can be repeated, or a list with commas',
+    variable: 'AKRI_HANDLER_MOUNTS',
+    item: rule(readMountRule, 'write HANDLER=/path, HANDLER=/path:rw or HANDLER=/path:/path:rw'),
+    chart: 'agent.handlerAccess.mounts',
+  }),
+  handlerDevices: list({
+    argument: '<rule>',
+    meaning:
+      'device nodes that a handler may give to containers: HANDLER=PATH[:PATH IN THE CONTAINER][:PERMISSIONS], by default rwm; can be repeated, or a list with commas',
+    variable: 'AKRI_HANDLER_DEVICES',
+    item: rule(readDeviceRule, 'write HANDLER=/dev/name or HANDLER=/dev/name:rw'),
+    defaultText: 'udev=/dev/**',
+    chart: 'agent.handlerAccess.devices',
+  }),
+  handlerEnvironment: list({
+    argument: '<rule>',
+    meaning:
+      'names of properties that a handler may report: HANDLER=NAME; can be repeated, or a list with commas',
+    variable: 'AKRI_HANDLER_ENVIRONMENT',
+    item: rule(readNameRule, 'write HANDLER=NAME'),
+    defaultText: 'the own names of built-in handlers; names that only describe devices',
+    chart: 'agent.handlerAccess.environment',
+  }),
   kubeconfig: kubeconfigOption,
   metricsPort: metricsPortOption('agent.metricsPort'),
   unhealthyAfter: integer([0, 86_400], {
@@ -105,6 +145,28 @@ export const agentOptions = {
 }
 
 export type AgentProgramOptions = OptionsOf<typeof agentOptions>
+
+/** What handlers may give to containers, by the rules of the operator. */
+export function handlerAccess(
+  options: Pick<AgentProgramOptions, 'handlerMounts' | 'handlerDevices' | 'handlerEnvironment'>,
+  deviceNodes: DeviceNodes,
+): HandlerAccess {
+  const { handlerMounts, handlerDevices, handlerEnvironment } = agentOptions
+  const nameOf = ({ variable, chart }: OptionSpec<unknown>) => `${variable} (chart: ${chart})`
+  return new HandlerAccess({
+    paths: deviceNodes,
+    rules: {
+      mounts: options.handlerMounts.flatMap((text) => readMountRule(text) ?? []),
+      devices: options.handlerDevices.flatMap((text) => readDeviceRule(text) ?? []),
+      environment: options.handlerEnvironment.flatMap((text) => readNameRule(text) ?? []),
+    },
+    options: {
+      mounts: nameOf(handlerMounts),
+      devices: nameOf(handlerDevices),
+      environment: nameOf(handlerEnvironment),
+    },
+  })
+}
 
 /** Longer with the container runtime: a container that restarts is absent there for a while. */
 export function slotGraceMs({

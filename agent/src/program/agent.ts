@@ -4,6 +4,7 @@ import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
 import { BrokerInfo } from '../broker-info/broker-info.js'
 import { AcceptedConfigurations } from '../core/accepted-configurations.js'
+import { HandlerAccess } from '../core/access/handler-access.js'
 import type { AgeingOptions } from '../core/discovery/device-ageing.js'
 import { Discovery } from '../core/discovery/discovery.js'
 import { HandlerRegistry } from '../core/discovery/handler-registry.js'
@@ -16,6 +17,7 @@ import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
 import { DevicePlugins } from '../node/device-plugins/device-plugins.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from '../node/handlers/embedded-endpoint.js'
 import { serveRegistration } from '../node/handlers/registration-server.js'
+import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
@@ -38,6 +40,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
   readonly brokerInfoDirectory?: string
   /** Whether new containers get a directory. @default true */
   readonly offerBrokerInfo?: boolean
+  /** What handlers may give to containers. @default without rules of an operator */
+  readonly access?: HandlerAccess
   /** Handlers that run in this process. */
   readonly embedded: readonly EmbeddedHandler[]
   /** A claim without a container is released after so many milliseconds. @default 20000 */
@@ -125,8 +129,9 @@ async function startParts(
 
   const configurations = new AcceptedConfigurations(cluster.configurations)
   const registry = new HandlerRegistry()
-  const discovery = new Discovery({ ...options, configurations, registry, observer })
-  discovery.restore(remembered.discovery)
+  const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
+  const discovery = new Discovery({ ...options, configurations, registry, access, observer })
+  await discovery.restore(remembered.discovery)
   closer.add(() => discovery.close())
   const reconciler = new InstanceReconciler({
     ...shared,

@@ -8,10 +8,11 @@ import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../cluster/node-pods.js'
 import { runIsolated } from '../node/handlers/isolated-handler.js'
+import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { ContainerRuntime } from '../node/kubelet/container-runtime.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
 import { type Agent, startAgent } from './agent.js'
-import { type AgentProgramOptions, slotGraceMs } from './agent-options.js'
+import { type AgentProgramOptions, handlerAccess, slotGraceMs } from './agent-options.js'
 import { AgentMetrics } from './metrics.js'
 
 /** Runs the agent of one node of a Kubernetes until the signal is aborted. */
@@ -92,6 +93,7 @@ export async function runAgent(
     checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
     brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
     offerBrokerInfo: options.brokerInfo === 'on',
+    access: handlerAccess(options, new KernelDeviceNodes()),
     embedded: options.isolated === 'on' ? [] : handlers,
     unhealthyAfterMs: options.unhealthyAfter * 1000,
     removeAfterMs: options.removeAfter * 1000,

@@ -1,4 +1,4 @@
-import type { Device } from '@akrijs/runtime/handler'
+import type { AdmittedDevice } from '../access/handler-access.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 
 /** The devices of one endpoint for one Configuration. */
@@ -7,7 +7,7 @@ export interface EndpointList {
   readonly endpoint: string
   readonly shared: boolean
   /** The last list; undefined before the first list. */
-  readonly devices: readonly Device[] | undefined
+  readonly devices: readonly AdmittedDevice[] | undefined
   /** Whether the list is from the checkpoint: the endpoint may have listed more devices since. */
   readonly remembered: boolean
   /** Time when the stream of the list ended; undefined while the stream is open. */
@@ -59,11 +59,18 @@ export function ageDevices(
     // The endpoint may have found devices that are not in the list.
     if (list === undefined || remembered) complete = false
     for (const device of list ?? []) {
-      const healthy = state !== 'unhealthy'
+      const { refusal } = device
+      const healthy = state !== 'unhealthy' && refusal === undefined
       const other = devices.get(device.id)
       // A healthy endpoint wins over an unhealthy one; else the first endpoint wins.
       if (other === undefined || (!other.healthy && healthy))
-        devices.set(device.id, { device, shared, endpoint, healthy })
+        devices.set(device.id, {
+          device,
+          shared,
+          endpoint,
+          healthy,
+          ...(refusal !== undefined && { refusal }),
+        })
     }
   }
   return { devices, complete, changesAt: deadlines.length > 0 ? Math.min(...deadlines) : undefined }

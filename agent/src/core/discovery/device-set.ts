@@ -8,10 +8,12 @@ export interface DiscoveredDevice {
   /** The uid of the endpoint that lists the device. */
   readonly endpoint: string
   /**
-   * False if the handler is silent for longer than the first grace period: the device is kept and
-   * not offered.
+   * False if the device is kept and not offered: its handler is silent for longer than the first
+   * grace period, or the device is refused.
    */
   readonly healthy: boolean
+  /** Why the device is refused: its handler may not give containers all that it reports. */
+  readonly refusal?: string
 }
 
 /** All devices of one Configuration: the union over its endpoints, one entry per device id. */

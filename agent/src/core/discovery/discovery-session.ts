@@ -1,9 +1,10 @@
 import type { Configuration } from '@akrijs/api'
 import { aborted, Backoff, type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
-import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
+import type { AdmittedDevice } from '../access/handler-access.js'
 import type { EndpointList } from './device-ageing.js'
 
 export type SessionState =
@@ -31,6 +32,8 @@ export interface SessionOptions {
   readonly random: () => number
   readonly observer: AgentObserver
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
+  /** What the handler may give to containers of what it reports. */
+  admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>
   /** Called after every change of state or list. Must not throw. */
   onChange(): void
 }
@@ -158,7 +161,7 @@ export class DiscoverySession {
   }
 
   async #follow(attempt: Attempt): Promise<void> {
-    const { clock, observer, resolveProperties, onChange } = this.#options
+    const { clock, observer, resolveProperties, admit, onChange } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const { signal } = attempt.stop
@@ -170,7 +173,8 @@ export class DiscoverySession {
     const askedAt = clock.monotonicMs()
     const details = configuration.spec.discoveryHandler.discoveryDetails
     const request = { configuration: `${namespace}/${name} ${uid}`, details, properties }
-    for await (const devices of this.#endpoint.discover(request, signal)) {
+    for await (const list of this.#endpoint.discover(request, signal)) {
+      const devices = await admit(this.#endpoint.name, list)
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined

@@ -14,6 +14,7 @@ import {
 } from '../../ports/handler-endpoint.js'
 import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
+import { HandlerAccess } from '../access/handler-access.js'
 import { Discovery } from './discovery.js'
 import { HandlerRegistry } from './handler-registry.js'
 
@@ -82,6 +83,7 @@ function make(): Discovery {
       cluster,
       configurations: cluster.configurations,
       registry,
+      access: new HandlerAccess({ paths: { find: async () => new Map() } }),
       clock,
       log: silentLogger,
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
@@ -434,7 +436,7 @@ describe('discovery', () => {
 
     registry = new HandlerRegistry()
     discovery = make()
-    discovery.restore(snapshot)
+    await discovery.restore(snapshot)
     discovery.start()
     expect(found()).toEqual(['1', '2'])
     expect(discovery.deviceSet(key).complete).toBe(false)

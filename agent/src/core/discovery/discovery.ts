@@ -1,8 +1,11 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
+import type { Device } from '@akrijs/runtime/handler'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
+import { handlerOfUid } from '../../ports/handler-endpoint.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
+import type { HandlerAccess } from '../access/handler-access.js'
 import { ConfigurationDiscovery, type DiscoveryStatus } from './configuration-discovery.js'
 import type { AgeingOptions, EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
@@ -13,6 +16,8 @@ interface DiscoveryOptions extends Partial<AgeingOptions> {
   /** The accepted Configurations. */
   readonly configurations: ObjectCache<Configuration>
   readonly registry: HandlerRegistry
+  /** What handlers may give to containers. */
+  readonly access: Pick<HandlerAccess, 'admit'>
   readonly clock: Clock
   readonly log: Logger
   /** @default none */
@@ -24,8 +29,17 @@ export type DiscoverySnapshot = Readonly<
   Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>
 >
 
-/** A list in the checkpoint. */
-type WrittenList = Omit<EndpointList, 'remembered' | 'lostSince'>
+/** A list in the checkpoint, as reported: other rules may hold after a restart. */
+type WrittenList = Omit<RestoredList, 'devices'> & {
+  readonly devices: readonly Device[] | undefined
+}
+
+type RestoredList = Omit<EndpointList, 'remembered' | 'lostSince'>
+
+/** The lists of the checkpoint that no discovery has taken over. */
+type RestoredLists = Readonly<
+  Record<ObjectKey, { readonly uid: string; readonly lists: readonly RestoredList[] }>
+>
 
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
@@ -35,7 +49,7 @@ export class Discovery {
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
-  #restored: DiscoverySnapshot = {}
+  #restored: RestoredLists = {}
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -48,8 +62,16 @@ export class Discovery {
   }
 
   /** Takes over the checkpoint. Call it before {@link start}. */
-  restore(snapshot: DiscoverySnapshot): void {
-    this.#restored = snapshot
+  async restore(snapshot: DiscoverySnapshot): Promise<void> {
+    const { access } = this.#options
+    const admitted = async ({ devices, ...list }: WrittenList) => ({
+      ...list,
+      devices: devices && (await access.admit(handlerOfUid(list.endpoint), devices)),
+    })
+    const restored = Object.entries(snapshot).map(async ([key, { uid, lists }]) => {
+      return [key, { uid, lists: await Promise.all(lists.map(admitted)) }] as const
+    })
+    this.#restored = Object.fromEntries(await Promise.all(restored))
   }
 
   start(): void {
@@ -85,7 +107,13 @@ export class Discovery {
       return [key, { uid, lists: written }] as const
     })
     // Restored lists that no discovery has taken over yet outlive a second restart too.
-    return { ...this.#restored, ...Object.fromEntries(current) }
+    const all: RestoredLists = { ...this.#restored, ...Object.fromEntries(current) }
+    return Object.fromEntries(
+      Object.entries(all).map(([key, { uid, lists }]) => [
+        key,
+        { uid, lists: lists.map(asReported) },
+      ]),
+    )
   }
 
   /** Calls back when the devices or the status of a Configuration may have changed. */
@@ -115,7 +143,7 @@ export class Discovery {
   }
 
   #begin(key: ObjectKey, configuration: Configuration): ConfigurationDiscovery {
-    const { cluster, clock, log } = this.#options
+    const { cluster, access, clock, log } = this.#options
     const { [key]: restored, ...others } = this.#restored
     this.#restored = others
     const lostSince = clock.monotonicMs()
@@ -128,6 +156,7 @@ export class Discovery {
         random: this.#random,
         log: log.child({ configuration: key }),
         resolveProperties: (changed) => cluster.resolveProperties(changed),
+        admit: (handler, devices) => access.admit(handler, devices),
         onChange: () => {
           if (this.#discoveries.get(key) === discovery) this.#listeners.tell(key)
         },
@@ -142,4 +171,8 @@ export class Discovery {
     this.#discoveries.delete(key)
     this.#closing = this.#closing.then(() => closing)
   }
+}
+
+function asReported({ devices, ...list }: RestoredList): WrittenList {
+  return { ...list, devices: devices?.map((device) => device.reported ?? device) }
 }

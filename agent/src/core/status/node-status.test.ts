@@ -88,6 +88,17 @@ describe('the status of a Configuration on a node', () => {
     expect(brief(report(open, one(true), instances)).Ready).toBe('True AllDevicesServed')
     expect(brief(report(open, one(true))).Ready).toBe('Unknown Progressing')
     expect(brief(report(open, one(false), instances)).Ready).toBe('False HandlerLost')
+    const refused = { ...device(false), refusal: 'handler cam may not' }
+    const both = new Map([
+      ['x', refused],
+      ['y', device(false)],
+    ])
+    const told = report(open, { devices: both, complete: true }).conditions
+    expect(told.find(({ type }) => type === 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'DeviceRefused',
+      message: '1 of 2 devices are not offered; device "x": handler cam may not',
+    })
     expect(brief(report(open, { devices: new Map(), complete: false })).Ready).toBe(
       'Unknown Waiting',
     )

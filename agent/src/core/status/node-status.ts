@@ -105,6 +105,12 @@ function ready({
     return ['False', 'DigestCollision', message]
   }
   const total = devices.size
+  const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
+  const [first] = refused
+  if (first !== undefined) {
+    const message = `${refused.length} of ${total} devices are not offered; device ${JSON.stringify(first.device.id)}: ${first.refusal}`
+    return ['False', 'DeviceRefused', message]
+  }
   const unhealthy = [...devices.values()].filter(({ healthy }) => !healthy).length
   if (unhealthy > 0) {
     const message = `${unhealthy} of ${total} devices are not vouched for by their handler`

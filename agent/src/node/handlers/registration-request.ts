@@ -5,6 +5,7 @@ import type { RegisterDiscoveryHandlerRequest } from '@akrijs/proto/discovery'
 import { AkriError } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import { status } from '@grpc/grpc-js'
+import { isHandlerName } from '../../ports/handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
 /** A registration is refused. The handler gets the message. */
@@ -26,7 +27,7 @@ export async function endpointOf(
   { name, endpoint, endpointType, shared }: RegisterDiscoveryHandlerRequest,
   directory: string,
 ): Promise<RemoteEndpoint> {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)) {
+  if (!isHandlerName(name)) {
     throw invalid(
       `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', 63 characters at most`,
     )

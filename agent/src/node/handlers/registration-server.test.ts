@@ -14,9 +14,11 @@ import { credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
+import { HandlerAccess } from '../../core/access/handler-access.js'
 import { Discovery } from '../../core/discovery/discovery.js'
 import { HandlerRegistry } from '../../core/discovery/handler-registry.js'
 import { configurationWith } from '../../testing/objects.js'
+import { KernelDeviceNodes } from '../kernel-device-nodes.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
@@ -255,6 +257,7 @@ describe('a flood of registrations', () => {
       cluster,
       configurations,
       registry,
+      access: new HandlerAccess({ paths: new KernelDeviceNodes() }),
       clock: systemClock,
       log: silentLogger,
     })

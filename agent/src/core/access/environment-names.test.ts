@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest'
+import { startEffect } from './environment-names.js'
+
+describe('the name of a property', () => {
+  it.each([
+    ...['LD_PRELOAD', 'LD_AUDIT', 'LD_LIBRARY_PATH', 'GLIBC_TUNABLES', 'GCONV_PATH', 'LOCPATH'],
+    ...[
+      'MALLOC_TRACE',
+      'HOSTALIASES',
+      'RES_OPTIONS',
+      'TMPDIR',
+      '_JAVA_OPTIONS',
+      'FAKEROOT_PRELOAD',
+    ],
+    ...['PATH', 'Path', 'ENV', 'BASH_ENV', 'BASH_FUNC_ls%%', 'SHELLOPTS', 'IFS', 'PS4', 'ZDOTDIR'],
+    ...[
+      'HOME',
+      'XDG_CONFIG_HOME',
+      'NODE_OPTIONS',
+      'NODE_PATH',
+      'NODE_EXTRA_CA_CERTS',
+      'NODE_V8_COVERAGE',
+    ],
+    ...[
+      'NODE_TLS_REJECT_UNAUTHORIZED',
+      'PYTHONPATH',
+      'PYTHONSTARTUP',
+      'PERL5OPT',
+      'PERL5LIB',
+      'RUBYOPT',
+    ],
+    ...['GEM_PATH', 'JAVA_TOOL_OPTIONS', 'JDK_JAVA_OPTIONS', 'CLASSPATH', 'CATALINA_OPTS', 'PHPRC'],
+    ...[
+      'DOTNET_STARTUP_HOOKS',
+      'CORECLR_PROFILER_PATH',
+      'COMPlus_EnableDiagnostics',
+      'GODEBUG',
+      'LUA_INIT',
+    ],
+    ...[
+      'GST_PLUGIN_PATH',
+      'QT_PLUGIN_PATH',
+      'VK_ICD_FILENAMES',
+      'CUDA_INJECTION64_PATH',
+      'GIT_SSH_COMMAND',
+    ],
+    ...[
+      'SSL_CERT_FILE',
+      'SSLKEYLOGFILE',
+      'OPENSSL_CONF',
+      'REQUESTS_CA_BUNDLE',
+      'CURL_CA_BUNDLE',
+      'AWS_CA_BUNDLE',
+    ],
+    ...[
+      'http_proxy',
+      'HTTPS_PROXY',
+      'no_proxy',
+      'all_proxy',
+      'SSH_ASKPASS',
+      'DOCKER_HOST',
+      'KUBECONFIG',
+    ],
+    ...[
+      'KUBERNETES_SERVICE_HOST',
+      'NVIDIA_VISIBLE_DEVICES',
+      'HABANA_VISIBLE_DEVICES',
+      'NOTIFY_SOCKET',
+    ],
+    ...['AKRI_BROKER_INFO_DIRECTORY', 'A B', 'A\nLD_PRELOAD', `X${'A'.repeat(300)}`],
+  ])('%s is refused', (name) => {
+    expect(startEffect(name, '/x')).toBeTypeOf('string')
+  })
+
+  it.each([
+    ...[
+      'DEBUG_ECHO_DESCRIPTION',
+      'ONVIF_DEVICE_SERVICE_URL',
+      'ONVIF_DEVICE_UUID',
+      'UDEV_DEVNODE_0',
+    ],
+    ...[
+      'ONVIF_DEVICE_IP_ADDRESS',
+      'ONVIF_DEVICE_MAC_ADDRESS',
+      'OPCUA_DISCOVERY_URL',
+      'UDEV_DEVPATH',
+    ],
+    ...[
+      'USB_RESOURCE_AKRI_SH_UDEV-MOUSE',
+      'PCI_RESOURCE_AKRI_SH_UDEV-GPU',
+      'AKRI_HTTP_DEVICE_ENDPOINT',
+    ],
+    ...[
+      'NODE_ID',
+      'NODE_NAME',
+      'SENSOR_URL',
+      'SSH_HOST',
+      'MODBUS_PROXY',
+      'CUDA_VISIBLE_DEVICES',
+      'PATHS',
+    ],
+    ...[
+      'DEVICE_PATH',
+      'AZURE_KINECT_SERIAL',
+      'MONO_MODE',
+      'GST_CAPS',
+      'ALSA_DEVICE',
+      'HOME_ID',
+      'größe',
+    ],
+  ])('%s is allowed', (name) => {
+    expect(startEffect(name, '/x')).toBeUndefined()
+  })
+
+  it('does not count if the value is a function of a shell', () => {
+    expect(startEffect('SENSOR', '() { :;}; touch /tmp/x')).toMatch(/function/)
+  })
+
+  it('is found at once, however long it is', () => {
+    const started = performance.now()
+    startEffect('('.repeat(1_000_000), '')
+    startEffect('A_'.repeat(128), '')
+    expect(performance.now() - started).toBeLessThan(500)
+  })
+})

@@ -1,0 +1,90 @@
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { KernelDeviceNodes } from './kernel-device-nodes.js'
+
+describe('the device nodes of the kernel', () => {
+  let root: string
+  let nodes: KernelDeviceNodes
+
+  beforeEach(async () => {
+    root = await mkdtemp(path.join(os.tmpdir(), 'akri-sysfs-'))
+    for (const type of ['char', 'block'])
+      await mkdir(path.join(root, 'dev', type), { recursive: true })
+    nodes = new KernelDeviceNodes(root)
+  })
+
+  afterEach(() => rm(root, { recursive: true, force: true }))
+
+  async function plug(type: string, number: string, directory: string, uevent: string) {
+    await mkdir(path.join(root, directory), { recursive: true })
+    await writeFile(path.join(root, directory, 'uevent'), uevent)
+    await symlink(`../../${directory}`, path.join(root, 'dev', type, number))
+  }
+
+  async function unplug(type: string, number: string, directory: string) {
+    await rm(path.join(root, 'dev', type, number))
+    await rm(path.join(root, directory), { recursive: true })
+  }
+
+  const find = async (...paths: string[]) => Object.fromEntries(await nodes.find(new Set(paths)))
+
+  it('have the names that the kernel gives', async () => {
+    await plug(
+      'char',
+      '13:64',
+      'devices/virtual/input/input0/event0',
+      'MAJOR=13\nDEVNAME=input/event0\n',
+    )
+    await plug('block', '104:0', 'devices/pci/block/cciss!c0d0', 'DEVNAME=cciss/c0d0\n')
+    await plug('char', '189:129', 'devices/usb2/2-1', 'DEVNAME=bus/usb/002/002\n')
+    expect(
+      await find('/dev/input/event0', '/dev/cciss/c0d0', '/dev/bus/usb/002/002', '/dev/event0'),
+    ).toEqual({
+      '/dev/input/event0': { type: 'char', major: 13, minor: 64 },
+      '/dev/cciss/c0d0': { type: 'block', major: 104, minor: 0 },
+      '/dev/bus/usb/002/002': { type: 'char', major: 189, minor: 129 },
+    })
+  })
+
+  it('do not include a path that only ends like a device', async () => {
+    await plug('char', '81:0', 'devices/cam/video4linux/video0', 'DEVNAME=video0\n')
+    await plug('char', '81:1', 'devices/cam/video4linux/video1', 'MAJOR=81\n')
+    expect(
+      await find(
+        '/dev/shm/video0',
+        '/video0',
+        '/dev/video1',
+        '/dev/',
+        '/dev',
+        'video0',
+        '/dev/bus/usb/001/001',
+      ),
+    ).toEqual({})
+  })
+
+  it('follow the devices of the machine', async () => {
+    const at = 'devices/cam/video4linux/video0'
+    expect(await find('/dev/video0')).toEqual({})
+    await plug('char', '81:0', at, 'DEVNAME=video0\n')
+    expect(Object.keys(await find('/dev/video0'))).toEqual(['/dev/video0'])
+    await unplug('char', '81:0', at)
+    expect(await find('/dev/video0')).toEqual({})
+    await plug('char', '81:0', at, 'DEVNAME=other/video0\n')
+    expect(await find('/dev/video0')).toEqual({})
+  })
+
+  it('are none without sysfs', async () => {
+    nodes = new KernelDeviceNodes('/nonexistent')
+    expect(await find('/dev/null')).toEqual({})
+  })
+
+  it.skipIf(!existsSync('/sys/dev/char/1:3'))('of this machine are found', async () => {
+    nodes = new KernelDeviceNodes()
+    expect(await find('/dev/null', '/dev/shm', '/dev/fd/0', '/dev/stdin')).toEqual({
+      '/dev/null': { type: 'char', major: 1, minor: 3 },
+    })
+  })
+})

@@ -1,0 +1,164 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { ConfigurationName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Device, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { type HandlerServer, serve } from '@akrijs/sdk'
+import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { eventually } from '../../../test/support/eventually.js'
+import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
+import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { manifest } from '../testing/objects.js'
+import { type Agent, startAgent } from './agent.js'
+import { handlerAccess } from './agent-options.js'
+
+// Attacks of a handler in a Pod of its own: it has the directory of sockets, and nothing else.
+
+const NODE = 'node-a' as NodeName
+const NO_RULES = { handlerMounts: [], handlerDevices: [], handlerEnvironment: [] }
+
+let directory: string
+let cluster: StandaloneCluster
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let agent: Agent | undefined
+const serving: HandlerServer[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-h-'))
+  const file = new StateFile(path.join(directory, 'cluster.json'))
+  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
+  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
+  sockets = new KubeletSockets({
+    pluginDirectory: kubelet.pluginDirectory,
+    podResourcesSocket: kubelet.podResourcesSocket,
+    pods: kubelet.nodePods,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await sockets.open()
+})
+
+afterEach(async () => {
+  await agent?.close()
+  agent = undefined
+  for (const server of serving.splice(0)) await server.close()
+  await sockets.close()
+  await kubelet.close()
+  await cluster.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function startWith(rules: Partial<Parameters<typeof handlerAccess>[0]> = {}): Promise<void> {
+  agent = await startAgent({
+    cluster,
+    kubelet: sockets,
+    clock: systemClock,
+    log: silentLogger,
+    node: NODE,
+    handlersDirectory: directory,
+    checkpointFile: path.join(directory, 'checkpoint.json'),
+    access: handlerAccess({ ...NO_RULES, ...rules }, new KernelDeviceNodes()),
+    embedded: [],
+  })
+}
+
+/** Serves a handler that reports these devices. */
+async function serveDevices(name: string, devices: readonly Device[]): Promise<void> {
+  const handler = defineDiscoveryHandler({
+    name,
+    shared: true,
+    details: z.unknown(),
+    async *discover() {
+      yield devices
+    },
+  })
+  serving.push(await serve(handler, { directory, log: silentLogger, environment: {} }))
+}
+
+async function configure(name: string): Promise<void> {
+  const discoveryHandler = { name, discoveryDetails: '{}', discoveryProperties: [] }
+  const configuration = { ...manifest({ discoveryHandler }), name: CONFIGURATION }
+  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+}
+
+const CONFIGURATION = 'lab' as ConfigurationName
+const condition = (type: string) =>
+  cluster.configurations
+    .get(objectKey('default', CONFIGURATION))
+    ?.status?.conditions.find((one) => one.type === type)
+const resource = `akri.sh/${CONFIGURATION}`
+const pod = {
+  uid: 'p',
+  name: 'p',
+  namespace: 'default',
+  containers: [{ name: 'c', resources: { [resource]: 1 } }],
+}
+
+const hostile: Device = {
+  id: 'foo0',
+  properties: { SENSOR_URL: 'http://s/', LD_PRELOAD: '/host/x.so', NODE_OPTIONS: '-r /host/x.js' },
+  mounts: [{ hostPath: '/', containerPath: '/host', readOnly: false }],
+  deviceSpecs: [{ hostPath: '/dev/mem', containerPath: '/dev/mem', permissions: 'rwm' }],
+}
+
+describe('a hostile handler', () => {
+  it('gets neither the root of the node nor its memory into a container, and the condition says which value would allow it', async () => {
+    await startWith()
+    await configure('sensor')
+    await serveDevices('sensor', [hostile])
+    await eventually(() => expect(condition('Ready')?.reason).toBe('DeviceRefused'))
+    expect(condition('Ready')?.message).toMatch(
+      '1 of 1 devices are not offered; device "foo0": handler sensor may not give containers the property "LD_PRELOAD", because the dynamic loader and the C library read it (and 3 more); only if you trust the handler with it, add sensor=*,sensor=LD_PRELOAD to AKRI_HANDLER_ENVIRONMENT (chart: agent.handlerAccess.environment)',
+    )
+    await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
+    expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(0)
+    await expect(kubelet.admit(pod)).rejects.toThrow()
+    const [instance] = cluster.instances.list()
+    expect(instance?.spec.brokerProperties).toEqual({ SENSOR_URL: 'http://s/' })
+  })
+
+  it('gets nothing into a container by the checkpoint of an agent with other rules', async () => {
+    const allowed = {
+      handlerMounts: ['sensor=/:/host:rw'],
+      handlerDevices: ['sensor=/dev/mem'],
+      handlerEnvironment: ['sensor=*', 'sensor=LD_PRELOAD', 'sensor=NODE_OPTIONS'],
+    }
+    await startWith(allowed)
+    await configure('sensor')
+    await serveDevices('sensor', [hostile])
+    await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(1))
+    const given = (await kubelet.admit(pod)).get('c')
+    expect(given).toMatchObject({ envs: { LD_PRELOAD: '/host/x.so' } })
+    expect(given?.mounts).toMatchObject([{ hostPath: '/', containerPath: '/host' }])
+    kubelet.remove('p')
+    await agent?.close()
+    for (const server of serving.splice(0)) await server.close()
+
+    await startWith()
+    await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
+    expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(0)
+    await eventually(() => expect(condition('Ready')?.reason).toBe('DeviceRefused'))
+    await agent?.close()
+
+    // The checkpoint keeps the report: with the rules, the device is offered at once.
+    await startWith(allowed)
+    await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(1))
+  })
+
+  it('does not keep the other devices of its list from being offered', async () => {
+    await startWith({ handlerDevices: ['sensor=/dev/null:rw'] })
+    await configure('sensor')
+    const node = { hostPath: '/dev/null', containerPath: '/dev/null', permissions: 'rw' }
+    await serveDevices('sensor', [hostile, { id: 'foo1', deviceSpecs: [node] }])
+    await eventually(() => expect(kubelet.resource(`${resource}-a19705`).allocatable).toBe(1))
+    await eventually(() =>
+      expect(condition('Ready')?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
+    )
+    expect((await kubelet.admit(pod)).get('c')?.devices).toMatchObject([node])
+  })
+})
