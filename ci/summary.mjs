@@ -26,10 +26,10 @@ import { summarize } from '../scripts/test-summary.mjs'
  */
 export function judge(jobs, expected, files) {
   const ended = jobs.filter(({ status }) => status !== undefined)
-  const sums = ended.map(({ name, status, report }) => {
-    const { passed, failed, skipped } = summarize(report ?? { files: [], unhandled: [] })
+  const failures = ended.flatMap(({ name, status, report }) => {
+    const { failed } = summarize(report ?? { files: [], unhandled: [] })
     if (status !== 0 && failed.length === 0) failed.push(`it ended with ${status}`)
-    return { passed, failed: failed.map((line) => `${name}: ${line}`), skipped: skipped.length }
+    return failed.map((line) => `${name}: ${line}`)
   })
   const results = ended.flatMap(({ name: job, report }) =>
     (report?.files ?? []).flatMap(({ file, tests }) =>
@@ -37,6 +37,7 @@ export function judge(jobs, expected, files) {
     ),
   )
   const ran = results.filter(({ state }) => state !== 'skipped')
+  const skipped = results.filter(({ state }) => state === 'skipped')
   const missing = [
     ...expected.jobs
       .filter(({ name }) => ended.every((job) => job.name !== name))
@@ -48,23 +49,20 @@ export function judge(jobs, expected, files) {
       const isPart = (result) =>
         result.job === job && new RegExp(tests).test(`${result.file} > ${result.name}`)
       if (ran.some(isPart)) return []
-      const skipped = results.filter(isPart)
-      return skipped.length === 0
+      const count = skipped.filter(isPart).length
+      return count === 0
         ? [`${name}: no test of ${job} matches ${tests}`]
-        : [`${name}: ${job} skipped all ${skipped.length} tests`]
+        : [`${name}: ${job} skipped all ${count} tests`]
     }),
     ...files
       .filter((file) => ran.every((result) => result.file !== file))
       .map((file) => `${file}: no job ran a test of this file`),
   ]
   return {
-    passed: sum(sums.map(({ passed }) => passed)),
-    failed: [
-      ...sums.flatMap(({ failed }) => failed),
-      ...missing.map((line) => `expected to run: ${line}`),
-    ],
-    skipped: sum(sums.map(({ skipped }) => skipped)),
-    skips: skipLines(results.filter(({ state }) => state === 'skipped')),
+    passed: ran.filter(({ state }) => state === 'passed').length,
+    failed: [...failures, ...missing.map((line) => `expected to run: ${line}`)],
+    skipped: skipped.length,
+    skips: skipLines(skipped),
   }
 }
 
@@ -76,10 +74,6 @@ function skipLines(results) {
     jobs.set(line, [...(jobs.get(line) ?? []), job])
   }
   return [...jobs].map(([line, names]) => `${line} [${names.join(', ')}]`)
-}
-
-function sum(numbers) {
-  return numbers.reduce((total, number) => total + number, 0)
 }
 
 function readJob(directory, { name }) {
