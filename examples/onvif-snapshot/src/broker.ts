@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { renameSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import path from 'node:path'
@@ -32,12 +33,8 @@ export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): 
         .writeHead(200, { 'content-type': 'image/jpeg', 'content-length': last.length })
         .end(last)
   })
-  if (environment.SNAPSHOT_PORT !== undefined) {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(Number(environment.SNAPSHOT_PORT), resolve)
-    })
-  }
+  if (environment.SNAPSHOT_PORT !== undefined)
+    await once(server.listen(Number(environment.SNAPSHOT_PORT)), 'listening')
   try {
     while (!signal.aborted) {
       try {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import os from 'node:os'
 import {
   AttributeIds,
@@ -70,7 +71,7 @@ export async function subscribe({
     if (!item.statusCode.isGood())
       throw new Error(`${nodeId} cannot be followed: ${item.statusCode.toString()}`)
     item.on('changed', onValue)
-    await aborted(signal)
+    if (!signal.aborted) await once(signal, 'abort')
     await session.close(true)
   } catch (error) {
     // A disconnect ends all pending requests with an error.
@@ -79,13 +80,6 @@ export async function subscribe({
     signal.removeEventListener('abort', onAbort)
     await client.disconnect()
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 async function identity() {
