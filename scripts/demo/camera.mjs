@@ -1,5 +1,5 @@
-// A simulated ONVIF camera. Arguments: title, UUID, and where it wants to know who asks, user name
-// and password.
+// A simulated ONVIF camera. Arguments: title, UUID, and, for a camera with a login, user name and
+// password.
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import { ready } from './device.mjs'
 

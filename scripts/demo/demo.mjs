@@ -5,25 +5,23 @@ import { randomUUID } from 'node:crypto'
 import { mkdtempSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { root } from '../workspaces.mjs'
 
-const here = path.dirname(fileURLToPath(import.meta.url))
-const examples = path.join(here, '../../examples')
+const here = import.meta.dirname
+const examples = path.join(root, 'examples')
 
-/**
- * How long the camera that goes away now and then is there, and after how long a device comes back,
- * in milliseconds.
- */
+/** How long the camera that comes and goes is there, in milliseconds. */
 const THERE_MS = 50_000
+/** How long a device that has ended is away, in milliseconds. */
 const AWAY_MS = 10_000
-/** As {@link AWAY_MS}, of one that was killed: it is missed only after some rounds. */
+/** As {@link AWAY_MS}, for a killed device: a handler misses it only after some rounds. */
 const LOST_MS = 60_000
-/** How much of what a device complains about is kept, in characters. */
-const KEPT_COMPLAINTS = 2000
+/** How much of the errors of a device is kept, in characters. */
+const KEPT_ERRORS = 2000
 
 /**
- * Starts them, and resolves when all are ready.
- * @returns what `akri run` needs to be told to find them
+ * Starts the devices, and resolves when all are ready.
+ * @returns the options of `akri run` that find the devices
  */
 export async function startDevices() {
   process.stderr.write(
@@ -58,19 +56,19 @@ export async function startDevices() {
   return { options: [...files.flatMap((file) => ['-f', file]), '--handler', handlers.join(',')] }
 }
 
-/** A program that is a device. It is started again some time after it has ended. */
+/** A program that is a device. The program is started again some time after its end. */
 class SimulatedDevice {
   #title
   #program
   #child
 
-  /** @param title under which the process is known to the system, of 15 characters at most */
+  /** @param title the name of the process in the system, of 15 characters at most */
   constructor(title, program) {
     this.#title = title
     this.#program = program
   }
 
-  /** Resolves when it is there. @throws Error where it ends before */
+  /** Resolves when the device is ready. @throws Error if the device ends before */
   start() {
     const [file, ...args] = this.#program
     // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends
@@ -80,9 +78,9 @@ class SimulatedDevice {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
     this.#child = child
-    let complaints = ''
+    let errors = ''
     child.stderr.setEncoding('utf8').on('data', (text) => {
-      complaints = (complaints + text).slice(-KEPT_COMPLAINTS)
+      errors = (errors + text).slice(-KEPT_ERRORS)
     })
     return new Promise((resolve, reject) => {
       child.once('error', reject)
@@ -91,9 +89,7 @@ class SimulatedDevice {
         resolve()
       })
       child.once('exit', () =>
-        reject(
-          new Error(`the simulated device ${this.#title} did not start: ${complaints.trim()}`),
-        ),
+        reject(new Error(`the simulated device ${this.#title} did not start: ${errors.trim()}`)),
       )
     })
   }
@@ -102,7 +98,7 @@ class SimulatedDevice {
     setTimeout(() => this.start().catch(() => this.#startIn(LOST_MS)), ms).unref()
   }
 
-  /** From now on it says goodbye now and then, and comes back. */
+  /** From now on, the device says goodbye now and then, and comes back. */
   comeAndGo() {
     setInterval(() => this.#child.kill('SIGTERM'), THERE_MS + AWAY_MS).unref()
   }

@@ -1,5 +1,5 @@
-// What the simulated devices of the demo have in common: they end by SIGTERM, and with the demo,
-// however that ends.
+// The life of a simulated device of the demo: the device ends by SIGTERM, and with any end of the
+// demo.
 let close = async () => {}
 let ending = false
 
@@ -7,11 +7,11 @@ process.once('SIGTERM', () => end(false))
 process.once('disconnect', () => end(true))
 
 /**
- * Tells the demo that the device is there. @param closing takes it away; it is told whether the
- * demo is over
+ * Tells the demo that the device is ready.
+ * @param {(isOver: boolean) => Promise<void>} onEnd closes the device; `isOver`: the demo has ended
  */
-export function ready(closing) {
-  close = closing
+export function ready(onEnd) {
+  close = onEnd
   if (process.connected) process.send('ready')
 }
 

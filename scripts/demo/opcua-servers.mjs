@@ -1,20 +1,19 @@
-// Two OPC UA servers by node-opcua, whose values change. Arguments: title, and where to write the
-// Configuration that finds them.
+// Two OPC UA servers of node-opcua, whose values change. Arguments: title, and the file for the
+// Configuration that finds the servers.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { root } from '../workspaces.mjs'
 import { ready } from './device.mjs'
 
 const [title, configuration] = process.argv.slice(2)
 process.title = title
 const { default: opcua } = await import('node-opcua')
-const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 const { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolicy } = opcua
-// It would print for people.
-for (const silence of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger])
-  silence(() => {})
+// The library prints to the terminal.
+for (const setLogger of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger])
+  setLogger(() => {})
 
-/** By the URL that examples/demo gives each: any port may be in use. */
+/** By the URL in examples/demo, which is replaced: its port may be in use. */
 const SERVERS = new Map([
   ['opc.tcp://127.0.0.1:48410/', { name: 'Press', least: 60, spread: 15 }],
   ['opc.tcp://127.0.0.1:48411/', { name: 'Oven', least: 180, spread: 40 }],
@@ -34,7 +33,7 @@ ready(async (isOver) => {
 })
 
 async function startServer({ name, least, spread }) {
-  // Kept: making a key takes longer than all the rest.
+  // Kept for the next demo: the creation of a key takes longer than all the rest.
   const certificates = path.join(root, '.cache/demo', name.toLowerCase())
   const server = new OPCUAServer({
     host: '127.0.0.1',
