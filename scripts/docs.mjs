@@ -1,5 +1,5 @@
-// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's
-// handlers and CRDs. `--check` writes nothing, and fails where something would change.
+// Writes the parts of docs and chart that come from the code: docs/errors.md, the tables of options,
+// the chart's handlers and CRDs. `--check` writes nothing, and fails if something would change.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -38,14 +38,14 @@ if (checking && changed.includes(true)) {
   process.exit(1)
 }
 
-/** @returns {boolean} whether the file says something else */
+/** @returns {boolean} whether the file had another content */
 function writeIfOther(file, text) {
   const full = path.join(root, file)
   let before = ''
   try {
     before = readFileSync(full, 'utf8')
   } catch {
-    // It is new.
+    // The file is new.
   }
   if (before === text) return false
   if (checking) process.stderr.write(`${file} is out of date\n`)
@@ -94,40 +94,30 @@ ${rows.join('\n')}
 
   function note(node, folder) {
     const call = node.parent
-    // Comparisons with a code tell nothing of it.
+    // A comparison with a code defines no error.
     if (!ts.isCallExpression(call) && !ts.isNewExpression(call)) return
-    const known = codes.get(node.text) ?? { kinds: new Set(), packages: new Set(), docs: new Set() }
-    codes.set(node.text, known)
-    known.packages.add(folder)
-    for (const kind of kindsOf(call.arguments?.[1])) known.kinds.add(kind)
-    const owner = ownerOf(node)
+    const entry = codes.get(node.text) ?? { kinds: new Set(), packages: new Set(), docs: new Set() }
+    codes.set(node.text, entry)
+    entry.packages.add(folder)
+    for (const kind of kindsOf(call.arguments?.[1])) entry.kinds.add(kind)
+    const owner = ts.findAncestor(node, ts.isClassDeclaration)
     const doc =
-      owner &&
+      owner?.name?.text.endsWith('Error') &&
       ts
         .getJSDocCommentsAndTags(owner)
         .filter(ts.isJSDoc)
         .map(({ comment }) => ts.getTextOfJSDocComment(comment))
         .join(' ')
-    if (doc) known.docs.add(doc.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim())
+    if (doc) entry.docs.add(doc.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim())
   }
 }
 
-/** The kinds that an expression can have: a literal, or any of those that a look-up has. */
+/** The possible kinds of an expression: its literal, or all kinds in the file of a look-up. */
 function kindsOf(expression) {
   if (expression === undefined) return []
   if (ts.isStringLiteral(expression)) return [expression.text]
-  const found = Object.keys(MEANING).filter((kind) =>
-    new RegExp(`'${kind}'`).test(expression.getSourceFile().text),
-  )
-  return found
-}
-
-/** The class that is the error. */
-function ownerOf(node) {
-  for (let at = node.parent; at !== undefined; at = at.parent) {
-    if (ts.isClassDeclaration(at)) return /Error$/.test(at.name?.text ?? '') ? at : undefined
-  }
-  return undefined
+  const { text } = expression.getSourceFile()
+  return Object.keys(MEANING).filter((kind) => text.includes(`'${kind}'`))
 }
 
 function sources(directory) {
