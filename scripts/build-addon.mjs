@@ -8,29 +8,18 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createRequire } from 'node:module'
 import os from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { root } from './workspaces.mjs'
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const source = path.join(root, 'handlers/udev/native/uevent.c')
 const prebuilds = path.join(root, 'handlers/udev/prebuilds')
 const manifestFile = path.join(prebuilds, 'MANIFEST.json')
 
 const COMPILERS = { 'linux-x64': 'x86_64-linux-gnu-gcc', 'linux-arm64': 'aarch64-linux-gnu-gcc' }
 const FLAGS = [
-  ...[
-    '-std=c17',
-    '-Os',
-    '-fPIC',
-    '-shared',
-    '-Wall',
-    '-Wextra',
-    '-Werror',
-    '-fvisibility=hidden',
-    '-fno-stack-protector',
-  ],
+  '-std=c17 -Os -fPIC -shared -Wall -Wextra -Werror -fvisibility=hidden -fno-stack-protector',
   // The binary links to no library: the process that loads it has all functions.
-  ...['-nostdlib', '-U_FORTIFY_SOURCE', '-Wl,-z,relro,-z,now', '-Wl,--build-id=none', '-s'],
-]
+  '-nostdlib -U_FORTIFY_SOURCE -Wl,-z,relro,-z,now -Wl,--build-id=none -s',
+].flatMap((flags) => flags.split(' '))
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')
 const recipe = sha256(

@@ -1,10 +1,11 @@
-// Builds the file tree of the image below the directory that is given, from what `npm run build`
-// has built: /app with the programs and, in node_modules, the handlers and the SDK that they share.
-// Nothing else is in it; the same sources give the same bytes, modes and times. Prints what it has
-// made.
+// Usage: node scripts/image-tree.mjs DIRECTORY. Makes the file tree of the image in the directory
+// from the output of `npm run build`: /app with the programs and, in its node_modules, the handlers
+// and the SDK that they share, and nothing else. The same sources give the same bytes, modes and
+// times. Prints the number of files, their size and a digest.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   lutimesSync,
   mkdirSync,
@@ -15,12 +16,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { manifestOf, root } from './workspaces.mjs'
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-
-/** The folders of packages, what of each is started or imported, and where it goes. */
+/** The folders of packages, and the files that are started or imported. */
 const PROGRAMS = [
   { folder: 'agent', entries: ['dist/akri-agent.js'] },
   { folder: 'controller', entries: ['dist/akri-controller.js'] },
@@ -34,7 +33,7 @@ const PACKAGES = [
   },
   ...handlers.map(({ folder, assets }) => ({ folder, entries: ['dist/index.js'], assets })),
 ]
-/** What of a package.json is read when the program runs. */
+/** The fields of a package.json that are read when a program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']
 
 const out = process.argv[2]
@@ -47,13 +46,13 @@ const app = path.join(target, 'app')
 rmSync(app, { recursive: true, force: true })
 
 const { version } = manifestOf('agent')
-for (const one of PROGRAMS) await copyModules(one, app)
+for (const program of PROGRAMS) await copyModules(program, app)
 write(
   path.join(app, 'package.json'),
   `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`,
 )
 write(path.join(app, 'LICENSE'), readFileSync(path.join(root, 'LICENSE')))
-for (const one of PACKAGES) await copyPackage(one)
+for (const workspace of PACKAGES) await copyPackage(workspace)
 const { digest, bytes, files } = seal(app)
 process.stdout.write(`${app}: ${files} files, ${(bytes / 1e6).toFixed(2)} MB, sha256:${digest}\n`)
 
@@ -61,7 +60,8 @@ async function copyPackage({ folder, entries, assets = [] }) {
   const manifest = manifestOf(folder)
   const to = path.join(app, 'node_modules', manifest.name)
   await copyModules({ folder, entries }, path.join(to, 'dist'))
-  for (const asset of assets) copyFiles(path.join(root, folder, asset), path.join(to, asset))
+  for (const asset of assets)
+    cpSync(path.join(root, folder, asset), path.join(to, asset), { recursive: true })
   const kept = FIELDS.filter((field) => field in manifest).map((field) => [field, manifest[field]])
   write(
     path.join(to, 'package.json'),
@@ -99,28 +99,15 @@ async function copyModules({ folder, entries }, to) {
   }
 }
 
-function copyFiles(from, to) {
-  for (const entry of readdirSync(from, { withFileTypes: true })) {
-    const [source, copy] = [path.join(from, entry.name), path.join(to, entry.name)]
-    if (entry.isDirectory()) copyFiles(source, copy)
-    else write(copy, readFileSync(source))
-  }
-}
-
-function manifestOf(folder) {
-  return JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'))
-}
-
 function write(file, content) {
-  // Modules of several programs are in one directory; those that they share are named after what is
-  // in them.
+  // The modules of all programs are in one directory. Shared modules are named by their content.
   if (existsSync(file) && !readFileSync(file).equals(Buffer.from(content)))
     fail(`${file} would be two different files`)
   mkdirSync(path.dirname(file), { recursive: true })
   writeFileSync(file, content)
 }
 
-/** Sets modes and times to the same for everybody, and sums all up. */
+/** Sets all modes and times to fixed values. @returns the digest, size and number of the files */
 function seal(directory) {
   const hash = createHash('sha256')
   const sum = { bytes: 0, files: 0 }
