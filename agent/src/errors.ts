@@ -26,3 +26,6 @@ export class ClusterBusyError extends defineError('AKRI_ERR_CLUSTER_BUSY', 'tran
 
 /** The installed custom resource is not of this version. */
 export class OutdatedResourceError extends defineError('AKRI_ERR_OUTDATED_RESOURCE', 'terminal') {}
+
+/** A handler sends a message that is no list of devices, or that is too large. */
+export class InvalidResponseError extends defineError('AKRI_ERR_INVALID_RESPONSE', 'transient') {}

@@ -53,6 +53,7 @@ const status = z.object({
     z.object({
       observedGeneration: count,
       devices: count,
+      leftOut: count.optional(),
       conditions: z.array(z.object(conditionFields)),
     }),
   ),

@@ -104,6 +104,8 @@ export interface ConfigurationStatus {
 export interface NodeStatus {
   readonly observedGeneration: number
   readonly devices: number
+  /** How many devices a bound of the node leaves out. @default 0 */
+  readonly leftOut?: number
   readonly conditions: readonly Omit<Condition, 'lastTransitionTime'>[]
 }
 

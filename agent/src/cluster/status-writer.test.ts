@@ -40,6 +40,8 @@ class ConfigurationApi extends ApiClient {
   readonly refusals: number[] = []
   /** Whether who watches is told later than everybody else, if at all. */
   late = false
+  /** Fields that the custom resource does not have: the server drops them. */
+  unknownFields: readonly string[] = []
   #version = 100
   readonly #changes: string[] = []
   #wake: () => void = () => {}
@@ -82,7 +84,13 @@ class ConfigurationApi extends ApiClient {
     this.patches.push(structuredClone(patch))
     if (patch.metadata.resourceVersion !== configuration.metadata.resourceVersion)
       throw refusal(409)
-    const nodes = { ...configuration.status?.nodes, ...patch.status.nodes }
+    const nodes: Record<string, NodeStatus> = { ...configuration.status?.nodes }
+    for (const [node, part] of Object.entries(patch.status.nodes)) {
+      const merged = Object.entries({ ...nodes[node], ...part }).filter(
+        ([field, value]) => value !== null && !this.unknownFields.includes(field),
+      )
+      nodes[node] = Object.fromEntries(merged) as unknown as NodeStatus
+    }
     return this.#change('MODIFIED', { ...configuration, status: { ...patch.status, nodes } })
   }
 
@@ -308,6 +316,32 @@ describe('the status of a node', () => {
     expect(current().status?.conditions).toMatchObject([
       { message: '2 of 2 nodes; node-a: as wished' },
     ])
+  })
+
+  it('loses the count of devices that are left out when none are left out any more', async () => {
+    await begin()
+    writer.report(key, { ...reportWith(1), leftOut: 7 })
+    await clock.advance(500)
+    expect(current().status?.nodes[NODE]?.leftOut).toBe(7)
+    writer.report(key, reportWith(1))
+    await clock.advance(60_000)
+    expect(current().status?.nodes[NODE]).toEqual(reportWith(1))
+    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+  })
+
+  it('is written once although the custom resource of an earlier version drops a field', async () => {
+    api.unknownFields = ['leftOut']
+    await begin()
+    for (let round = 0; round < 5; round++) {
+      writer.report(key, { ...reportWith(1), leftOut: 7 })
+      otherNode(round)
+      await clock.advance(1000)
+    }
+    expect(current().status?.nodes[NODE]).toEqual(reportWith(1))
+    expect(api.requests.filter((method) => method === 'PATCH')).toHaveLength(1)
+    writer.report(key, { ...reportWith(2), leftOut: 7 })
+    await clock.advance(1000)
+    expect(current().status?.nodes[NODE]).toEqual(reportWith(2))
   })
 
   it('is written again if it was removed', async () => {

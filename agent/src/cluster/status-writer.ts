@@ -40,6 +40,8 @@ export class StatusWriter {
   readonly #reports = new Map<ObjectKey, NodeStatus>()
   /** Invalid Configurations, with their problem. */
   readonly #invalid = new Map<ObjectKey, { readonly known: Known; readonly problem: string }>()
+  /** The last report that was sent, and what the server stored of it. */
+  readonly #sent = new Map<ObjectKey, { readonly report: NodeStatus; readonly stored: unknown }>()
   /** Configurations whose counts this node has changed. */
   readonly #changed = new Set<ObjectKey>()
   readonly #queue: ReconcileQueue<ObjectKey>
@@ -97,15 +99,19 @@ export class StatusWriter {
     this.#reports.delete(key)
     this.#changed.delete(key)
     this.#invalid.delete(key)
+    this.#sent.delete(key)
   }
 
   #isDue(key: ObjectKey): boolean {
     if (this.#changed.has(key)) return true
     const report = this.#reportOf(key)
-    return (
-      report !== undefined &&
-      !isDeepStrictEqual(this.#known(key)?.status?.nodes[this.#options.node], report)
-    )
+    if (report === undefined) return false
+    const known = this.#known(key)?.status?.nodes[this.#options.node]
+    const sent = this.#sent.get(key)
+    // A custom resource of an earlier version drops fields that it does not have.
+    if (sent !== undefined && isDeepStrictEqual(sent.report, report))
+      return !isDeepStrictEqual(sent.stored, known)
+    return !isDeepStrictEqual(known, report)
   }
 
   #known(key: ObjectKey): Known | undefined {
@@ -142,14 +148,20 @@ export class StatusWriter {
     const { resourceVersion } = known.metadata
     // Only the part of this node is written. The version ensures that the summary counts the
     // current parts.
+    // A merge patch keeps a field that it leaves out.
+    const removed =
+      report.leftOut === undefined && known.status?.nodes[node]?.leftOut !== undefined
+        ? { leftOut: null }
+        : {}
     const patch = {
       metadata: { resourceVersion },
-      status: { ...status, nodes: { [node]: report } },
+      status: { ...status, nodes: { [node]: { ...report, ...removed } } },
     }
     try {
-      configurations.observe(
+      const stored = configurations.observe(
         await api.patch(key, 'merge', patch, { signal, subresource: 'status' }),
       )
+      this.#sent.set(key, { report, stored: stored?.status?.nodes[node] })
     } catch (error) {
       if (ApiError.is(error, 404)) return
       this.#changed.add(key)

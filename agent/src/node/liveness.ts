@@ -21,6 +21,12 @@ interface LivenessOptions {
 const DIALS = 32
 
 /**
+ * How long a probe dials device plugins, in milliseconds. The kubelet waits a few seconds for the
+ * answer of a probe, also while thousands of devices keep the agent busy.
+ */
+const DIAL_MS = 1000
+
+/**
  * How long a device plugin may be silent, in milliseconds. Its server detects a removed socket
  * within two seconds. A registration that is under way then takes ten seconds at most.
  */
@@ -66,8 +72,10 @@ export class Liveness {
     // A plugin that is served again has another socket.
     for (const socket of [...this.#silent.keys()])
       if (!sockets.has(socket)) this.#silent.delete(socket)
+    const end = clock.monotonicMs() + DIAL_MS
     // In order, so that requests of the kubelet come in between.
     for (const { socket } of this.#toDial(served)) {
+      if (clock.monotonicMs() > end) break
       if (await isServed(socket)) this.#silent.delete(socket)
       else if (!this.#silent.has(socket)) this.#silent.set(socket, clock.monotonicMs())
     }

@@ -11,7 +11,7 @@ export interface HandlerEndpoint {
    * Opens a discovery. Yields the complete list, and again after every change, until the signal is
    * aborted. Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
-  discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<DeviceList>
+  discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<BoundedList>
 }
 
 /** The uid of the endpoint of a registered handler. */
@@ -45,6 +45,20 @@ export interface DiscoverRequest {
   /** Verbatim from the Configuration. */
   readonly details: string
   readonly properties: DiscoveryProperties
+  /** The most devices of one list. */
+  readonly mostDevices: number
+  /**
+   * The order of devices by id, for a list with more devices: those with smaller ranks are kept, and
+   * of one rank those with the first ids. Called once for each such list.
+   */
+  rank(): (id: string) => number
+}
+
+/** A list of a handler, up to the bound of the request. */
+export interface BoundedList {
+  readonly devices: DeviceList
+  /** How many devices are left out. */
+  readonly leftOut: number
 }
 
 /**

@@ -17,6 +17,7 @@ import {
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
+import { DEVICE_BOUNDS } from '../core/discovery/device-bounds.js'
 import type { DeviceNodes } from '../ports/device-nodes.js'
 
 /** Checks the text of a rule. */
@@ -125,6 +126,20 @@ export const agentOptions = {
     meaning: 'how long the agent keeps such a device',
     variable: 'AKRI_REMOVE_AFTER',
     default: 300,
+    chart: 'env',
+  }),
+  maxConfigurationDevices: integer([1, 100_000], {
+    argument: '<count>',
+    meaning: 'how many devices of one Configuration the agent serves at most',
+    variable: 'AKRI_MAX_CONFIGURATION_DEVICES',
+    default: DEVICE_BOUNDS.perConfiguration,
+    chart: 'env',
+  }),
+  maxDevices: integer([1, 100_000], {
+    argument: '<count>',
+    meaning: 'how many devices of all Configurations the agent serves at most',
+    variable: 'AKRI_MAX_DEVICES',
+    default: DEVICE_BOUNDS.perNode,
     chart: 'env',
   }),
   slotGrace: integer([1, 86_400], {

@@ -6,9 +6,11 @@ import { BrokerInfo } from '../broker-info/broker-info.js'
 import { AcceptedConfigurations } from '../core/accepted-configurations.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
 import type { AgeingOptions } from '../core/discovery/device-ageing.js'
+import type { DeviceBounds } from '../core/discovery/device-bounds.js'
 import { Discovery } from '../core/discovery/discovery.js'
 import { HandlerRegistry } from '../core/discovery/handler-registry.js'
 import { RememberedOffer } from '../core/discovery/remembered-offer.js'
+import { deviceRanks } from '../core/instances/device-ranks.js'
 import { InstanceReconciler } from '../core/instances/instance-reconciler.js'
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
@@ -44,6 +46,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
   readonly access?: HandlerAccess
   /** Handlers that run in this process. */
   readonly embedded: readonly EmbeddedHandler[]
+  /** How many devices are served. @default DEVICE_BOUNDS */
+  readonly bounds?: DeviceBounds
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
   /**
@@ -130,7 +134,15 @@ async function startParts(
   const configurations = new AcceptedConfigurations(cluster.configurations)
   const registry = new HandlerRegistry()
   const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
-  const discovery = new Discovery({ ...options, configurations, registry, access, observer })
+  const discovery = new Discovery({
+    ...options,
+    configurations,
+    registry,
+    access,
+    observer,
+    rankDevices: (configuration) =>
+      deviceRanks({ configuration, node, instances: cluster.instances.list() }),
+  })
   await discovery.restore(remembered.discovery)
   closer.add(() => discovery.close())
   const reconciler = new InstanceReconciler({

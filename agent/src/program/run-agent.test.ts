@@ -92,6 +92,8 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     metricsPort,
     unhealthyAfter: 30,
     removeAfter: 300,
+    maxConfigurationDevices: 1000,
+    maxDevices: 2000,
     slotGrace: undefined,
     slotHandover: 15,
     logLevel: 'error',

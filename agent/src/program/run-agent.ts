@@ -95,6 +95,7 @@ export async function runAgent(
     offerBrokerInfo: options.brokerInfo === 'on',
     access: handlerAccess(options, new KernelDeviceNodes()),
     embedded: options.isolated === 'on' ? [] : handlers,
+    bounds: { perConfiguration: options.maxConfigurationDevices, perNode: options.maxDevices },
     unhealthyAfterMs: options.unhealthyAfter * 1000,
     removeAfterMs: options.removeAfter * 1000,
     slotHandoverMs: options.slotHandover * 1000,

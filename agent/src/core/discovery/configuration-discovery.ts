@@ -2,12 +2,32 @@ import type { Configuration } from '@akrijs/api'
 import { runAfter } from '@akrijs/runtime'
 import { type HandlerEndpoint, isUidOf } from '../../ports/handler-endpoint.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
+import type { DeviceBounds } from './device-bounds.js'
+import { DeviceSelection } from './device-selection.js'
+import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 /** `onChange` is called when the devices or the status may have changed. */
-interface ConfigurationDiscoveryOptions extends AgeingOptions, SessionOptions {
+interface ConfigurationDiscoveryOptions
+  extends AgeingOptions,
+    Omit<SessionOptions, 'mostDevices' | 'rank'> {
   readonly registry: HandlerRegistry
+  readonly bounds: DeviceBounds
+  rankDevices: RankDevices
+}
+
+/** Ranks the devices of a Configuration by its present Instances. */
+export type RankDevices = (configuration: Configuration) => DeviceRanks
+
+export interface DeviceRanks {
+  /**
+   * Beyond a bound, devices with smaller ranks are kept first. Those that this node serves come
+   * before others: a flood of new ids never displaces them.
+   */
+  rankOf(id: string, shared: boolean): number
+  /** Whether this node serves the device. */
+  isServed(id: string, shared: boolean): boolean
 }
 
 export interface DiscoveryStatus {
@@ -37,6 +57,8 @@ export class ConfigurationDiscovery {
   #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
+  #aged: { readonly lists: readonly EndpointList[]; readonly set: AgedSet } | undefined
+  #bounded: { readonly of: AgedSet; readonly most: number; readonly set: DeviceSet } | undefined
 
   /**
    * @param restored lists from before a restart of the agent; no handler has confirmed them since
@@ -65,9 +87,61 @@ export class ConfigurationDiscovery {
     return { handler: this.handler, endpoints }
   }
 
-  get deviceSet(): AgedSet {
+  /** How many devices could be served, up to the bound of a Configuration. */
+  get demand(): number {
+    return Math.min(this.#agedSet.devices.size, this.#options.bounds.perConfiguration)
+  }
+
+  /** How many of these devices this node serves. */
+  get served(): number {
+    const { isServed } = this.#options.rankDevices(this.#configuration)
+    let served = 0
+    for (const [id, { shared }] of this.#agedSet.devices) if (isServed(id, shared)) served++
+    return Math.min(served, this.#options.bounds.perConfiguration)
+  }
+
+  /**
+   * The devices to serve: the same object until they change, so that a long work can see that they
+   * have changed.
+   * @param share the most devices that the bound of the node leaves to this Configuration
+   */
+  deviceSet(share: number): DeviceSet {
+    const aged = this.#agedSet
+    const { perConfiguration } = this.#options.bounds
+    const most = Math.min(share, perConfiguration)
+    if (this.#bounded?.of !== aged || this.#bounded.most !== most) {
+      const devices = this.#select(aged, most)
+      const leftOut = aged.devices.size - devices.size + aged.leftOut
+      const bound = most < perConfiguration ? 'perNode' : 'perConfiguration'
+      const set: DeviceSet = {
+        devices,
+        complete: aged.complete,
+        leftOut: leftOut > 0 ? { devices: leftOut, bound } : undefined,
+      }
+      this.#bounded = { of: aged, most, set }
+    }
+    return this.#bounded.set
+  }
+
+  #select({ devices }: AgedSet, most: number): ReadonlyMap<string, DiscoveredDevice> {
+    if (devices.size <= most) return devices
+    const { rankOf } = this.#options.rankDevices(this.#configuration)
+    const selection = new DeviceSelection<[string, DiscoveredDevice]>(most)
+    for (const entry of devices) selection.add(entry[0], rankOf(entry[0], entry[1].shared), entry)
+    return new Map(selection.kept())
+  }
+
+  /** The devices of all lists: the same object until the lists change, or time changes them. */
+  get #agedSet(): AgedSet {
     const { clock } = this.#options
-    return ageDevices(this.lists, clock.monotonicMs(), this.#options, this.#waitingSince)
+    const now = clock.monotonicMs()
+    const { lists } = this
+    const aged = this.#aged
+    if (aged !== undefined && equal(aged.lists, lists) && now < (aged.set.changesAt ?? Infinity))
+      return aged.set
+    const set = ageDevices(lists, now, this.#options, this.#waitingSince)
+    this.#aged = { lists, set }
+    return set
   }
 
   /** Whether a session uses the endpoint and can reach it. */
@@ -91,13 +165,20 @@ export class ConfigurationDiscovery {
       this.#orphans = this.#orphans.filter((list) => list !== restored)
       const session = new DiscoverySession(configuration, endpoint, restored, {
         ...this.#options,
+        mostDevices: this.#options.bounds.perConfiguration,
+        rank: (followed, shared) => {
+          const { rankOf } = this.#options.rankDevices(followed)
+          return (id) => rankOf(id, shared)
+        },
         log: this.#options.log.child({ endpoint: uid }),
         onChange: () => this.#changed(),
       })
       this.#sessions.set(uid, session)
     }
     const isWaiting = endpoints.size === 0 && !this.#isAnswered
-    this.#waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
+    const waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
+    if (waitingSince !== this.#waitingSince) this.#aged = undefined
+    this.#waitingSince = waitingSince
     this.#changed()
   }
 
@@ -130,7 +211,7 @@ export class ConfigurationDiscovery {
   #changed(): void {
     try {
       this.#dropLost()
-      this.#wakeAt(this.deviceSet.changesAt)
+      this.#wakeAt(this.#agedSet.changesAt)
     } catch (error) {
       this.#options.log.error({ err: error }, 'device set not made')
     }
@@ -167,4 +248,8 @@ export class ConfigurationDiscovery {
       if (!timer.signal.aborted) this.#changed()
     })
   }
+}
+
+function equal(a: readonly EndpointList[], b: readonly EndpointList[]): boolean {
+  return a.length === b.length && a.every((list, index) => list === b[index])
 }

@@ -7,6 +7,7 @@ const list = (endpoint: string, ids: string[] | undefined, lostSince?: number): 
   endpoint,
   shared: true,
   devices: ids?.map((id) => ({ id, properties: { by: endpoint } })),
+  leftOut: 0,
   remembered: false,
   lostSince,
 })

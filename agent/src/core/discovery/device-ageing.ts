@@ -1,5 +1,5 @@
 import type { AdmittedDevice } from '../access/handler-access.js'
-import type { DeviceSet, DiscoveredDevice } from './device-set.js'
+import type { DiscoveredDevice } from './device-set.js'
 
 /** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
@@ -8,6 +8,8 @@ export interface EndpointList {
   readonly shared: boolean
   /** The last list; undefined before the first list. */
   readonly devices: readonly AdmittedDevice[] | undefined
+  /** How many devices of the last list are beyond the bound of a list, and not in `devices`. */
+  readonly leftOut: number
   /** Whether the list is from the checkpoint: the endpoint may have listed more devices since. */
   readonly remembered: boolean
   /** Time when the stream of the list ended; undefined while the stream is open. */
@@ -21,7 +23,12 @@ export interface AgeingOptions {
   readonly removeAfterMs: number
 }
 
-export interface AgedSet extends DeviceSet {
+/** The devices of a Configuration before the bounds. */
+export interface AgedSet {
+  readonly devices: ReadonlyMap<string, DiscoveredDevice>
+  readonly complete: boolean
+  /** How many devices the lists have left out. */
+  readonly leftOut: number
   /** When the set changes by time alone; undefined if it does not. */
   readonly changesAt: number | undefined
 }
@@ -43,6 +50,8 @@ export function ageDevices(
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
   let complete = true
+  // The same devices may be beyond the bounds of several lists.
+  let leftOut = 0
   const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
     if (now >= since + options.removeAfterMs) return 'over'
     deadlines.push(since + options.removeAfterMs)
@@ -53,11 +62,19 @@ export function ageDevices(
   if (waitingSince !== undefined && wait(waitingSince) !== 'over') complete = false
 
   const inOrder = [...lists].sort((a, b) => (a.endpoint < b.endpoint ? -1 : 1))
-  for (const { endpoint, shared, devices: list, remembered, lostSince } of inOrder) {
+  for (const {
+    endpoint,
+    shared,
+    devices: list,
+    leftOut: beyondBound,
+    remembered,
+    lostSince,
+  } of inOrder) {
     const state = lostSince === undefined ? 'open' : wait(lostSince)
     if (state === 'over') continue
     // The endpoint may have found devices that are not in the list.
     if (list === undefined || remembered) complete = false
+    leftOut = Math.max(leftOut, beyondBound)
     for (const device of list ?? []) {
       const { refusal } = device
       const healthy = state !== 'unhealthy' && refusal === undefined
@@ -73,5 +90,6 @@ export function ageDevices(
         })
     }
   }
-  return { devices, complete, changesAt: deadlines.length > 0 ? Math.min(...deadlines) : undefined }
+  const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined
+  return { devices, complete, leftOut, changesAt }
 }

@@ -1,4 +1,5 @@
 import type { Device } from '@akrijs/runtime/handler'
+import type { DeviceBounds } from './device-bounds.js'
 
 /** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
@@ -24,4 +25,14 @@ export interface DeviceSet {
    * a handler): absence of evidence is not evidence of absence.
    */
   readonly complete: boolean
+  /** The devices that a bound leaves out; undefined if there are none. */
+  readonly leftOut: LeftOut | undefined
+}
+
+/** Devices that are listed and not served, because there are more than a bound allows. */
+export interface LeftOut {
+  /** Their number. If several endpoints list too many devices, there may be more. */
+  readonly devices: number
+  /** Whether the Configuration has too many devices, or all Configurations of the node together. */
+  readonly bound: keyof DeviceBounds
 }

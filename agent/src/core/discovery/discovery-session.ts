@@ -1,5 +1,13 @@
 import type { Configuration } from '@akrijs/api'
-import { aborted, Backoff, type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
+import {
+  aborted,
+  Backoff,
+  type Clock,
+  kindOf,
+  type Logger,
+  messageOf,
+  TokenBucket,
+} from '@akrijs/runtime'
 import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
@@ -31,6 +39,10 @@ export interface SessionOptions {
   readonly log: Logger
   readonly random: () => number
   readonly observer: AgentObserver
+  /** The most devices of one list. */
+  readonly mostDevices: number
+  /** The order of devices by id, for a list with more devices. */
+  rank(configuration: Configuration, shared: boolean): (id: string) => number
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** What the handler may give to containers of what it reports. */
   admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>
@@ -45,6 +57,14 @@ const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
  * each list.
  */
 const STEADY_MS = BACKOFF.ceilingMs
+/**
+ * The lists of one endpoint that are read: a burst, then one in 200 ms. One plug of a device can
+ * give 40 lists. A handler that lists without a pause must not keep the agent busy; the newest list
+ * counts.
+ */
+const LISTS = { burst: 50, refillMs: 200 }
+/** A list of more devices counts as several lists: each device costs time to read. */
+const DEVICES_OF_A_LIST = 1000
 
 /** One stream of the endpoint, with what comes before it. */
 interface Attempt {
@@ -63,6 +83,9 @@ export class DiscoverySession {
   readonly #options: SessionOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
+  readonly #budget: TokenBucket
+  /** The lists that were read and not taken from the budget. */
+  #owed = 0
   #configuration: Configuration
   #endpoint: HandlerEndpoint
   #state: SessionState = { phase: 'opening' }
@@ -79,9 +102,17 @@ export class DiscoverySession {
     this.#configuration = configuration
     this.#endpoint = endpoint
     this.#options = options
+    this.#budget = new TokenBucket({ clock: options.clock, ...LISTS })
     const { uid, shared } = endpoint
     const lostSince = options.clock.monotonicMs()
-    const noList = { endpoint: uid, shared, devices: undefined, remembered: false, lostSince }
+    const noList = {
+      endpoint: uid,
+      shared,
+      devices: undefined,
+      leftOut: 0,
+      remembered: false,
+      lostSince,
+    }
     this.#list = restored ?? noList
     this.#running = this.#run()
   }
@@ -161,10 +192,12 @@ export class DiscoverySession {
   }
 
   async #follow(attempt: Attempt): Promise<void> {
-    const { clock, observer, resolveProperties, admit, onChange } = this.#options
+    const { clock, observer, resolveProperties, admit, onChange, mostDevices } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const { signal } = attempt.stop
+    // An endpoint that registers again without a pause gives no more lists.
+    await this.#payForLists(signal)
     const properties = await resolveProperties(configuration)
     if (signal.aborted) return
     attempt.asked = true
@@ -172,19 +205,37 @@ export class DiscoverySession {
     onChange()
     const askedAt = clock.monotonicMs()
     const details = configuration.spec.discoveryHandler.discoveryDetails
-    const request = { configuration: `${namespace}/${name} ${uid}`, details, properties }
+    const request = {
+      configuration: `${namespace}/${name} ${uid}`,
+      details,
+      properties,
+      mostDevices,
+      rank: () => this.#options.rank(configuration, this.#endpoint.shared),
+    }
     for await (const list of this.#endpoint.discover(request, signal)) {
-      const devices = await admit(this.#endpoint.name, list)
+      const { leftOut } = list
+      const devices = await admit(this.#endpoint.name, list.devices)
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
       observer.handlerAnswered(name, this.#endpoint.name, seconds)
       attempt.listedAt ??= now
       const { uid: endpoint, shared } = this.#endpoint
-      this.#list = { endpoint, shared, devices, remembered: false, lostSince: undefined }
+      this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
       onChange()
+      this.#owed += 1 + Math.floor((devices.length + leftOut) / DEVICES_OF_A_LIST)
+      await this.#payForLists(signal)
+    }
+  }
+
+  /** Waits until the budget has room for the lists that were read. */
+  async #payForLists(signal: AbortSignal): Promise<void> {
+    while (this.#owed > 0 && !signal.aborted) {
+      const wait = this.#budget.take()
+      if (wait === 0) this.#owed--
+      else await this.#options.clock.sleep(wait, signal).catch(() => undefined)
     }
   }
 

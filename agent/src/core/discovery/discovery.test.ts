@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import {
+  type BoundedList,
   type DiscoverRequest,
   DiscoveryFailedError,
   type HandlerEndpoint,
@@ -21,20 +22,26 @@ import { HandlerRegistry } from './handler-registry.js'
 /** A handler that says what it is told to say. */
 class ToldEndpoint implements HandlerEndpoint {
   readonly uid: string
-  readonly name = 'told'
+  readonly name: string
   readonly shared = true
   readonly requests: DiscoverRequest[] = []
   open = 0
   /** Nobody listens there any more. */
   away = false
-  #lists = new Latest<Device[]>()
+  #lists = new Latest<BoundedList>()
 
-  constructor(uid: string) {
+  constructor(uid: string, name = 'told') {
     this.uid = uid
+    this.name = name
   }
 
   give(...ids: string[]): void {
-    this.#lists.push(ids.map((id) => ({ id })))
+    const devices = ids.map((id): Device => ({ id }))
+    this.#lists.push({ devices, leftOut: 0 })
+  }
+
+  giveList(list: BoundedList): void {
+    this.#lists.push(list)
   }
 
   fail(failure: DiscoveryFailedError['failure'], message = 'on purpose'): void {
@@ -45,7 +52,7 @@ class ToldEndpoint implements HandlerEndpoint {
     if (this.away) throw new DiscoveryFailedError('unreachable', 'on purpose')
     this.requests.push(request)
     this.open++
-    const lists = new Latest<Device[]>()
+    const lists = new Latest<BoundedList>()
     this.#lists = lists
     signal.addEventListener('abort', () => lists.end(), { once: true })
     try {
@@ -67,6 +74,8 @@ let registry: HandlerRegistry
 let discovery: Discovery
 /** The handlers that have failed. */
 let failures: string[]
+/** The devices that this node serves. */
+let servedIds: Set<string>
 let resolveProperties: Cluster['resolveProperties']
 let propertiesChanged: (which: typeof key) => void
 
@@ -87,6 +96,11 @@ function make(): Discovery {
       clock,
       log: silentLogger,
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
+      bounds: { perConfiguration: 4, perNode: 6 },
+      rankDevices: () => ({
+        rankOf: (id) => (servedIds.has(id) ? 0 : 1),
+        isServed: (id) => servedIds.has(id),
+      }),
       unhealthyAfterMs: 30_000,
       removeAfterMs: 300_000,
     },
@@ -99,6 +113,7 @@ beforeEach(() => {
   configurations = new ObjectStore()
   registry = new HandlerRegistry()
   failures = []
+  servedIds = new Set()
   resolveProperties = async () => new DiscoveryProperties()
   discovery = make()
 })
@@ -469,5 +484,137 @@ describe('discovery', () => {
     await discovery.close()
     expect(endpoint.open).toBe(0)
     expect(clock.sleeping).toEqual([])
+  })
+})
+
+describe('the bounds of devices', () => {
+  const other = keyOf(configuration('other'))
+  let endpoint: ToldEndpoint
+
+  beforeEach(async () => {
+    configurations.put(configuration('default'))
+    endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+  })
+
+  const ids = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${prefix}${index}`)
+  const leftOut = (which = key) => discovery.deviceSet(which).leftOut
+
+  it('keep the first ids of a Configuration in any order of the list, and count the others', async () => {
+    endpoint.give('e', 'b', 'd', 'f', 'a', 'c')
+    await clock.advance(0)
+    expect(found()).toEqual(['a', 'b', 'c', 'd'])
+    expect(leftOut()).toEqual({ devices: 2, bound: 'perConfiguration' })
+    endpoint.give('d', 'c')
+    await clock.advance(0)
+    expect(found()).toEqual(['d', 'c'])
+    expect(leftOut()).toBeUndefined()
+  })
+
+  it('never displace a device that is served by a flood of new ids', async () => {
+    endpoint.give('y', 'z')
+    await clock.advance(0)
+    servedIds = new Set(['y', 'z'])
+    endpoint.give(...ids('a', 100), 'y', 'z')
+    await clock.advance(0)
+    expect(found()).toEqual(['y', 'z', 'a0', 'a1'])
+    expect(leftOut()?.devices).toBe(98)
+  })
+
+  it('count what the list of an endpoint has left out already', async () => {
+    const devices = ids('a', 4).map((id): Device => ({ id }))
+    endpoint.giveList({ devices, leftOut: 96 })
+    await clock.advance(0)
+    expect(leftOut()).toEqual({ devices: 96, bound: 'perConfiguration' })
+  })
+
+  it('are shared by all endpoints of a Configuration', async () => {
+    const second = new ToldEndpoint('told@b')
+    registry.register(second)
+    await clock.advance(0)
+    endpoint.give('a', 'c', 'e', 'g')
+    second.give('b', 'd', 'f', 'h')
+    await clock.advance(0)
+    expect(found()).toEqual(['a', 'b', 'c', 'd'])
+    expect(leftOut()?.devices).toBe(4)
+  })
+
+  describe('of the whole node', () => {
+    let second: ToldEndpoint
+
+    /** Both Configurations list devices; each has an endpoint of its own. */
+    beforeEach(async () => {
+      configurations.put(configurationWith({ handler: 'second' }, { namespace: 'other', uid: 'o' }))
+      second = new ToldEndpoint('second@a', 'second')
+      registry.register(second)
+      await clock.advance(0)
+    })
+
+    it('leave each Configuration an equal share of new devices, and all to few devices', async () => {
+      endpoint.give(...ids('a', 4))
+      second.give(...ids('b', 4))
+      await clock.advance(0)
+      expect([found(), found(other)]).toEqual([ids('a', 3), ids('b', 3)])
+      expect(leftOut()).toEqual({ devices: 1, bound: 'perNode' })
+      second.give('b0')
+      await clock.advance(0)
+      expect([found(), found(other)]).toEqual([ids('a', 4), ['b0']])
+      expect([leftOut(), leftOut(other)]).toEqual([undefined, undefined])
+    })
+
+    it('keep the devices that are served, and report each Configuration whose share changes', async () => {
+      endpoint.give(...ids('a', 4))
+      await clock.advance(0)
+      servedIds = new Set(ids('a', 4))
+      const told: string[] = []
+      discovery.onChange((which) => told.push(which), new AbortController().signal)
+      second.give(...ids('b', 4))
+      await clock.advance(0)
+      expect([found(), found(other)]).toEqual([ids('a', 4), ids('b', 2)])
+      servedIds = new Set([...ids('a', 4), ...ids('b', 2)])
+      told.length = 0
+      configurations.remove(key)
+      expect(found(other)).toEqual(ids('b', 4))
+      expect(told).toContain(other)
+    })
+  })
+
+  it('give the same object until the devices change, so that a long work sees the change', async () => {
+    endpoint.give(...ids('a', 6))
+    await clock.advance(0)
+    const before = discovery.deviceSet(key)
+    await clock.advance(100_000)
+    expect(discovery.deviceSet(key)).toBe(before)
+    endpoint.give(...ids('a', 7))
+    await clock.advance(0)
+    expect(discovery.deviceSet(key)).not.toBe(before)
+  })
+
+  it('hold for the lists that are read: a burst, and then one list in 200 ms', async () => {
+    const seen: string[] = []
+    discovery.onChange(() => seen.push(found().join()), new AbortController().signal)
+    for (let index = 0; index < 200; index++) {
+      endpoint.give(`id-${index}`)
+      await clock.advance(1)
+    }
+    const read = new Set(seen).size
+    expect(read).toBeGreaterThanOrEqual(50)
+    expect(read).toBeLessThanOrEqual(52)
+    await clock.advance(400)
+    // The newest list counts.
+    expect(found()).toEqual(['id-199'])
+  })
+
+  it('let a list of many devices count as several lists', async () => {
+    const seen: string[] = []
+    discovery.onChange(() => seen.push(found().join()), new AbortController().signal)
+    for (let index = 0; index < 20; index++) {
+      endpoint.giveList({ devices: [{ id: `id-${index}` }], leftOut: 100_000 })
+      await clock.advance(1)
+    }
+    expect(new Set(seen)).toEqual(new Set(['id-0']))
   })
 })

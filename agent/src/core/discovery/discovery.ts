@@ -6,9 +6,15 @@ import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import { handlerOfUid } from '../../ports/handler-endpoint.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import type { HandlerAccess } from '../access/handler-access.js'
-import { ConfigurationDiscovery, type DiscoveryStatus } from './configuration-discovery.js'
+import {
+  ConfigurationDiscovery,
+  type DiscoveryStatus,
+  type RankDevices,
+} from './configuration-discovery.js'
 import type { AgeingOptions, EndpointList } from './device-ageing.js'
+import { DEVICE_BOUNDS, type DeviceBounds } from './device-bounds.js'
 import type { DeviceSet } from './device-set.js'
+import { deviceShares } from './device-shares.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
@@ -22,6 +28,9 @@ interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly log: Logger
   /** @default none */
   readonly observer?: AgentObserver
+  /** @default DEVICE_BOUNDS */
+  readonly bounds?: DeviceBounds
+  rankDevices: RankDevices
 }
 
 /** What the checkpoint keeps of each Configuration. */
@@ -34,7 +43,7 @@ type WrittenList = Omit<RestoredList, 'devices'> & {
   readonly devices: readonly Device[] | undefined
 }
 
-type RestoredList = Omit<EndpointList, 'remembered' | 'lostSince'>
+type RestoredList = Omit<EndpointList, 'remembered' | 'leftOut' | 'lostSince'>
 
 /** The lists of the checkpoint that no discovery has taken over. */
 type RestoredLists = Readonly<
@@ -50,6 +59,8 @@ export class Discovery {
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
   #restored: RestoredLists = {}
+  /** The most devices of each Configuration; undefined while all devices fit. */
+  #shares: ReadonlyMap<ObjectKey, number> | undefined
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -57,6 +68,7 @@ export class Discovery {
       unhealthyAfterMs: 30_000,
       removeAfterMs: 300_000,
       observer: noopObserver,
+      bounds: DEVICE_BOUNDS,
       ...options,
     }
   }
@@ -90,9 +102,13 @@ export class Discovery {
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
   }
 
-  /** The devices now; none, and incomplete, for a Configuration that is not followed. */
+  /**
+   * The devices to serve now; none, and incomplete, for a Configuration that is not followed. The
+   * same object until the devices change.
+   */
   deviceSet(key: ObjectKey): DeviceSet {
-    return this.#discoveries.get(key)?.deviceSet ?? { devices: new Map(), complete: false }
+    const share = this.#shares === undefined ? Infinity : (this.#shares.get(key) ?? 0)
+    return this.#discoveries.get(key)?.deviceSet(share) ?? NOT_FOLLOWED
   }
 
   status(key: ObjectKey): DiscoveryStatus | undefined {
@@ -150,7 +166,7 @@ export class Discovery {
     const lists = restored?.uid === configuration.metadata.uid ? restored.lists : []
     const discovery = new ConfigurationDiscovery(
       configuration,
-      lists.map((list) => ({ ...list, remembered: true, lostSince })),
+      lists.map((list) => ({ ...list, leftOut: 0, remembered: true, lostSince })),
       {
         ...this.#options,
         random: this.#random,
@@ -158,7 +174,9 @@ export class Discovery {
         resolveProperties: (changed) => cluster.resolveProperties(changed),
         admit: (handler, devices) => access.admit(handler, devices),
         onChange: () => {
-          if (this.#discoveries.get(key) === discovery) this.#listeners.tell(key)
+          if (this.#discoveries.get(key) !== discovery) return
+          this.#divide()
+          this.#listeners.tell(key)
         },
       },
     )
@@ -169,10 +187,31 @@ export class Discovery {
   #forget(key: ObjectKey): void {
     const closing = this.#discoveries.get(key)?.close()
     this.#discoveries.delete(key)
+    if (closing === undefined) return
+    this.#divide()
     this.#closing = this.#closing.then(() => closing)
+  }
+
+  /** Divides the devices of the node among the Configurations, if there are too many. */
+  #divide(): void {
+    const { perNode } = this.#options.bounds
+    const before = this.#shares
+    const all = [...this.#discoveries]
+    const sum = all.reduce((total, [, { demand }]) => total + demand, 0)
+    this.#shares =
+      sum <= perNode
+        ? undefined
+        : deviceShares(
+            new Map(all.map(([key, { demand, served }]) => [key, { devices: demand, served }])),
+            perNode,
+          )
+    if (before === undefined && this.#shares === undefined) return
+    for (const [key] of all)
+      if (before?.get(key) !== this.#shares?.get(key)) this.#listeners.tell(key)
   }
 }
 
 function asReported({ devices, ...list }: RestoredList): WrittenList {
   return { ...list, devices: devices?.map((device) => device.reported ?? device) }
 }
+const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -21,6 +21,7 @@ function found(
 ): DeviceSet {
   return {
     complete: true,
+    leftOut: undefined,
     devices: new Map(
       devices.map(({ shared = true, healthy = true, ...device }) => [
         device.id,

@@ -76,6 +76,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 function seen(...ids: string[]): DeviceSet {
   return {
     complete: true,
+    leftOut: undefined,
     devices: new Map(
       ids.map((id) => [
         id,
@@ -128,7 +129,7 @@ describe('the Instances of a node', () => {
   })
 
   it('A9 have the properties of a Configuration that was edited before the first list of its handler', async () => {
-    devices = { complete: false, devices: new Map() }
+    devices = { complete: false, leftOut: undefined, devices: new Map() }
     await reconciler.reconcile(key)
     const edited = { ...wanted, spec: { ...wanted.spec, brokerProperties: { EDITED: 'yes' } } }
     await cluster.apply({ configurations: [edited], data: [], complete: true })
@@ -316,7 +317,7 @@ describe('the Instances of a node', () => {
 
   it('A2 are kept while the set of devices is incomplete', async () => {
     await reconciler.reconcile(key)
-    devices = { complete: false, devices: new Map() }
+    devices = { complete: false, leftOut: undefined, devices: new Map() }
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.nodes).toEqual([NODE])
   })
@@ -338,6 +339,42 @@ describe('the Instances of a node', () => {
     calls = []
     await reconciler.reconcile(key)
     expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
+  })
+
+  /**
+   * Reconciles 200 devices, and changes the world when the first Instance is there.
+   * @returns how many Instances were created
+   */
+  const createdUntil = async (change: () => Promise<void> | void): Promise<number> => {
+    devices = seen(...Array.from({ length: 200 }, (_, index) => `foo${index}`))
+    const create = cluster.createInstance.bind(cluster)
+    let changing: Promise<void> | undefined
+    const creating = vi.spyOn(cluster, 'createInstance').mockImplementation(async (draft) => {
+      const outcome = await create(draft)
+      changing ??= Promise.resolve(change())
+      await changing
+      return outcome
+    })
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 0 })
+    return creating.mock.calls.length
+  }
+
+  it.each<[string, () => Promise<void> | void]>([
+    [
+      'their Configuration is deleted',
+      () => cluster.apply({ configurations: [], data: [], complete: true }),
+    ],
+    ['their Configuration is edited', () => edit(3)],
+    [
+      'their devices are gone',
+      () => {
+        devices = seen('foo0')
+      },
+    ],
+  ])('are created no more while %s', async (_, change) => {
+    // Those that were under way.
+    expect(await createdUntil(change)).toBeLessThanOrEqual(2 * 16)
+    expect(calls.filter((call) => call.startsWith('serve')).length).toBeLessThanOrEqual(2 * 16 + 1)
   })
 
   it('report two devices with the same digest once', async () => {

@@ -68,20 +68,30 @@ export class InstanceReconciler {
     }
     // With or without devices: a Pod may request the resource before the first device appears.
     await plugins.serveConfiguration({ key, name: configuration.metadata.name })
+    const devices = deviceSet(key)
     const plan = planInstances({
       configuration,
       node,
-      devices: deviceSet(key),
+      devices,
       instances: cluster.instances.list(),
     })
+    // Hundreds of writes take seconds. No Instance is created for a Configuration or a device that
+    // is gone meanwhile.
+    const isCurrent = () =>
+      deviceSet(key) === devices && isUnchanged(configurations.get(key), configuration)
     this.#reportCollisions(configuration, plan.collisions)
     await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
-    await inParallel(plan.leave, (instance) => this.#leave(instance))
+    await inParallel(plan.leave, (instance) => this.#leave(instance), isCurrent)
     const waits: number[] = []
-    await inParallel(plan.served, async (planned) => {
-      const wait = await this.#reconcileInstance(configuration, planned)
-      if (wait !== undefined) waits.push(wait)
-    })
+    await inParallel(
+      plan.served,
+      async (planned) => {
+        const wait = await this.#reconcileInstance(configuration, planned)
+        if (wait !== undefined) waits.push(wait)
+      },
+      isCurrent,
+    )
+    if (!isCurrent()) return { requeueAfterMs: 0 }
     return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
   }
 
@@ -208,6 +218,15 @@ export class InstanceReconciler {
   }
 }
 
+function isUnchanged(now: Configuration | undefined, before: Configuration): boolean {
+  return (
+    now !== undefined &&
+    now.metadata.uid === before.metadata.uid &&
+    now.metadata.generation === before.metadata.generation &&
+    now.metadata.deletionTimestamp === undefined
+  )
+}
+
 function differs(instance: Instance, planned: PlannedInstance): boolean {
   if (instance.spec.capacity !== planned.capacity) return true
   const { brokerProperties } = instance.spec
@@ -219,14 +238,21 @@ function differs(instance: Instance, planned: PlannedInstance): boolean {
 }
 
 /**
- * Works on all items, a few at a time. A failure does not stop the others; the first failure is
- * thrown at the end.
+ * Works on all items, a few at a time, until `goesOn` returns false. A failure does not stop the
+ * others; the first failure is thrown at the end.
  */
-async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function inParallel<T>(
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+  goesOn: () => boolean = () => true,
+): Promise<void> {
   const queue = items.values()
   const failures: unknown[] = []
   const worker = async () => {
-    for (const item of queue) await work(item).catch((error: unknown) => failures.push(error))
+    for (const item of queue) {
+      if (!goesOn()) return
+      await work(item).catch((error: unknown) => failures.push(error))
+    }
   }
   await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
   if (failures.length > 0) throw failures[0]

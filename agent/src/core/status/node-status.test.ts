@@ -7,7 +7,7 @@ import { mergeStatus } from './merge-status.js'
 import { nodeStatus } from './node-status.js'
 
 const configuration = { metadata: { generation: 3 } } as Configuration
-const nobody: DeviceSet = { devices: new Map(), complete: true }
+const nobody: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
 const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healthy, endpoint: 'e' })
 
 function report(
@@ -83,6 +83,7 @@ describe('the status of a Configuration on a node', () => {
     const one = (healthy: boolean): DeviceSet => ({
       devices: new Map([['x', device(healthy)]]),
       complete: true,
+      leftOut: undefined,
     })
     const instances = [{ spec: { deviceUsage: {} } } as Instance]
     expect(brief(report(open, one(true), instances)).Ready).toBe('True AllDevicesServed')
@@ -93,15 +94,38 @@ describe('the status of a Configuration on a node', () => {
       ['x', refused],
       ['y', device(false)],
     ])
-    const told = report(open, { devices: both, complete: true }).conditions
+    const told = report(open, { devices: both, complete: true, leftOut: undefined }).conditions
     expect(told.find(({ type }) => type === 'Ready')).toMatchObject({
       status: 'False',
       reason: 'DeviceRefused',
       message: '1 of 2 devices are not offered; device "x": handler cam may not',
     })
-    expect(brief(report(open, { devices: new Map(), complete: false })).Ready).toBe(
-      'Unknown Waiting',
-    )
+    expect(
+      brief(report(open, { devices: new Map(), complete: false, leftOut: undefined })).Ready,
+    ).toBe('Unknown Waiting')
+  })
+})
+
+describe('devices beyond a bound', () => {
+  const beyond = (bound: 'perNode' | 'perConfiguration') =>
+    report([{ phase: 'open', listed: true }], {
+      devices: new Map([['x', device(true)]]),
+      complete: true,
+      leftOut: { devices: 1500, bound },
+    })
+
+  it('are counted, and the condition names the bound and its option', () => {
+    expect(beyond('perNode')).toMatchObject({ devices: 1, leftOut: 1500 })
+    const ready = (status: NodeStatus) => status.conditions.find(({ type }) => type === 'Ready')
+    expect(ready(beyond('perConfiguration'))).toEqual({
+      type: 'Ready',
+      status: 'False',
+      reason: 'TooManyDevices',
+      message:
+        '1500 devices are left out and 1 are served: that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
+    })
+    expect(ready(beyond('perNode'))?.message).toMatch(/all Configurations .* --max-devices/)
+    expect(report([])).not.toHaveProperty('leftOut')
   })
 })
 
@@ -135,7 +159,11 @@ describe('the status of a Configuration', () => {
 
   it('has a handler if one node has a handler, and is not ready if one node is not ready', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
-    const lost: DeviceSet = { devices: new Map([['x', device(false)]]), complete: true }
+    const lost: DeviceSet = {
+      devices: new Map([['x', device(false)]]),
+      complete: true,
+      leftOut: undefined,
+    }
     const status = merge(first, 'b', report([], lost))
     expect(conditionsOf(status)).toEqual({
       HandlerConnected: 'True Connected: 1 of 2 nodes; a: cam@0',

@@ -1,7 +1,7 @@
 import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
-import type { DeviceSet } from '../discovery/device-set.js'
+import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { DigestCollision } from '../instances/instance-plan.js'
 
 interface StatusInput {
@@ -20,6 +20,7 @@ export function nodeStatus(input: StatusInput): NodeStatus {
   return {
     observedGeneration: input.configuration.metadata.generation,
     devices: input.devices.devices.size,
+    ...(input.devices.leftOut && { leftOut: input.devices.leftOut.devices }),
     conditions: [
       conditionOf('HandlerConnected', ...handlerConnected(input)),
       conditionOf('Discovering', ...discovering(input)),
@@ -89,7 +90,7 @@ function discovering({ discovery: { endpoints } }: StatusInput): Finding {
 }
 
 function ready({
-  devices: { devices, complete },
+  devices: { devices, complete, leftOut },
   collisions,
   instances,
   failure,
@@ -116,8 +117,17 @@ function ready({
     const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
     return ['False', 'HandlerLost', message]
   }
+  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, leftOut)]
   if (instances.length < total)
     return ['Unknown', 'Progressing', `${instances.length} of ${total} devices have an Instance`]
   if (!complete) return ['Unknown', 'Waiting', 'not every handler has answered yet']
   return ['True', 'AllDevicesServed', `${total} devices`]
+}
+
+function tooMany(served: number, { devices, bound }: LeftOut): string {
+  const most =
+    bound === 'perNode'
+      ? 'all Configurations of this node share one bound; --max-devices of the agent raises it'
+      : 'that is the bound of one Configuration; --max-configuration-devices of the agent raises it'
+  return `${devices} devices are left out and ${served} are served: ${most}`
 }

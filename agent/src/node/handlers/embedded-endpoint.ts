@@ -1,16 +1,14 @@
 import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
-import {
-  type DeviceList,
-  type DiscoveryHandler,
-  InvalidDetailsError,
-} from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/runtime/handler'
 import { openDiscovery } from '@akrijs/sdk/host'
 import {
+  type BoundedList,
   type DiscoverRequest,
   DiscoveryFailedError,
   embeddedUid,
   type HandlerEndpoint,
 } from '../../ports/handler-endpoint.js'
+import { boundList } from './discover-response.js'
 
 export interface EmbeddedHandler {
   readonly name: string
@@ -45,18 +43,26 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
   }
 
   async *discover(
-    { details, properties, configuration }: DiscoverRequest,
+    { details, properties, configuration, ...bound }: DiscoverRequest,
     signal: AbortSignal,
-  ): AsyncGenerator<DeviceList, void, void> {
+  ): AsyncGenerator<BoundedList, void, void> {
     try {
       const handler = this.#handler ?? (await this.#loaded(signal))
       if (handler === undefined) return
-      yield* openDiscovery(handler, {
-        details,
-        properties,
-        signal,
-        log: this.#log.child({ configuration }),
-      })
+      let leftOut = 0
+      const bounded: DiscoveryHandler = {
+        ...handler,
+        async *discover(context) {
+          for await (const list of handler.discover(context)) {
+            const kept = await boundList(list, bound, context.signal)
+            leftOut = kept.leftOut
+            yield kept.devices
+          }
+        },
+      }
+      const log = this.#log.child({ configuration })
+      for await (const devices of openDiscovery(bounded, { details, properties, signal, log }))
+        yield { devices, leftOut }
     } catch (error) {
       const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
       throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })

@@ -230,9 +230,11 @@ describe('the registration of handlers', () => {
         configuration: 'default/lab',
         details: 'a: 1',
         properties: new DiscoveryProperties(),
+        mostDevices: 10,
+        rank: () => () => 0,
       }
       for await (const list of endpoint?.discover(request, stop.signal) ?? []) {
-        expect(list).toMatchObject([{ id: '{"a":1}' }])
+        expect(list).toMatchObject({ devices: [{ id: '{"a":1}' }], leftOut: 0 })
         stop.abort()
       }
       expect(endpoint?.shared).toBe(true)
@@ -260,6 +262,7 @@ describe('a flood of registrations', () => {
       access: new HandlerAccess({ paths: new KernelDeviceNodes() }),
       clock: systemClock,
       log: silentLogger,
+      rankDevices: () => ({ rankOf: () => 0, isServed: () => false }),
     })
     discovery.start()
   })

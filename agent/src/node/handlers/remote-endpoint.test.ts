@@ -49,11 +49,22 @@ function field(number: number, content: string | Buffer): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
 }
 
+const request = {
+  configuration: 'lab',
+  details: '',
+  properties: new DiscoveryProperties([]),
+  mostDevices: 1000,
+  rank: () => (id: string) => (id === 'served' ? 0 : 1),
+}
+
 async function firstList(endpoint: RemoteEndpoint) {
-  const request = { configuration: 'lab', details: '', properties: new DiscoveryProperties([]) }
   for await (const list of endpoint.discover(request, new AbortController().signal)) return list
   return undefined
 }
+
+/** A response with these ids. */
+const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1, field(1, id))))
+const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
 describe('a hostile handler', () => {
   it('puts no control characters and no invalid UTF-8 into properties, which containers and Instances get', async () => {
@@ -64,7 +75,7 @@ describe('a hostile handler', () => {
     const property = field(2, Buffer.concat([field(1, 'NAME'), field(2, value)]))
     const device = Buffer.concat([field(1, 'camera\u001b[2J'), property])
     const endpoint = await handler((call) => call.write(field(1, device)))
-    const [found] = (await firstList(endpoint)) ?? []
+    const [found] = (await firstList(endpoint))?.devices ?? []
     // The id stays as it is: the digest of an Instance is that of the id.
     expect(found?.id).toBe('camera\u001b[2J')
     expect(found?.properties?.NAME).toMatch(/^\ufffd\[2J\ufffd1m\ufffd+$/)
@@ -76,5 +87,52 @@ describe('a hostile handler', () => {
       call.write(field(1, Buffer.concat([field(1, 'camera'), property]))),
     )
     await expect(firstList(endpoint)).rejects.toThrow('cannot name an environment variable')
+  })
+
+  it('with 100,000 devices gives those that are served and the first ids', async () => {
+    const endpoint = await handler((call) => call.write(listOf([...numbered(100_000), 'served'])))
+    const list = await firstList(endpoint)
+    expect(list?.leftOut).toBe(99_001)
+    expect(list?.devices).toHaveLength(1000)
+    expect(list?.devices.slice(0, 3).map(({ id }) => id)).toEqual([
+      'served',
+      'device-0',
+      'device-1',
+    ])
+  })
+
+  it('cannot send faster than the agent reads, and its newest list counts', async () => {
+    let sent = 0
+    let isLast = false
+    const endpoint = await handler((call) => {
+      const send = () => {
+        if (isLast) return void call.write(listOf(['last']))
+        call.write(listOf([`list-${sent}`, ...numbered(60_000)]), () => {
+          sent++
+          send()
+        })
+      }
+      send()
+    })
+    const lists = endpoint.discover({ ...request, mostDevices: 1 }, new AbortController().signal)
+    await lists.next()
+    // The stream of gRPC reads some messages ahead, and stops then.
+    for (let [idle, before] = [0, sent]; idle < 1000; before = sent) {
+      await new Promise((resolve) => setImmediate(resolve))
+      idle = sent === before ? idle + 1 : 0
+    }
+    expect(sent).toBeLessThan(40)
+    isLast = true
+    let read = 0
+    for await (const { devices } of lists) {
+      read++
+      if (devices[0]?.id === 'last') break
+    }
+    expect(read).toBeLessThanOrEqual(sent + 1)
+  })
+
+  it('that sends more than 4 MiB in a message fails with the size', async () => {
+    const endpoint = await handler((call) => call.write(Buffer.alloc(4 * 1024 * 1024 + 1, 0x0a)))
+    await expect(firstList(endpoint)).rejects.toThrow(/larger than max \(4194305 vs 4194304\)/)
   })
 })

@@ -1,14 +1,15 @@
-import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/discovery'
+import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
 import { Latest, messageOf } from '@akrijs/runtime'
-import type { DeviceList } from '@akrijs/runtime/handler'
-import { checkDeviceList, MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
-import { credentials, type ServiceError, status } from '@grpc/grpc-js'
+import { MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
+import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js'
 import {
+  type BoundedList,
   type DiscoverRequest,
   DiscoveryFailedError,
   type HandlerEndpoint,
   remoteUid,
 } from '../../ports/handler-endpoint.js'
+import { readResponse } from './discover-response.js'
 
 /** The address of a registered handler. */
 export type EndpointAddress =
@@ -30,54 +31,73 @@ export class RemoteEndpoint implements HandlerEndpoint {
   }
 
   async *discover(
-    { details, properties }: DiscoverRequest,
+    { details, properties, ...bound }: DiscoverRequest,
     signal: AbortSignal,
-  ): AsyncGenerator<DeviceList, void, void> {
+  ): AsyncGenerator<BoundedList, void, void> {
     if (signal.aborted) return
-    const client = new DiscoveryHandlerClient(this.#target, credentials.createInsecure(), {
+    const client = new Client(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
       'grpc.enable_retries': 0,
       // A node that lost its network does not close the connection.
       'grpc.keepalive_time_ms': 30_000,
       'grpc.keepalive_timeout_ms': 10_000,
     })
-    const stream = client.discover({
-      discoveryDetails: details,
-      discoveryProperties: propertiesToWire(properties),
-    })
-    const lists = new Latest<DeviceList>()
+    // The stream buffers 16 messages. Only the newest is needed, so only the newest takes memory.
+    let newest: Buffer = Buffer.alloc(0)
+    const stream = client.makeServerStreamRequest(
+      DiscoveryHandlerService.discover.path,
+      DiscoveryHandlerService.discover.requestSerialize,
+      (message) => {
+        newest = message
+        return true
+      },
+      { discoveryDetails: details, discoveryProperties: propertiesToWire(properties) },
+    )
+    const messages = new Latest<Buffer>()
     const onAbort = () => {
       stream.cancel()
-      lists.end()
+      messages.end()
     }
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
     stream.on('metadata', () => {
       answered = true
     })
-    stream.on('data', (response: DiscoverResponse) => {
+    stream.on('data', () => {
       answered = true
-      try {
-        lists.push(checkDeviceList(response.devices))
-      } catch (error) {
-        lists.end(
-          new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, {
-            cause: error,
-          }),
-        )
-        stream.cancel()
-      }
+      // A handler cannot send faster than the agent reads.
+      stream.pause()
+      messages.push(newest)
     })
-    stream.on('error', (error: ServiceError) => lists.end(this.#failure(error, answered)))
+    stream.on('error', (error: ServiceError) => messages.end(this.#failure(error, answered)))
     stream.on('end', () =>
-      lists.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)),
+      messages.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)),
     )
     try {
-      yield* lists
+      for await (const message of messages) {
+        const list = await this.#read(message, bound, signal)
+        if (signal.aborted) return
+        yield list
+        stream.resume()
+      }
     } finally {
       signal.removeEventListener('abort', onAbort)
       stream.cancel()
       client.close()
+    }
+  }
+
+  async #read(
+    message: Buffer,
+    bound: Pick<DiscoverRequest, 'mostDevices' | 'rank'>,
+    signal: AbortSignal,
+  ): Promise<BoundedList> {
+    try {
+      return await readResponse(message, bound, signal)
+    } catch (error) {
+      throw new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, {
+        cause: error,
+      })
     }
   }
 

@@ -1,0 +1,13 @@
+/** How many devices one agent serves. */
+export interface DeviceBounds {
+  /** Of one Configuration, and of one list of a handler. */
+  readonly perConfiguration: number
+  /** Of all Configurations together. */
+  readonly perNode: number
+}
+
+/**
+ * Each device is a device plugin: a socket and a connection of the kubelet, and a name in the
+ * status of the Node. `docs/operators.md` has the measurements behind these numbers.
+ */
+export const DEVICE_BOUNDS: DeviceBounds = { perConfiguration: 1000, perNode: 2000 }

@@ -1,0 +1,154 @@
+import { DiscoverResponse } from '@akrijs/proto/discovery'
+import type { Device } from '@akrijs/runtime/handler'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { fuzz } from '../../../../test/support/fuzz.js'
+import { boundList, MAX_DEVICE_BYTES, readResponse } from './discover-response.js'
+
+const never = new AbortController().signal
+const withProperties = (id: string, properties: Record<string, string>) => ({
+  id,
+  properties,
+  mounts: [],
+  deviceSpecs: [],
+})
+const named = (ids: readonly string[]) => ids.map((id) => withProperties(id, { NAME: id }))
+const message = (devices: ReturnType<typeof named>) => DiscoverResponse.encode({ devices }).finish()
+const numbered = (count: number) =>
+  named(Array.from({ length: count }, (_, index) => String(index).padStart(6, '0')))
+
+const bound = (mostDevices: number, first: readonly string[] = []) => ({
+  mostDevices,
+  rank: () => (id: string) => (first.includes(id) ? 0 : 1),
+})
+
+/** The longest time that other work waited for its turn, in milliseconds. */
+async function longestWait(work: Promise<unknown>): Promise<number> {
+  let longest = 0
+  let isDone = false
+  const done = work.finally(() => {
+    isDone = true
+  })
+  while (!isDone) {
+    const before = performance.now()
+    await new Promise((resolve) => setImmediate(resolve))
+    longest = Math.max(longest, performance.now() - before)
+  }
+  await done
+  return longest
+}
+
+describe.each<
+  [string, (devices: Device[], ...rest: [ReturnType<typeof bound>]) => Promise<unknown>]
+>([
+  [
+    'a message',
+    (devices, limits) => readResponse(message(named(devices.map(({ id }) => id))), limits, never),
+  ],
+  ['a list of this process', (devices, limits) => boundList(devices, limits, never)],
+])('%s', (_, read) => {
+  it('has all its devices, in their order, up to the bound', async () => {
+    const devices = named(['c', 'a', 'b'])
+    expect(await read(devices, bound(3))).toEqual({ devices, leftOut: 0 })
+    expect(await read([], bound(3))).toEqual({ devices: [], leftOut: 0 })
+  })
+
+  it('keeps the first devices of the order beyond the bound, and counts the others', async () => {
+    const devices = [...numbered(100_000), ...named(['served'])]
+    expect(await read(devices, bound(3, ['served']))).toEqual({
+      devices: named(['served', '000000', '000001']),
+      leftOut: 99_998,
+    })
+  })
+})
+
+describe('a message', () => {
+  it('of 100,000 devices leaves other work its turns, and takes the memory of the kept devices', async () => {
+    const bytes = message(numbered(100_000))
+    const reading = readResponse(bytes, bound(1000), never)
+    expect(await longestWait(reading)).toBeLessThan(250)
+    const { devices, leftOut } = await reading
+    expect([devices.length, leftOut]).toEqual([1000, 99_000])
+  })
+
+  it('of as many devices as 4 MiB can hold is read', async () => {
+    // Two bytes for each device: an id would take two more.
+    const bytes = Buffer.alloc(4 * 1024 * 1024)
+    for (let at = 0; at < bytes.length; at += 2) bytes[at] = 0x0a
+    const reading = readResponse(bytes, bound(1000), never)
+    expect(await longestWait(reading.catch(() => undefined))).toBeLessThan(250)
+    await expect(reading).rejects.toThrow('id is empty')
+  })
+
+  it('with a device that is too large is refused with the size that would be right', async () => {
+    const devices = [withProperties('1', { A: 'x'.repeat(MAX_DEVICE_BYTES) })]
+    await expect(readResponse(message(devices), bound(10), never)).rejects.toThrow(
+      /a device takes \d+ bytes, more than 262144/,
+    )
+  })
+
+  it('with the id of one device twice is refused', async () => {
+    for (const most of [1, 2, 3])
+      await expect(
+        readResponse(message(named(['a', 'a', 'a', 'b'])), bound(most + 1), never),
+      ).rejects.toThrow('two devices have the id "a"')
+  })
+
+  it('ends early when nobody needs it', async () => {
+    const stop = new AbortController()
+    const reading = readResponse(message(numbered(50_000)), bound(10), stop.signal)
+    stop.abort()
+    expect((await reading).leftOut).toBeLessThan(50_000)
+  })
+
+  const { parameters, timeoutMs } = fuzz({ runs: 300 })
+  it(
+    'of any bytes gives a list or an error of ours, with and without a bound',
+    async () => {
+      const valid = Buffer.from(message(numbered(20)))
+      const bytes = fc.oneof(
+        fc.uint8Array({ maxLength: 200 }),
+        fc
+          .array(fc.tuple(fc.nat(valid.length - 1), fc.nat(255)), { maxLength: 10 })
+          .map((edits) => {
+            const edited = Buffer.from(valid)
+            for (const [at, value] of edits) edited[at] = value
+            return edited
+          }),
+      )
+      await fc.assert(
+        fc.asyncProperty(bytes, fc.integer({ min: 1, max: 30 }), async (content, most) => {
+          try {
+            const { devices, leftOut } = await readResponse(content, bound(most), never)
+            expect(devices.length).toBeLessThanOrEqual(most)
+            expect(leftOut).toBeGreaterThanOrEqual(0)
+          } catch (error) {
+            expect(error).toMatchObject({
+              code: expect.stringMatching(/^AKRI_ERR_INVALID_(RESPONSE|DEVICE_LIST)$/),
+            })
+          }
+        }),
+        parameters,
+      )
+    },
+    timeoutMs,
+  )
+})
+
+describe('a list of this process', () => {
+  it.each<unknown>([undefined, 'text', { length: 5 }])(
+    'that is no array is left to the check of lists: %j',
+    async (list) => {
+      expect(await boundList(list as Device[], bound(1), never)).toEqual({
+        devices: list,
+        leftOut: 0,
+      })
+    },
+  )
+
+  it('keeps a wrong device, so that the check finds it', async () => {
+    const wrong = [{ id: 'a' }, { id: 'b' }, { id: 7 }, null] as unknown as Device[]
+    const { devices } = await boundList(wrong, bound(2), never)
+    expect(devices).toEqual([{ id: 7 }, null])
+  })
+})
