@@ -135,6 +135,7 @@ async function start(
   await manifests.applyFirst()
 
   const handlersDirectory = path.join(socketDirectory, 'handlers')
+  const isolatedDirectory = path.join(socketDirectory, 'isolated')
   const agent = await startAgent({
     ...ageing,
     cluster,
@@ -147,7 +148,12 @@ async function start(
     brokerInfoDirectory: path.resolve(stateDirectory, 'broker-info'),
     // A broker is a process of the user without mounts: the kernel decides about device nodes.
     access: new HandlerAccess({ paths: 'unchecked' }),
-    embedded: options.isolated ? [] : handlers,
+    ...(options.isolated
+      ? {
+          embedded: [],
+          isolated: { names: handlers.map(({ name }) => name), directory: isolatedDirectory },
+        }
+      : { embedded: handlers }),
   })
   // The agent closes before the handlers: a handler that ends while an agent listens has failed.
   let endHandlers: () => unknown = () => {}
@@ -156,7 +162,7 @@ async function start(
   if (options.isolated) {
     endHandlers = runIsolated(handlers, {
       from: options.handlersFrom,
-      directory: handlersDirectory,
+      directory: isolatedDirectory,
       variables: options.handlerVariables ?? [],
       clock,
       log,

@@ -36,7 +36,7 @@ const start = (file: string) =>
 const found = async () => (await akri.instances()).map(({ metadata }) => metadata.name)
 const sockets = () =>
   ['debugEcho', 'udev']
-    .map((name) => path.join(akri.state, 'handlers', `${name}.sock`))
+    .map((name) => path.join(akri.state, 'isolated', `${name}.sock`))
     .filter(existsSync)
 
 describe('akri run --isolated', () => {

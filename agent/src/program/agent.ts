@@ -18,7 +18,7 @@ import { StatusReporter } from '../core/status/status-reporter.js'
 import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
 import { DevicePlugins } from '../node/device-plugins/device-plugins.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from '../node/handlers/embedded-endpoint.js'
-import { serveRegistration } from '../node/handlers/registration-server.js'
+import { type RegistrationServer, serveRegistration } from '../node/handlers/registration-server.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
@@ -48,6 +48,12 @@ interface AgentOptions extends Partial<AgeingOptions> {
   readonly embedded: readonly EmbeddedHandler[]
   /** How many devices are served. @default DEVICE_BOUNDS */
   readonly bounds?: DeviceBounds
+  /**
+   * Handlers that the agent loads, in processes of their own. They register in a directory of their
+   * own, where no other program can register under their names.
+   * @default none
+   */
+  readonly isolated?: { readonly names: readonly string[]; readonly directory: string }
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
   /**
@@ -194,8 +200,7 @@ async function startParts(
   for (const handler of options.embedded)
     registry.register(new EmbeddedEndpoint(handler, log, offer.made))
   // Fails if another agent of this node runs: nothing may have touched its plugins by then.
-  const directory = options.handlersDirectory
-  const registration = await serveRegistration({ directory, registry, clock, log })
+  const registration = await serveRegistrations(options, registry)
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
@@ -223,6 +228,24 @@ async function startParts(
     healthy: () => liveness.problem(),
     close: () => closer.close(),
   }
+}
+
+/** Serves the socket for handlers in Pods, and a socket for handlers in processes of the agent. */
+async function serveRegistrations(
+  { embedded, isolated, handlersDirectory: directory, clock, log }: AgentOptions,
+  registry: HandlerRegistry,
+): Promise<RegistrationServer> {
+  const only = new Set(isolated?.names)
+  const allBut = new Set([...embedded.map(({ name }) => name), ...only])
+  const server = await serveRegistration({ directory, names: { allBut }, registry, clock, log })
+  if (isolated === undefined) return server
+  const ofAgent = { directory: isolated.directory, names: { only }, registry, clock, log }
+  const other = await serveRegistration(ofAgent).catch(async (error: unknown) => {
+    await server.close()
+    throw error
+  })
+  const close = async () => void (await Promise.all([server.close(), other.close()]))
+  return { socket: server.socket, close }
 }
 
 /** Whether the checkpoint has devices of a Configuration. */

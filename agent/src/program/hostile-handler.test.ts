@@ -53,7 +53,10 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-async function startWith(rules: Partial<Parameters<typeof handlerAccess>[0]> = {}): Promise<void> {
+async function startWith(
+  rules: Partial<Parameters<typeof handlerAccess>[0]> = {},
+  isolated?: { readonly names: readonly string[]; readonly directory: string },
+): Promise<void> {
   agent = await startAgent({
     cluster,
     kubelet: sockets,
@@ -64,11 +67,16 @@ async function startWith(rules: Partial<Parameters<typeof handlerAccess>[0]> = {
     checkpointFile: path.join(directory, 'checkpoint.json'),
     access: handlerAccess({ ...NO_RULES, ...rules }, new KernelDeviceNodes()),
     embedded: [],
+    ...(isolated && { isolated }),
   })
 }
 
 /** Serves a handler that reports these devices. */
-async function serveDevices(name: string, devices: readonly Device[]): Promise<void> {
+async function serveDevices(
+  name: string,
+  devices: readonly Device[],
+  at = directory,
+): Promise<void> {
   const handler = defineDiscoveryHandler({
     name,
     shared: true,
@@ -77,7 +85,7 @@ async function serveDevices(name: string, devices: readonly Device[]): Promise<v
       yield devices
     },
   })
-  serving.push(await serve(handler, { directory, log: silentLogger, environment: {} }))
+  serving.push(await serve(handler, { directory: at, log: silentLogger, environment: {} }))
 }
 
 async function configure(name: string): Promise<void> {
@@ -160,5 +168,23 @@ describe('a hostile handler', () => {
       expect(condition('Ready')?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
     )
     expect((await kubelet.admit(pod)).get('c')?.devices).toMatchObject([node])
+  })
+
+  it('does not pose as a handler that the agent runs in a process of its own', async () => {
+    const own = path.join(directory, 'isolated')
+    await startWith({}, { names: ['sensor'], directory: own })
+    await configure('sensor')
+    await serveDevices('sensor', [{ id: 'foo0', properties: { SENSOR_URL: 'http://evil/' } }])
+    await serveDevices('other', [])
+    await eventually(() => expect(agent?.registry.names).toEqual(['other']))
+    await serveDevices('sensor', [{ id: 'foo0', properties: { SENSOR_URL: 'http://s/' } }], own)
+    await serveDevices('another', [], own)
+    await eventually(() => expect(cluster.instances.list()).toHaveLength(1))
+    const [instance] = cluster.instances.list()
+    expect(instance?.spec.brokerProperties).toEqual({ SENSOR_URL: 'http://s/' })
+    expect(agent?.registry.endpoints('sensor').map(({ uid }) => uid)).toEqual([
+      `sensor@${own}/sensor.sock`,
+    ])
+    expect(agent?.registry.names).toEqual(['other', 'sensor'])
   })
 })

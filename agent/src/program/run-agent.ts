@@ -30,7 +30,14 @@ export async function runAgent(
   const node = options.node as NodeName
   let agent: Agent | undefined
   let starting = 'starting'
-  for (const directory of [options.stateDirectory, options.handlersDirectory])
+  const isIsolated = options.isolated === 'on'
+  // Handlers in Pods can write to the directory that they share with the agent, not to this one.
+  const isolatedDirectory = path.join(options.stateDirectory, 'isolated')
+  for (const directory of [
+    options.stateDirectory,
+    options.handlersDirectory,
+    ...(isIsolated ? [isolatedDirectory] : []),
+  ])
     await mkdir(directory, { recursive: true, mode: 0o700 })
   const access = await clusterAccess({ kubeconfig: options.kubeconfig })
   const client = new ApiClient({
@@ -94,8 +101,13 @@ export async function runAgent(
     brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
     offerBrokerInfo: options.brokerInfo === 'on',
     access: handlerAccess(options, new KernelDeviceNodes()),
-    embedded: options.isolated === 'on' ? [] : handlers,
     bounds: { perConfiguration: options.maxConfigurationDevices, perNode: options.maxDevices },
+    ...(isIsolated
+      ? {
+          embedded: [],
+          isolated: { names: handlers.map(({ name }) => name), directory: isolatedDirectory },
+        }
+      : { embedded: handlers }),
     unhealthyAfterMs: options.unhealthyAfter * 1000,
     removeAfterMs: options.removeAfter * 1000,
     slotHandoverMs: options.slotHandover * 1000,
@@ -106,10 +118,10 @@ export async function runAgent(
   let endHandlers: () => unknown = () => {}
   closer.add(() => endHandlers())
   closer.add(() => running.close())
-  if (options.isolated === 'on') {
+  if (isIsolated) {
     endHandlers = runIsolated(handlers, {
       from: packagesFrom,
-      directory: options.handlersDirectory,
+      directory: isolatedDirectory,
       variables: options.handlerVariables,
       clock,
       log,

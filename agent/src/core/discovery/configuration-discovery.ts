@@ -43,6 +43,8 @@ export class ConfigurationDiscovery {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
+  /** The uids of endpoints with a session or a list, in the order in which they came. */
+  readonly #seniority = new Set<string>()
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   /**
@@ -71,6 +73,7 @@ export class ConfigurationDiscovery {
     this.uid = configuration.metadata.uid
     this.#configuration = configuration
     this.#orphans = restored
+    for (const { endpoint } of restored) this.#seniority.add(endpoint)
     this.#options = options
   }
 
@@ -78,8 +81,11 @@ export class ConfigurationDiscovery {
     return this.#configuration.spec.discoveryHandler.name
   }
 
+  /** In the order in which their endpoints came. */
   get lists(): readonly EndpointList[] {
-    return [...[...this.#sessions.values()].map(({ list }) => list), ...this.#orphans]
+    const lists = [...[...this.#sessions.values()].map(({ list }) => list), ...this.#orphans]
+    const byEndpoint = new Map(lists.map((list) => [list.endpoint, list]))
+    return [...this.#seniority].flatMap((uid) => byEndpoint.get(uid) ?? [])
   }
 
   get status(): DiscoveryStatus {
@@ -174,6 +180,7 @@ export class ConfigurationDiscovery {
         onChange: () => this.#changed(),
       })
       this.#sessions.set(uid, session)
+      this.#seniority.add(uid)
     }
     const isWaiting = endpoints.size === 0 && !this.#isAnswered
     const waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
@@ -230,6 +237,8 @@ export class ConfigurationDiscovery {
         // After an answer, devices of the handler before an edit are no longer asked for.
         !(isAnswered && !isUidOf(this.handler, endpoint)) && now < lostSince + removeAfterMs,
     )
+    const present = new Set(this.lists.map(({ endpoint }) => endpoint))
+    for (const uid of this.#seniority) if (!present.has(uid)) this.#seniority.delete(uid)
     for (const { endpoint, unreachableSince } of this.#sessions.values()) {
       // A handler that comes back registers again. An embedded handler is never out of reach.
       if (unreachableSince !== undefined && now >= unreachableSince + removeAfterMs)

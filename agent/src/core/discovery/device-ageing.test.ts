@@ -69,13 +69,26 @@ describe('the devices of a Configuration', () => {
     })
   })
 
-  it('A5 are one device per id, however many handlers list it; a healthy handler wins', () => {
-    const both = ageDevices([list('b', ['1']), list('a', ['1'])], 0, options).devices
-    expect([...both.values()].map(({ endpoint }) => endpoint)).toEqual(['a'])
-    const oneLost = ageDevices([list('b', ['1']), list('a', ['1'], 0)], 40, options).devices
-    expect([...oneLost.values()].map(({ endpoint, healthy }) => [endpoint, healthy])).toEqual([
-      ['b', true],
-    ])
+  it('A5 are one device per id, however many handlers list it; the first handler describes it, also while it is lost', () => {
+    const described = (lists: EndpointList[], now: number) =>
+      [...ageDevices(lists, now, options).devices.values()].map(({ device, endpoint, healthy }) => [
+        device.properties,
+        endpoint,
+        healthy,
+      ])
+    const [first, second] = [list('b', ['1']), list('a', ['1'])]
+    expect(described([first, second], 0)).toEqual([[{ by: 'b' }, 'b', true]])
+    const lost = { ...first, lostSince: 0 }
+    for (const now of [29, 30, 299])
+      expect(described([lost, second], now)).toEqual([[{ by: 'b' }, 'b', true]])
+    expect(described([lost, second], 300)).toEqual([[{ by: 'a' }, 'a', true]])
+    expect(described([lost, { ...second, lostSince: 0 }], 30)).toEqual([[{ by: 'b' }, 'b', false]])
+  })
+
+  it('stay refused if the first handler may not give them, whoever else lists them', () => {
+    const refused = { ...list('b', []), devices: [{ id: '1', refusal: 'no' }] }
+    const { devices } = ageDevices([refused, list('a', ['1'])], 0, options)
+    expect(devices.get('1')).toMatchObject({ endpoint: 'b', healthy: false, refusal: 'no' })
   })
 
   const anyLists = fc

@@ -37,8 +37,11 @@ export interface AgedSet {
  * The devices of a Configuration, from the last list of each endpoint and the time since its stream
  * ended. A device that an open stream no longer lists is gone. Devices of an ended stream stay for
  * the grace periods. A lost endpoint keeps only its own devices: a device that another endpoint no
- * longer lists is gone at once.
+ * longer lists is gone at once. Of several endpoints that list a device, the first one describes
+ * it, also while it is lost: another endpoint must not redirect the users of the device. The others
+ * only confirm that the device is there.
  *
+ * @param lists in the order in which their endpoints came
  * @param waitingSince start of the period without an endpoint; undefined while there is an endpoint
  */
 export function ageDevices(
@@ -61,7 +64,6 @@ export function ageDevices(
   }
   if (waitingSince !== undefined && wait(waitingSince) !== 'over') complete = false
 
-  const inOrder = [...lists].sort((a, b) => (a.endpoint < b.endpoint ? -1 : 1))
   for (const {
     endpoint,
     shared,
@@ -69,7 +71,7 @@ export function ageDevices(
     leftOut: beyondBound,
     remembered,
     lostSince,
-  } of inOrder) {
+  } of lists) {
     const state = lostSince === undefined ? 'open' : wait(lostSince)
     if (state === 'over') continue
     // The endpoint may have found devices that are not in the list.
@@ -79,8 +81,10 @@ export function ageDevices(
       const { refusal } = device
       const healthy = state !== 'unhealthy' && refusal === undefined
       const other = devices.get(device.id)
-      // A healthy endpoint wins over an unhealthy one; else the first endpoint wins.
-      if (other === undefined || (!other.healthy && healthy))
+      if (other !== undefined) {
+        if (healthy && other.refusal === undefined)
+          devices.set(device.id, { ...other, healthy: true })
+      } else {
         devices.set(device.id, {
           device,
           shared,
@@ -88,6 +92,7 @@ export function ageDevices(
           healthy,
           ...(refusal !== undefined && { refusal }),
         })
+      }
     }
   }
   const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined

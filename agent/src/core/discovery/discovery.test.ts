@@ -36,7 +36,10 @@ class ToldEndpoint implements HandlerEndpoint {
   }
 
   give(...ids: string[]): void {
-    const devices = ids.map((id): Device => ({ id }))
+    this.list(...ids.map((id) => ({ id })))
+  }
+
+  list(...devices: Device[]): void {
     this.#lists.push({ devices, leftOut: 0 })
   }
 
@@ -461,6 +464,81 @@ describe('discovery', () => {
     again.give('2')
     await clock.advance(0)
     expect(found()).toEqual(['2'])
+  })
+
+  it('A5 describes a device as its first endpoint does, whatever a second endpoint of the name lists, also after a restart', async () => {
+    const urls = () =>
+      [...discovery.deviceSet(key).devices.values()].map(({ device }) => device.properties?.URL)
+    configurations.put(configuration('default'))
+    const first = new ToldEndpoint('told@z')
+    registry.register(first)
+    discovery.start()
+    await clock.advance(0)
+    first.list({ id: '1', properties: { URL: 'first' } })
+    await clock.advance(0)
+    const second = new ToldEndpoint('told@a')
+    registry.register(second)
+    await clock.advance(0)
+    const hostile = { id: '1', properties: { URL: 'second' } }
+    second.list(hostile)
+    await clock.advance(0)
+    expect(urls()).toEqual(['first'])
+    // The first endpoint does not see the device for a moment.
+    first.list()
+    await clock.advance(0)
+    first.list({ id: '1', properties: { URL: 'first' } })
+    await clock.advance(0)
+    expect(urls()).toEqual(['first'])
+    // The first endpoint is replaced by its next process.
+    first.fail('failed')
+    await clock.advance(0)
+    registry.drop(first)
+    await clock.advance(60_000)
+    expect(urls()).toEqual(['first'])
+    expect(unhealthy()).toEqual([])
+    registry.register(first)
+    await clock.advance(0)
+    first.list({ id: '1', properties: { URL: 'moved' } })
+    await clock.advance(0)
+    expect(urls()).toEqual(['moved'])
+
+    const snapshot = JSON.parse(JSON.stringify(discovery.snapshot()))
+    await discovery.close()
+    registry = new HandlerRegistry()
+    discovery = make()
+    await discovery.restore(snapshot)
+    discovery.start()
+    const again = new ToldEndpoint('told@a')
+    registry.register(again)
+    await clock.advance(0)
+    again.list(hostile)
+    await clock.advance(0)
+    expect(urls()).toEqual(['moved'])
+  })
+
+  it('checks the devices of each list and of the checkpoint by the rules of the handler', async () => {
+    const state = () =>
+      [...discovery.deviceSet(key).devices.values()].map(({ device, healthy, refusal }) => ({
+        properties: device.properties,
+        healthy,
+        refused: refusal !== undefined,
+      }))
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.list({ id: '1', properties: { URL: 'u', LD_PRELOAD: '/x.so' } })
+    await clock.advance(0)
+    const expected = [{ properties: { URL: 'u' }, healthy: false, refused: true }]
+    expect(state()).toEqual(expected)
+    const snapshot = JSON.parse(JSON.stringify(discovery.snapshot()))
+    expect(JSON.stringify(snapshot)).toContain('LD_PRELOAD')
+    await discovery.close()
+    discovery = make()
+    await discovery.restore(snapshot)
+    discovery.start()
+    expect(state()).toEqual(expected)
   })
 
   it('starts without devices for a Configuration that was deleted and created again', async () => {

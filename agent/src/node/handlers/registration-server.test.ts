@@ -22,6 +22,9 @@ import { KernelDeviceNodes } from '../kernel-device-nodes.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
+/** Any name. */
+const names = { allBut: new Set<string>() }
+
 let directory: string
 let registry: HandlerRegistry
 let server: RegistrationServer
@@ -31,7 +34,13 @@ const listeners: net.Server[] = []
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
   registry = new HandlerRegistry()
-  server = await serveRegistration({ directory, registry, clock: systemClock, log: silentLogger })
+  server = await serveRegistration({
+    directory,
+    registry,
+    names,
+    clock: systemClock,
+    log: silentLogger,
+  })
   client = new RegistrationClient(`unix:${server.socket}`, credentials.createInsecure())
 })
 
@@ -138,6 +147,23 @@ describe('the registration of handlers', () => {
     await rm(outside, { recursive: true, force: true })
   })
 
+  it('refuses the names of handlers that the agent loads, except on a socket of their own', async () => {
+    const file = await socket(path.join(directory, 'a.sock'))
+    await server.close()
+    const options = { directory, registry, clock: systemClock, log: silentLogger }
+    server = await serveRegistration({ ...options, names: { allBut: new Set(['udev']) } })
+    expect(await register('udev', file)).toMatch(
+      /PERMISSION_DENIED: the agent loads a handler udev itself; end this handler, or do not name it/,
+    )
+    expect(await register('udev', 'http://10.0.0.7:10000', 1)).toMatch(/PERMISSION_DENIED/)
+    expect(await register('Udev', file)).toBe('taken')
+    await server.close()
+    server = await serveRegistration({ ...options, names: { only: new Set(['udev', 'onvif']) } })
+    expect(await register('udev', file)).toBe('taken')
+    expect(await register('opcua', file)).toMatch(/PERMISSION_DENIED: only udev, onvif register/)
+    expect(registry.names).toEqual(['Udev', 'udev'])
+  })
+
   it('accepts a bounded number of endpoints', async () => {
     await registerPorts('other', 1, 1)
     expect(await registerPorts('a', 1, 40)).toEqual(Array(40).fill('taken'))
@@ -199,15 +225,21 @@ describe('the registration of handlers', () => {
 
   it('does not replace a living agent, and replaces a dead one', async () => {
     await expect(
-      serveRegistration({ directory, registry, clock: systemClock, log: silentLogger }),
+      serveRegistration({ directory, registry, names, clock: systemClock, log: silentLogger }),
     ).rejects.toThrow(/is served by another process/)
     await server.close()
     await writeFile(server.socket, '').then(() => chmod(server.socket, 0o600))
     await expect(
-      serveRegistration({ directory, registry, clock: systemClock, log: silentLogger }),
+      serveRegistration({ directory, registry, names, clock: systemClock, log: silentLogger }),
     ).rejects.toThrow(/it is not a socket/)
     await rm(server.socket)
-    server = await serveRegistration({ directory, registry, clock: systemClock, log: silentLogger })
+    server = await serveRegistration({
+      directory,
+      registry,
+      names,
+      clock: systemClock,
+      log: silentLogger,
+    })
     expect((await stat(server.socket)).isSocket()).toBe(true)
   })
 
@@ -327,7 +359,7 @@ describe('a flood of registrations', () => {
   it('A5 ends with the return of a living handler that had given way', async () => {
     await server.close()
     const clock = new ManualClock()
-    server = await serveRegistration({ directory, registry, log: silentLogger, clock })
+    server = await serveRegistration({ directory, registry, names, log: silentLogger, clock })
     await serveTold()
     await eventually(() => expect(uids('told')).toHaveLength(1))
     await junk(300)

@@ -32,6 +32,8 @@ interface RegistrationServerOptions {
   /** The directory that the agent shares with handlers. */
   readonly directory: string
   readonly registry: HandlerRegistry
+  /** Decides by its name whether a handler may register. */
+  readonly names: RegistrationNames
   readonly clock: Clock
   readonly log: Logger
 }
@@ -49,16 +51,27 @@ export interface RegistrationServer {
   close(): Promise<void>
 }
 
+/**
+ * The names that may register on a socket. The agent loads some handlers itself. No other program
+ * can register under their names: it would get the credentials of their Configurations.
+ */
+export type RegistrationNames =
+  /** Any name but those of handlers that the agent loads. */
+  | { readonly allBut: ReadonlySet<string> }
+  /** Those of handlers that the agent loads, in processes of their own. */
+  | { readonly only: ReadonlySet<string> }
+
 /** Serves the socket on which handlers register. */
 export async function serveRegistration(
   options: RegistrationServerOptions,
 ): Promise<RegistrationServer> {
-  const { directory, registry, log, clock } = options
+  const { directory, registry, names, log, clock } = options
   const socket = path.join(directory, AGENT_SOCKET)
   await makeRoomForSocket(socket)
   const server = new Server({ 'grpc.max_receive_message_length': 64 * 1024 })
   const connections = new HandlerConnections(clock)
   const register = async (request: RegisterDiscoveryHandlerRequest, peer: string) => {
+    checkName(request.name, names)
     const endpoint = await endpointOf(request, directory)
     const replaced = makeRoom(endpoint, registry)
     registry.register(endpoint)
@@ -112,6 +125,17 @@ export async function serveRegistration(
       if (found?.ino === ino) await rm(socket, { force: true })
     },
   }
+}
+
+/** @throws RegistrationRefusedError */
+function checkName(name: string, names: RegistrationNames): void {
+  if ('allBut' in names ? !names.allBut.has(name) : names.only.has(name)) return
+  throw new RegistrationRefusedError(
+    status.PERMISSION_DENIED,
+    'allBut' in names
+      ? `the agent loads a handler ${name} itself; end this handler, or do not name it in AKRI_HANDLERS of the agent`
+      : `only ${[...names.only].join(', ')} register here`,
+  )
 }
 
 /**
