@@ -3,18 +3,24 @@
 # The controller (node /app/akri-controller.js), the webhook (node /app/akri-webhook.js) and
 # handlers in containers of their own use the same image:
 #   node /app/node_modules/@akrijs/sdk/dist/akri-handler.js @akrijs/handler-udev
-FROM node:24-slim AS build
+
+# The digest is that of all platforms. After a release of Node.js, or a fix in Debian, take the new
+# tag and digest, and run node scripts/shipped.mjs --check:
+#   docker buildx imagetools inspect node:24-bookworm-slim --format '{{.Manifest.Digest}}'
+FROM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS base
+
+FROM base AS build
 WORKDIR /src
 COPY . .
 RUN node scripts/prepare.mjs && node scripts/image-tree.mjs /tree
 
-FROM node:24-slim
+FROM base
 COPY --from=build /tree/app /app
 WORKDIR /app
 ENV NODE_ENV=production
-# The agent and handlers need root: the kubelet's sockets belong to root, and so does the directory
-# that agent and handlers share. The controller and the webhook do not: their containers have a
-# runAsUser.
-USER 0
+# The controller, the webhook and handlers that search the network need no root. The agent does: the
+# kubelet's sockets belong to root. Its Pod has a runAsUser, and so have Pods of handlers that share
+# a directory of root with the agent. A number, so that runAsNonRoot can be checked.
+USER 1000:1000
 ENTRYPOINT ["node"]
 CMD ["/app/akri-agent.js"]
