@@ -75,7 +75,7 @@ export default defineConfig({
             ...WITH_BUILD,
             ...WITHOUT_CLUSTER,
             '{test/!(cluster|e2e|chaos),bench}/**/*.test.ts',
-            'ci/*.test.mjs',
+            '{ci,scripts}/*.test.mjs',
           ],
           exclude: [...MACHINE, '**/node_modules/**'],
         },

@@ -18,6 +18,10 @@ const CHECKS = [
   ],
   ['generated code', generated],
   ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],
+  [
+    'licences, notices and bills of materials',
+    () => run(process.execPath, ['scripts/shipped.mjs', '--check']),
+  ],
   ['native addon', () => run(process.execPath, ['scripts/build-addon.mjs', '--check'])],
 ]
 

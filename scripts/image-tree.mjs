@@ -16,24 +16,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
-import { build } from 'esbuild'
+import { imageContents } from './image-contents.mjs'
+import { imageFiles } from './shipped.mjs'
 import { manifestOf, root } from './workspaces.mjs'
 
-/** The folders of packages, and the files that are started or imported. */
-const PROGRAMS = [
-  { folder: 'agent', entries: ['dist/akri-agent.js'] },
-  { folder: 'controller', entries: ['dist/akri-controller.js'] },
-  { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
-]
-const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
-const PACKAGES = [
-  {
-    folder: 'sdk',
-    entries: ['dist/index.js', 'dist/network.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'],
-  },
-  ...handlers.map(({ folder, assets }) => ({ folder, entries: ['dist/index.js'], assets })),
-]
-/** The fields of a package.json that are read when a program runs. */
+/** Fields of a package.json that are read when a program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']
 
 const out = process.argv[2]
@@ -46,20 +33,21 @@ const app = path.join(target, 'app')
 rmSync(app, { recursive: true, force: true })
 
 const { version } = manifestOf('agent')
-for (const program of PROGRAMS) await copyModules(program, app)
+const { programs, packages } = imageContents()
+for (const program of programs) copyModules(program, app)
 write(
   path.join(app, 'package.json'),
   `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`,
 )
-write(path.join(app, 'LICENSE'), readFileSync(path.join(root, 'LICENSE')))
-for (const workspace of PACKAGES) await copyPackage(workspace)
+for (const [name, text] of Object.entries(imageFiles())) write(path.join(app, name), text)
+for (const content of packages) copyPackage(content)
 const { digest, bytes, files } = seal(app)
 process.stdout.write(`${app}: ${files} files, ${(bytes / 1e6).toFixed(2)} MB, sha256:${digest}\n`)
 
-async function copyPackage({ folder, entries, assets = [] }) {
+function copyPackage({ folder, entries, files, assets }) {
   const manifest = manifestOf(folder)
   const to = path.join(app, 'node_modules', manifest.name)
-  await copyModules({ folder, entries }, path.join(to, 'dist'))
+  copyModules({ folder, files }, path.join(to, 'dist'))
   for (const asset of assets)
     cpSync(path.join(root, folder, asset), path.join(to, asset), { recursive: true })
   const kept = FIELDS.filter((field) => field in manifest).map((field) => [field, manifest[field]])
@@ -76,26 +64,12 @@ async function copyPackage({ folder, entries, assets = [] }) {
   )
 }
 
-/** The entries and all modules that they load from their own folder. */
-async function copyModules({ folder, entries }, to) {
+function copyModules({ folder, files }, to) {
   const from = path.join(root, folder)
-  for (const entry of entries)
-    if (!existsSync(path.join(from, entry)))
-      fail(`${folder}/${entry} is missing: run node scripts/prepare.mjs`)
-  const { metafile } = await build({
-    absWorkingDir: from,
-    entryPoints: entries,
-    bundle: true,
-    write: false,
-    outdir: 'unused',
-    metafile: true,
-    format: 'esm',
-    platform: 'node',
-    packages: 'external',
-    logLevel: 'error',
-  })
-  for (const input of Object.keys(metafile.inputs)) {
-    write(path.join(to, path.relative('dist', input)), readFileSync(path.join(from, input)))
+  for (const file of files) {
+    if (!existsSync(path.join(from, file)))
+      fail(`${folder}/${file} is missing: run node scripts/prepare.mjs`)
+    write(path.join(to, path.relative('dist', file)), readFileSync(path.join(from, file)))
   }
 }
 

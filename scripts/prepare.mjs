@@ -11,6 +11,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -18,7 +19,7 @@ import {
 } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
-import { manifestOf, reach, root, workspaces } from './workspaces.mjs'
+import { manifestOf, metafileOf, reach, root, workspaces } from './workspaces.mjs'
 
 const stampFile = path.join(root, '.cache/prepare.json')
 const withTypes = process.argv.includes('--types')
@@ -92,7 +93,7 @@ async function buildPackage(workspace) {
   rmSync(path.join(root, folder, 'dist'), { recursive: true, force: true })
   const child = spawn(
     process.execPath,
-    [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent'],
+    [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent', '--metafile'],
     {
       cwd: path.join(root, folder),
       stdio: ['ignore', 'inherit', 'inherit'],
@@ -101,7 +102,14 @@ async function buildPackage(workspace) {
   )
   const [code] = await once(child, 'close')
   if (code !== 0) fail(`building ${folder} failed: see above`)
-  writeStamp({ built: { ...stamp.built, [folder]: { digest, withTypes } } })
+  const metafile = path.join(root, folder, 'dist/metafile-esm.json')
+  // A package with declarations only has none.
+  const hasMetafile = existsSync(metafile)
+  if (hasMetafile) {
+    mkdirSync(path.dirname(metafileOf(folder)), { recursive: true })
+    renameSync(metafile, metafileOf(folder))
+  }
+  writeStamp({ built: { ...stamp.built, [folder]: { digest, withTypes, hasMetafile } } })
 }
 
 function isUpToDate(workspace) {
@@ -109,6 +117,7 @@ function isUpToDate(workspace) {
   return (
     built?.digest === digestOf(workspace) &&
     (built.withTypes || !withTypes) &&
+    built.hasMetafile === existsSync(metafileOf(workspace.folder)) &&
     existsSync(path.join(root, workspace.folder, 'dist'))
   )
 }

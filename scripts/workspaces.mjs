@@ -56,6 +56,20 @@ export function reach(all, start, arrow) {
   return all.filter(({ name }) => names.has(name))
 }
 
+/** What esbuild says about the build of a package: outside of dist, which is published. */
+export function metafileOf(folder) {
+  return path.join(root, '.cache/metafiles', `${folder.replace('/', '+')}.json`)
+}
+
+/** @returns {import('esbuild').Metafile} its paths are relative to the folder */
+export function readMetafile(folder) {
+  try {
+    return JSON.parse(readFileSync(metafileOf(folder), 'utf8'))
+  } catch (error) {
+    throw new Error(`${folder} is not built: run node scripts/prepare.mjs`, { cause: error })
+  }
+}
+
 /** @returns {Record<string, any>} the content of the folder's package.json */
 export function manifestOf(folder) {
   return JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'))

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
@@ -42,13 +42,32 @@ describe.skipIf(!built)(
         .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
       for (const file of files)
         expect(file).toMatch(
-          /^(LICENSE|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
+          /^(LICENSE|THIRD-PARTY-NOTICES\.txt|sbom\.cdx\.json|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
         )
       const handlers = ['debug-echo', 'onvif', 'opcua', 'udev'].map((name) => `handler-${name}`)
       expect((await readdir(path.join(app, 'node_modules/@akrijs'))).sort()).toEqual([
         ...handlers,
         'sdk',
       ])
+    })
+
+    it('has the licences of what is in its modules, and a bill of materials with its base image', async () => {
+      const [notices, bill] = await Promise.all(
+        ['THIRD-PARTY-NOTICES.txt', 'sbom.cdx.json'].map((name) =>
+          readFile(path.join(app, name), 'utf8'),
+        ),
+      )
+      const { components }: { components: { name: string }[] } = JSON.parse(bill ?? '')
+      const names = components.map(({ name }) => name)
+      for (const name of ['pino', 'zod', 'prom-client', 'tr46', 'fast-xml-parser']) {
+        expect(names).toContain(name)
+        expect(notices).toContain(`\n${name} `)
+      }
+      expect(names).toEqual(expect.arrayContaining(['node', 'agent', 'controller', 'webhook']))
+      expect(names).toContain('prebuilds/linux-arm64/uevent.node')
+      // For tests, for people in front of a terminal, for the build.
+      for (const name of ['vitest', 'fast-json-patch', 'esbuild', 'typescript'])
+        expect(names).not.toContain(name)
     })
 
     it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {

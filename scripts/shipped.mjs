@@ -1,0 +1,102 @@
+// Writes into each published package its licence, the notices of others, and its bill of materials.
+// `--check` writes nothing, and fails where something would change, where something of others has
+// no licence text, and where a base image has no digest.
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { imageContents } from './image-contents.mjs'
+import { noticesText } from './shipped/notices.mjs'
+import { ownLicense, partsOf, ShippedError } from './shipped/parts.mjs'
+import { imageBill, imageParts, packageBill } from './shipped/sbom.mjs'
+import { manifestOf, root, workspaces } from './workspaces.mjs'
+
+export const NOTICES = 'THIRD-PARTY-NOTICES.txt'
+export const BILL = 'sbom.cdx.json'
+
+/** The packages that npm publishes. */
+export function publishedFolders() {
+  return workspaces()
+    .filter(({ manifest }) => manifest.private !== true)
+    .map(({ folder }) => folder)
+}
+
+/** What belongs to a package, by file name. npm adds LICENSE by itself. */
+export function packageFiles(folder) {
+  const { name, files } = manifestOf(folder)
+  for (const file of [NOTICES, BILL])
+    if (!files.includes(file))
+      throw new ShippedError(`${folder}/package.json: add ${file} to files`)
+  return {
+    LICENSE: `${ownLicense()}\n`,
+    [NOTICES]: noticesText(name, partsOf(folder)),
+    [BILL]: json(packageBill(folder)),
+  }
+}
+
+/** What belongs to the image, by file name. */
+export function imageFiles() {
+  const { programs, packages } = imageContents()
+  return {
+    LICENSE: `${ownLicense()}\n`,
+    [NOTICES]: noticesText('The image of Akri', imageParts(programs, packages)),
+    [BILL]: json(imageBill(programs, packages)),
+  }
+}
+
+/** The images that a Dockerfile starts from without a digest. */
+export function unpinnedImages(dockerfile) {
+  const stages = new Set()
+  const unpinned = []
+  for (const [, image, stage] of dockerfile.matchAll(
+    /^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?/gim,
+  )) {
+    if (!stages.has(image) && !/@sha256:[0-9a-f]{64}$/.test(image)) unpinned.push(image)
+    if (stage !== undefined) stages.add(stage)
+  }
+  return unpinned
+}
+
+function json(value) {
+  return `${JSON.stringify(value, undefined, 2)}\n`
+}
+
+/** @returns {string[]} what is wrong */
+function problems(checking) {
+  const dockerfile = 'deploy/images/agent.Dockerfile'
+  const found = unpinnedImages(readFileSync(path.join(root, dockerfile), 'utf8')).map(
+    (image) => `${dockerfile}: name the digest of ${image}, as ${image}@sha256:…`,
+  )
+  const attempt = (work) => {
+    try {
+      work()
+    } catch (error) {
+      if (!(error instanceof ShippedError)) throw error
+      found.push(error.message)
+    }
+  }
+  attempt(imageFiles)
+  for (const folder of publishedFolders())
+    attempt(() => {
+      for (const [name, text] of Object.entries(packageFiles(folder))) {
+        const file = path.join(folder, name)
+        if (!checking) writeFileSync(path.join(root, file), text)
+        else if (textOf(file) !== text)
+          found.push(`${file} is not what is shipped: run node scripts/shipped.mjs`)
+      }
+    })
+  return found
+}
+
+function textOf(file) {
+  try {
+    return readFileSync(path.join(root, file), 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const found = problems(process.argv.includes('--check'))
+  for (const problem of found) process.stderr.write(`${problem}\n`)
+  process.exit(found.length > 0 ? 1 : 0)
+}

@@ -1,0 +1,221 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { noticesText } from './shipped/notices.mjs'
+import { partsOf, readNpmPart } from './shipped/parts.mjs'
+import {
+  BILL,
+  imageFiles,
+  NOTICES,
+  packageFiles,
+  publishedFolders,
+  unpinnedImages,
+} from './shipped.mjs'
+import { manifestOf, readMetafile, root } from './workspaces.mjs'
+
+const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6)
+const PUBLISHED = publishedFolders()
+const subjects = [...PUBLISHED, 'the image']
+const filesOf = (subject) => (subject === 'the image' ? imageFiles() : packageFiles(subject))
+
+/** Names of packages of others that esbuild has put into a bundle. */
+function bundledNames(folder) {
+  const inputs = Object.values(readMetafile(folder).outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
+  )
+  return new Set(
+    inputs.flatMap(([file]) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []),
+  )
+}
+
+describe('the bill of materials', () => {
+  it.each(subjects)('of %s is CycloneDX 1.6, and is the same each time', async (subject) => {
+    const text = filesOf(subject)[BILL]
+    expect(await validator.validate(text)).toBeNull()
+    expect(filesOf(subject)[BILL]).toBe(text)
+    // The validator finds what is wrong.
+    const wrong = JSON.stringify({ ...JSON.parse(text), components: [{ type: 'package' }] })
+    expect(await validator.validate(wrong)).not.toBeNull()
+  })
+
+  it.each(subjects)('of %s refers to nothing that it does not list', (subject) => {
+    const { metadata, components, dependencies, compositions } = JSON.parse(filesOf(subject)[BILL])
+    const refs = [metadata.component, ...components].map((component) => component['bom-ref'])
+    expect(new Set(refs).size).toBe(refs.length)
+    const used = [
+      ...dependencies.flatMap(({ ref, dependsOn }) => [ref, ...dependsOn]),
+      ...compositions.flatMap(({ assemblies = [], dependencies: roots = [] }) => [
+        ...assemblies,
+        ...roots,
+      ]),
+    ]
+    for (const ref of used) expect(refs).toContain(ref)
+  })
+
+  it.each(PUBLISHED)(
+    'and the notices of %s name all that is in its bundle, and no tool',
+    (folder) => {
+      const { [BILL]: bill, [NOTICES]: notices } = packageFiles(folder)
+      const names = JSON.parse(bill).components.map(({ group, name }) =>
+        group === undefined ? name : `${group}/${name}`,
+      )
+      for (const name of bundledNames(folder)) {
+        expect(names).toContain(name)
+        expect(notices).toContain(`\n${name} `)
+      }
+      for (const name of ['esbuild', 'vitest', 'typescript', 'onvif', 'node-opcua']) {
+        expect(names).not.toContain(name)
+        expect(notices).not.toContain(`\n${name} `)
+      }
+    },
+  )
+
+  it('has the native addons with their digests, what they are compiled with, and the sources of interfaces', () => {
+    const { binaries } = JSON.parse(
+      readFileSync(path.join(root, 'handlers/udev/prebuilds/MANIFEST.json'), 'utf8'),
+    )
+    const udev = JSON.parse(packageFiles('handlers/udev')[BILL]).components
+    for (const [target, { sha256 }] of Object.entries(binaries))
+      expect(udev).toContainEqual(
+        expect.objectContaining({
+          name: `prebuilds/${target}/uevent.node`,
+          hashes: [{ alg: 'SHA-256', content: sha256 }],
+        }),
+      )
+    expect(udev.map(({ name }) => name)).toContain('node-api-headers')
+    const image = JSON.parse(imageFiles()[BILL]).components.map(({ purl }) => purl)
+    for (const purl of ['project-akri/akri', 'k8s.io/kubelet', 'k8s.io/cri-api'])
+      expect(image).toContainEqual(expect.stringContaining(purl))
+  })
+})
+
+describe('the tarball', () => {
+  it.each(PUBLISHED)('of %s has its licence, the notices and the bill of materials', (folder) => {
+    const [{ files }] = JSON.parse(
+      execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+        cwd: path.join(root, folder),
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }),
+    )
+    const names = files.map((file) => file.path)
+    expect(names).toEqual(expect.arrayContaining(['LICENSE', NOTICES, BILL]))
+    for (const name of names)
+      expect(name).toMatch(
+        /^(LICENSE|README\.md|package\.json|THIRD-PARTY-NOTICES\.txt|sbom\.cdx\.json|dist\/[\w.-]+|prebuilds\/.*)$/,
+      )
+    expect(names.join()).not.toContain('metafile')
+  })
+
+  it('is that of the SDK, of the CLI and of each handler; all other packages are private', () => {
+    expect(PUBLISHED.map((folder) => manifestOf(folder).name).sort()).toEqual([
+      '@akrijs/cli',
+      '@akrijs/handler-debug-echo',
+      '@akrijs/handler-onvif',
+      '@akrijs/handler-opcua',
+      '@akrijs/handler-udev',
+      '@akrijs/sdk',
+    ])
+  })
+})
+
+describe('a package that comes into a bundle', () => {
+  let directory
+
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(os.tmpdir(), 'akri-shipped-'))
+  })
+  afterEach(() => rmSync(directory, { recursive: true, force: true }))
+
+  /** The build of the SDK with one more input. */
+  function withInput(file) {
+    const metafile = structuredClone(readMetafile('sdk'))
+    metafile.inputs[file] = { bytes: 1, imports: [] }
+    metafile.outputs['dist/index.js'].inputs[file] = { bytesInOutput: 1 }
+    return metafile
+  }
+
+  /** A package in a node_modules of its own. */
+  function install(manifest, files = {}) {
+    const folder = path.join(directory, 'node_modules/newcomer')
+    mkdirSync(folder, { recursive: true })
+    const all = {
+      'package.json': JSON.stringify({ name: 'newcomer', version: '1.0.0', ...manifest }),
+      ...files,
+    }
+    for (const [name, text] of Object.entries(all)) writeFileSync(path.join(folder, name), text)
+    return folder
+  }
+
+  it('changes the notices, so that the check fails until they are written again', () => {
+    const { name } = manifestOf('sdk')
+    const now = noticesText(name, partsOf('sdk'))
+    expect(readFileSync(path.join(root, 'sdk', NOTICES), 'utf8')).toBe(now)
+    const then = noticesText(
+      name,
+      partsOf('sdk', undefined, withInput('../node_modules/zod/index.js')),
+    )
+    expect(then).not.toBe(now)
+    expect(then).toContain('\nzod ')
+  })
+
+  it.each([
+    [
+      'has no file with its licence',
+      { license: 'MIT' },
+      {},
+      'write the text into scripts/shipped/licenses/newcomer.txt',
+    ],
+    ['names no licence', {}, { LICENSE: 'MIT' }, 'names no licence'],
+    [
+      'has a licence that nobody has decided about',
+      { license: 'MIT OR GPL-3.0-only' },
+      { LICENSE: 'x' },
+      'has the licence GPL-3.0-only',
+    ],
+  ])('is refused if it %s', (_, manifest, files, message) => {
+    const folder = install(manifest, files)
+    expect(() => readNpmPart(folder)).toThrow(message)
+    const input = path.relative(path.join(root, 'sdk'), path.join(folder, 'index.js'))
+    expect(() => partsOf('sdk', undefined, withInput(input))).toThrow(message)
+  })
+
+  it('is listed with the texts of its licence and of its notices', () => {
+    const folder = install(
+      { license: '(MIT AND ISC)' },
+      { 'license.md': 'MIT\r\n', NOTICE: 'by N. N. ' },
+    )
+    expect(readNpmPart(folder)).toMatchObject({
+      ref: 'pkg:npm/newcomer@1.0.0',
+      license: 'MIT AND ISC',
+      texts: ['by N. N.', 'MIT'],
+    })
+  })
+
+  it('is refused if it is an interface of others whose source is not named', () => {
+    expect(() => partsOf('sdk', undefined, withInput('../proto/src/generated/new.ts'))).toThrow(
+      'name the source of this interface',
+    )
+  })
+})
+
+describe('the base image', () => {
+  it.each([
+    ['FROM node:24-slim', ['node:24-slim']],
+    ['FROM --platform=linux/amd64 node:24 AS base\nFROM base', ['node:24']],
+    [`FROM node:24@sha256:${'a'.repeat(64)} AS base\nFROM base AS build\nFROM base`, []],
+    [`FROM node:24@sha256:${'a'.repeat(64)}\nFROM debian`, ['debian']],
+    ['FROM node:24@sha256:abc', ['node:24@sha256:abc']],
+  ])('has a digest: %j', (dockerfile, unpinned) => {
+    expect(unpinnedImages(dockerfile)).toEqual(unpinned)
+  })
+
+  it('runs as a user that is not root, by number, so that runAsNonRoot can be checked', () => {
+    const dockerfile = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
+    expect(unpinnedImages(dockerfile)).toEqual([])
+    expect(/^USER (.*)$/m.exec(dockerfile)?.[1]).toBe('1000:1000')
+  })
+})
