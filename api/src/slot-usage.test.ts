@@ -33,8 +33,8 @@ describe('the value of a slot', () => {
       })),
     )
     fc.assert(
-      fc.property(usage, (one) => {
-        expect(parseSlotUsage(formatSlotUsage(one))).toEqual(one)
+      fc.property(usage, (parsed) => {
+        expect(parseSlotUsage(formatSlotUsage(parsed))).toEqual(parsed)
       }),
     )
   })

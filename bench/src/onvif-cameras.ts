@@ -77,7 +77,7 @@ async function measureRefresh(count: number): Promise<Figure> {
       budget: 4 * AGAIN_PER_ROUND,
     }
   } finally {
-    for (const one of open.reverse()) await one.close()
+    for (const opened of open.reverse()) await opened.close()
     await agent.close()
     await lan.down()
   }
@@ -137,10 +137,10 @@ async function measureDiscovery(): Promise<Figure[]> {
     for (const address of lateAddresses) {
       const late = await cameras.call('start', { address })
       await cameras.call('faults', late.index, { silent: true })
-      const said = performance.now()
+      const sentAt = performance.now()
       await cameras.call('hello', late.index)
       while ((await session.next()).length <= CAMERAS);
-      helloMs.push(performance.now() - said)
+      helloMs.push(performance.now() - sentAt)
       await cameras.call('bye', late.index)
       while ((await session.next()).length > CAMERAS);
     }
@@ -181,7 +181,7 @@ async function measureDiscovery(): Promise<Figure[]> {
       { what: 'Hello to list, p99', value: percentile(helloMs, 0.99), unit: 'ms', budget: 1000 },
     ]
   } finally {
-    for (const one of open.reverse()) await one.close()
+    for (const opened of open.reverse()) await opened.close()
     await agent.close()
     await lan.down()
   }

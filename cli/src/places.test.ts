@@ -16,8 +16,10 @@ describe('the directories of the standalone agent', () => {
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: 'relative' })).toBe(
       path.resolve('relative'),
     )
-    const own = defaultStateDirectory({ XDG_STATE_HOME: '/home/x/.state' })
-    expect(own).toBe(process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri')
+    const ownDirectory = defaultStateDirectory({ XDG_STATE_HOME: '/home/x/.state' })
+    expect(ownDirectory).toBe(
+      process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri',
+    )
   })
 
   it('hold sockets in the state directory, or in a short directory if its path is too long', async () => {

@@ -45,13 +45,13 @@ async function start(
   stop.push(() => server.close())
   return server
 }
-const one: Discover = async function* () {
+const oneDevice: Discover = async function* () {
   yield [{ id: 'one' }]
 }
 
 describe('serve', () => {
   it('A4 an idle handler registers again after a restart of the agent', async () => {
-    const { metricsPort } = await start(handlerOf('idle', one), { metricsPort: 0 })
+    const { metricsPort } = await start(handlerOf('idle', oneDevice), { metricsPort: 0 })
     // Before it has the answer, it would only try again what has failed.
     await eventually(async () =>
       expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200),
@@ -66,7 +66,7 @@ describe('serve', () => {
   })
 
   it('serves several handlers from one process and removes their sockets at the end', async () => {
-    const server = await start([handlerOf('first', one), handlerOf('second', one)])
+    const server = await start([handlerOf('first', oneDevice), handlerOf('second', oneDevice)])
     for (const name of ['first', 'second'])
       expect(await (await agent.discover(name)).next()).toMatchObject([{ id: 'one' }])
     await server.close()
@@ -81,18 +81,18 @@ describe('serve', () => {
     const address = probe.address()
     await new Promise((resolve) => probe.close(resolve))
     const port = typeof address === 'object' && address !== null ? address.port : 0
-    await start(handlerOf('far', one), { environment: { POD_IP: podIp }, port })
+    await start(handlerOf('far', oneDevice), { environment: { POD_IP: podIp }, port })
     expect(await agent.registration('far')).toMatchObject({ endpointType: 'NETWORK' })
     expect(await (await agent.discover('far')).next()).toMatchObject([{ id: 'one' }])
   })
 
   it('refuses a socket that another server listens on, and a file that is no socket', async () => {
-    await start(handlerOf('taken', one))
-    await expect(start(handlerOf('taken', one))).rejects.toThrow(
+    await start(handlerOf('taken', oneDevice))
+    await expect(start(handlerOf('taken', oneDevice))).rejects.toThrow(
       /taken\.sock is served by another process already/,
     )
     await writeFile(path.join(directory, 'plain.sock'), 'x')
-    await expect(start(handlerOf('plain', one))).rejects.toThrow(/it is not a socket/)
+    await expect(start(handlerOf('plain', oneDevice))).rejects.toThrow(/it is not a socket/)
   })
 
   it('frees the health port if a handler cannot be served', async () => {
@@ -102,12 +102,14 @@ describe('serve', () => {
     const address = probe.address()
     await new Promise((resolve) => probe.close(resolve))
     const metricsPort = typeof address === 'object' && address !== null ? address.port : 0
-    await expect(start(handlerOf('plain', one), { metricsPort })).rejects.toThrow(/not a socket/)
-    await start(handlerOf('good', one), { metricsPort })
+    await expect(start(handlerOf('plain', oneDevice), { metricsPort })).rejects.toThrow(
+      /not a socket/,
+    )
+    await start(handlerOf('good', oneDevice), { metricsPort })
   })
 
   it('is ready only while it is registered, and shows the registration in its metrics', async () => {
-    const { metricsPort } = await start(handlerOf('seen', one), { metricsPort: 0 })
+    const { metricsPort } = await start(handlerOf('seen', oneDevice), { metricsPort: 0 })
     const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
     const counted = async () => (await get('/metrics')).text()
     await eventually(async () => expect((await get('/readyz')).status).toBe(200))
@@ -123,7 +125,7 @@ describe('serve', () => {
 
   it('has metrics of 0 before the first registration', async () => {
     agent.die()
-    const { metricsPort } = await start(handlerOf('early', one), { metricsPort: 0 })
+    const { metricsPort } = await start(handlerOf('early', oneDevice), { metricsPort: 0 })
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
     for (const name of [
       'registered',

@@ -52,7 +52,7 @@ describe.skipIf(missingHere() !== undefined)(
 
     async function givenTo(pod: string): Promise<Allocated[]> {
       const given = await Promise.all(NODES.map((node) => access.allocated(node)))
-      return given.flat().filter((one) => one.pod === `${world.namespace}/${pod}`)
+      return given.flat().filter((allocated) => allocated.pod === `${world.namespace}/${pod}`)
     }
 
     async function checkKilled(where: string): Promise<void> {

@@ -19,27 +19,27 @@ describeOnCluster('the client on an API server', () => {
 
   describe('patches', () => {
     it('by JSON are refused with 422 if a test fails, and write nothing', async () => {
-      const { key: own, object } = await created({ deviceUsage: { 'slot-0': '' } })
+      const { key: ownKey, object } = await created({ deviceUsage: { 'slot-0': '' } })
       const path = pointer('spec', 'deviceUsage', 'slot-0')
       const claim = (value: string) =>
-        instances.patch(own, 'json', [
+        instances.patch(ownKey, 'json', [
           { op: 'test', path, value: '' },
           { op: 'replace', path, value },
         ])
       expect(await claim('node-a')).toMatchObject({ spec: { deviceUsage: { 'slot-0': 'node-a' } } })
       const error = await refusal(claim('node-b'))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid' })
-      const after = (await instances.get(own)) as InstanceObject
+      const after = (await instances.get(ownKey)) as InstanceObject
       expect(after.spec.deviceUsage).toEqual({ 'slot-0': 'node-a' })
       expect(after.metadata.uid).toBe(object.metadata.uid)
     })
 
     it('by JSON let a single claim of a slot succeed', async () => {
-      const { key: own } = await created({ deviceUsage: { 'slot-0': '' } })
+      const { key: ownKey } = await created({ deviceUsage: { 'slot-0': '' } })
       const path = pointer('spec', 'deviceUsage', 'slot-0')
       const outcomes = await Promise.allSettled(
         Array.from({ length: 20 }, (_, i) =>
-          instances.patch(own, 'json', [
+          instances.patch(ownKey, 'json', [
             { op: 'test', path, value: '' },
             { op: 'replace', path, value: `node-${i}` },
           ]),
@@ -52,16 +52,16 @@ describeOnCluster('the client on an API server', () => {
     })
 
     it('by JSON find names with slashes and tildes', async () => {
-      const { key: own } = await created({ deviceUsage: { 'a/b~c': '' } })
-      const patched = await instances.patch(own, 'json', [
+      const { key: ownKey } = await created({ deviceUsage: { 'a/b~c': '' } })
+      const patched = await instances.patch(ownKey, 'json', [
         { op: 'replace', path: pointer('spec', 'deviceUsage', 'a/b~c'), value: 'node-a' },
       ])
       expect(patched).toMatchObject({ spec: { deviceUsage: { 'a/b~c': 'node-a' } } })
     })
 
     it('by merging remove keys with null, and keep other keys', async () => {
-      const { key: own } = await created({ deviceUsage: { a: '1', b: '2' } })
-      const patched = (await instances.patch(own, 'merge', {
+      const { key: ownKey } = await created({ deviceUsage: { a: '1', b: '2' } })
+      const patched = (await instances.patch(ownKey, 'merge', {
         spec: { deviceUsage: { a: null, c: '3' } },
       })) as InstanceObject
       expect(patched.spec).toMatchObject({ deviceUsage: { b: '2', c: '3' }, capacity: 2 })
@@ -97,9 +97,9 @@ describeOnCluster('the client on an API server', () => {
     })
 
     it('replace only the version that was read', async () => {
-      const { key: own, object } = await created()
-      await instances.replace(own, { ...object, spec: { ...object.spec, capacity: 3 } })
-      const late = instances.replace(own, { ...object, spec: { ...object.spec, capacity: 4 } })
+      const { key: ownKey, object } = await created()
+      await instances.replace(ownKey, { ...object, spec: { ...object.spec, capacity: 3 } })
+      const late = instances.replace(ownKey, { ...object, spec: { ...object.spec, capacity: 4 } })
       expect(await refusal(late)).toMatchObject({
         status: 409,
         reason: 'Conflict',
@@ -108,18 +108,18 @@ describeOnCluster('the client on an API server', () => {
     })
 
     it('delete only a matching object, and tell whether it existed', async () => {
-      const { key: own, object } = await created()
+      const { key: ownKey, object } = await created()
       const { uid, resourceVersion } = object.metadata
-      await instances.patch(own, 'merge', { spec: { capacity: 3 } })
-      expect(await refusal(instances.delete(own, { uid: 'another' }))).toMatchObject({
+      await instances.patch(ownKey, 'merge', { spec: { capacity: 3 } })
+      expect(await refusal(instances.delete(ownKey, { uid: 'another' }))).toMatchObject({
         status: 409,
         reason: 'Conflict',
       })
-      expect(await refusal(instances.delete(own, { uid, resourceVersion }))).toMatchObject({
+      expect(await refusal(instances.delete(ownKey, { uid, resourceVersion }))).toMatchObject({
         status: 409,
       })
-      expect(await instances.delete(own, { uid })).toBe(true)
-      expect(await instances.delete(own)).toBe(false)
+      expect(await instances.delete(ownKey, { uid })).toBe(true)
+      expect(await instances.delete(ownKey)).toBe(false)
     })
 
     it('to an absent namespace are refused with 404', async () => {

@@ -20,13 +20,13 @@ describeOnCluster('the client on an API server', () => {
   afterAll(() => client.close())
 
   describe('a reflector', () => {
-    let own: string
+    let ownNamespace: string
     let stop: AbortController
     let running: Promise<void>[]
     let ends: (() => unknown)[]
 
     beforeEach(async () => {
-      own = await makeNamespace(client)
+      ownNamespace = await makeNamespace(client)
       stop = new AbortController()
       running = []
       ends = []
@@ -36,12 +36,12 @@ describeOnCluster('the client on an API server', () => {
       stop.abort()
       await Promise.all(running)
       for (const end of ends) await end()
-      await removeNamespace(client, own)
+      await removeNamespace(client, ownNamespace)
     })
 
-    const there = (name: string) => objectKey(own, name)
+    const there = (name: string) => objectKey(ownNamespace, name)
     const put = (name: string, spec: object = {}) =>
-      instances.create(own, instanceOf(own, name, spec))
+      instances.create(ownNamespace, instanceOf(ownNamespace, name, spec))
 
     function follow(
       through = client,
@@ -50,7 +50,7 @@ describeOnCluster('the client on an API server', () => {
       const reflector = new Reflector<InstanceObject>({
         client: through,
         clock: systemClock,
-        path: instances.path(own),
+        path: instances.path(ownNamespace),
         parse: (object) => object as InstanceObject,
         onError: () => {},
         ...options,
@@ -68,7 +68,10 @@ describeOnCluster('the client on an API server', () => {
         .toSorted()
 
     async function truth(): Promise<string[]> {
-      const list = (await client.request({ method: 'GET', path: instances.path(own) })) as {
+      const list = (await client.request({
+        method: 'GET',
+        path: instances.path(ownNamespace),
+      })) as {
         items: InstanceObject[]
       }
       return stateOf(list.items)

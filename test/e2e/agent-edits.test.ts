@@ -154,7 +154,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       const found = await world.get<{
         status?: { conditions: { type: string; status: string; reason: string; message: string }[] }
       }>('Configuration', 'cam')
-      return found?.status?.conditions.find((one) => one.type === type)
+      return found?.status?.conditions.find((condition) => condition.type === type)
     }
     await eventually(async () =>
       expect(await condition('Discovering')).toMatchObject({
@@ -174,7 +174,8 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
     await eventually(async () => expect(await world.instances()).toHaveLength(1))
     await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
-    for (const one of agents.all) expect(await one.output()).not.toContain('s3cret-word')
+    for (const condition of agents.all)
+      expect(await condition.output()).not.toContain('s3cret-word')
   })
 
   it('A8 the status rejects the second of two Configurations of one name, and the agent serves it when the first is gone', async () => {

@@ -109,8 +109,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     const all = await Promise.all(
       ids.map((id) => onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)),
     )
-    const own = all.filter((info) => info.includes(world.namespace) && info.includes('annotated'))
-    const annotations = own.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
+    const ownPods = all.filter(
+      (info) => info.includes(world.namespace) && info.includes('annotated'),
+    )
+    const annotations = ownPods.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
     const usage = await world.usage()
     const wanted = Object.entries(usage).map(([slot, holder]) => [
       `akri.agent.slot-${slot}`,
@@ -189,12 +191,14 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
           names.map((name) => world.apply(podYaml(name, { 'akri.sh/cam': 1 }, options))),
         )
         await eventually(async () => {
-          const own = (await world.pods()).filter(({ metadata }) => names.includes(metadata.name))
+          const ownPods = (await world.pods()).filter(({ metadata }) =>
+            names.includes(metadata.name),
+          )
           // The message says which program rejected which resource.
           expect(
-            own.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status),
+            ownPods.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status),
           ).toEqual([])
-          for (const { status } of own) expect(status.phase).toBe('Succeeded')
+          for (const { status } of ownPods) expect(status.phase).toBe('Succeeded')
         })
       }
       expect(await world.refused()).toEqual([])

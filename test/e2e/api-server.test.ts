@@ -117,7 +117,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     const before = await state()
     const registered = await world.registrations(NODE_1)
     const given = await access.allocated(NODE_1)
-    const said = (await agent.output()).length
+    const outputBefore = (await agent.output()).length
     const free = Object.entries(await world.usage()).find(
       ([slot, usage]) => slot.startsWith('cam-a19705') && usage === '',
     )
@@ -129,7 +129,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     try {
       await onNode(NODE_1, 'touch', path.join(shared, 'end'))
       await eventually(async () => {
-        const waits = (await agent.output()).slice(said).matchAll(/"retryInMs":(\d+)/g)
+        const waits = (await agent.output()).slice(outputBefore).matchAll(/"retryInMs":(\d+)/g)
         expect(Math.max(0, ...Array.from(waits, ([, ms]) => Number(ms)))).toBeGreaterThan(
           LONG_WAIT_MS,
         )

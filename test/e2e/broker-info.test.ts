@@ -221,9 +221,9 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
       })) as {
         items: { reason: string; message: string; involvedObject: { kind: string; name: string } }[]
       }
-      const own = items.filter(({ reason }) => reason === 'BrokerInfoRefused')
-      expect(own).toHaveLength(2)
-      return own
+      const refusals = items.filter(({ reason }) => reason === 'BrokerInfoRefused')
+      expect(refusals).toHaveLength(2)
+      return refusals
     })
     for (const { involvedObject } of events)
       expect(involvedObject).toMatchObject({ kind: 'Instance', name: INSTANCE })

@@ -69,7 +69,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       method: 'GET',
       path: `/api/v1/namespaces/${world.namespace}/events`,
     })) as { items: { reason: string; message: string; count?: number }[] }
-    return items.filter((one) => one.reason === reason)
+    return items.filter((event) => event.reason === reason)
   }
 
   useAgents((opened) => {
@@ -161,15 +161,15 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     })
     const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith(NODE_1))
     await eventually(async () => {
-      const said = (await events('SlotUsedTwice')).map(({ message }) => message)
+      const messages = (await events('SlotUsedTwice')).map(({ message }) => message)
       for (const slot of slots)
-        expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, which`))
+        expect(messages).toContainEqual(expect.stringContaining(`has slot ${slot}, which`))
     })
     const now = await versions()
     await systemClock.sleep(15_000)
     expect(await versions()).toEqual(now)
-    const said = await events('SlotUsedTwice')
-    expect(said.map(({ count = 1 }) => count)).toEqual(slots.map(() => 1))
+    const messages = await events('SlotUsedTwice')
+    expect(messages.map(({ count = 1 }) => count)).toEqual(slots.map(() => 1))
 
     for (const name of ALL_WAITING) await world.remove('Pod', name)
     await restored()

@@ -31,7 +31,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [broker] = await eventually(() => runningPodsIn(world, 1))
     const node = broker?.spec.nodeName ?? ''
-    const other = NODES.find((one) => one !== node) ?? ''
+    const other = NODES.find((name) => name !== node) ?? ''
     // The node takes no new Pods, and its broker ends.
     await cordon(node, true)
     try {

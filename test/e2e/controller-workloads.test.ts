@@ -36,7 +36,7 @@ describe.skipIf(missing() !== undefined)(
         const mounted = {
           ...spec,
           volumes,
-          containers: containers.map((one) => ({ ...one, volumeMounts })),
+          containers: containers.map((each) => ({ ...each, volumeMounts })),
         }
         const template = { metadata: { labels: { mine: 'x' } }, spec: mounted }
         return {

@@ -156,9 +156,9 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
     await world.apply(podYaml('own', { 'akri.sh/cam-8120fe': 1 }))
     await eventually(() => runningPodsIn(world, 3))
-    const own = async () =>
+    const owned = async () =>
       (await podsIn(world)).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
-    const before = await own()
+    const before = await owned()
     await setAvailable(false)
     await eventually(async () => {
       expect(await namesIn(world, 'Pod')).toEqual(['own'])
@@ -167,7 +167,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await runningPodsIn(world, 1)
     await setAvailable(true)
     await eventually(() => runningPodsIn(world, 3))
-    expect(await own()).toBe(before)
+    expect(await owned()).toBe(before)
     await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
   })
 
@@ -177,11 +177,11 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       'akri.sh/configuration': 'cam',
       'akri.sh/instance': 'cam-8120fe',
     }
-    const foreign = (name: string, own: object) =>
+    const foreign = (name: string, owned: object) =>
       JSON.stringify({
         apiVersion: 'v1',
         kind: 'Pod',
-        metadata: { name, labels: own },
+        metadata: { name, labels: owned },
         spec: podSpec('exec sleep 100000', {}, {}),
       })
     await world.apply(foreign(`${NODE_1}-cam-8120fe-pod`, labels))
@@ -204,9 +204,9 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     )
     await eventually(() => runningPodsIn(world, 4))
     const found = await runningPodsIn(world, 4)
-    const own = found.filter(isBroker).map(({ metadata }) => metadata.name)
+    const owned = found.filter(isBroker).map(({ metadata }) => metadata.name)
     // The controller created an object beside the foreign one.
-    expect(own).toEqual([
+    expect(owned).toEqual([
       expect.stringMatching(new RegExp(`^${NODE_1}-cam-8120fe-pod-[0-9a-f]{10}$`)),
       `${NODE_2}-cam-8120fe-pod`,
     ])

@@ -280,8 +280,8 @@ function manyContainers(name: string, limits: Readonly<Record<string, number>>):
     spec: {
       restartPolicy: 'Never',
       nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
-      initContainers: ['i0', 'i1'].map((one) => container(one, limits, 'env')),
-      containers: ['c0', 'c1'].map((one) => container(one, limits, 'env; sleep 3')),
+      initContainers: ['i0', 'i1'].map((name) => container(name, limits, 'env')),
+      containers: ['c0', 'c1'].map((name) => container(name, limits, 'env; sleep 3')),
     },
   })
 }

@@ -315,8 +315,8 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   })
 
   it('issues certificates that both replicas serve, and repairs an edited registration', async () => {
-    const [one, two] = await Promise.all(replicas.map(served))
-    expect(one?.fingerprint256).toBe(two?.fingerprint256)
+    const [first, second] = await Promise.all(replicas.map(served))
+    expect(first?.fingerprint256).toBe(second?.fingerprint256)
     await registrations.patch(objectKey('', registrationName), 'json', [
       { op: 'replace', path: '/webhooks/0/clientConfig/caBundle', value: '' },
       { op: 'replace', path: '/webhooks/1/failurePolicy', value: 'Ignore' },

@@ -37,7 +37,7 @@ function byName(objects: readonly KubernetesObject[]): Record<string, Kubernetes
 /** Without the labels that every object of Helm must have, and no other object. */
 function withoutHelm(object: KubernetesObject): KubernetesObject {
   const labels = Object.entries(object.metadata.labels ?? {})
-  const isHelms = (label: string) => HELMS_LABELS.some((one) => one === label)
+  const isHelms = (label: string) => HELMS_LABELS.some((helmLabel) => helmLabel === label)
   expect(
     labels
       .map(([label]) => label)

@@ -27,7 +27,7 @@ export function kustomize(directory: string): KubernetesObject[] {
   const objects = [
     ...bases.flatMap((base) => kustomize(path.join(directory, base))),
     ...resources.flatMap(
-      (one) => loadAll(readFileSync(path.join(directory, one), 'utf8')) as KubernetesObject[],
+      (name) => loadAll(readFileSync(path.join(directory, name), 'utf8')) as KubernetesObject[],
     ),
   ]
   for (const { path: patch, target } of patchesJson6902) {

@@ -99,7 +99,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   const containerOf = async (name: string, values: Values) => {
     const [container = expect.fail(`${name} is not there`)] =
       (await workloads(values))[name]?.containers ?? []
-    return { ...container, env: new Map(container.env.map((one) => [one.name, one.value])) }
+    return { ...container, env: new Map(container.env.map((item) => [item.name, item.value])) }
   }
 
   // Versions of Helm use different words.
@@ -128,9 +128,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['brokerPod', { debugEcho: { configuration: { brokerPod: null } } }],
     ['restartPolicy', { debugEcho: { configuration: { brokerJob: { restartPolicy: 'Always' } } } }],
   ])('are rejected by name if they are wrong: %s', async (name, values) => {
-    const said = String(await render(values).catch((error: unknown) => error))
-    expect(said).toContain("values don't meet the specifications of the schema")
-    expect(said).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
+    const refusal = String(await render(values).catch((error: unknown) => error))
+    expect(refusal).toContain("values don't meet the specifications of the schema")
+    expect(refusal).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
   })
 
   it('of the existing chart that have no equal are rejected, all at once and each with an alternative', async () => {
@@ -141,8 +141,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         path.endsWith('.enabled') ? path.startsWith('rbac') === false : 'anything',
       ]),
     )
-    const said = String(await render(values).catch((error: unknown) => error))
-    const lines = said.split('\n').filter((line) => line.includes(' is not offered: '))
+    const refusal = String(await render(values).catch((error: unknown) => error))
+    const lines = refusal.split('\n').filter((line) => line.includes(' is not offered: '))
     const wanted = Object.entries(notOffered).map(([path, { why }]) => [path, why])
     expect(
       lines.map((line) => [line.split(':', 1)[0], line.split(' is not offered: ', 2)[1]]).sort(),
@@ -310,7 +310,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
     const pods = await workloads(nested([...everything, ['agent.host', host]]))
     const paths = (name: string) =>
-      Object.fromEntries(pods[name]?.volumes?.map((one) => [one.name, one.hostPath.path]) ?? [])
+      Object.fromEntries(pods[name]?.volumes?.map((item) => [item.name, item.hostPath.path]) ?? [])
     expect(paths(AGENT)).toEqual({
       handlers: host.discoveryHandlers,
       // Containers mount directories below it, by this name.

@@ -115,7 +115,7 @@ async function pidOf(name: string): Promise<number> {
 /** The program and its descendants, in any process group. */
 function processes(): number[] {
   const parents = new Map<number, number>()
-  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one)))
+  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(status(Number(name)))?.[1]))
   const all = akri.pid === undefined ? [] : [akri.pid]
   // The loop also visits added processes.

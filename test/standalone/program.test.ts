@@ -44,7 +44,9 @@ describe('akri run', () => {
     )
     akri.start('-f', file)
     await vi.waitFor(() => expect(akri.output).toContain('] printed'), patience)
-    const own = [...akri.output.matchAll(/^\[nulls-[0-9a-f]{6}] (\w+)=/gm)].map(([, name]) => name)
+    const names = [...akri.output.matchAll(/^\[nulls-[0-9a-f]{6}] (\w+)=/gm)].map(
+      ([, name]) => name,
+    )
     const [instance] = await akri.instances()
     const digest = String(instance?.metadata.name.slice(-6)).toUpperCase()
     const allocated = [
@@ -54,7 +56,7 @@ describe('akri run', () => {
       'AKRI_BROKER_INFO_DIRECTORY',
     ].flatMap((name) => [name, `${name}_${digest}`])
     const ofEveryProcess = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PWD', 'OLDPWD', 'SHLVL', '_']
-    expect(own.filter((name) => !ofEveryProcess.includes(name ?? '')).sort()).toEqual(
+    expect(names.filter((name) => !ofEveryProcess.includes(name ?? '')).sort()).toEqual(
       [...allocated].sort(),
     )
     expect(Object.values(instance?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])

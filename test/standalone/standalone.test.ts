@@ -268,10 +268,10 @@ describe('the standalone agent', () => {
 
   it('applies an edit as soon as its state can be written again', async () => {
     await configure(1, ['foo0'])
-    const said: string[] = []
+    const lines: string[] = []
     const log = {
       ...silentLogger,
-      error: (_fields: unknown, message: string) => said.push(message),
+      error: (_fields: unknown, message: string) => lines.push(message),
     }
     const agent = await start({ log: { ...log, child: () => log } })
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
@@ -280,7 +280,7 @@ describe('the standalone agent', () => {
     await rm(state)
     await mkdir(state)
     await configure(1, ['foo1'], 'other')
-    await eventually(() => expect(said).toContain('manifests not applied'))
+    await eventually(() => expect(lines).toContain('manifests not applied'))
     expect(names(agent)).toEqual(['lab-8120fe'])
     await rmdir(state)
     await eventually(() => expect(names(agent)).toEqual(['other-a19705']))

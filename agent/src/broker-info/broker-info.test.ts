@@ -87,22 +87,22 @@ const events = () => cluster.events.list().filter(({ reason }) => reason === 'Br
 
 describe('reports of workloads', () => {
   it('R68 R70 has a directory for each workload, which any user may write and no other workload can reach', async () => {
-    const own = await allocate(0)
-    expect(own).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
-    expect((await stat(own)).mode & 0o7777).toBe(0o777)
-    for (const above of [root(), path.dirname(own)])
+    const directory = await allocate(0)
+    expect(directory).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
+    expect((await stat(directory)).mode & 0o7777).toBe(0o777)
+    for (const above of [root(), path.dirname(directory)])
       expect((await stat(above)).mode & 0o077).toBe(0)
   })
 
   it('R69 is in brokerInfo soon, after each change', async () => {
-    const own = await allocate(0)
-    await writeFile(path.join(own, 'firmware-version'), '1.0')
+    const directory = await allocate(0)
+    await writeFile(path.join(directory, 'firmware-version'), '1.0')
     await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.0' }))
-    await writeFile(path.join(own, 'firmware-version'), '1.1')
-    await writeFile(path.join(own, '.state'), 'done')
-    await rename(path.join(own, '.state'), path.join(own, 'state'))
+    await writeFile(path.join(directory, 'firmware-version'), '1.1')
+    await writeFile(path.join(directory, '.state'), 'done')
+    await rename(path.join(directory, '.state'), path.join(directory, 'state'))
     await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.1', state: 'done' }))
-    await rm(path.join(own, 'state'))
+    await rm(path.join(directory, 'state'))
     await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.1' }))
     expect(now()?.metadata.generation).toBe(2)
   })
@@ -121,33 +121,33 @@ describe('reports of workloads', () => {
   })
 
   it('R68 uses a new directory for the next workload of the slot, although the workload before still writes', async () => {
-    const own = await allocate(0)
-    await writeFile(path.join(own, 'a'), 'of the first')
+    const directory = await allocate(0)
+    await writeFile(path.join(directory, 'a'), 'of the first')
     const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], {
-      cwd: own,
+      cwd: directory,
     })
     try {
       await eventually(() =>
         expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }),
       )
-      expect(await brokerInfo.open(key(), slot(0))).toBe(own)
-      expect(await readdir(own)).toEqual([])
-      await writeFile(path.join(own, 'b'), 'of the second')
+      expect(await brokerInfo.open(key(), slot(0))).toBe(directory)
+      expect(await readdir(directory)).toEqual([])
+      await writeFile(path.join(directory, 'b'), 'of the second')
       await eventually(() => expect(info()).toEqual({ b: 'of the second' }))
-      expect(await readdir(own)).toEqual(['b'])
+      expect(await readdir(directory)).toEqual(['b'])
     } finally {
       writer.kill('SIGKILL')
     }
   })
 
   it('R68 R69 stays while a container has the slot, although its Instance has lost the claim', async () => {
-    const own = await allocate(0)
+    const directory = await allocate(0)
     const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
     ledger.record(held)
-    await writeFile(path.join(own, 'a'), '1')
+    await writeFile(path.join(directory, 'a'), '1')
     await eventually(() => expect(info()).toEqual({ a: '1' }))
     await free(0)
-    await writeFile(path.join(own, 'a'), '2')
+    await writeFile(path.join(directory, 'a'), '2')
     // Longer than the agent keeps entries without a workload.
     await systemClock.sleep(7000)
     expect(info()).toEqual({ a: '1' })
@@ -159,14 +159,14 @@ describe('reports of workloads', () => {
     await brokerInfo.close()
     brokerInfo = start()
     await brokerInfo.start()
-    expect(await readdir(own)).toEqual(['a'])
+    expect(await readdir(directory)).toEqual(['a'])
     ledger.remove(held)
     await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
   it('R69 is reported before the slot is freed, however short the workload ran', async () => {
-    const own = await allocate(0)
-    await writeFile(path.join(own, 'a'), '1')
+    const directory = await allocate(0)
+    await writeFile(path.join(directory, 'a'), '1')
     await brokerInfo.flush(key(), slot(0))
     expect(info()).toEqual({ a: '1' })
     await free(0)
@@ -175,8 +175,8 @@ describe('reports of workloads', () => {
 
   it('R69 survives the agent: the next agent finds what was written, freed or left meanwhile', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
-    for (const own of [first, second, third])
-      await writeFile(path.join(own, path.basename(own)), '1')
+    for (const directory of [first, second, third])
+      await writeFile(path.join(directory, path.basename(directory)), '1')
     await eventually(() => expect(Object.keys(info())).toHaveLength(3))
     await brokerInfo.close()
     await writeFile(path.join(first, slot(0)), '2')
@@ -207,12 +207,12 @@ describe('reports of workloads', () => {
   })
 
   it('R69 is not written while nothing changes', async () => {
-    const own = await allocate(0)
-    await writeFile(path.join(own, 'a'), '1')
+    const directory = await allocate(0)
+    await writeFile(path.join(directory, 'a'), '1')
     await eventually(() => expect(info()).toEqual({ a: '1' }))
     for (let round = 0; round < 20; round++) {
-      await writeFile(path.join(own, '.touched'), String(round))
-      await writeFile(path.join(own, 'a'), '1')
+      await writeFile(path.join(directory, '.touched'), String(round))
+      await writeFile(path.join(directory, 'a'), '1')
       await systemClock.sleep(50)
     }
     // One write of a file in two steps may be seen half.
@@ -224,10 +224,10 @@ describe('reports of workloads', () => {
   })
 
   it('R69 is written about once a second, however fast a workload writes', async () => {
-    const own = await allocate(0)
+    const directory = await allocate(0)
     const script = 'i=0; while true; do i=$((i+1)); echo $i >a; echo $i >b; done'
     const writers = [0, 1].map(() =>
-      spawn('/bin/sh', ['-c', script], { cwd: own, stdio: 'ignore' }),
+      spawn('/bin/sh', ['-c', script], { cwd: directory, stdio: 'ignore' }),
     )
     const cpu = process.cpuUsage()
     const begun = systemClock.monotonicMs()
@@ -245,20 +245,20 @@ describe('reports of workloads', () => {
     const last = Object.fromEntries(
       ['a', 'b'].map((name) => [
         name,
-        execFileSync('cat', [path.join(own, name)], { encoding: 'utf8' }),
+        execFileSync('cat', [path.join(directory, name)], { encoding: 'utf8' }),
       ]),
     )
     await eventually(() => expect(info()).toEqual(last))
   })
 
   it('R69 records one Event of the Instance for each reason of a refusal', async () => {
-    const own = await allocate(0)
+    const directory = await allocate(0)
     for (let round = 0; round < 3; round++) {
-      await writeFile(path.join(own, `large-${round}`), 'x'.repeat(5000))
-      await writeFile(path.join(own, 'image'), Uint8Array.of(0xff, round))
+      await writeFile(path.join(directory, `large-${round}`), 'x'.repeat(5000))
+      await writeFile(path.join(directory, 'image'), Uint8Array.of(0xff, round))
       await systemClock.sleep(300)
     }
-    await writeFile(path.join(own, 'good'), '1')
+    await writeFile(path.join(directory, 'good'), '1')
     await eventually(() => expect(info()).toEqual({ good: '1' }))
     expect(
       events()
@@ -283,13 +283,13 @@ describe('reports of workloads', () => {
   })
 
   it('R68 takes hardly any time in Allocate, even after a workload that left very many files', async () => {
-    const own = await allocate(0)
-    execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: own })
+    const directory = await allocate(0)
+    execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: directory })
     await brokerInfo.open(key(), slot(0))
     // What the workload before has left is out of the way, and not removed yet.
-    expect(readdirSync(path.dirname(own))).toHaveLength(2)
-    expect(await readdir(own)).toEqual([])
-    await eventually(async () => expect(await readdir(path.dirname(own))).toEqual([slot(0)]))
+    expect(readdirSync(path.dirname(directory))).toHaveLength(2)
+    expect(await readdir(directory)).toEqual([])
+    await eventually(async () => expect(await readdir(path.dirname(directory))).toEqual([slot(0)]))
   })
 
   it.each(['../x', 'a/b', '..', '', 'x_y'])(

@@ -273,16 +273,16 @@ for (let round = 0; ; round++) {
       fc.asyncProperty(fc.array(entry, { maxLength: 60 }), async (entries) => {
         directory = path.join(outside, randomBytes(4).toString('hex'))
         await mkdir(directory)
-        for (const one of entries) {
+        for (const entry of entries) {
           try {
-            if (one.make === 'file') {
-              writeFileSync(at(one.name), one.content, { flag: 'wx' })
-              chmodSync(at(one.name), one.mode)
-            } else if (one.make === 'link') symlinkSync(one.to, at(one.name))
-            else if (one.make === 'directory') await mkdir(at(one.name))
-            else if (one.make === 'hard link')
-              await link(path.join(outside, 'secret'), at(one.name))
-            else execFileSync('mkfifo', ['-m', '666', '--', at(one.name)], { stdio: 'ignore' })
+            if (entry.make === 'file') {
+              writeFileSync(at(entry.name), entry.content, { flag: 'wx' })
+              chmodSync(at(entry.name), entry.mode)
+            } else if (entry.make === 'link') symlinkSync(entry.to, at(entry.name))
+            else if (entry.make === 'directory') await mkdir(at(entry.name))
+            else if (entry.make === 'hard link')
+              await link(path.join(outside, 'secret'), at(entry.name))
+            else execFileSync('mkfifo', ['-m', '666', '--', at(entry.name)], { stdio: 'ignore' })
           } catch {
             // The name is taken, or none.
           }

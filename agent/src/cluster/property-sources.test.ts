@@ -128,7 +128,7 @@ describe('the source of a property', () => {
       { secretKeyRef: { name: 'elsewhere', key: 'k' } },
       { secretKeyRef: { name: 'lab', key: 'x' } },
     )
-    for (const one of [other, both]) configurations.put(one)
+    for (const configuration of [other, both]) configurations.put(configuration)
     await sources.look(reference)
     const told: unknown[] = []
     sources.onChange((key) => told.push(key), stop.signal)

@@ -157,15 +157,27 @@ afterEach(async () => {
 
 async function begin(random = () => 0): Promise<void> {
   const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
-  const own = new Resource(api, CONFIGURATIONS)
+  const configurationApi = new Resource(api, CONFIGURATIONS)
   const options = { client: api, clock, random, onError: () => {} }
-  const configurations = new Reflector<Configuration>({ ...options, path: own.path(), parse })
+  const configurations = new Reflector<Configuration>({
+    ...options,
+    path: configurationApi.path(),
+    parse,
+  })
   instances = new Reflector<Instance>({
     ...options,
     path: new Resource(api, INSTANCES).path(),
     parse: (object) => object as Instance,
   })
-  writer = new StatusWriter({ configurations, instances, api: own, node: NODE, clock, log, random })
+  writer = new StatusWriter({
+    configurations,
+    instances,
+    api: configurationApi,
+    node: NODE,
+    clock,
+    log,
+    random,
+  })
   ran = Promise.all([configurations.run(stop.signal), writer.run(stop.signal)])
   await clock.advance(0)
 }

@@ -45,15 +45,15 @@ describe('the checkpoint', () => {
 
   it('of another node is not corrupt: the log names its node, and the next save replaces it', async () => {
     await open().save(() => content)
-    const said: unknown[] = []
-    const note = (fields: object, message: string) => void said.push({ ...fields, message })
+    const logged: unknown[] = []
+    const note = (fields: object, message: string) => void logged.push({ ...fields, message })
     const other = new Checkpoint(file, 'node-b' as NodeName, {
       ...silentLogger,
       info: note,
       warn: note,
     })
     expect(await other.load()).toEqual(nothing)
-    expect(said).toEqual([
+    expect(logged).toEqual([
       {
         file,
         node: 'node-b',

@@ -17,7 +17,7 @@ let liveness: Liveness
 /** The number of connections to plugins. */
 let dials: number
 /** The log lines. */
-let said: unknown[]
+let logged: unknown[]
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-live-'))
@@ -26,11 +26,11 @@ beforeEach(async () => {
   dials = 0
   registration = await serve('agent-registration')
   plugins = []
-  said = []
+  logged = []
   const note =
     (level: string): LogMethod =>
     (fields, message) =>
-      said.push([level, message, fields])
+      logged.push([level, message, fields])
   const log = { ...silentLogger, info: note('info'), error: note('error') }
   liveness = new Liveness({ registration, plugins: () => plugins, clock, log })
 })
@@ -88,19 +88,19 @@ describe('the liveness of an agent', () => {
       for (let probe = 0; probe < 2; probe++) await liveness.problem()
     }
     await askTwice()
-    expect(said).toEqual([])
+    expect(logged).toEqual([])
     const lost = ['error', 'agent became unhealthy', { problem: `${registration} does not answer` }]
     const back = ['info', 'agent became healthy', { was: `${registration} does not answer` }]
     await link(registration, fileOf('aside'))
     await rm(registration)
     await askTwice()
-    expect(said).toEqual([lost])
+    expect(logged).toEqual([lost])
     await link(fileOf('aside'), registration)
     await askTwice()
-    expect(said).toEqual([lost, back])
+    expect(logged).toEqual([lost, back])
     await rm(registration)
     await askTwice()
-    expect(said).toEqual([lost, back, lost])
+    expect(logged).toEqual([lost, back, lost])
   })
 
   it.each([

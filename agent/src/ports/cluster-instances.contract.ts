@@ -15,11 +15,11 @@ import {
 export function instancesContract(tested: TestedCluster): void {
   it('R79 creates an Instance with as many free slots as its capacity', async () => {
     const instance = await tested.instance(3)
-    const { name: own } = instance.metadata
+    const { name: ownName } = instance.metadata
     expect(instance.spec.deviceUsage).toEqual({
-      [`${own}-0`]: '',
-      [`${own}-1`]: '',
-      [`${own}-2`]: '',
+      [`${ownName}-0`]: '',
+      [`${ownName}-1`]: '',
+      [`${ownName}-2`]: '',
     })
   })
 

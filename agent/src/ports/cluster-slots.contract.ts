@@ -16,9 +16,9 @@ import {
 export function slotsContract(tested: TestedCluster): void {
   it('R7 R84 restores a claim, also beyond the capacity, and replaces no other claim', async () => {
     const instance = await tested.instance(1)
-    const [key, own, beyond] = [keyOf(instance), slot(instance, 0), slot(instance, 4)]
-    expect(await tested.cluster.claimSlot(key, own, NODE_B)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({
+    const [key, ownSlot, beyond] = [keyOf(instance), slot(instance, 0), slot(instance, 4)]
+    expect(await tested.cluster.claimSlot(key, ownSlot, NODE_B)).toEqual({ outcome: 'claimed' })
+    expect(await tested.cluster.restoreSlot(key, ownSlot, NODE_A)).toEqual({
       outcome: 'taken',
       by: NODE_B,
     })
@@ -29,31 +29,31 @@ export function slotsContract(tested: TestedCluster): void {
       outcome: 'taken',
       by: `C:0:${NODE_A}`,
     })
-    expect(tested.usageOf(instance)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
+    expect(tested.usageOf(instance)).toEqual({ [ownSlot]: NODE_B, [beyond]: `C:0:${NODE_A}` })
     // No claim is accepted before both are released.
-    expect(await tested.cluster.releaseSlot(key, own, NODE_B)).toBe('released')
-    expect(await tested.cluster.claimSlot(key, own, NODE_A)).toEqual({ outcome: 'gone' })
+    expect(await tested.cluster.releaseSlot(key, ownSlot, NODE_B)).toBe('released')
+    expect(await tested.cluster.claimSlot(key, ownSlot, NODE_A)).toEqual({ outcome: 'gone' })
     expect(await tested.cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
-    expect(tested.usageOf(instance)).toEqual({ [own]: '' })
-    expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'claimed' })
+    expect(tested.usageOf(instance)).toEqual({ [ownSlot]: '' })
+    expect(await tested.cluster.restoreSlot(key, ownSlot, NODE_A)).toEqual({ outcome: 'claimed' })
     expect(await tested.cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({
       outcome: 'gone',
     })
     expect(
-      await tested.cluster.restoreSlot(objectKey('default', 'none-8120fe'), own, NODE_A),
+      await tested.cluster.restoreSlot(objectKey('default', 'none-8120fe'), ownSlot, NODE_A),
     ).toEqual({ outcome: 'gone' })
   })
 
   it('R84 lets a node join with the claims of its containers, and replaces no other claim', async () => {
     const instance = await tested.instance(2)
-    const [key, own, taken, beyond] = [
+    const [key, ownSlot, taken, beyond] = [
       keyOf(instance),
       slot(instance, 0),
       slot(instance, 1),
       slot(instance, 2),
     ]
     await tested.cluster.claimSlot(key, taken, NODE_A)
-    const claims = { [own]: `C:0:${NODE_B}`, [taken]: NODE_B, [beyond]: NODE_B }
+    const claims = { [ownSlot]: `C:0:${NODE_B}`, [taken]: NODE_B, [beyond]: NODE_B }
     expect(await tested.cluster.joinInstance(key, NODE_B, claims)).toBe('joined')
     expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A, NODE_B])
     expect(tested.usageOf(instance)).toEqual({ ...claims, [taken]: NODE_A })

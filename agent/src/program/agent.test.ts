@@ -95,7 +95,7 @@ async function start(load = async () => handler, clock: Clock = systemClock): Pr
 async function measured(...lines: readonly string[]): Promise<(number | undefined)[]> {
   const text = await metrics.registry.metrics()
   return lines.map((line) => {
-    const found = text.split('\n').find((one) => one.startsWith(`${line} `))
+    const found = text.split('\n').find((metric) => metric.startsWith(`${line} `))
     return found === undefined ? undefined : Number(found.slice(line.length + 1))
   })
 }

@@ -98,7 +98,7 @@ const CONFIGURATION = 'lab' as ConfigurationName
 const condition = (type: string) =>
   cluster.configurations
     .get(objectKey('default', CONFIGURATION))
-    ?.status?.conditions.find((one) => one.type === type)
+    ?.status?.conditions.find((condition) => condition.type === type)
 const resource = `akri.sh/${CONFIGURATION}`
 const pod = {
   uid: 'p',

@@ -51,15 +51,19 @@ describe('the endpoints of a server', () => {
   })
 
   it("have the SHA-1 of the server's certificate, with or without its issuers", () => {
-    const [own, issuer] = [certificate(1, 2, 3), certificate(4, 5)]
+    const [certificateOfServer, issuer] = [certificate(1, 2, 3), certificate(4, 5)]
     const thumbprints = (...certificates: Buffer[]) =>
       summarize(certificates.map((serverCertificate) => endpoint(plc, { serverCertificate })))
         .certificateThumbprints
-    expect(thumbprints(own, Buffer.concat([own, issuer]))).toEqual([sha1(own)])
-    expect(thumbprints(own, issuer)).toEqual([sha1(own), sha1(issuer)].sort())
+    expect(thumbprints(certificateOfServer, Buffer.concat([certificateOfServer, issuer]))).toEqual([
+      sha1(certificateOfServer),
+    ])
+    expect(thumbprints(certificateOfServer, issuer)).toEqual(
+      [sha1(certificateOfServer), sha1(issuer)].sort(),
+    )
     expect(
       thumbprints(
-        own.subarray(0, 5),
+        certificateOfServer.subarray(0, 5),
         Buffer.from('PEM'),
         Buffer.from([0x30]),
         Buffer.from([0x30, 0x80]),

@@ -25,28 +25,28 @@ describe('the OPC UA handler', () => {
   })
 
   it('D3 offers a server once if several URLs report it', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two, one)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second, first)
     // Duplicates need not be neighbours.
-    const rounds = new Rounds(standard([two.url, lds.url, one.url, lds.url]))
-    expect(ids(await rounds.first())).toEqual([two.url, one.url])
+    const rounds = new Rounds(standard([second.url, lds.url, first.url, lds.url]))
+    expect(ids(await rounds.first())).toEqual([second.url, first.url])
     expect(rounds.logged).toEqual([])
   })
 
   it('filters by application name, and does not call excluded servers', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second)
     for (const [filter, wanted] of [
-      [{ items: ['one'] }, [one.url]],
-      [{ items: ['one'], action: 'Exclude' }, [two.url]],
+      [{ items: ['one'] }, [first.url]],
+      [{ items: ['one'], action: 'Exclude' }, [second.url]],
       [{ items: ['ONE'] }, []],
     ] as const) {
       const rounds = new Rounds(standard([lds.url], { applicationNames: filter }))
       expect(ids(await rounds.first())).toEqual(wanted)
       endRounds()
     }
-    expect(one.asked).toEqual(['GetEndpoints'])
-    expect(two.asked).toEqual(['GetEndpoints'])
+    expect(first.asked).toEqual(['GetEndpoints'])
+    expect(second.asked).toEqual(['GetEndpoints'])
   })
 
   it('leaves out values that are unsafe in an environment variable', async () => {

@@ -50,13 +50,13 @@ describe('40 servers that delay their answers', () => {
   }
 
   it(`all receive FindServers as discovery URLs, ${AT_MOST} at a time`, async () => {
-    const nobody = async () => new Set<string>()
+    const noAddresses = async () => new Set<string>()
     const lists = findServersMethod({
       discoveryUrls: urls,
       hostNames,
       log: silentLogger,
-      recentlyAnswered: nobody,
-      responsive: nobody,
+      recentlyAnswered: noAddresses,
+      responsive: noAddresses,
       timeouts,
       signal: stop.signal,
       clock: systemClock,
@@ -79,7 +79,7 @@ describe('40 servers that delay their answers', () => {
     await expectConnections(AT_MOST)
     answer()
     await described
-    expect(servers.filter((one) => descriptions.of(one) !== undefined)).toHaveLength(40)
+    expect(servers.filter((server) => descriptions.of(server) !== undefined)).toHaveLength(40)
     expect(server.asked).toEqual(Array(40).fill('GetEndpoints'))
   })
 })

@@ -65,16 +65,16 @@ describe.skipIf(missingForOpen62541.length > 0)(
 
     it('offers the servers that register with a discovery server, until they unregister', async () => {
       const lds = await peers.start('LDS', '-l')
-      const [one, two] = [
+      const [first, second] = [
         await peers.start('One', '-r', lds.url),
         await peers.start('Two', '-r', lds.url),
       ]
       await using discovery = await discover([lds.url])
       expect(ids(await discovery.until((devices) => devices.length === 2)).sort()).toEqual(
-        [one.url, two.url].sort(),
+        [first.url, second.url].sort(),
       )
-      await peers.end(one)
-      expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
+      await peers.end(first)
+      expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([second.url])
     })
 
     it('understands the requests of its client', async () => {

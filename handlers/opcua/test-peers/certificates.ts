@@ -79,7 +79,7 @@ export class Certificates {
       '-req',
       '-in',
       file('request'),
-      ...signing.map((one) => (one === '-key' ? '-signkey' : one)),
+      ...signing.map((argument) => (argument === '-key' ? '-signkey' : argument)),
     ]
     openssl(
       'x509',

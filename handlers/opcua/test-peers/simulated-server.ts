@@ -153,7 +153,7 @@ export class SimulatedServer {
         const echo = this.echoes && url !== ''
         return encodeFindServersResponse(
           echo
-            ? this.applications.map((one) => ({ ...one, discoveryUrls: [url] }))
+            ? this.applications.map((application) => ({ ...application, discoveryUrls: [url] }))
             : this.applications,
         )
       }

@@ -153,8 +153,8 @@ describe('the monitor of device events', () => {
       await eventually(() => expect(eventSockets()).toEqual([]))
       // A new user opens the sockets again.
       const again = new AbortController()
-      const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
-      await anew.next()
+      const changesAgain = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
+      await changesAgain.next()
       expect(eventSockets()).toHaveLength(2)
       again.abort()
     },

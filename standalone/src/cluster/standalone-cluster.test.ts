@@ -43,10 +43,10 @@ const complete = (
 })
 
 clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
-  const own = await mkdtemp(path.join(tmpdir(), 'akri-contract-'))
+  const ownDirectory = await mkdtemp(path.join(tmpdir(), 'akri-contract-'))
   const reopen = () =>
     StandaloneCluster.open({
-      file: new StateFile(path.join(own, 'cluster.json')),
+      file: new StateFile(path.join(ownDirectory, 'cluster.json')),
       clock: systemClock,
       log,
     })
@@ -71,7 +71,7 @@ clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
     },
     dispose: async () => {
       await cluster.close()
-      await rm(own, { recursive: true, force: true })
+      await rm(ownDirectory, { recursive: true, force: true })
     },
   }
 })
@@ -217,11 +217,11 @@ describe('the state of the standalone cluster', () => {
     )
     await cluster.joinInstance(key, other)
     await cluster.claimSlot(key, slot, `C:3:${NODE}`)
-    const own = slot.replace(/0$/, '1') as SlotName
-    await cluster.claimSlot(key, own, other)
+    const ownDirectory = slot.replace(/0$/, '1') as SlotName
+    await cluster.claimSlot(key, ownDirectory, other)
     expect(await cluster.keepOnlyNode(other)).toEqual([NODE])
     expect(cluster.instances.list().map(({ spec }) => [spec.nodes, spec.deviceUsage])).toEqual([
-      [[other], { [slot]: '', [own]: other }],
+      [[other], { [slot]: '', [ownDirectory]: other }],
     ])
     expect((await open()).instances.list()).toEqual(cluster.instances.list())
     await rm(file)

@@ -114,12 +114,12 @@ describe('all of deploy/manifests', () => {
       ) as Kustomization[]
       const isThere = (...names: string[]) =>
         existsSync(path.join(MANIFESTS, path.dirname(file), ...names))
-      const named = [...resources, ...patchesJson6902.map((one) => one.path)]
+      const named = [...resources, ...patchesJson6902.map((name) => name.path)]
       expect(named.length + bases.length).toBeGreaterThan(0)
-      expect(named.filter((one) => !isThere(one))).toEqual([])
+      expect(named.filter((name) => !isThere(name))).toEqual([])
       expect(
         bases.filter(
-          (one) => !isThere(one, 'kustomization.yaml') && !isThere(one, 'kustomization.yml'),
+          (name) => !isThere(name, 'kustomization.yaml') && !isThere(name, 'kustomization.yml'),
         ),
       ).toEqual([])
     },
@@ -129,7 +129,7 @@ describe('all of deploy/manifests', () => {
     const recipes = [
       ...files.map(text),
       readFileSync(path.join(root, 'docs/operators.md'), 'utf8'),
-    ].flatMap((one) => one.match(/\bdeploy\/images\/[\w.-]*\w/g) ?? [])
+    ].flatMap((name) => name.match(/\bdeploy\/images\/[\w.-]*\w/g) ?? [])
     expect([...new Set(recipes)]).toEqual(['deploy/images/agent.Dockerfile'])
     const recipe = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
     expect(recipe).toContain(`-t ${IMAGE} `)

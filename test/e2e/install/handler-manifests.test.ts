@@ -106,14 +106,14 @@ describe('deploy/manifests in the network of the node', () => {
     expect(onvif.hostNetwork).toBe(true)
     const all = [
       ...ports.map((port) => port?.value),
-      ...onvif.containers.flatMap(({ ports }) => ports.map((one) => one.containerPort)),
+      ...onvif.containers.flatMap(({ ports }) => ports.map((item) => item.containerPort)),
     ]
     expect(all.toSorted()).toEqual([18080, 18081, 18082])
   })
 
   it('names the built-in handlers in the agent, in all-handlers and in the webhook', () => {
     const packagesOf = (names: readonly { package: string }[]) =>
-      names.map((one) => one.package).join()
+      names.map((item) => item.package).join()
     const inAgent = builtIn.handlers.filter((handler) => 'runsInAgent' in handler)
     const named = (environment: ReadonlyMap<string, unknown>) => environment.get('AKRI_HANDLERS')
     expect(named(environmentOf(agent))).toBe(packagesOf(inAgent))

@@ -16,18 +16,19 @@ describe.skipIf(!built)(
   () => {
     let directory: string
     let app: string
-    let said: string
+    let output: string
 
     beforeAll(async () => {
       directory = await mkdtemp(path.join(os.tmpdir(), 'akri-tree-'))
       app = path.join(directory, 'a/app')
-      said = await imageTree(path.join(directory, 'a'))
+      output = await imageTree(path.join(directory, 'a'))
     })
 
     afterAll(() => rm(directory, { recursive: true, force: true }))
 
     it('is the same each time, also if it replaces an older one', async () => {
-      const digest = /sha256:[0-9a-f]{64}$/m.exec(said)?.[0] ?? expect.fail(`no digest in ${said}`)
+      const digest =
+        /sha256:[0-9a-f]{64}$/m.exec(output)?.[0] ?? expect.fail(`no digest in ${output}`)
       expect(await imageTree(path.join(directory, 'b'))).toContain(digest)
       expect(await imageTree(path.join(directory, 'a'))).toContain(digest)
     })
@@ -114,7 +115,7 @@ describe.skipIf(!built)(
       } finally {
         handlers.kill()
         await ended
-        await Promise.all([simulated, camera, server].map((one) => one.close()))
+        await Promise.all([simulated, camera, server].map((peer) => peer.close()))
       }
     })
   },

@@ -46,7 +46,7 @@ describe.skipIf(lacks !== undefined)(
     const status = async (configuration: string) =>
       (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
     const condition = async (configuration: string, type: string) =>
-      (await status(configuration))?.conditions.find((one) => one.type === type)
+      (await status(configuration))?.conditions.find((item) => item.type === type)
     const identities = async () =>
       (await world.instances())
         .map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
@@ -342,7 +342,7 @@ describe.skipIf(lacks !== undefined)(
         const may = status.resourceRules
           .flatMap(({ apiGroups, resources, verbs }) =>
             apiGroups.flatMap((group) =>
-              resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}.${group}`)),
+              resources.flatMap((item) => verbs.map((verb) => `${verb} ${item}.${group}`)),
             ),
           )
           // Every account may ask for its own rights.
@@ -365,18 +365,22 @@ describe.skipIf(lacks !== undefined)(
       })
 
       it('cannot write Configurations, Pods or nodes, and cannot read Secrets', async () => {
-        const own = `/api/v1/namespaces/${world.namespace}`
+        const namespacePath = `/api/v1/namespaces/${world.namespace}`
         const configuration = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-debug-echo`
         const merge = { method: 'PATCH', patch: 'merge' } as const
         const requests: readonly Parameters<ApiClient['request']>[0][] = [
           { ...merge, path: configuration, body: { spec: { capacity: 5 } } },
           { ...merge, path: configuration, body: { metadata: { finalizers: ['akri.sh/x'] } } },
           { method: 'DELETE', path: configuration },
-          { method: 'POST', path: `${own}/pods`, body: JSON.parse(podYaml('x', {})) },
-          { method: 'DELETE', path: `${own}/pods/on-node-1` },
-          { ...merge, path: `${own}/pods/on-node-1`, body: { metadata: { labels: { x: 'y' } } } },
-          { method: 'GET', path: `${own}/secrets` },
-          { method: 'GET', path: `${own}/configmaps` },
+          { method: 'POST', path: `${namespacePath}/pods`, body: JSON.parse(podYaml('x', {})) },
+          { method: 'DELETE', path: `${namespacePath}/pods/on-node-1` },
+          {
+            ...merge,
+            path: `${namespacePath}/pods/on-node-1`,
+            body: { metadata: { labels: { x: 'y' } } },
+          },
+          { method: 'GET', path: `${namespacePath}/secrets` },
+          { method: 'GET', path: `${namespacePath}/configmaps` },
           { method: 'GET', path: '/api/v1/namespaces/kube-system/secrets' },
           { method: 'GET', path: '/api/v1/nodes' },
           { ...merge, path: `/api/v1/nodes/${NODE_1}`, body: { spec: { unschedulable: true } } },

@@ -100,10 +100,10 @@ describe.skipIf(lacks !== undefined)(
       (await world.instances()).filter(({ spec }) => spec.brokerProperties[key] === value)
     /** The one Instance of a camera that both nodes see. */
     const instanceOf = async ({ uuid }: SimulatedCamera): Promise<InstanceState> =>
-      one(await found('ONVIF_DEVICE_UUID', uuid))
+      onlyInstance(await found('ONVIF_DEVICE_UUID', uuid))
     const serverAt = async (url: string): Promise<InstanceState> =>
-      one(await found('OPCUA_DISCOVERY_URL', url))
-    const one = (instances: readonly InstanceState[]): InstanceState => {
+      onlyInstance(await found('OPCUA_DISCOVERY_URL', url))
+    const onlyInstance = (instances: readonly InstanceState[]): InstanceState => {
       const [instance = expect.fail('there is no Instance'), ...others] = instances
       expect(others).toEqual([])
       expect(instance.spec.nodes.toSorted()).toEqual([...NODES])

@@ -32,8 +32,8 @@ describe.skipIf(lacks !== undefined)(
   () => {
     let world: World
     /** As the agents of both nodes, and with a token that belongs to no Pod. */
-    let one: ApiClient
-    let two: ApiClient
+    let first: ApiClient
+    let second: ApiClient
     let nodeless: ApiClient
 
     const instances = () => `/apis/akri.sh/v0/namespaces/${world.namespace}/instances`
@@ -91,12 +91,12 @@ describe.skipIf(lacks !== undefined)(
       const clients = await Promise.all(
         NODES.map((node, index) => clientOfPod(world, `agent-${index}`, node)),
       )
-      ;[one, two] = clients as [ApiClient, ApiClient]
+      ;[first, second] = clients as [ApiClient, ApiClient]
       nodeless = await clientOfAgent(world.client)
     })
 
     afterAll(async () => {
-      for (const client of [one, two, nodeless]) client?.close()
+      for (const client of [first, second, nodeless]) client?.close()
       await tidyUp(
         () => kubectl('delete', '-k', POLICIES, '--ignore-not-found'),
         async () => world?.close(),
@@ -129,27 +129,27 @@ describe.skipIf(lacks !== undefined)(
       await remove(world.client).catch(() => undefined)
       const free = { [slot(0)]: '' }
       await refused(
-        make(one, { nodes: [NODE_2], deviceUsage: free }),
+        make(first, { nodes: [NODE_2], deviceUsage: free }),
         `may not make an Instance that its node is not in`,
       )
       await refused(
-        make(one, { nodes: [], deviceUsage: free }),
+        make(first, { nodes: [], deviceUsage: free }),
         `the agent of ${NODE_1} may not make an Instance`,
       )
       await refused(
-        make(one, { deviceUsage: free }),
+        make(first, { deviceUsage: free }),
         `the agent of ${NODE_1} may not enter other nodes in spec.nodes, nor take them out: it is [] and would be [${NODE_1}, ${NODE_2}]`,
       )
       for (const usage of [NODE_2, `C:${CONFIGURATION}-0:${NODE_2}`, 'C::', `${NODE_1}:x`])
         await refused(
-          make(one, { nodes: [NODE_1], deviceUsage: { [slot(0)]: usage } }),
+          make(first, { nodes: [NODE_1], deviceUsage: { [slot(0)]: usage } }),
           `the agent of ${NODE_1} may not claim slot ${slot(0)} for another node: ${usage}`,
         )
       await refused(
-        make(one, { nodes: [NODE_1], deviceUsage: {} }, { finalizers: ['akri.sh/x'] }),
+        make(first, { nodes: [NODE_1], deviceUsage: {} }, { finalizers: ['akri.sh/x'] }),
         'finalizers',
       )
-      await make(one, {
+      await make(first, {
         nodes: [NODE_1],
         deviceUsage: {
           [slot(0)]: NODE_1,
@@ -162,51 +162,51 @@ describe.skipIf(lacks !== undefined)(
     it('lets an agent add its node to a shared Instance, with claims, and remove it', async () => {
       const third = `${NODE_1}-other`
       await given({ nodes: [third], deviceUsage: { [slot(0)]: '', [slot(1)]: third } })
-      await json(one, [
+      await json(first, [
         { op: 'add', path: '/spec/nodes/-', value: NODE_1 },
         { op: 'test', path: `/spec/deviceUsage/${slot(0)}`, value: '' },
         { op: 'replace', path: `/spec/deviceUsage/${slot(0)}`, value: NODE_1 },
       ])
       await refused(
-        spec(one, { nodes: [third, NODE_1, NODE_2] }),
+        spec(first, { nodes: [third, NODE_1, NODE_2] }),
         `would be [${third}, ${NODE_1}, ${NODE_2}]`,
       )
       await refused(
-        spec(one, { nodes: [NODE_1] }),
+        spec(first, { nodes: [NODE_1] }),
         `it is [${third}, ${NODE_1}] and would be [${NODE_1}]`,
       )
       await refused(
-        spec(two, { nodes: [third] }),
+        spec(second, { nodes: [third] }),
         `the agent of ${NODE_2} may not enter other nodes in spec.nodes, nor take them out`,
       )
-      await spec(one, { nodes: [third], deviceUsage: { [slot(0)]: '' } })
+      await spec(first, { nodes: [third], deviceUsage: { [slot(0)]: '' } })
     })
 
     it('does not let an agent add its node to an Instance that is not shared, or claim a slot of it', async () => {
       await given({ shared: false, nodes: [NODE_2], deviceUsage: { [slot(0)]: '' } })
       const message = `the agent of ${NODE_1} may not use a device that is not shared: it is that of ${NODE_2}`
-      await refused(spec(one, { nodes: [NODE_2, NODE_1] }), message)
-      await refused(usage(one, { [slot(0)]: NODE_1 }), message)
-      await usage(two, { [slot(0)]: NODE_2 })
+      await refused(spec(first, { nodes: [NODE_2, NODE_1] }), message)
+      await refused(usage(first, { [slot(0)]: NODE_1 }), message)
+      await usage(second, { [slot(0)]: NODE_2 })
       // The controller had removed the node.
       await given({ shared: false, nodes: [], deviceUsage: {} })
-      await spec(two, { nodes: [NODE_2] })
+      await spec(second, { nodes: [NODE_2] })
     })
 
     it('lets an agent claim free slots and release its own, at both levels', async () => {
       await given()
       const byInstance = `the agent of ${NODE_2} may not take slot ${slot(0)} from who holds it: ${NODE_1}`
-      await refused(usage(two, { [slot(0)]: '' }), byInstance)
-      await refused(usage(two, { [slot(0)]: NODE_2 }), byInstance)
-      await refused(usage(two, { [slot(0)]: null }), byInstance)
+      await refused(usage(second, { [slot(0)]: '' }), byInstance)
+      await refused(usage(second, { [slot(0)]: NODE_2 }), byInstance)
+      await refused(usage(second, { [slot(0)]: null }), byInstance)
       const byConfiguration = `the agent of ${NODE_1} may not take slot ${slot(1)} from who holds it: C:${CONFIGURATION}-0:${NODE_2}`
-      await refused(usage(one, { [slot(1)]: '' }), byConfiguration)
-      await refused(usage(one, { [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}` }), byConfiguration)
+      await refused(usage(first, { [slot(1)]: '' }), byConfiguration)
+      await refused(usage(first, { [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}` }), byConfiguration)
       await refused(
-        usage(one, { [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` }),
+        usage(first, { [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` }),
         `the agent of ${NODE_1} may not claim slot ${slot(2)} for another node: C:${CONFIGURATION}-1:${NODE_2}`,
       )
-      await json(one, [
+      await json(first, [
         { op: 'test', path: `/spec/deviceUsage/${slot(2)}`, value: '' },
         {
           op: 'replace',
@@ -214,35 +214,35 @@ describe.skipIf(lacks !== undefined)(
           value: `C:${CONFIGURATION}-1:${NODE_1}`,
         },
       ])
-      await refused(usage(two, { [slot(2)]: '' }), `may not take slot ${slot(2)}`)
-      await usage(one, { [slot(0)]: '', [slot(2)]: null })
-      await usage(two, { [slot(1)]: NODE_2, [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` })
-      await usage(two, { [slot(1)]: '', [slot(2)]: '' })
+      await refused(usage(second, { [slot(2)]: '' }), `may not take slot ${slot(2)}`)
+      await usage(first, { [slot(0)]: '', [slot(2)]: null })
+      await usage(second, { [slot(1)]: NODE_2, [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` })
+      await usage(second, { [slot(1)]: '', [slot(2)]: '' })
       // A form that neither this system nor the existing one writes belongs to no node.
       await given({ deviceUsage: { [slot(0)]: `${NODE_1}:x` } })
       await refused(
-        usage(one, { [slot(0)]: '' }),
+        usage(first, { [slot(0)]: '' }),
         `may not take slot ${slot(0)} from who holds it: ${NODE_1}:x`,
       )
     })
 
     it('lets any node of an Instance write its capacity, with free slots added and removed, and its properties', async () => {
       await given()
-      await spec(two, {
+      await spec(second, {
         capacity: 4,
         brokerProperties: { SITE: 'south' },
         deviceUsage: { [slot(3)]: '' },
       })
-      await spec(one, { capacity: 2, deviceUsage: { [slot(2)]: null, [slot(3)]: null } })
+      await spec(first, { capacity: 2, deviceUsage: { [slot(2)]: null, [slot(3)]: null } })
       await refused(
-        spec(one, { capacity: 1, deviceUsage: { [slot(1)]: null } }),
+        spec(first, { capacity: 1, deviceUsage: { [slot(1)]: null } }),
         `may not take slot ${slot(1)}`,
       )
       await given({ nodes: [NODE_2] })
       const message = `the agent of ${NODE_1} may not change capacity and brokerProperties of an Instance that its node is not in: spec.nodes is [${NODE_2}]`
-      await refused(spec(one, { capacity: 1 }), message)
-      await refused(spec(one, { brokerProperties: { SITE: 'x' } }), message)
-      await refused(spec(one, { brokerProperties: null }), message)
+      await refused(spec(first, { capacity: 1 }), message)
+      await refused(spec(first, { brokerProperties: { SITE: 'x' } }), message)
+      await refused(spec(first, { brokerProperties: null }), message)
     })
 
     it('does not let an agent change the identity and the owner of an Instance', async () => {
@@ -260,7 +260,7 @@ describe.skipIf(lacks !== undefined)(
           { shared: false },
         ])
           await refused(
-            spec(one, changed),
+            spec(first, changed),
             'an agent may not change configurationName, cdiName and shared of an Instance',
           )
         for (const changed of [
@@ -269,11 +269,11 @@ describe.skipIf(lacks !== undefined)(
           { annotations: { 'akri.sh/device-id': 'x' } },
         ])
           await refused(
-            merge(one, { metadata: changed }),
+            merge(first, { metadata: changed }),
             'an agent may not change ownerReferences, labels and annotations of an Instance',
           )
         for (const finalizers of [null, [], [`akri.sh/${NODE_1}`]])
-          await refused(merge(one, { metadata: { finalizers } }), 'finalizers of an Instance')
+          await refused(merge(first, { metadata: { finalizers } }), 'finalizers of an Instance')
       } finally {
         await merge(world.client, { metadata: { finalizers: null } })
       }
@@ -282,56 +282,56 @@ describe.skipIf(lacks !== undefined)(
     it('lets an agent delete an Instance that only its own node is in', async () => {
       await given()
       await refused(
-        remove(one),
+        remove(first),
         `the agent of ${NODE_1} may not delete an Instance that other nodes are in too: spec.nodes is [${NODE_1}, ${NODE_2}]`,
       )
       await given({ nodes: [NODE_2] })
       await refused(
-        remove(one),
+        remove(first),
         `the agent of ${NODE_1} may not delete an Instance that its node is not in: spec.nodes is [${NODE_2}]`,
       )
       await given({ nodes: [] })
-      await refused(remove(one), 'spec.nodes is []')
+      await refused(remove(first), 'spec.nodes is []')
       await given({ nodes: [NODE_2] })
-      await remove(two)
+      await remove(second)
     })
 
     it("lets an agent publish reports of its node's workloads, and remove their reports and those of free slots", async () => {
       await given()
-      await report(one, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
+      await report(first, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
       const foisted = (entry: string) =>
         `the agent of ${NODE_1} may not write status.brokerInfo.${entry}: its slot is not held by this node`
       await refused(
-        report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }),
+        report(first, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }),
         foisted('x'),
       )
       await refused(
-        report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(2) } }),
+        report(first, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(2) } }),
         foisted('x'),
       )
-      await refused(report(one, { brokerInfo: { x: '1' } }), foisted('x'))
-      await refused(report(one, { brokerInfoSlots: { version: slot(1) } }), foisted('version'))
+      await refused(report(first, { brokerInfo: { x: '1' } }), foisted('x'))
+      await refused(report(first, { brokerInfoSlots: { version: slot(1) } }), foisted('version'))
       await refused(
-        report(one, { brokerJob: { name: 'x', specHash: 'y' } }),
+        report(first, { brokerJob: { name: 'x', specHash: 'y' } }),
         'an agent may not change status.brokerJob',
       )
       // A workload of the other node wrote this entry last.
-      await report(two, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
-      await refused(report(one, { brokerInfo: { version: '3' } }), foisted('version'))
-      await usage(one, { [slot(0)]: '' })
+      await report(second, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
+      await refused(report(first, { brokerInfo: { version: '3' } }), foisted('version'))
+      await usage(first, { [slot(0)]: '' })
       const silenced = `the agent of ${NODE_1}, which holds no slot, may not take away status.brokerInfo.version: its slot is held`
       await refused(
-        report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }),
+        report(first, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }),
         silenced,
       )
-      await refused(report(one, { brokerInfoSlots: { version: null } }), silenced)
-      await usage(two, { [slot(1)]: '' })
+      await refused(report(first, { brokerInfoSlots: { version: null } }), silenced)
+      await usage(second, { [slot(1)]: '' })
       // The agent's node can have left the Instance.
-      await spec(one, { nodes: [NODE_2] })
-      await report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } })
+      await spec(first, { nodes: [NODE_2] })
+      await report(first, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } })
       // The controller's entry stays.
       await report(world.client, { brokerJob: { name: 'x', specHash: 'y' } })
-      await refused(report(two, { brokerJob: null }), 'an agent may not change status.brokerJob')
+      await refused(report(second, { brokerJob: null }), 'an agent may not change status.brokerJob')
     })
 
     it("lets an agent write its own node's status of a Configuration, and the summary", async () => {
@@ -340,18 +340,18 @@ describe.skipIf(lacks !== undefined)(
       const write = (client: ApiClient, status: object) =>
         client.request({ method: 'PATCH', path, patch: 'merge', body: { status } })
       const says = (devices: number) => ({ observedGeneration: 1, devices, conditions: [] })
-      await write(one, { devices: 1, conditions: [], nodes: { [NODE_1]: says(1) } })
-      await write(two, { devices: 2, nodes: { [NODE_2]: says(1) } })
-      await write(one, { nodes: { [NODE_1]: says(2) } })
+      await write(first, { devices: 1, conditions: [], nodes: { [NODE_1]: says(1) } })
+      await write(second, { devices: 2, nodes: { [NODE_2]: says(1) } })
+      await write(first, { nodes: { [NODE_1]: says(2) } })
       for (const entry of [says(7), { devices: 7 }, null])
         await refused(
-          write(one, { nodes: { [NODE_2]: entry } }),
+          write(first, { nodes: { [NODE_2]: entry } }),
           `the agent of ${NODE_1} may not write what ${NODE_2} says: status.nodes.${NODE_2}`,
         )
-      await refused(write(one, { nodes: { other: says(1) } }), 'may not write what other says')
-      await refused(write(one, { nodes: null }), `may not write what ${NODE_2} says`)
+      await refused(write(first, { nodes: { other: says(1) } }), 'may not write what other says')
+      await refused(write(first, { nodes: null }), `may not write what ${NODE_2} says`)
       await refused(write(nodeless, { devices: 3 }), 'the token is of no node')
-      await write(one, { nodes: { [NODE_1]: null } })
+      await write(first, { nodes: { [NODE_1]: null } })
     })
 
     it('does not affect other accounts', async () => {
@@ -371,7 +371,7 @@ describe.skipIf(lacks !== undefined)(
         ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`),
         NODE_2,
       ]
-      const own = Array.from(
+      const ownNames = Array.from(
         { length: 128 },
         (_, index) => [slot(index), `C:${CONFIGURATION}-${index}:${NODE_1}`] as const,
       )
@@ -382,16 +382,19 @@ describe.skipIf(lacks !== undefined)(
       await given({
         nodes,
         capacity: 1000,
-        deviceUsage: { ...Object.fromEntries([...own, ...others]), [slot(999)]: '' },
+        deviceUsage: { ...Object.fromEntries([...ownNames, ...others]), [slot(999)]: '' },
       })
-      const names = own.map(([held], index) => [`entry-${index}`, held] as const)
+      const names = ownNames.map(([held], index) => [`entry-${index}`, held] as const)
       const brokerInfo = Object.fromEntries(names.map(([entry]) => [entry, 'x'.repeat(500)]))
-      await report(one, { brokerInfo, brokerInfoSlots: Object.fromEntries(names) })
-      await usage(one, { [slot(999)]: NODE_1 })
-      await refused(usage(two, { [slot(0)]: NODE_2 }), `may not take slot ${slot(0)}`)
-      await spec(one, {
+      await report(first, { brokerInfo, brokerInfoSlots: Object.fromEntries(names) })
+      await usage(first, { [slot(999)]: NODE_1 })
+      await refused(usage(second, { [slot(0)]: NODE_2 }), `may not take slot ${slot(0)}`)
+      await spec(first, {
         nodes: nodes.slice(1),
-        deviceUsage: { ...Object.fromEntries(own.map(([held]) => [held, ''])), [slot(999)]: '' },
+        deviceUsage: {
+          ...Object.fromEntries(ownNames.map(([held]) => [held, ''])),
+          [slot(999)]: '',
+        },
       })
       await remove(world.client)
     })

@@ -13,7 +13,7 @@ export class ApiServer {
   readonly #pidsFile = path.join(workDirectory, 'pids')
 
   get pid(): number {
-    const line = this.#lines().find((one) => one.startsWith('kube-apiserver '))
+    const line = this.#lines().find((text) => text.startsWith('kube-apiserver '))
     return Number(line?.split(' ')[1])
   }
 

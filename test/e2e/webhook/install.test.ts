@@ -127,13 +127,13 @@ describe.skipIf(lacks !== undefined)(
         brokerSpec: { brokerPodSpec: { container: [] } },
         instanceServiceSpec: { port: 80 },
       })
-      const said = await refusalByKubectl(
+      const refusal = await refusalByKubectl(
         JSON.stringify({ ...wrong, metadata: { ...wrong.metadata, namespace: world.namespace } }),
       )
-      expect(said).toContain(`The Configuration "${wrong.metadata.name}" is invalid`)
-      expect(said).toContain('* spec.brokerSpec.brokerPodSpec.container: ')
-      expect(said).toContain('did you mean containers?')
-      expect(said).toContain('* spec.instanceServiceSpec.port: ')
+      expect(refusal).toContain(`The Configuration "${wrong.metadata.name}" is invalid`)
+      expect(refusal).toContain('* spec.brokerSpec.brokerPodSpec.container: ')
+      expect(refusal).toContain('did you mean containers?')
+      expect(refusal).toContain('* spec.instanceServiceSpec.port: ')
     })
 
     it.each([
@@ -147,10 +147,10 @@ describe.skipIf(lacks !== undefined)(
       ['debugEcho', 'description: [foo0]', /description/],
     ])(
       'R66 checks discoveryDetails of %s by the handler that agents load',
-      async (name, discoveryDetails, said) => {
+      async (name, discoveryDetails, refusal) => {
         await expect(
           create(configuration({ discoveryHandler: { name, discoveryDetails } })),
-        ).rejects.toThrow(said)
+        ).rejects.toThrow(refusal)
       },
     )
 
@@ -175,8 +175,10 @@ describe.skipIf(lacks !== undefined)(
           '--force',
         )
         await eventually(async () => {
-          const [one, two] = await pods()
-          expect([one, two].map((pod) => pod?.status.containerStatuses?.length)).toEqual([1, 1])
+          const [first, second] = await pods()
+          expect([first, second].map((pod) => pod?.status.containerStatuses?.length)).toEqual([
+            1, 1,
+          ])
         })
         await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=60s')
       })
@@ -235,13 +237,13 @@ describe.skipIf(lacks !== undefined)(
 function refusalByKubectl(json: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('kubectl', ['create', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] })
-    let said = ''
+    let refusal = ''
     child.stderr.on('data', (chunk) => {
-      said += String(chunk)
+      refusal += String(chunk)
     })
     child.on('error', reject)
     child.on('close', (code) =>
-      code === 0 ? reject(new Error('it was not refused')) : resolve(said),
+      code === 0 ? reject(new Error('it was not refused')) : resolve(refusal),
     )
     child.stdin.end(json)
   })

@@ -96,7 +96,7 @@ describe('deploy/manifests/webhook', () => {
   })
 
   it('gives rights to one account only, to named objects if possible, and none with a wildcard', () => {
-    for (const file of files.filter((one) => one.includes('role'))) {
+    for (const file of files.filter((file) => file.includes('role'))) {
       const { kind, metadata, rules, subjects } = read<
         Manifest & {
           rules?: { resources: string[]; verbs: string[]; resourceNames?: string[] }[]

@@ -18,7 +18,7 @@ export function commandOf(pid: number): string[] {
 /** The process and its descendants, in any process group. */
 export function processesOf(pid: number): number[] {
   const parents = new Map<number, number>()
-  for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one)))
+  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
     parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(statusOf(Number(name)))?.[1]))
   const all = [pid]
   // The loop also visits added processes.

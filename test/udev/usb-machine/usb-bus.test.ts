@@ -70,7 +70,8 @@ describe.skipIf('missing' in image)(title, () => {
   }
 
   async function unplug(port: string) {
-    for (const one of plugged) if (one === port || one.startsWith(`${port}.`)) plugged.delete(one)
+    for (const pluggedPort of plugged)
+      if (pluggedPort === port || pluggedPort.startsWith(`${port}.`)) plugged.delete(pluggedPort)
     await machine.unplug(port)
   }
 
@@ -283,8 +284,8 @@ describe.skipIf('missing' in image)(title, () => {
       await unplug('3')
       await lists.untilIds([])
     }
-    const said = await machine.guest.run('kill $(cat /tmp/said.pid); cat /tmp/said')
-    const heard = [...said.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(
+    const output = await machine.guest.run('kill $(cat /tmp/said.pid); cat /tmp/said')
+    const heard = [...output.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(
       ([, , path]) => path === at('3'),
     )
     expect(heard).toHaveLength(listed.length)

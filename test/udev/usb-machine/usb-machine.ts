@@ -51,9 +51,9 @@ export class UsbMachine {
       await machine.#connect()
       return machine
     } catch (error) {
-      const said = machine.#console()
+      const output = machine.#console()
       await machine.stop()
-      throw new QemuError(`the machine did not boot. It said last:\n${said}`, { cause: error })
+      throw new QemuError(`the machine did not boot. It said last:\n${output}`, { cause: error })
     }
   }
 

@@ -48,7 +48,7 @@ const published = [
     ? [...text.matchAll(/^[ ]*```yaml\n(.*?)^[ ]*```$/gms)].map(([, block = '']) => block)
     : [text]
   return yaml
-    .flatMap((one) => loadAll(one))
+    .flatMap((text) => loadAll(text))
     .filter(
       (object): object is { kind: string } =>
         typeof object === 'object' && object !== null && 'kind' in object,

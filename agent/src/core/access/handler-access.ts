@@ -219,7 +219,8 @@ function deviceProblem(
   if (!areCanonical(spec)) return problem(': it is not canonical')
   const rule = ruleFor(spec, permissions, 'rwm')
   const fitting = rules.filter(
-    (one) => pathsFit(spec, one) && [...permissions].every((right) => one.mode.includes(right)),
+    (allowed) =>
+      pathsFit(spec, allowed) && [...permissions].every((right) => allowed.mode.includes(right)),
   )
   if (fitting.length === 0) return problem('', rule)
   if (fitting.some(({ host }) => host.isExact)) return undefined

@@ -197,8 +197,8 @@ describe('the entries of brokerInfo', () => {
           spec: { ...subject.spec, deviceUsage: Object.fromEntries(usage) },
         })
         const report = (node: NodeName) => {
-          const own = [...written].filter(([name]) => usage.get(name) === node)
-          const workloads = own.map(
+          const ownFiles = [...written].filter(([name]) => usage.get(name) === node)
+          const workloads = ownFiles.map(
             ([name, content]) =>
               [name, { files: content, fresh: fresh.get(name) ?? new Set<string>() }] as const,
           )
@@ -213,27 +213,27 @@ describe('the entries of brokerInfo', () => {
             expect([node, '', undefined]).toContain(usage.get(owner as SlotName))
           }
           subject = after(now, node, given)
-          for (const [name] of own) fresh.delete(name)
+          for (const [name] of ownFiles) fresh.delete(name)
           return isEmpty(plan)
         }
-        for (const one of steps) {
-          if (one.do === 'report') report(one.node)
-          else if (one.do === 'hold') {
-            usage.set(slot(one.index), one.by)
-            written.set(slot(one.index), new Map())
-            fresh.delete(slot(one.index))
+        for (const step of steps) {
+          if (step.do === 'report') report(step.node)
+          else if (step.do === 'hold') {
+            usage.set(slot(step.index), step.by)
+            written.set(slot(step.index), new Map())
+            fresh.delete(slot(step.index))
           } else {
-            const content = new Map(Object.entries(one.files))
-            const before = written.get(slot(one.index))
+            const content = new Map(Object.entries(step.files))
+            const before = written.get(slot(step.index))
             fresh.set(
-              slot(one.index),
+              slot(step.index),
               new Set(
                 [...content]
                   .filter(([name, text]) => before?.get(name) !== text)
                   .map(([name]) => name),
               ),
             )
-            written.set(slot(one.index), content)
+            written.set(slot(step.index), content)
           }
         }
         for (let round = 0; round < 3; round++) for (const node of [A, B]) report(node)

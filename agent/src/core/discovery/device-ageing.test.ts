@@ -119,7 +119,9 @@ describe('the devices of a Configuration', () => {
         )
         const listed = counting.flatMap(({ devices: some = [] }) => some.map(({ id }) => id))
         expect([...devices.keys()].sort()).toEqual([...new Set(listed)].sort())
-        expect(complete).toBe(counting.every((one) => one.devices !== undefined && !one.remembered))
+        expect(complete).toBe(
+          counting.every((endpoint) => endpoint.devices !== undefined && !endpoint.remembered),
+        )
       }),
     )
   })

@@ -21,13 +21,13 @@ function offer(...of: ObjectKey[]): {
   readonly offer: RememberedOffer
   isMade(): Promise<boolean>
 } {
-  const one = new RememberedOffer({ of, clock, signal: stop.signal })
+  const remembered = new RememberedOffer({ of, clock, signal: stop.signal })
   let made = false
-  void one.made.then(() => {
+  void remembered.made.then(() => {
     made = true
   })
   return {
-    offer: one,
+    offer: remembered,
     async isMade() {
       await new Promise((resolve) => setImmediate(resolve))
       return made
@@ -37,12 +37,12 @@ function offer(...of: ObjectKey[]): {
 
 describe('the offer of the devices in the checkpoint', () => {
   it('R104 is made after all its Configurations were tried, in any order', async () => {
-    const { offer: one, isMade } = offer(a, b)
-    one.tried(b)
-    one.tried(other)
-    one.tried(b)
+    const { offer: remembered, isMade } = offer(a, b)
+    remembered.tried(b)
+    remembered.tried(other)
+    remembered.tried(b)
     expect(await isMade()).toBe(false)
-    one.tried(a)
+    remembered.tried(a)
     expect(await isMade()).toBe(true)
   })
 

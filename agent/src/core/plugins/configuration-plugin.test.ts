@@ -96,7 +96,7 @@ function pluginOn(
   changed: Partial<Pick<Cluster, 'claimSlot'>>,
   served = (): readonly string[] => DIGESTS,
 ): ConfigurationPlugin {
-  const own = {
+  const ownOptions = {
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
     ...changed,
@@ -104,7 +104,7 @@ function pluginOn(
   return new ConfigurationPlugin(
     { key: objectKey('default', name), name: configuration.metadata.name },
     {
-      cluster: own,
+      cluster: ownOptions,
       node: NODE,
       ledger,
       observer: noopObserver,
@@ -425,17 +425,17 @@ describe('the device plugins of both levels', () => {
   ])(
     'R14 R100 of a $level registers, lists, allocates, registers again with a restarted kubelet, and stops',
     async (wanted) => {
-      const own = wanted.of()
+      const ownOptions = wanted.of()
       const sockets = async () =>
         (await readdir(kubelet.pluginDirectory)).filter((name) =>
-          name.startsWith(`akri-${own.slice(8)}-`),
+          name.startsWith(`akri-${ownOptions.slice(8)}-`),
         )
       await serve('8120fe')
-      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
-      for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
+      await eventually(() => expect(kubelet.resource(ownOptions).allocatable).toBe(wanted.offered))
+      for (const id of kubelet.devices(ownOptions).keys()) expect(id).toMatch(wanted.id)
       const answer = await kubelet.admit({
         ...pod('p'),
-        containers: [{ name: 'c', resources: { [own]: 1 } }],
+        containers: [{ name: 'c', resources: { [ownOptions]: 1 } }],
       })
       expect(answer.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
       const [annotation = ''] = Object.values(answer.get('c')?.annotations ?? {})
@@ -443,11 +443,11 @@ describe('the device plugins of both levels', () => {
       expect(Object.keys(held())).toHaveLength(1)
       const before = await sockets()
       await kubelet.restart()
-      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(2))
+      await eventually(() => expect(kubelet.resource(ownOptions).allocatable).toBe(2))
       const after = await sockets()
       expect(after).not.toEqual(before)
       await plugins.close()
-      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(0))
+      await eventually(() => expect(kubelet.resource(ownOptions).allocatable).toBe(0))
       expect(await sockets()).toEqual([])
     },
   )

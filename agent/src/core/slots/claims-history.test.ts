@@ -336,9 +336,9 @@ describe('the slots of containers, after any history', () => {
   })
 
   it('R84 belong to one container each on a node, however often Instances are deleted and slots freed', async () => {
-    const own = history.map((steps) => steps.map((step) => ({ ...step, a: step.a * 2 })))
+    const scaled = history.map((steps) => steps.map((step) => ({ ...step, a: step.a * 2 })))
     await fc.assert(
-      fc.asyncProperty(own, async (steps) => {
+      fc.asyncProperty(scaled, async (steps) => {
         const world = new World()
         for (const digest of DIGESTS) world.make(digest, nodeOf(world, 0))
         for (const { what, a, b } of steps) {

@@ -21,7 +21,10 @@ const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = [])
   onGone: () => {},
 })
 
-/** The plan for slot 0: no container and no known Pod uses it, and its claim is older than the agent. */
+/**
+ * The plan for slot 0: no container and no known Pod uses it, and its claim is older than the
+ * agent.
+ */
 const plan = (input: Partial<ReclaimInput> = {}) =>
   planReclaim({
     askedAt: NOW,

@@ -167,8 +167,8 @@ describe('lost claims of running containers', () => {
       node.put(others, more)
       await clock.advance(60_000)
       expect(node.usage()).toEqual({ ...others, [slot(1)]: 'C:7:node-a' })
-      const said = events.filter((each) => each.includes('BeyondCapacity'))
-      expect(said).toEqual(
+      const reported = events.filter((each) => each.includes('BeyondCapacity'))
+      expect(reported).toEqual(
         held > (more.capacity ?? 0) ? [expect.stringContaining(`${held} slots are held`)] : [],
       )
     },

@@ -7,12 +7,12 @@ import { mergeStatus } from './merge-status.js'
 import { nodeStatus } from './node-status.js'
 
 const configuration = { metadata: { generation: 3 } } as Configuration
-const nobody: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
+const noDevices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
 const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healthy, endpoint: 'e' })
 
 function report(
   states: readonly SessionState[],
-  devices: DeviceSet = nobody,
+  devices: DeviceSet = noDevices,
   instances: readonly Instance[] = [],
 ): NodeStatus {
   const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state }))
@@ -52,7 +52,7 @@ describe('the status of a Configuration on a node', () => {
       { HandlerConnected: 'True Connected', Discovering: 'False InvalidDetails' },
     ],
     [
-      'nobody at the endpoint',
+      'noDevices at the endpoint',
       [{ phase: 'failed', reason: 'Unreachable', message: 'no' }],
       { HandlerConnected: 'False Unreachable', Discovering: 'False Unreachable' },
     ],
@@ -80,15 +80,15 @@ describe('the status of a Configuration on a node', () => {
 
   it('is ready when each device has its Instance and its handler', () => {
     const open: SessionState[] = [{ phase: 'open', listed: true }]
-    const one = (healthy: boolean): DeviceSet => ({
+    const oneDevice = (healthy: boolean): DeviceSet => ({
       devices: new Map([['x', device(healthy)]]),
       complete: true,
       leftOut: undefined,
     })
     const instances = [{ spec: { deviceUsage: {} } } as Instance]
-    expect(brief(report(open, one(true), instances)).Ready).toBe('True AllDevicesServed')
-    expect(brief(report(open, one(true))).Ready).toBe('Unknown Progressing')
-    expect(brief(report(open, one(false), instances)).Ready).toBe('False HandlerLost')
+    expect(brief(report(open, oneDevice(true), instances)).Ready).toBe('True AllDevicesServed')
+    expect(brief(report(open, oneDevice(true))).Ready).toBe('Unknown Progressing')
+    expect(brief(report(open, oneDevice(false), instances)).Ready).toBe('False HandlerLost')
     const refused = { ...device(false), refusal: 'handler cam may not' }
     const both = new Map([
       ['x', refused],
@@ -130,7 +130,7 @@ describe('devices beyond a bound', () => {
 })
 
 describe('the status of a Configuration', () => {
-  const merge = (known: Configuration['status'], node: string, said: NodeStatus, now = 'now') =>
+  const merge = (known: Configuration['status'], node: string, report: NodeStatus, now = 'now') =>
     mergeStatus({
       configuration: {
         metadata: configuration.metadata,
@@ -138,7 +138,7 @@ describe('the status of a Configuration', () => {
       },
       instances: [],
       node: node as NodeName,
-      report: said,
+      report,
       now,
     })
   const conditionsOf = (status: ReturnType<typeof merge>) =>

@@ -94,7 +94,7 @@ const usage = () => cluster.instances.get(key)?.spec.deviceUsage
 /** The plugin's answer to a kubelet that asks for these ids, whatever list the kubelet has. */
 async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
   const name =
-    (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ??
+    (await readdir(kubelet.pluginDirectory)).find((name) => name.startsWith('akri-cam-8120fe-')) ??
     expect.fail()
   const socket = `unix:${path.join(kubelet.pluginDirectory, name)}`
   const client = new DevicePluginClient(socket, credentials.createInsecure(), NO_CHANNELZ)

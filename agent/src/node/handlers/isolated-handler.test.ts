@@ -11,13 +11,13 @@ import { IsolatedHandler } from './isolated-handler.js'
 describe('a handler in a process of its own', () => {
   let directory: string
   let clock: ManualClock
-  let said: { readonly message: string; readonly fields: object }[]
+  let logged: { readonly message: string; readonly fields: object }[]
   let handler: IsolatedHandler | undefined
 
   beforeEach(async () => {
     directory = await mkdtemp(path.join(os.tmpdir(), 'akri-isolated-'))
     clock = new ManualClock()
-    said = []
+    logged = []
   })
 
   afterEach(async () => {
@@ -31,7 +31,7 @@ describe('a handler in a process of its own', () => {
    * with the agent.
    */
   function run(script: string, variables: readonly string[] = []): IsolatedHandler {
-    const note = (fields: object, message: string) => said.push({ message, fields })
+    const note = (fields: object, message: string) => logged.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
     const program = file('program.cjs')
     writeFileSync(program, `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`)
@@ -48,7 +48,7 @@ describe('a handler in a process of its own', () => {
   }
 
   const ends = () =>
-    said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
+    logged.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
   const file = (name: string) => path.join(directory, name)
   const written = (name: string, text: string) =>
     eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
@@ -130,33 +130,33 @@ describe('a handler in a process of its own', () => {
   })
 
   it('ends when the agent closes a pipe, and gets no Ctrl-C that is meant for the agent', async () => {
-    const own = run(`
+    const running = run(`
       const { fstatSync, writeFileSync } = require('node:fs')
       writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
       setInterval(() => {}, 1000)`)
     await written('told', '--until-stdin-ends /opt/sensor.js true')
     // Fields of proc(5) after the name: state, parent, group.
-    const [, , group] = readFileSync(`/proc/${own.pid}/stat`, 'utf8')
+    const [, , group] = readFileSync(`/proc/${running.pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')
-    expect(Number(group)).toBe(own.pid)
+    expect(Number(group)).toBe(running.pid)
   })
 
   it('ends with the agent, by force if it does not end on request, and is not restarted', async () => {
-    const own = run(`
+    const running = run(`
       process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
       setInterval(() => {}, 1000)
       require('node:fs').writeFileSync(directory + '/lives', 'yes')`)
     await written('lives', 'yes')
-    const { pid = 0 } = own
-    const closed = own.close()
+    const { pid = 0 } = running
+    const closed = running.close()
     await written('asked', 'yes')
     await clock.untilSleeping()
     expect(clock.sleeping).toEqual([5000])
     await clock.advance(5000)
     await closed
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
-    expect([own.pid, ends()]).toEqual([undefined, []])
+    expect([running.pid, ends()]).toEqual([undefined, []])
   })
 
   it('that cannot be started is tried again too', async () => {

@@ -158,9 +158,9 @@ describe('the sockets of a kubelet', () => {
     expect(restarted).not.toHaveBeenCalled()
     await rm(socket)
     await rename(aside, socket)
-    const anew = await stat(socket)
-    expect(anew.ino).toBe(ino)
-    expect(anew.ctimeMs).toBeGreaterThan(ctimeMs)
+    const recreated = await stat(socket)
+    expect(recreated.ino).toBe(ino)
+    expect(recreated.ctimeMs).toBeGreaterThan(ctimeMs)
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 

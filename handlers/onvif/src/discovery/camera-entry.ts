@@ -16,14 +16,15 @@ export interface CameraAnnouncement {
 export type PresenceKind = 'ProbeMatch' | 'Hello'
 
 /**
- * All that the handler knows about one announced device. The functions below are its transitions; each returns a new entry, or
- * undefined when the device is gone:
+ * All that the handler knows about one announced device. The functions below are its transitions;
+ * each returns a new entry, or undefined when the device is gone:
  *
  *     newEntry ─► candidate ── answered ──► camera ── failed, 3 times in a row ──► candidate
  *     any state ── roundEnded, after 3 silent rounds ──► gone
  *     camera ── suspected (a Bye from another address), then failed ──► gone
  *
- * `heard` adds an announcement, `queryStarted` begins a query. All other transitions keep the state.
+ * `heard` adds an announcement, `queryStarted` begins a query. All other transitions keep the
+ * state.
  */
 export interface CameraEntry {
   readonly id: string

@@ -19,9 +19,10 @@ const SCOPES = [
 ]
 
 /**
- * An ONVIF camera. It has WS-Discovery on port 3702, which any number of cameras on a machine share, and device and media services
- * by http or https. A handler finds the camera on the interface of its address. For the loopback interface, the details of the
- * handler must have `interfaces: [lo]`.
+ * An ONVIF camera. It has WS-Discovery on port 3702, which any number of cameras on a machine
+ * share, and device and media services by http or https. A handler finds the camera on the
+ * interface of its address. For the loopback interface, the details of the handler must have
+ * `interfaces: [lo]`.
  *
  * ```ts
  * const camera = await SimulatedCamera.start({ address: '127.0.0.1' })

@@ -16,21 +16,21 @@ const codeOf = (error: unknown) => (AkriError.is(error) ? error.code : undefined
 
 describe('the OPC UA handler, with discovery URLs', () => {
   it('offers the servers that a discovery server lists, and not the discovery server', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second)
     const rounds = new Rounds(standard([lds.url]))
-    expect(ids(await rounds.first())).toEqual([one.url, two.url])
+    expect(ids(await rounds.first())).toEqual([first.url, second.url])
   })
 
   it('D3 continues after a URL fails, and logs each kind of failure once', async () => {
-    const [one, silent, broken] = [await start(), await start(), await start()]
+    const [first, silent, broken] = [await start(), await start(), await start()]
     silent.silent = true
     await broken.close()
     const rounds = new Rounds(
-      standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, one.url]),
+      standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, first.url]),
       IMPATIENT,
     )
-    expect(ids(await rounds.first())).toEqual([one.url])
+    expect(ids(await rounds.first())).toEqual([first.url])
     await rounds.next()
     const warnings = rounds.logged.filter(({ level }) => level === 'warn')
     expect(warnings.map(({ fields }) => [fields.discoveryUrl, codeOf(fields.err)]).sort()).toEqual(
@@ -103,26 +103,26 @@ describe('the OPC UA handler, with discovery URLs', () => {
   })
 
   it('omits the URL in requests to a discovery server that echoes it as the URL of its servers', async () => {
-    const one = await start({ name: 'one' })
-    const lds = await discoveryServer(one)
+    const first = await start({ name: 'one' })
+    const lds = await discoveryServer(first)
     lds.echoes = true
     const rounds = new Rounds(standard([lds.url]))
-    expect(ids(await rounds.first())).toEqual([one.url])
+    expect(ids(await rounds.first())).toEqual([first.url])
     await rounds.next()
     expect(lds.asked.filter((service) => service === 'FindServers')).toHaveLength(3)
     expect(rounds.lists).toHaveLength(1)
   })
 
   it('removes a server immediately that is not listed any more and does not answer', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
     // An answering server might be missing because its discovery server restarted: see
     // unlisted-servers.test.ts.
-    await one.close()
-    list(lds, [two])
-    expect(ids(await rounds.next())).toEqual([two.url])
+    await first.close()
+    list(lds, [second])
+    expect(ids(await rounds.next())).toEqual([second.url])
   })
 
   it('offers a server that is listed but does not answer', async () => {
@@ -144,20 +144,20 @@ describe('the OPC UA handler, with discovery URLs', () => {
   })
 
   it('keeps the servers of a silent discovery server as long as they answer themselves', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second)
     const rounds = new Rounds(standard([lds.url]), IMPATIENT)
     await rounds.first()
     lds.silent = true
-    await two.close()
+    await second.close()
     // The second server answered within the last minute, and then not for two rounds.
     for (let round = 0; round < 7; round++)
-      expect(ids(await rounds.next())).toEqual([one.url, two.url])
-    expect(ids(await rounds.next())).toEqual([one.url])
-    for (let round = 0; round < 10; round++) expect(ids(await rounds.next())).toEqual([one.url])
+      expect(ids(await rounds.next())).toEqual([first.url, second.url])
+    expect(ids(await rounds.next())).toEqual([first.url])
+    for (let round = 0; round < 10; round++) expect(ids(await rounds.next())).toEqual([first.url])
     lds.silent = false
     for (let round = 0; round < 3; round++) await rounds.next()
-    expect(ids(rounds.lists.at(-1))).toEqual([one.url, two.url])
+    expect(ids(rounds.lists.at(-1))).toEqual([first.url, second.url])
     const recovered = rounds.logged.filter(
       ({ message }) => message === 'discovery URL answered again',
     )

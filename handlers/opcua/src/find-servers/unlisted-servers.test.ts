@@ -23,19 +23,19 @@ async function passMinutes(rounds: Rounds, minutes: number): Promise<readonly st
 
 describe('servers that a discovery server does not list any more', () => {
   it('stay as long as they answer themselves, until they are listed again', async () => {
-    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(one, two)
+    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(first, second)
     const rounds = new Rounds(standard([lds.url]))
     const before = await rounds.first()
     list(lds, [])
     expect(await rounds.next()).toEqual(before)
-    expect(await passMinutes(rounds, 10)).toEqual([one.url, two.url])
-    list(lds, [two])
-    expect(ids(await rounds.next()).sort()).toEqual([one.url, two.url].sort())
+    expect(await passMinutes(rounds, 10)).toEqual([first.url, second.url])
+    list(lds, [second])
+    expect(ids(await rounds.next()).sort()).toEqual([first.url, second.url].sort())
     // The period restarts when a server is missing again.
     await passMinutes(rounds, 15)
     list(lds, [])
-    expect(ids(await rounds.next())).toEqual([two.url])
+    expect(ids(await rounds.next())).toEqual([second.url])
     const told = rounds.logged.filter(({ message }) =>
       message.startsWith('servers missing in the list kept'),
     )
@@ -46,46 +46,46 @@ describe('servers that a discovery server does not list any more', () => {
   })
 
   it('are removed after 20 minutes, though they answer', async () => {
-    const one = await start({ name: 'one' })
-    const lds = await discoveryServer(one)
+    const first = await start({ name: 'one' })
+    const lds = await discoveryServer(first)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
     list(lds, [])
-    expect(ids(await rounds.next())).toEqual([one.url])
-    expect(await passMinutes(rounds, 20)).toEqual([one.url])
+    expect(ids(await rounds.next())).toEqual([first.url])
+    expect(await passMinutes(rounds, 20)).toEqual([first.url])
     expect(await rounds.next()).toEqual([])
   })
 
   it('are removed immediately if they do not answer', async () => {
-    const [one, two, three] = [
+    const [first, second, third] = [
       await start({ name: 'one' }),
       await start({ name: 'two' }),
       await start({ name: 'three' }),
     ]
-    const lds = await discoveryServer(one, two, three)
+    const lds = await discoveryServer(first, second, third)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
-    await one.close()
-    list(lds, [two, three])
-    expect(ids(await rounds.next())).toEqual([two.url, three.url])
+    await first.close()
+    list(lds, [second, third])
+    expect(ids(await rounds.next())).toEqual([second.url, third.url])
     // This server unregisters first, and ends later.
-    list(lds, [three])
-    expect(ids(await rounds.next()).sort()).toEqual([two.url, three.url].sort())
-    await two.close()
-    expect(ids(await rounds.next())).toEqual([three.url])
+    list(lds, [third])
+    expect(ids(await rounds.next()).sort()).toEqual([second.url, third.url].sort())
+    await second.close()
+    expect(ids(await rounds.next())).toEqual([third.url])
   })
 
   it('are removed if they stop answering while their discovery server is silent', async () => {
-    const one = await start({ name: 'one' })
-    const lds = await discoveryServer(one)
+    const first = await start({ name: 'one' })
+    const lds = await discoveryServer(first)
     const rounds = new Rounds(standard([lds.url]), IMPATIENT)
     await rounds.first()
     list(lds, [])
     lds.silent = true
-    expect(await passMinutes(rounds, 2)).toEqual([one.url])
+    expect(await passMinutes(rounds, 2)).toEqual([first.url])
     lds.silent = false
-    expect(ids(await rounds.next())).toEqual([one.url])
-    await one.close()
+    expect(ids(await rounds.next())).toEqual([first.url])
+    await first.close()
     expect(await rounds.next()).toEqual([])
   })
 
@@ -107,14 +107,14 @@ describe('servers that a discovery server does not list any more', () => {
   })
 
   it('are not offered twice if the discovery server lists them under another spelling', async () => {
-    const one = await start({ name: 'one' })
-    const lds = await discoveryServer(one)
+    const first = await start({ name: 'one' })
+    const lds = await discoveryServer(first)
     const rounds = new Rounds(standard([lds.url]))
-    expect(ids(await rounds.first())).toEqual([one.url])
-    const [self] = one.applications
-    one.applications = [{ ...application(self), discoveryUrls: [`${one.url}renamed`] }]
-    list(lds, [one])
-    expect(ids(await rounds.next())).toEqual([`${one.url}renamed`])
+    expect(ids(await rounds.first())).toEqual([first.url])
+    const [self] = first.applications
+    first.applications = [{ ...application(self), discoveryUrls: [`${first.url}renamed`] }]
+    list(lds, [first])
+    expect(ids(await rounds.next())).toEqual([`${first.url}renamed`])
   })
 
   it('are removed immediately at a server that reports only itself', async () => {

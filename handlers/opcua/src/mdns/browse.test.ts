@@ -148,20 +148,20 @@ describe.skipIf(missingAvahi.length > 0)(
   `servers that avahi announces${needs(missingAvahi)}`,
   () => {
     it('are in the first list, from all interfaces, by IPv4 and IPv6, also with dots in their names', async () => {
-      const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
-      await avahi(one, 'plc1', { 'Mixer 1.2': { port: 4840, text: ['path=/UA', 'caps=DA,HD'] } })
+      const [host, other] = [await lan.addHost(1), await lan.addHost(2)]
+      await avahi(host, 'plc1', { 'Mixer 1.2': { port: 4840, text: ['path=/UA', 'caps=DA,HD'] } })
       await avahi(other, 'plc2', {
         Press: { port: 4841, text: [] },
         'Local Discovery': { port: 4840, text: ['caps=LDS'] },
       })
-      const { value: first } = await browse([one, other]).next()
+      const { value: first } = await browse([host, other]).next()
       const linkLocal = (host: LanHost) =>
         expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`))
       expect(first).toEqual([
         {
           name: 'Mixer 1.2',
           discoveryUrl: 'opc.tcp://plc1.local:4840/UA',
-          addresses: ['10.193.1.2', linkLocal(one)],
+          addresses: ['10.193.1.2', linkLocal(host)],
           capabilities: ['DA', 'HD'],
           isDiscoveryServer: false,
         },
@@ -279,16 +279,16 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
   })
 
   it('ignores addresses outside of the receiving network, unless allowed', async () => {
-    const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
+    const [host, other] = [await lan.addHost(1), await lan.addHost(2)]
     const [lists, allowing] = [
-      browse([one, other]),
-      browse([one, other], { allowedNetworks: readNetworks(['10.193.2.0/24', '10.96.0.0/12']) }),
+      browse([host, other]),
+      browse([host, other], { allowedNetworks: readNetworks(['10.193.2.0/24', '10.96.0.0/12']) }),
     ]
     await Promise.all([lists.next(), allowing.next()])
     const messages = ['10.193.1.2', '10.193.2.2', '10.96.0.1', '127.0.0.1'].map((address, index) =>
       announcement({ name: `to ${address}`, host: `host${index}`, address }),
     )
-    await send(one, messages)
+    await send(host, messages)
     expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['to 10.193.1.2'])
     const allowed = await until(allowing, (servers) => servers.length > 0)
     expect(names(allowed)).toEqual(['to 10.193.2.2', 'to 10.96.0.1'])

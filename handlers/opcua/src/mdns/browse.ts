@@ -26,7 +26,8 @@ export interface BrowseOptions {
   /** @default systemClock */
   readonly clock?: Clock
   /**
-   * The networks of acceptable addresses: a sender could announce any address. This machine and the metadata services of clouds are acceptable only if named.
+   * The networks of acceptable addresses: a sender could announce any address. This machine and
+   * the metadata services of clouds are acceptable only if named.
    * @default the networks of the interface that received the announcement
    */
   readonly allowedNetworks?: readonly Network[] | undefined

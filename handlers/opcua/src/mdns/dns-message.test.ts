@@ -46,11 +46,11 @@ const instance = label.map((first) => [first, ...SERVICE])
 function fill(first: number[], next: (index: number) => number[]): Buffer {
   const records = [first]
   for (let length = 12 + first.length; ; ) {
-    const one = next(records.length)
-    length += one.length
+    const record = next(records.length)
+    length += record.length
     if (length > MAX_MESSAGE)
       return Buffer.concat([header(0, records.length, 0, 0), Buffer.from(records.flat())])
-    records.push(one)
+    records.push(record)
   }
 }
 
@@ -239,8 +239,8 @@ describe('DNS messages', () => {
       Buffer.from(record([0xc0, 27], 12, 1, 9, [0xc0, 14])),
       Buffer.from(record([1, 0x64, 0xc0, 31], 12, 1, 9, [0xc0, 43])),
     ])
-    const names = decodeResponse(message)?.map((one) =>
-      one.type === 'PTR' ? [one.name.join('.'), one.target.join('.')] : [],
+    const names = decodeResponse(message)?.map((record) =>
+      record.type === 'PTR' ? [record.name.join('.'), record.target.join('.')] : [],
     )
     expect(names).toEqual([
       ['a.b', 'c.b'],

@@ -48,14 +48,14 @@ it('yields announced servers, and the servers of a discovery server, called at i
     yield []
   }
   const hostNames = new HostNames({ clock })
-  const nobody = async () => new Set<string>()
+  const noAddresses = async () => new Set<string>()
   const reach = within(hostNames, '127.0.0.1')
   const found: string[][] = []
   const options = {
     hostNames,
     reach,
-    recentlyAnswered: nobody,
-    responsive: nobody,
+    recentlyAnswered: noAddresses,
+    responsive: noAddresses,
     log: silentLogger,
     signal: stop.signal,
     clock,
@@ -82,11 +82,11 @@ it('does not call a discovery server outside the callable networks, and logs it 
     child: () => log,
     info: (fields, message) => void logged.push([fields, message]),
   }
-  const nobody = async () => new Set<string>()
+  const noAddresses = async () => new Set<string>()
   const options = {
     hostNames,
-    recentlyAnswered: nobody,
-    responsive: nobody,
+    recentlyAnswered: noAddresses,
+    responsive: noAddresses,
     log,
     signal: stop.signal,
     clock,

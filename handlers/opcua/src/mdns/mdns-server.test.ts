@@ -72,14 +72,14 @@ describe('a server that announces itself', () => {
   })
 
   it('is one server on several networks and with several names', () => {
-    const one = mdnsServer(service)
+    const first = mdnsServer(service)
     const other = mdnsServer({
       ...service,
       name: ['Another'],
       addresses: ['198.51.100.1'],
       text: ['path=/UA/Mixer', 'caps=LDS'],
     })
-    expect(mergeServers([one, other, one].filter((server) => server !== undefined))).toEqual([
+    expect(mergeServers([first, other, first].filter((server) => server !== undefined))).toEqual([
       {
         name: 'Another',
         discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',

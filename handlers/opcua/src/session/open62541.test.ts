@@ -234,12 +234,12 @@ class Cut {
     let messages = 0
     this.#sockets.add(socket)
     const upstream = connect(this.target.port, '127.0.0.1')
-    for (const [one, other] of [
+    for (const [first, other] of [
       [socket, upstream],
       [upstream, socket],
     ] as const) {
-      one.on('error', () => undefined)
-      one.on('close', () => other.destroy())
+      first.on('error', () => undefined)
+      first.on('close', () => other.destroy())
     }
     socket.on('close', () => this.#sockets.delete(socket))
     socket.pipe(upstream)

@@ -7,7 +7,7 @@ const certificates = new Certificates()
 afterAll(() => certificates.remove())
 
 const URI = 'urn:plc1:mixer'
-const own = { subjectAltName: `URI:${URI},DNS:plc1` }
+const identity = { subjectAltName: `URI:${URI},DNS:plc1` }
 /** A time after the creation of the certificates. */
 const now = Date.now() + 3_600_000
 const der = (...chain: Issued[]) =>
@@ -25,8 +25,8 @@ describe.skipIf(!hasOpenssl)(
   `trust in servers${hasOpenssl ? '' : ' (needs the Debian package openssl)'}`,
   () => {
     it('covers a named certificate while it is valid', () => {
-      const server = certificates.issue(own)
-      const other = certificates.issue(own)
+      const server = certificates.issue(identity)
+      const other = certificates.issue(identity)
       expect(isTrusted([server], [server])).toBe(true)
       expect(isTrusted([other], [server])).toBe(false)
       expect(isTrusted([], [server])).toBe(false)
@@ -38,7 +38,7 @@ describe.skipIf(!hasOpenssl)(
     it('covers certificates of a named issuer, also through an intermediate issuer of the server', () => {
       const root = certificates.issue({ isIssuer: true })
       const between = certificates.issue({ isIssuer: true, issuer: root })
-      const server = certificates.issue({ ...own, issuer: between })
+      const server = certificates.issue({ ...identity, issuer: between })
       expect(isTrusted([root], [server, between])).toBe(true)
       expect(isTrusted([between], [server])).toBe(true)
       expect(isTrusted([root], [server])).toBe(false)
@@ -47,8 +47,8 @@ describe.skipIf(!hasOpenssl)(
 
     it('excludes certificates signed by a certificate that is not an authority', () => {
       const root = certificates.issue({ isIssuer: true })
-      const device = certificates.issue({ ...own, issuer: root })
-      const forged = certificates.issue({ ...own, issuer: device })
+      const device = certificates.issue({ ...identity, issuer: root })
+      const forged = certificates.issue({ ...identity, issuer: device })
       expect(isTrusted([root], [device])).toBe(true)
       expect(isTrusted([root], [forged, device])).toBe(false)
       expect(isTrusted([device], [forged])).toBe(false)
@@ -73,7 +73,7 @@ describe.skipIf(!hasOpenssl)(
     })
 
     it('excludes bytes that are not a certificate', () => {
-      const server = certificates.issue(own)
+      const server = certificates.issue(identity)
       const trusted = new TrustedCertificates(server.certificate)
       for (const bytes of [
         Buffer.alloc(0),

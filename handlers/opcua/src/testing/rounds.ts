@@ -100,7 +100,7 @@ export class Rounds {
   }
 
   async #collect(lists: AsyncIterable<Device[]>): Promise<void> {
-    for await (const one of lists) this.lists.push(one)
+    for await (const list of lists) this.lists.push(list)
   }
 
   #logger(bound: Readonly<Record<string, unknown>>): Logger {
