@@ -6,6 +6,12 @@ import { defineError } from '@akrijs/runtime'
  */
 export class MissingPropertyError extends defineError('AKRI_ERR_MISSING_PROPERTY', 'transient') {}
 
+/**
+ * A Configuration refers to a Secret or ConfigMap of another namespace, and the object does not
+ * consent. The message is the same if there is no such object.
+ */
+export class PropertyRefusedError extends defineError('AKRI_ERR_PROPERTY_REFUSED', 'transient') {}
+
 /** The kubelet cannot be reached, or refuses a call. */
 export class KubeletUnavailableError extends defineError(
   'AKRI_ERR_KUBELET_UNAVAILABLE',

@@ -3,6 +3,7 @@ export { HandlerAccess } from './core/access/handler-access.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
 export {
   type DataReference,
+  type ReferencedData,
   referencesOf,
   referenceText,
   resolveReferences,
@@ -11,7 +12,7 @@ export { isOwnedBy } from './core/instances/instance-plan.js'
 export * from './core/instances/instance-steps.js'
 export { mergeStatus } from './core/status/merge-status.js'
 export { storedStatus } from './core/status/stored-status.js'
-export { KubeletUnavailableError, MissingPropertyError } from './errors.js'
+export { KubeletUnavailableError, MissingPropertyError, PropertyRefusedError } from './errors.js'
 export { NO_CHANNELZ } from './node/channelz.js'
 export { runIsolated } from './node/handlers/isolated-handler.js'
 export { KubeletSockets } from './node/kubelet/kubelet-sockets.js'

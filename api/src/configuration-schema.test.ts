@@ -157,6 +157,14 @@ describe('a Configuration', () => {
     )
   })
 
+  it('accepts many properties from few objects', () => {
+    const properties = Array.from({ length: 1000 }, (_, index) => ({
+      name: `p${index}`,
+      valueFrom: { secretKeyRef: { ...ref, name: `s${index % 64}` } },
+    }))
+    expect(parseConfiguration(withProperty(...properties)).ok).toBe(true)
+  })
+
   it.each([
     ['[0].name', withProperty({ name: 'a-b', value: '' }), 'write a letter or _'],
     [
@@ -173,6 +181,26 @@ describe('a Configuration', () => {
       '[0].valueFrom.secretKeyRef.key',
       withProperty({ name: 'a', valueFrom: { secretKeyRef: { name: 'x' } } }),
       'missing',
+    ],
+    [
+      '[0].valueFrom.secretKeyRef.name',
+      withProperty({ name: 'a', valueFrom: { secretKeyRef: { ...ref, name: 'x/y' } } }),
+      'write the name of an object',
+    ],
+    [
+      '[0].valueFrom.configMapKeyRef.namespace',
+      withProperty({ name: 'a', valueFrom: { configMapKeyRef: { ...ref, namespace: 'a/b' } } }),
+      'write lower-case letters, digits and -',
+    ],
+    [
+      '',
+      withProperty(
+        ...Array.from({ length: 65 }, (_, index) => ({
+          name: `p${index}`,
+          valueFrom: { secretKeyRef: { ...ref, name: `s${index}` } },
+        })),
+      ),
+      'refer to at most 64 Secrets and ConfigMaps',
     ],
     [
       '[1].name',

@@ -34,16 +34,34 @@ const MAX_CAPACITY = 10_000
  */
 const MAX_NAME_LENGTH = 63 - '-123456'.length
 
+/** The most Secrets and ConfigMaps of a Configuration: every agent watches each of them. */
+const MAX_SOURCES = 64
+
 /** The most problems that are reported: a document may have hundreds of thousands. */
 const MAX_PROBLEMS = 100
 
 const text = z.string()
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
+/** The rules of Kubernetes for the name of an object that is referred to. */
+const objectName = text
+  .max(253)
+  .regex(
+    dnsSubdomain,
+    'write the name of an object: lower-case letters, digits, - and ., beginning and ending with a letter or digit',
+  )
+
+const namespaceName = text
+  .max(63)
+  .regex(
+    /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
+    'write lower-case letters, digits and -, beginning and ending with a letter or digit',
+  )
+
 const keySelector = z.strictObject({
-  name: text.min(1),
+  name: objectName,
   key: text.min(1),
-  namespace: absentOr(text.min(1)),
+  namespace: absentOr(namespaceName),
   optional: absentOr(z.boolean()),
 })
 
@@ -76,6 +94,15 @@ const property = z
     return z.NEVER
   })
 
+/** The object that a property comes from, if any. */
+function sourceOf({ valueFrom }: z.output<typeof property>): string[] {
+  if (valueFrom === undefined) return []
+  const kind = 'secretKeyRef' in valueFrom ? 'Secret' : 'ConfigMap'
+  const { namespace = '', name } =
+    'secretKeyRef' in valueFrom ? valueFrom.secretKeyRef : valueFrom.configMapKeyRef
+  return [`${kind} ${namespace}/${name}`]
+}
+
 // These fields belong to Kubernetes, and are kept as they are.
 const anything = z.record(text, z.unknown())
 
@@ -94,6 +121,12 @@ const spec = z.strictObject({
           })
         names.add(name)
       }
+      const sources = new Set(properties.flatMap(sourceOf))
+      if (sources.size > MAX_SOURCES)
+        context.addIssue({
+          code: 'custom',
+          message: `refer to at most ${MAX_SOURCES} Secrets and ConfigMaps, with several keys in each; there are ${sources.size}`,
+        })
     }),
   }),
   capacity: orDefault(z.number().int().min(1).max(MAX_CAPACITY), 1),
@@ -147,15 +180,7 @@ const manifest = z.strictObject({
         dnsSubdomain,
         'write lower-case letters, digits, - and ., beginning and ending with a letter or digit',
       ),
-    namespace: orDefault(
-      text
-        .max(63)
-        .regex(
-          /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
-          'write lower-case letters, digits and -, beginning and ending with a letter or digit',
-        ),
-      'default',
-    ),
+    namespace: orDefault(namespaceName, 'default'),
     labels: orDefault(z.record(text, text), {}),
     annotations: orDefault(z.record(text, text), {}),
   }),

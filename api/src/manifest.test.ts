@@ -85,6 +85,27 @@ binaryData: { a: eA==, c: "eA\\n  ==" }
   ])
 })
 
+it('reads the annotation with the namespaces that may read an object', () => {
+  const [shared, own] = dataOf(`
+kind: Secret
+metadata: { name: s, annotations: { akri.sh/readable-from: "line, hall" } }
+---
+kind: ConfigMap
+metadata: { name: m, annotations: { note: x } }
+`)
+  expect([shared?.readableFrom, own?.readableFrom]).toEqual(['line, hall', undefined])
+  const { problems } = parseManifests(
+    'kind: Secret\nmetadata: { name: s, annotations: { akri.sh/readable-from: [line] } }',
+    'f',
+  )
+  expect(problems).toMatchObject([
+    {
+      path: 'metadata.annotations["akri.sh/readable-from"]',
+      message: expect.stringContaining('namespaces with commas'),
+    },
+  ])
+})
+
 it('never shows the value of a Secret in a message', () => {
   const { problems } = parseManifests(
     'kind: Secret\nmetadata: { name: s }\ndata: { a: "hunter2!" }\nstringData: { b: 31337 }',

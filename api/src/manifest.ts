@@ -1,16 +1,19 @@
-import { excess, fieldOf, shorten } from '@akrijs/runtime'
+import { excess, fieldOf, shorten, valueAt } from '@akrijs/runtime'
 import { loadAll, YAMLException } from 'js-yaml'
 import {
   type ConfigurationManifest,
   type Problem,
   parseConfiguration,
 } from './configuration-schema.js'
+import { READABLE_FROM_ANNOTATION } from './readable-from.js'
 
 /** The values of a Secret or a ConfigMap, as bytes by key. */
 export interface KeyedData {
   readonly kind: 'Secret' | 'ConfigMap'
   readonly name: string
   readonly namespace: string
+  /** The annotation with the other namespaces that may read the object. @default none */
+  readonly readableFrom?: string
   readonly data: ReadonlyMap<string, Uint8Array>
 }
 
@@ -116,6 +119,12 @@ function readData(
   if (typeof name !== 'string' || name === '')
     return void refuse('metadata.name', 'it must be a name')
   if (typeof namespace !== 'string') return void refuse('metadata.namespace', 'it must be a name')
+  const readableFrom = valueAt(object, 'metadata', 'annotations', READABLE_FROM_ANNOTATION)
+  if (readableFrom !== undefined && typeof readableFrom !== 'string')
+    return void refuse(
+      `metadata.annotations["${READABLE_FROM_ANNOTATION}"]`,
+      `it must be a text: namespaces with commas between them, or "*"; it is ${shorten(readableFrom)}`,
+    )
   const data = new Map<string, Uint8Array>()
   // The later field wins, as in Kubernetes: `stringData` over `data` in a Secret, `data` over
   // `binaryData` in a ConfigMap.
@@ -133,5 +142,5 @@ function readData(
       data.set(key, Buffer.from(value, encoded ? 'base64' : 'utf8'))
     }
   }
-  return { kind, name, namespace, data }
+  return { kind, name, namespace, ...(readableFrom !== undefined && { readableFrom }), data }
 }

@@ -11,6 +11,12 @@ const PRECEDENCE: Readonly<Record<Condition['type'], readonly Condition['status'
 }
 
 /**
+ * Reasons of `False` that count on a single node: every node refuses the same details and the same reference,
+ * and nothing but an edit helps.
+ */
+const REFUSALS: ReadonlySet<string> = new Set(['InvalidDetails', 'PropertyRefused'])
+
+/**
  * The conditions of a Configuration in the cluster, from the conditions on each node.
  * @param before - the conditions until now: a condition with the same status keeps its time
  * @param now - the time, as ISO 8601
@@ -45,8 +51,9 @@ function summary(
         .filter((condition) => condition.type === type)
         .map((condition) => ({ node, condition })),
     )
-  // Every handler refuses the same details, and only an edit of the Configuration helps.
-  const refused = all.find(({ condition }) => condition.reason === 'InvalidDetails')
+  const refused = all.find(
+    ({ condition }) => condition.status === 'False' && REFUSALS.has(condition.reason),
+  )
   const order = PRECEDENCE[type]
   const first =
     refused ??

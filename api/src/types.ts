@@ -46,7 +46,10 @@ type DiscoveryProperty =
 export interface KeySelector {
   readonly name: string
   readonly key: string
-  /** @default the namespace of the Configuration */
+  /**
+   * In another namespace, the object must consent by its annotation `akri.sh/readable-from`.
+   * @default the namespace of the Configuration
+   */
   readonly namespace?: string
   /**
    * Whether a missing object or key omits the property. Otherwise the property is an error.

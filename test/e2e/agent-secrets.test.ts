@@ -44,11 +44,11 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
     await world?.close()
   })
 
-  const secret = (token: string) =>
+  const secret = (token: string, annotations = {}) =>
     JSON.stringify({
       apiVersion: 'v1',
       kind: 'Secret',
-      metadata: { name: 'lab' },
+      metadata: { name: 'lab', annotations },
       stringData: { token },
     })
   const digests = async () =>
@@ -89,6 +89,74 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
     // The agent logs at level debug.
     expect(await agent.output()).toContain('"level":"debug"')
     await nowhere(values)
+  })
+
+  it('of another namespace are given only while they consent, so that its handler and its devices get nothing', async () => {
+    const other = await World.open()
+    try {
+      const value = 'fact0ry-word'
+      const consent = (namespaces: string | null) =>
+        world.api('Secret').patch(world.key('lab'), 'merge', {
+          metadata: { annotations: { 'akri.sh/readable-from': namespaces } },
+        })
+      const found = async () =>
+        (await other.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
+      const discovering = async () =>
+        (
+          await other.get<{
+            status?: { conditions: { type: string; reason: string; message: string }[] }
+          }>('Configuration', 'spy')
+        )?.status?.conditions.find(({ type }) => type === 'Discovering')
+      const refused = () =>
+        eventually(async () =>
+          expect(await discovering()).toMatchObject({
+            reason: 'PropertyRefused',
+            message: expect.stringContaining(
+              `Secret ${world.namespace}/lab is in another namespace`,
+            ),
+          }),
+        )
+      const propertyFrom = (selector: object) => ({
+        name: 'token',
+        valueFrom: { secretKeyRef: { name: 'lab', key: 'token', ...selector } },
+      })
+      const spy = (selector: object) =>
+        other.apply(
+          JSON.stringify({
+            apiVersion: 'akri.sh/v0',
+            kind: 'Configuration',
+            metadata: { name: 'spy' },
+            spec: {
+              discoveryHandler: {
+                name: 'teller',
+                discoveryDetails: '',
+                discoveryProperties: [propertyFrom(selector)],
+              },
+            },
+          }),
+        )
+      await world.apply(secret(value))
+      // The agent of this test may read all Secrets of the cluster.
+      await spy({ namespace: world.namespace })
+      await refused()
+      await spy({ namespace: world.namespace, optional: true })
+      await refused()
+      expect(await found()).toEqual([])
+      await consent(`x, ${other.namespace}`)
+      await eventually(async () => expect(await found()).toEqual([digestOf(value)]))
+      await consent(null)
+      await refused()
+      // A new value does not reach the handler.
+      await world.apply(secret('an0ther-fact0ry'))
+      await refused()
+      expect(await found()).not.toContain(digestOf('an0ther-fact0ry'))
+      // A Secret of this name in the own namespace is another object.
+      await spy({ optional: true })
+      await eventually(async () => expect(await found()).toEqual(['none']))
+    } finally {
+      await other.close()
+      await world.remove('Secret', 'lab')
+    }
   })
 
   async function nowhere(values: readonly string[]): Promise<void> {

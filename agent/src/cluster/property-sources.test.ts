@@ -6,6 +6,8 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { resolveReferences } from '../core/discovery/property-references.js'
+import { PropertyRefusedError } from '../errors.js'
 import { configurationWith } from '../testing/objects.js'
 import { PropertySources } from './property-sources.js'
 
@@ -90,13 +92,13 @@ describe('the source of a property', () => {
 
   it('keeps the data of a Secret while the API server does not answer', async () => {
     putSecret('secret')
-    expect(await sources.look(reference)).toEqual(new Map([['k', Buffer.from('secret')]]))
+    expect((await sources.look(reference))?.data).toEqual(new Map([['k', Buffer.from('secret')]]))
     await watching('secrets lab')
     refuse(500)
     api.cut()
     await eventually(() => expect(api.watches.size).toBe(0))
     await clock.advance(60_000)
-    expect((await sources.look(reference))?.size).toBe(1)
+    expect((await sources.look(reference))?.data.size).toBe(1)
   })
 
   it('fails with the answer of a server that forbids the read', async () => {
@@ -114,7 +116,7 @@ describe('the source of a property', () => {
     const before = told.length
     putSecret('new')
     await eventually(async () =>
-      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')),
+      expect((await sources.look(reference))?.data.get('k')).toEqual(Buffer.from('new')),
     )
     api.remove(`${SECRETS}/lab`)
     await eventually(async () => expect(await sources.look(reference)).toBeUndefined())
@@ -151,14 +153,14 @@ describe('the source of a property', () => {
     const data = { text: 'grün\n', word: base64('word') }
     api.put(`${CONFIG_MAPS}/lab`, { data, binaryData: { raw: encoded, word: encoded } })
     api.put(`${SECRETS}/lab`, { data: { raw: encoded, word: base64('word') } })
-    expect(await sources.look(mapReference)).toEqual(
+    expect((await sources.look(mapReference))?.data).toEqual(
       new Map([
         ['raw', Buffer.from(bytes)],
         ['text', Buffer.from('grün\n')],
         ['word', Buffer.from(base64('word'))],
       ]),
     )
-    expect(await sources.look(reference)).toEqual(
+    expect((await sources.look(reference))?.data).toEqual(
       new Map([
         ['raw', Buffer.from(bytes)],
         ['word', Buffer.from('word')],
@@ -172,7 +174,7 @@ describe('the source of a property', () => {
     ['Secret', SECRETS, reference],
   ] as const)('is nothing in a %s without data', async (_, path, which) => {
     api.put(`${path}/lab`, {})
-    expect(await sources.look(which)).toEqual(new Map())
+    expect((await sources.look(which))?.data).toEqual(new Map())
   })
 
   it('A7 is watched only while a Configuration refers to it', async () => {
@@ -183,7 +185,7 @@ describe('the source of a property', () => {
     configurations.remove(objectKey('default', 'cam'))
     putSecret('new')
     await eventually(async () =>
-      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')),
+      expect((await sources.look(reference))?.data.get('k')).toEqual(Buffer.from('new')),
     )
     // The same name of another kind is another object.
     configurations.put(configurationOf('other', { configMapKeyRef: { name: 'lab', key: 'k' } }))
@@ -202,8 +204,37 @@ describe('the source of a property', () => {
     putSecret('anew')
     await eventually(() => expect(told).toContain(keyOf(again)))
     await eventually(async () =>
-      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('anew')),
+      expect((await sources.look(reference))?.data.get('k')).toEqual(Buffer.from('anew')),
     )
+  })
+
+  it('of another namespace counts while its annotation consents, and listeners hear of both changes', async () => {
+    const theirs = '/api/v1/namespaces/factory/secrets/cameras'
+    const from = { secretKeyRef: { name: 'cameras', namespace: 'factory', key: 'k' } }
+    const configuration = configurationOf('cam', from)
+    configurations.put(configuration)
+    const resolve = async () =>
+      (await resolveReferences(configuration, (which) => sources.look(which))).text('p0')
+    const told: unknown[] = []
+    sources.onChange((key) => told.push(key), stop.signal)
+    const put = async (annotations?: object) => {
+      const before = told.length
+      const data = { k: base64('s3cret') }
+      api.put(theirs, { metadata: { ...(annotations && { annotations }) }, data })
+      await eventually(() => expect(told.length).toBeGreaterThan(before))
+    }
+    await expect(resolve()).rejects.toThrow(PropertyRefusedError)
+    await watching('secrets cameras')
+    await put()
+    await expect(resolve()).rejects.toThrow(PropertyRefusedError)
+    await put({ 'akri.sh/readable-from': 'line, default' })
+    expect(await resolve()).toBe('s3cret')
+    await put({ 'akri.sh/readable-from': 'line' })
+    await expect(resolve()).rejects.toThrow(PropertyRefusedError)
+    await put({ 'akri.sh/readable-from': '*' })
+    expect(await resolve()).toBe('s3cret')
+    await put()
+    await expect(resolve()).rejects.toThrow(PropertyRefusedError)
   })
 
   it('is no longer watched after the end of the agent', async () => {

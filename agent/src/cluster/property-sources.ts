@@ -1,4 +1,4 @@
-import type { Configuration } from '@akrijs/api'
+import { type Configuration, READABLE_FROM_ANNOTATION } from '@akrijs/api'
 import {
   type ApiClient,
   CONFIG_MAPS,
@@ -12,6 +12,7 @@ import {
 import { aborted, type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
 import {
   type DataReference,
+  type ReferencedData,
   referencesOf,
   referenceText,
 } from '../core/discovery/property-references.js'
@@ -26,13 +27,12 @@ interface PropertySourcesOptions {
 }
 
 /** The data of a Secret or ConfigMap. */
-interface DataObject {
+interface DataObject extends ReferencedData {
   readonly metadata: {
     readonly namespace: string
     readonly name: string
     readonly resourceVersion: string
   }
-  readonly data: ReadonlyMap<string, Uint8Array>
 }
 
 interface Source {
@@ -79,7 +79,7 @@ export class PropertySources {
    * @returns undefined if there is no such object
    * @throws MissingPropertyError if the object cannot be read
    */
-  async look(reference: DataReference): Promise<ReadonlyMap<string, Uint8Array> | undefined> {
+  async look(reference: DataReference): Promise<ReferencedData | undefined> {
     const { clock } = this.#options
     const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
     const deadline = new AbortController()
@@ -99,7 +99,7 @@ export class PropertySources {
       throw new MissingPropertyError(
         `${reference.kind} ${reference.key} cannot be read: ${failure.message}`,
       )
-    return found?.data
+    return found
   }
 
   #begin(reference: DataReference): Source {
@@ -175,7 +175,12 @@ export class PropertySources {
  */
 function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
   const { metadata, data, binaryData } = object as {
-    metadata: { namespace: string; name: string; resourceVersion: string }
+    metadata: {
+      namespace: string
+      name: string
+      resourceVersion: string
+      annotations?: Readonly<Record<string, string>>
+    }
     data?: Readonly<Record<string, string>>
     binaryData?: Readonly<Record<string, string>>
   }
@@ -184,6 +189,11 @@ function parseData(kind: DataReference['kind'], object: unknown): DataObject | u
     values.set(key, Buffer.from(value, 'base64'))
   for (const [key, value] of Object.entries(data ?? {}))
     values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
-  const { namespace, name, resourceVersion } = metadata
-  return { metadata: { namespace, name, resourceVersion }, data: values }
+  const { namespace, name, resourceVersion, annotations } = metadata
+  const readableFrom = annotations?.[READABLE_FROM_ANNOTATION]
+  return {
+    metadata: { namespace, name, resourceVersion },
+    ...(readableFrom !== undefined && { readableFrom }),
+    data: values,
+  }
 }

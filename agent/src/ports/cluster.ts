@@ -57,6 +57,7 @@ export interface Cluster {
   /**
    * The properties of a Configuration with their Secrets and ConfigMaps.
    * @throws MissingPropertyError with the name of the missing object or key.
+   * @throws PropertyRefusedError if an object of another namespace does not consent.
    */
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** Calls back when the result of `resolveProperties` may have changed for that Configuration. */

@@ -1,4 +1,10 @@
-import { type DataReference, type ObjectCache, referencesOf, referenceText } from '@akrijs/agent'
+import {
+  type DataReference,
+  type ObjectCache,
+  type ReferencedData,
+  referencesOf,
+  referenceText,
+} from '@akrijs/agent'
 import type { Configuration, KeyedData } from '@akrijs/api'
 import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
@@ -14,8 +20,8 @@ export class PropertyData {
   }
 
   /** @returns undefined if there is no such object */
-  get(reference: DataReference): ReadonlyMap<string, Uint8Array> | undefined {
-    return this.#data.get(referenceText(reference))?.data
+  get(reference: DataReference): ReferencedData | undefined {
+    return this.#data.get(referenceText(reference))
   }
 
   /** Replaces objects. @param complete whether all other objects are removed */
@@ -47,6 +53,7 @@ export class PropertyData {
 function isSame(a: KeyedData | undefined, b: KeyedData | undefined): boolean {
   if (a === undefined || b === undefined) return a === b
   return (
+    a.readableFrom === b.readableFrom &&
     a.data.size === b.data.size &&
     [...a.data].every(
       ([key, value]) =>

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { MissingPropertyError } from '@akrijs/agent'
+import { MissingPropertyError, PropertyRefusedError } from '@akrijs/agent'
 import type { ConfigurationManifest, KeyedData, SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock, temporaryOf } from '@akrijs/runtime'
@@ -287,20 +287,32 @@ describe('the state of the standalone cluster', () => {
 })
 
 describe('properties of a Configuration', () => {
-  it('A7 resolves a Secret in the namespace of the Configuration unless another is named', async () => {
+  it('A7 resolves a Secret in the namespace of the Configuration, named or not', async () => {
     const cluster = await open()
-    const unnamed = { ...manifest(tokenFrom({ name: 'lab', key: 'token' })), namespace: 'site' }
-    const other = {
-      ...manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'default' })),
+    const from = (namespace: object) =>
+      manifest(tokenFrom({ name: 'lab', key: 'token', ...namespace }))
+    const configurations = [from({}), from({ namespace: 'site' })].map((each) => ({
+      ...each,
       namespace: 'site',
-    }
-    await cluster.apply(complete([unnamed, other], [secret('default', 'd'), secret('site', 's')]))
-    const texts = await Promise.all(
-      cluster.configurations
-        .list()
-        .map(async (object) => (await cluster.resolveProperties(object)).text('token')),
-    )
-    expect(texts).toEqual(['s', 'd'])
+    }))
+    await cluster.apply(complete(configurations, [secret('default', 'd'), secret('site', 's')]))
+    expect(await tokens(cluster)).toEqual(['s', 's'])
+  })
+
+  it('refuses a Secret of another namespace that does not consent, and uses it while it does', async () => {
+    const cluster = await open()
+    const wanted = manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' }))
+    const changed = vi.fn()
+    cluster.onPropertiesChanged(changed, new AbortController().signal)
+    const put = (consent: object) =>
+      cluster.apply(complete([wanted], [{ ...secret('site', 's'), ...consent }]))
+    await put({})
+    await expect(tokens(cluster)).rejects.toThrow(PropertyRefusedError)
+    await put({ readableFrom: 'hall, default' })
+    expect(await tokens(cluster)).toEqual(['s'])
+    await put({ readableFrom: 'hall' })
+    await expect(tokens(cluster)).rejects.toThrow(PropertyRefusedError)
+    expect(changed).toHaveBeenCalledTimes(3)
   })
 
   it('A7 names the missing Secret, key and namespace', async () => {
@@ -403,3 +415,10 @@ function tokenFrom(secretKeyRef: {
 function secret(namespace: string, token: string): KeyedData {
   return { kind: 'Secret', name: 'lab', namespace, data: new Map([['token', Buffer.from(token)]]) }
 }
+
+const tokens = (cluster: StandaloneCluster) =>
+  Promise.all(
+    cluster.configurations
+      .list()
+      .map(async (object) => (await cluster.resolveProperties(object)).text('token')),
+  )

@@ -3,6 +3,9 @@ import type { Configuration, Problem } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube'
 import { type Logger, nearest } from '@akrijs/runtime'
 
+/** Reasons of a condition that mean a property. */
+const PROPERTY_REASONS = ['MissingProperty', 'PropertyRefused', 'UnreadableProperty']
+
 /**
  * The problem of a valid Configuration: it has no handler, or the handler refuses it.
  * @param loaded the names of the handlers that this agent runs, in any process
@@ -16,8 +19,7 @@ export function handlerProblem(
   for (const { reason, message, ...condition } of status?.conditions ?? []) {
     if (condition.status !== 'False') continue
     if (reason === 'InvalidDetails') return { path: `${at}.discoveryDetails`, message }
-    if (reason === 'MissingProperty' || reason === 'UnreadableProperty')
-      return { path: `${at}.discoveryProperties`, message }
+    if (PROPERTY_REASONS.includes(reason)) return { path: `${at}.discoveryProperties`, message }
     // A handler in its own process registers in a moment.
     if (reason === 'NoHandler' && !loaded.includes(name)) {
       const similar = nearest(name, loaded)

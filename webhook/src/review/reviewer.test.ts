@@ -137,6 +137,21 @@ describe('a review', () => {
     )
   })
 
+  it('warns of a Secret of another namespace, by the namespace of the request', async () => {
+    const secretKeyRef = { name: 'cameras', key: 'k', namespace: 'line' }
+    const discoveryProperties = [{ name: 'p', valueFrom: { secretKeyRef } }]
+    const spec = { discoveryHandler: { name: 'sensor', discoveryProperties } }
+    const review = (namespace: string) =>
+      reviewer().review(
+        request({ namespace, object: { ...good, metadata: { name: 'lab' }, spec } }),
+      )
+    expect(await review('factory')).toEqual({
+      outcome: 'allowed',
+      warnings: [expect.stringContaining('Secret line/cameras')],
+    })
+    expect(await review('line')).toEqual(allowed)
+  })
+
   it('W1 survives a schema of a handler that throws', async () => {
     const details = z.unknown().transform(() => {
       throw new Error('a mistake of its own')

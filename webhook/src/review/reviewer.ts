@@ -6,6 +6,7 @@ import type { AdmissionRequest, Verdict } from './admission-review.js'
 import { configurationProblems } from './configuration-problems.js'
 import { detailsProblems, type Handlers, handlerWarnings } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
+import { referenceWarnings } from './reference-warnings.js'
 
 /** What happens to a Configuration that cannot be checked, as `failurePolicy` of a webhook. */
 export type FailurePolicy = 'Fail' | 'Ignore'
@@ -55,17 +56,21 @@ export class Reviewer {
     // An existing object keeps its name: only a new object must have a free name.
     if (operation === 'CREATE' && problems.every(({ path }) => path !== 'metadata.name'))
       problems.push(...(await this.#unlessFailed(() => this.#namesakes(request), unchecked)))
-    const warnings = handlerWarnings(object, handlers)
+    const home = homeOf(request)
+    const warnings = [
+      ...handlerWarnings(object, handlers),
+      ...(home === undefined ? [] : referenceWarnings(object, home)),
+    ]
     if (problems.length > 0) return { outcome: 'denied', problems, warnings }
     if (unchecked.length > 0 && failurePolicy === 'Fail')
       return { outcome: 'undecided', reasons: unchecked }
     return { outcome: 'allowed', warnings: [...warnings, ...unchecked] }
   }
 
-  async #namesakes({ namespace, object }: AdmissionRequest): Promise<Problem[]> {
-    const name = valueAt(object, 'metadata', 'name')
-    const home = namespace ?? valueAt(object, 'metadata', 'namespace')
-    return typeof home === 'string' && typeof name === 'string'
+  async #namesakes(request: AdmissionRequest): Promise<Problem[]> {
+    const name = valueAt(request.object, 'metadata', 'name')
+    const home = homeOf(request)
+    return home !== undefined && typeof name === 'string'
       ? this.#options.names.problems(home, name)
       : []
   }
@@ -80,4 +85,10 @@ export class Reviewer {
       return []
     }
   }
+}
+
+/** The namespace of the Configuration. */
+function homeOf({ namespace, object }: AdmissionRequest): string | undefined {
+  const home = namespace ?? valueAt(object, 'metadata', 'namespace')
+  return typeof home === 'string' ? home : undefined
 }

@@ -9,7 +9,7 @@ import {
   TokenBucket,
 } from '@akrijs/runtime'
 import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
-import { MissingPropertyError } from '../../errors.js'
+import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { AdmittedDevice } from '../access/handler-access.js'
@@ -29,6 +29,8 @@ type SessionFailure =
   | 'HandlerFailed'
   /** The handler has not been asked: a property is not there. */
   | 'MissingProperty'
+  /** The handler has not been asked: a property is of another namespace, without consent. */
+  | 'PropertyRefused'
   /** The handler has not been asked: a property cannot be read. */
   | 'UnreadableProperty'
   /** A mistake in akri.js or in a handler. */
@@ -266,5 +268,6 @@ function reasonOf(error: unknown, asked: boolean): SessionFailure {
     const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
     return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
   }
+  if (PropertyRefusedError.is(error)) return 'PropertyRefused'
   return MissingPropertyError.is(error) ? 'MissingProperty' : 'UnreadableProperty'
 }

@@ -5,7 +5,7 @@ import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { MissingPropertyError } from '../../errors.js'
+import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import {
   type BoundedList,
@@ -356,6 +356,11 @@ describe('discovery', () => {
       new MissingPropertyError('there is no Secret default/lab'),
       'MissingProperty',
       'there is no Secret default/lab',
+    ],
+    [
+      new PropertyRefusedError('Secret factory/lab is in another namespace'),
+      'PropertyRefused',
+      'Secret factory/lab is in another namespace',
     ],
     [new Error('the connection broke'), 'UnreadableProperty', 'the connection broke'],
   ])(

@@ -1,13 +1,22 @@
-import type { Configuration, KeyedData, KeySelector } from '@akrijs/api'
+import {
+  type Configuration,
+  isReadableFrom,
+  type KeyedData,
+  type KeySelector,
+  READABLE_FROM_ANNOTATION,
+} from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { MissingPropertyError } from '../../errors.js'
+import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 
 /** A Secret or ConfigMap from which a Configuration takes a property. */
 export interface DataReference {
   readonly kind: KeyedData['kind']
   readonly key: ObjectKey
 }
+
+/** What a Secret or ConfigMap gives to Configurations. */
+export type ReferencedData = Pick<KeyedData, 'data' | 'readableFrom'>
 
 /** A key that is unique over both kinds. */
 export function referenceText({ kind, key }: DataReference): string {
@@ -23,12 +32,13 @@ export function referencesOf(configuration: Configuration): DataReference[] {
 
 /**
  * The properties of a Configuration as the handler receives them.
- * @param lookUp the data of an object; undefined if there is no such object
+ * @param lookUp reads an object; undefined if there is no such object
  * @throws MissingPropertyError naming the missing object or key
+ * @throws PropertyRefusedError if an object of another namespace does not consent
  */
 export async function resolveReferences(
   configuration: Configuration,
-  lookUp: (reference: DataReference) => Promise<ReadonlyMap<string, Uint8Array> | undefined>,
+  lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
 ): Promise<DiscoveryProperties> {
   const values: [string, Uint8Array | undefined][] = []
   for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
@@ -37,14 +47,16 @@ export async function resolveReferences(
       values.push([name, value === undefined ? undefined : Buffer.from(value)])
       continue
     }
-    const { reference, selector } = referenceIn(property.valueFrom, configuration)
+    const { reference, selector, isForeign } = referenceIn(property.valueFrom, configuration)
     const { kind, key } = reference
-    const data = await lookUp(reference)
-    const value = data?.get(selector.key)
+    const object = isForeign
+      ? await lookUpForeign(property.name, reference, configuration, lookUp)
+      : await lookUp(reference)
+    const value = object?.data.get(selector.key)
     if (value !== undefined) values.push([property.name, value])
     else if (selector.optional !== true) {
       const missing =
-        data === undefined
+        object === undefined
           ? `there is no ${kind} ${key}`
           : `${kind} ${key} has no key ${selector.key}`
       throw new MissingPropertyError(`discovery property ${property.name}: ${missing}`)
@@ -53,14 +65,36 @@ export async function resolveReferences(
   return new DiscoveryProperties(values)
 }
 
+/**
+ * An object of another namespace. Its absence, a missing right of the agent and a missing consent
+ * have one message, also for an optional property: an author of Configurations does not find out
+ * which objects other namespaces have.
+ */
+async function lookUpForeign(
+  property: string,
+  reference: DataReference,
+  { metadata: { namespace } }: Configuration,
+  lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
+): Promise<ReferencedData> {
+  const object = await lookUp(reference).catch((error: unknown) => {
+    if (!MissingPropertyError.is(error)) throw error
+  })
+  if (object !== undefined && isReadableFrom(object.readableFrom, namespace)) return object
+  const { kind, key } = reference
+  throw new PropertyRefusedError(
+    `discovery property ${property}: ${kind} ${key} is in another namespace than the Configuration. It counts only if it exists, the agent may read it, and its annotation ${READABLE_FROM_ANNOTATION} names ${namespace}`,
+  )
+}
+
 type ValueFrom = { readonly secretKeyRef: KeySelector } | { readonly configMapKeyRef: KeySelector }
 
 function referenceIn(
   from: ValueFrom,
   { metadata }: Configuration,
-): { reference: DataReference; selector: KeySelector } {
+): { reference: DataReference; selector: KeySelector; isForeign: boolean } {
   const kind = 'secretKeyRef' in from ? 'Secret' : 'ConfigMap'
   const selector = 'secretKeyRef' in from ? from.secretKeyRef : from.configMapKeyRef
-  const key = objectKey(selector.namespace ?? metadata.namespace, selector.name)
-  return { reference: { kind, key }, selector }
+  const namespace = selector.namespace ?? metadata.namespace
+  const reference = { kind, key: objectKey(namespace, selector.name) } as const
+  return { reference, selector, isForeign: namespace !== metadata.namespace }
 }

@@ -62,6 +62,11 @@ describe('the status of a Configuration on a node', () => {
       { HandlerConnected: 'Unknown MissingProperty', Discovering: 'False MissingProperty' },
     ],
     [
+      'a Secret of another namespace that does not consent',
+      [{ phase: 'failed', reason: 'PropertyRefused', message: 'no' }],
+      { HandlerConnected: 'Unknown PropertyRefused', Discovering: 'False PropertyRefused' },
+    ],
+    [
       'a Secret that cannot be read',
       [{ phase: 'failed', reason: 'UnreadableProperty', message: 'no' }],
       { HandlerConnected: 'Unknown UnreadableProperty', Discovering: 'False UnreadableProperty' },
@@ -179,6 +184,17 @@ describe('the status of a Configuration', () => {
     const status = merge(first, 'b', report([{ phase: 'refused', message: 'udevRules[0]: no' }]))
     expect(conditionsOf(status).Discovering).toBe(
       'False InvalidDetails: 1 of 2 nodes; b: udevRules[0]: no',
+    )
+  })
+
+  it('shows a refused property, although another node has no handler', () => {
+    const state = { phase: 'failed', reason: 'PropertyRefused', message: 'no' } as const
+    const first = merge(undefined, 'a', report([]))
+    const status = merge(first, 'b', report([state]))
+    expect(conditionsOf(status).Discovering).toBe('False PropertyRefused: 1 of 2 nodes; b: no')
+    const asked = merge(first, 'a', report([{ phase: 'open', listed: true }]))
+    expect(conditionsOf(merge(asked, 'b', report([state]))).HandlerConnected).toBe(
+      'True Connected: 1 of 2 nodes; a: cam@0',
     )
   })
 

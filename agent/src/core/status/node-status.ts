@@ -66,6 +66,13 @@ function conditionOf(
   return { type, status, reason, message }
 }
 
+/** Reasons of a session that has not asked its handler yet. */
+const PROPERTY_FAILURES: ReadonlySet<string> = new Set([
+  'MissingProperty',
+  'PropertyRefused',
+  'UnreadableProperty',
+])
+
 function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Finding {
   if (endpoints.length === 0)
     return ['False', 'NoHandler', `no handler ${handler} is loaded or has registered`]
@@ -73,7 +80,7 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
   if (open.length > 0) return ['True', 'Connected', open.map(({ uid }) => uid).join(', ')]
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
   if (failed?.phase !== 'failed') return ['Unknown', 'Connecting', 'the handler is being asked']
-  if (failed.reason === 'MissingProperty' || failed.reason === 'UnreadableProperty')
+  if (PROPERTY_FAILURES.has(failed.reason))
     return ['Unknown', failed.reason, 'the handler has not been asked yet']
   return ['False', failed.reason, failed.message]
 }
