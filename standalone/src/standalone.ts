@@ -3,6 +3,7 @@ import path from 'node:path'
 import {
   type AgeingOptions,
   type Agent,
+  AllowedAddresses,
   HandlerAccess,
   KubeletSockets,
   runIsolated,
@@ -55,6 +56,8 @@ export interface StandaloneAgent {
   fileOf(configuration: ObjectKey): string | undefined
   close(): Promise<void>
 }
+
+const LOOPBACK = ['127.0.0.0/8', '::1']
 
 /** Options for tests. */
 interface StandaloneTestOptions extends Partial<AgeingOptions> {
@@ -148,6 +151,8 @@ async function start(
     brokerInfoDirectory: path.resolve(stateDirectory, 'broker-info'),
     // A broker is a process of the user without mounts: the kernel decides about device nodes.
     access: new HandlerAccess({ paths: 'unchecked' }),
+    // The sockets are in a directory of the user. A handler on another machine is nobody's Pod.
+    handlerAddresses: new AllowedAddresses(LOOPBACK),
     ...(options.isolated
       ? {
           embedded: [],

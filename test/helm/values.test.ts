@@ -293,11 +293,17 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   })
 
   it('set what handlers may give to containers', async () => {
-    const handlerAccess = { mounts: ['a=/x:rw', 'b=/y'], devices: ['a=/dev/tty*'], environment: [] }
+    const handlerAccess = {
+      mounts: ['a=/x:rw', 'b=/y'],
+      devices: ['a=/dev/tty*'],
+      environment: [],
+      addresses: ['10.1.0.0/16'],
+    }
     const { env } = await containerOf(AGENT, { agent: { handlerAccess } })
     expect(env.get('AKRI_HANDLER_MOUNTS')).toBe('a=/x:rw,b=/y')
     expect(env.get('AKRI_HANDLER_DEVICES')).toBe('a=/dev/tty*')
     expect(env.has('AKRI_HANDLER_ENVIRONMENT')).toBe(false)
+    expect(env.get('AKRI_HANDLER_ADDRESSES')).toBe('10.1.0.0/16')
     await expect(render({ agent: { handlerAccess: { mounts: ['/x'] } } })).rejects.toThrow(/mounts/)
   })
 

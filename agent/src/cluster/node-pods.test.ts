@@ -43,6 +43,8 @@ interface Wanted {
   /** It has been asked to end. */
   readonly ending?: boolean
   readonly graceSeconds?: number
+  readonly addresses?: readonly string[]
+  readonly hostNetwork?: boolean
 }
 
 function podOf({
@@ -52,6 +54,8 @@ function podOf({
   asks = 1,
   ending = false,
   graceSeconds,
+  addresses = [],
+  hostNetwork = false,
 }: Wanted = {}) {
   const limits = asks === 0 ? {} : { [resource]: String(asks) }
   return {
@@ -62,10 +66,11 @@ function podOf({
     },
     spec: {
       nodeName: node,
+      ...(hostNetwork ? { hostNetwork } : {}),
       ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
       containers: [{ name: 'c', resources: { limits } }],
     },
-    status: { phase },
+    status: { phase, podIP: addresses[0], podIPs: addresses.map((ip) => ({ ip })) },
   }
 }
 
@@ -110,6 +115,36 @@ describe('the Pods of a node', () => {
       pods.hasEnded(objectKey('default', name)),
     )
     expect(ended).toEqual(['done', 'failed'])
+  })
+
+  it('hold their addresses until they have ended', async () => {
+    put({ name: 'far', node: 'node-b', addresses: ['10.0.0.9'] })
+    put({ name: 'young', asks: 0, phase: 'Pending' })
+    put({ name: 'host', asks: 0, hostNetwork: true, addresses: ['192.168.0.1'] })
+    let changes = 0
+    pods.onChange(() => changes++, new AbortController().signal)
+    pods.start()
+    await eventually(() => expect(pods.synced).toBe(true))
+    expect(['10.0.0.9', '192.168.0.1', ''].map((address) => pods.holderOf(address))).toEqual([
+      undefined,
+      'node',
+      undefined,
+    ])
+    const before = changes
+    put({ name: 'young', asks: 0, addresses: ['10.0.0.7', 'fd00::7'] })
+    await eventually(() => expect(changes).toBeGreaterThan(before))
+    const holder = pods.holderOf('10.0.0.7')
+    expect(holder).toMatch(/./)
+    expect(pods.holderOf('fd00::7')).toBe(holder)
+    // The next Pod has the same name and address.
+    remove('young')
+    put({ name: 'young', asks: 0, addresses: ['10.0.0.7'] })
+    await eventually(() => {
+      expect(pods.holderOf('10.0.0.7')).toMatch(/./)
+      expect(pods.holderOf('10.0.0.7')).not.toBe(holder)
+    })
+    put({ name: 'young', asks: 0, phase: 'Succeeded', addresses: ['10.0.0.7'] })
+    await eventually(() => expect(pods.holderOf('10.0.0.7')).toBeUndefined())
   })
 
   it.each(['Succeeded', 'Failed'])(

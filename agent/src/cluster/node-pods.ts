@@ -8,6 +8,7 @@ import {
   Resource,
 } from '@akrijs/kube'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
+import type { HandlerAddresses } from '../ports/handler-addresses.js'
 import type { NodePods } from '../ports/kubelet.js'
 import { type PodText, podDemand } from './pod-demand.js'
 
@@ -24,7 +25,11 @@ interface SeenPod {
     readonly namespace: string
     readonly name: string
     readonly resourceVersion: string
+    readonly uid: string
   }
+  readonly addresses: readonly string[]
+  /** Whether the Pod has the addresses of its node. */
+  readonly hostNetwork: boolean
   /** How many devices its containers may have, by resource of Akri. */
   readonly demand: ReadonlyMap<string, number>
   /** Whether all containers have ended for good. */
@@ -34,13 +39,17 @@ interface SeenPod {
   readonly graceMs: number
 }
 
+/** The holder of the addresses of the node: Pods in the network of the node share them. */
+const NODE_HOLDER = 'node'
+
 /** The Pods of one node, by a watch on the API server. */
-export class KubernetesNodePods implements NodePods {
+export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly lagMs = 1000
   synced = false
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #gone = new Listeners()
+  readonly #changed = new Listeners()
   readonly #seen = new Map<ObjectKey, SeenPod>()
   /** Pods that were deleted by force, and how long their containers may still run. */
   readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
@@ -65,7 +74,10 @@ export class KubernetesNodePods implements NodePods {
   }
 
   start(): void {
-    this.#pods.onChange((key) => this.#follow(key), this.#stop.signal)
+    this.#pods.onChange((key) => {
+      this.#follow(key)
+      this.#changed.tell()
+    }, this.#stop.signal)
     void this.#pods.synced.then(() => {
       this.synced = true
     })
@@ -94,6 +106,18 @@ export class KubernetesNodePods implements NodePods {
 
   hasEnded(pod: ObjectKey): boolean {
     return this.#pods.get(pod)?.ended === true
+  }
+
+  /** @returns the uid of the Pod, because the next Pod can have the same name and address */
+  holderOf(address: string): string | undefined {
+    const pod = this.#pods
+      .list()
+      .find(({ addresses, ended }) => !ended && addresses.includes(address))
+    return pod?.hostNetwork === true ? NODE_HOLDER : pod?.metadata.uid
+  }
+
+  onChange(listener: () => void, signal: AbortSignal): void {
+    this.#changed.add(listener, signal)
   }
 
   onGone(listener: () => void, signal: AbortSignal): void {
@@ -125,14 +149,18 @@ function parsePod(object: unknown): SeenPod {
       namespace: string
       name: string
       resourceVersion: string
+      uid: string
       deletionTimestamp?: string
     }
-    spec?: { terminationGracePeriodSeconds?: number }
-    status?: { phase?: string }
+    spec?: { terminationGracePeriodSeconds?: number; hostNetwork?: boolean }
+    status?: { phase?: string; podIP?: string; podIPs?: readonly { ip?: string }[] }
   }
-  const { namespace, name, resourceVersion, deletionTimestamp } = metadata
+  const { namespace, name, resourceVersion, uid, deletionTimestamp } = metadata
+  const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP]
   return {
-    metadata: { namespace, name, resourceVersion },
+    metadata: { namespace, name, resourceVersion, uid },
+    addresses: ips.flatMap((ip) => ip ?? []),
+    hostNetwork: spec?.hostNetwork === true,
     demand: podDemand({
       ...(spec === undefined ? {} : { spec }),
       ...(status === undefined ? {} : { status }),

@@ -27,6 +27,8 @@ describe('the options of the agent', () => {
     for (const wrong of ['/x', 'a=x', 'a=/x/../y', 'a=/x:rwm'])
       expect(() => parsed('--handler-mounts', wrong)).toThrow(/write HANDLER=\/path/)
     expect(() => parsed('--handler-devices', 'a=/x:ro')).toThrow(/write HANDLER=\/dev\/name/)
+    expect(parsed('--handler-addresses', '10.1.0.0/16,::1').handlerAddresses).toHaveLength(2)
+    expect(() => parsed('--handler-addresses', 'a.b')).toThrow(/write an address or a network/)
     expect(() => parsed('--handler-environment', 'a')).toThrow(/write HANDLER=NAME/)
   })
 

@@ -18,14 +18,19 @@ import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
 import { DEVICE_BOUNDS } from '../core/discovery/device-bounds.js'
+import { isNetwork } from '../node/handlers/allowed-addresses.js'
 import type { DeviceNodes } from '../ports/device-nodes.js'
 
-/** Checks the text of a rule. */
-function rule(read: (text: string) => unknown, right: string): (text: string) => string {
+/** Accepts the texts that a function accepts. */
+function checked(isRight: (text: string) => boolean, right: string): (text: string) => string {
   return (text) => {
-    if (read(text) !== undefined) return text
+    if (isRight(text)) return text
     throw new InvalidArgumentError(right)
   }
+}
+
+function rule(read: (text: string) => unknown, right: string): (text: string) => string {
+  return checked((text) => read(text) !== undefined, right)
 }
 
 /** The options of `akri-agent`. The flags, the docs and the chart's values come from here. */
@@ -102,6 +107,14 @@ export const agentOptions = {
     item: rule(readDeviceRule, 'write HANDLER=/dev/name or HANDLER=/dev/name:rw'),
     defaultText: 'udev=/dev/**',
     chart: 'agent.handlerAccess.devices',
+  }),
+  handlerAddresses: list({
+    argument: '<network>',
+    meaning:
+      'addresses at which handlers may serve besides those of Pods on this node: an address or a network such as 10.1.0.0/16; can be repeated, or a list with commas',
+    variable: 'AKRI_HANDLER_ADDRESSES',
+    item: checked(isNetwork, 'write an address or a network such as 10.1.0.0/16'),
+    chart: 'agent.handlerAccess.addresses',
   }),
   handlerEnvironment: list({
     argument: '<rule>',

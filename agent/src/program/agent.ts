@@ -22,6 +22,7 @@ import { type RegistrationServer, serveRegistration } from '../node/handlers/reg
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
+import type { HandlerAddresses } from '../ports/handler-addresses.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import { type AgentObserver, noopObserver } from '../ports/observer.js'
 
@@ -54,6 +55,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
    * @default none
    */
   readonly isolated?: { readonly names: readonly string[]; readonly directory: string }
+  /** The network addresses at which handlers may serve. @default none */
+  readonly handlerAddresses?: HandlerAddresses
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
   /**
@@ -230,17 +233,33 @@ async function startParts(
   }
 }
 
+const NO_ADDRESSES: HandlerAddresses = { holderOf: () => undefined, onChange: () => {} }
+
 /** Serves the socket for handlers in Pods, and a socket for handlers in processes of the agent. */
 async function serveRegistrations(
-  { embedded, isolated, handlersDirectory: directory, clock, log }: AgentOptions,
+  { embedded, isolated, handlersDirectory: directory, handlerAddresses, clock, log }: AgentOptions,
   registry: HandlerRegistry,
 ): Promise<RegistrationServer> {
   const only = new Set(isolated?.names)
   const allBut = new Set([...embedded.map(({ name }) => name), ...only])
-  const server = await serveRegistration({ directory, names: { allBut }, registry, clock, log })
+  const addresses = handlerAddresses ?? NO_ADDRESSES
+  const server = await serveRegistration({
+    directory,
+    names: { allBut },
+    addresses,
+    registry,
+    clock,
+    log,
+  })
   if (isolated === undefined) return server
-  const ofAgent = { directory: isolated.directory, names: { only }, registry, clock, log }
-  const other = await serveRegistration(ofAgent).catch(async (error: unknown) => {
+  const other = await serveRegistration({
+    directory: isolated.directory,
+    names: { only },
+    addresses: NO_ADDRESSES,
+    registry,
+    clock,
+    log,
+  }).catch(async (error: unknown) => {
     await server.close()
     throw error
   })

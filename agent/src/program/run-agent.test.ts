@@ -84,6 +84,7 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     brokerInfo: 'on',
     handler: [],
     handlerMounts: [],
+    handlerAddresses: [],
     handlerDevices: [],
     handlerEnvironment: [],
     isolated: 'off',

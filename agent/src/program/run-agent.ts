@@ -7,6 +7,7 @@ import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../cluster/node-pods.js'
+import { AllowedAddresses } from '../node/handlers/allowed-addresses.js'
 import { runIsolated } from '../node/handlers/isolated-handler.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { ContainerRuntime } from '../node/kubelet/container-runtime.js'
@@ -100,6 +101,7 @@ export async function runAgent(
     checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
     brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
     offerBrokerInfo: options.brokerInfo === 'on',
+    handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
     access: handlerAccess(options, new KernelDeviceNodes()),
     bounds: { perConfiguration: options.maxConfigurationDevices, perNode: options.maxDevices },
     ...(isIsolated

@@ -1,11 +1,13 @@
 import { lstat, realpath } from 'node:fs/promises'
-import { isIPv6 } from 'node:net'
+import { isIP, isIPv6 } from 'node:net'
 import path from 'node:path'
 import type { RegisterDiscoveryHandlerRequest } from '@akrijs/proto/discovery'
-import { AkriError } from '@akrijs/runtime'
+import { AkriError, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
+import { hostOf, plainAddress } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
 import { isHandlerName } from '../../ports/handler-endpoint.js'
+import type { AddressHolders } from './address-holders.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
 /** A registration is refused. The handler gets the message. */
@@ -19,30 +21,63 @@ export class RegistrationRefusedError extends AkriError {
   }
 }
 
+/** Where handlers may serve. */
+export interface EndpointPlaces {
+  /** The directory of the sockets of handlers. */
+  readonly directory: string
+  readonly holders: AddressHolders
+}
+
 /**
  * Checks a registration: any process of the node may write to the socket. @throws
  * RegistrationRefusedError
  */
 export async function endpointOf(
   { name, endpoint, endpointType, shared }: RegisterDiscoveryHandlerRequest,
-  directory: string,
+  places: EndpointPlaces,
 ): Promise<RemoteEndpoint> {
   if (!isHandlerName(name)) {
     throw invalid(
       `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', 63 characters at most`,
     )
   }
-  return new RemoteEndpoint(name, shared, await addressOf(endpoint, endpointType, directory))
+  return new RemoteEndpoint(name, shared, await addressOf(endpoint, endpointType, places))
 }
 
 async function addressOf(
   endpoint: string,
   type: number,
-  directory: string,
+  places: EndpointPlaces,
 ): Promise<EndpointAddress> {
-  if (type === 0) return { type: 'unix', path: await checkedSocket(endpoint, directory) }
-  if (type === 1) return { type: 'network', host: checkedHost(endpoint) }
+  if (type === 0) {
+    const socket = await checkedSocket(endpoint, places.directory)
+    return {
+      type: 'unix',
+      path: socket,
+      problem: () => checkedSocket(socket, places.directory).then(() => undefined, messageOf),
+    }
+  }
+  if (type === 1) return networkAddress(endpoint, places.holders)
   throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
+}
+
+/**
+ * An endpoint gets the credentials of Configurations. So its address belongs to a Pod of this node,
+ * or the operator allows the address. The next Pod with the same address has to register itself.
+ */
+async function networkAddress(endpoint: string, holders: AddressHolders): Promise<EndpointAddress> {
+  const { host, address } = checkedHost(endpoint)
+  const holder = await holders.soon(address)
+  if (holder === undefined)
+    throw new RegistrationRefusedError(
+      status.PERMISSION_DENIED,
+      `endpoint ${shown(endpoint)}: ${address} is not the address of a Pod on this node; register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of the agent (chart: agent.handlerAccess.addresses)`,
+    )
+  const problem = async () =>
+    holders.of(address) === holder
+      ? undefined
+      : `${address} no longer belongs to the Pod that registered`
+  return { type: 'network', host, problem }
 }
 
 /**
@@ -63,19 +98,23 @@ async function checkedSocket(endpoint: string, directory: string): Promise<strin
   return real
 }
 
-function checkedHost(endpoint: string): string {
+function checkedHost(endpoint: string): { readonly host: string; readonly address: string } {
   const refuse = () => invalid(`endpoint ${shown(endpoint)} is not http://address:port`)
   if (endpoint.length > 512 || !URL.canParse(endpoint)) throw refuse()
-  const { protocol, hostname, port, pathname, search, username } = new URL(endpoint)
+  const url = new URL(endpoint)
+  const { protocol, port, pathname, search, username, password } = url
+  const address = plainAddress(hostOf(url))
   const plain =
     protocol === 'http:' &&
     (pathname === '/' || pathname === '') &&
     search === '' &&
-    username === ''
-  if (!plain || hostname === '') throw refuse()
-  const bare = hostname.replace(/^\[|\]$/g, '')
+    username === '' &&
+    password === ''
+  // The name of a host could mean another host at the next look.
+  if (!plain || isIP(address) === 0) throw refuse()
   // URL drops the default port of http.
-  return `${isIPv6(bare) ? `[${bare}]` : bare}:${port === '' ? '80' : port}`
+  const host = `${isIPv6(address) ? `[${address}]` : address}:${port === '' ? '80' : port}`
+  return { host, address }
 }
 
 function invalid(message: string): RegistrationRefusedError {

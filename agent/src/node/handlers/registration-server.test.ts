@@ -5,7 +5,7 @@ import path from 'node:path'
 import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { aborted, Listeners, silentLogger, systemClock } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
@@ -19,11 +19,14 @@ import { Discovery } from '../../core/discovery/discovery.js'
 import { HandlerRegistry } from '../../core/discovery/handler-registry.js'
 import { configurationWith } from '../../testing/objects.js'
 import { KernelDeviceNodes } from '../kernel-device-nodes.js'
+import { AllowedAddresses } from './allowed-addresses.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
 /** Any name. */
 const names = { allBut: new Set<string>() }
+
+const addresses = new AllowedAddresses(['0.0.0.0/0', '::/0', '127.0.0.0/8', '::1'])
 
 let directory: string
 let registry: HandlerRegistry
@@ -38,6 +41,7 @@ beforeEach(async () => {
     directory,
     registry,
     names,
+    addresses,
     clock: systemClock,
     log: silentLogger,
   })
@@ -140,6 +144,10 @@ describe('the registration of handlers', () => {
       ['a', 'https://10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'http://user@10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'unix:/x', 1, /not http:\/\/address:port/],
+      // Another host can have the name at the next look.
+      ['a', 'http://localhost:1', 1, /not http:\/\/address:port/],
+      ['a', 'http://sensor.akri.svc:1', 1, /not http:\/\/address:port/],
+      ['a', 'http://:secret@10.0.0.7:1', 1, /not http:\/\/address:port/],
     ]
     for (const [name, endpoint, type, message] of cases)
       expect(await register(name, endpoint, type)).toMatch(message)
@@ -150,7 +158,7 @@ describe('the registration of handlers', () => {
   it('refuses the names of handlers that the agent loads, except on a socket of their own', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     await server.close()
-    const options = { directory, registry, clock: systemClock, log: silentLogger }
+    const options = { directory, registry, addresses, clock: systemClock, log: silentLogger }
     server = await serveRegistration({ ...options, names: { allBut: new Set(['udev']) } })
     expect(await register('udev', file)).toMatch(
       /PERMISSION_DENIED: the agent loads a handler udev itself; end this handler, or do not name it/,
@@ -162,6 +170,17 @@ describe('the registration of handlers', () => {
     expect(await register('udev', file)).toBe('taken')
     expect(await register('opcua', file)).toMatch(/PERMISSION_DENIED: only udev, onvif register/)
     expect(registry.names).toEqual(['Udev', 'udev'])
+  })
+
+  it('dials a socket only while the path is a socket of its directory', async () => {
+    const file = await socket(path.join(directory, 'a.sock'))
+    await register('a', file)
+    await rm(file)
+    const outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
+    const elsewhere = await socket(path.join(outside, 'x.sock'))
+    await symlink(elsewhere, file)
+    await expect(firstListOf('a')).rejects.toThrow(/is not asked: endpoint .*a.sock" is not in /)
+    await rm(outside, { recursive: true, force: true })
   })
 
   it('accepts a bounded number of endpoints', async () => {
@@ -225,18 +244,33 @@ describe('the registration of handlers', () => {
 
   it('does not replace a living agent, and replaces a dead one', async () => {
     await expect(
-      serveRegistration({ directory, registry, names, clock: systemClock, log: silentLogger }),
+      serveRegistration({
+        directory,
+        registry,
+        names,
+        addresses,
+        clock: systemClock,
+        log: silentLogger,
+      }),
     ).rejects.toThrow(/is served by another process/)
     await server.close()
     await writeFile(server.socket, '').then(() => chmod(server.socket, 0o600))
     await expect(
-      serveRegistration({ directory, registry, names, clock: systemClock, log: silentLogger }),
+      serveRegistration({
+        directory,
+        registry,
+        names,
+        addresses,
+        clock: systemClock,
+        log: silentLogger,
+      }),
     ).rejects.toThrow(/it is not a socket/)
     await rm(server.socket)
     server = await serveRegistration({
       directory,
       registry,
       names,
+      addresses,
       clock: systemClock,
       log: silentLogger,
     })
@@ -273,6 +307,94 @@ describe('the registration of handlers', () => {
     } finally {
       await serving.close()
     }
+  })
+})
+
+async function firstListOf(name: string): Promise<unknown> {
+  const request = {
+    configuration: 'default/lab',
+    details: '',
+    properties: new DiscoveryProperties(),
+    mostDevices: 1000,
+    rank: () => () => 0,
+  }
+  const [endpoint] = registry.endpoints(name)
+  const stop = new AbortController()
+  for await (const list of endpoint?.discover(request, stop.signal) ?? []) return list
+  return undefined
+}
+
+describe('an endpoint on the network', () => {
+  let clock: ManualClock
+  let holders: Map<string, string>
+  const changed = new Listeners()
+
+  beforeEach(async () => {
+    clock = new ManualClock()
+    holders = new Map([['10.0.0.7', 'pod-1']])
+    const pods = {
+      holderOf: (address: string) => holders.get(address),
+      onChange: (listener: () => void, signal: AbortSignal) => changed.add(listener, signal),
+    }
+    const allowed = new AllowedAddresses(['10.9.0.0/16'], pods)
+    await server.close()
+    const options = { directory, registry, names, clock, log: silentLogger }
+    server = await serveRegistration({ ...options, addresses: allowed })
+  })
+
+  const waiting = (count: number) =>
+    eventually(() => expect(clock.sleeping).toEqual(Array(count).fill(5000)))
+
+  it('has the address of a Pod of this node, or an address that the operator allows', async () => {
+    for (const address of ['10.0.0.7', '[::ffff:10.0.0.7]', '0x0a.7', '10.9.1.1'])
+      expect(await register('a', `http://${address}:10000`, 1), address).toBe('taken')
+    expect(uids('a')).toEqual(['a@http://10.0.0.7:10000', 'a@http://10.9.1.1:10000'])
+    const others = ['10.0.0.8', '127.0.0.1', '[::1]', '169.254.169.254', '0.0.0.0', '10.10.0.1']
+    const answers = others.map((address) => register('a', `http://${address}:10000`, 1))
+    await waiting(others.length)
+    await clock.advance(5000)
+    for (const answer of await Promise.all(answers))
+      expect(answer).toMatch(
+        /PERMISSION_DENIED: endpoint ".*": \S+ is not the address of a Pod on this node; register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of the agent \(chart: agent.handlerAccess.addresses\)/,
+      )
+    expect(uids('a')).toHaveLength(2)
+  })
+
+  it('is accepted as soon as the API server knows the address of its Pod', async () => {
+    const answer = register('a', 'http://10.0.0.8:10000', 1)
+    await waiting(1)
+    holders.set('10.0.0.8', 'pod-2')
+    changed.tell()
+    expect(await answer).toBe('taken')
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('does not get the requests of another Pod that had its address before', async () => {
+    await register('a', 'http://10.0.0.7:1', 1)
+    holders.set('10.0.0.7', 'pod-2')
+    const gone = /is not asked: 10.0.0.7 no longer belongs to the Pod that registered/
+    await expect(firstListOf('a')).rejects.toThrow(gone)
+    holders.delete('10.0.0.7')
+    await expect(firstListOf('a')).rejects.toThrow(gone)
+  })
+
+  it('waits for its Pod in a bounded number, which leaves room for handlers with sockets', async () => {
+    const answers = range(1, 80).map((port) => register('a', `http://10.0.0.8:${port}`, 1))
+    await waiting(64)
+    const file = await socket(path.join(directory, 'b.sock'))
+    expect(await register('b', file)).toBe('taken')
+    await clock.advance(5000)
+    for (const answer of await Promise.all(answers)) expect(answer).toMatch(/PERMISSION_DENIED/)
+    expect(uids('a')).toEqual([])
+  })
+
+  it('waits no longer than the agent runs', async () => {
+    const answer = register('a', 'http://10.0.0.8:1', 1)
+    await waiting(1)
+    await server.close()
+    expect(await answer).not.toBe('taken')
+    expect(registry.size).toBe(0)
+    expect(clock.sleeping).toEqual([])
   })
 })
 
@@ -359,7 +481,14 @@ describe('a flood of registrations', () => {
   it('A5 ends with the return of a living handler that had given way', async () => {
     await server.close()
     const clock = new ManualClock()
-    server = await serveRegistration({ directory, registry, names, log: silentLogger, clock })
+    server = await serveRegistration({
+      directory,
+      registry,
+      names,
+      addresses,
+      log: silentLogger,
+      clock,
+    })
     await serveTold()
     await eventually(() => expect(uids('told')).toHaveLength(1))
     await junk(300)

@@ -23,7 +23,9 @@ import {
   status,
 } from '@grpc/grpc-js'
 import type { HandlerRegistry } from '../../core/discovery/handler-registry.js'
+import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
+import { AddressHolders } from './address-holders.js'
 import { HandlerConnections } from './handler-connections.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
@@ -34,6 +36,8 @@ interface RegistrationServerOptions {
   readonly registry: HandlerRegistry
   /** Decides by its name whether a handler may register. */
   readonly names: RegistrationNames
+  /** The network addresses at which handlers may serve. */
+  readonly addresses: HandlerAddresses
   readonly clock: Clock
   readonly log: Logger
 }
@@ -65,14 +69,18 @@ export type RegistrationNames =
 export async function serveRegistration(
   options: RegistrationServerOptions,
 ): Promise<RegistrationServer> {
-  const { directory, registry, names, log, clock } = options
+  const { directory, registry, names, addresses, log, clock } = options
   const socket = path.join(directory, AGENT_SOCKET)
   await makeRoomForSocket(socket)
   const server = new Server({ 'grpc.max_receive_message_length': 64 * 1024 })
   const connections = new HandlerConnections(clock)
+  const stop = new AbortController()
+  const places = { directory, holders: new AddressHolders(addresses, clock, stop.signal) }
   const register = async (request: RegisterDiscoveryHandlerRequest, peer: string) => {
     checkName(request.name, names)
-    const endpoint = await endpointOf(request, directory)
+    const endpoint = await endpointOf(request, places)
+    if (stop.signal.aborted)
+      throw new RegistrationRefusedError(status.UNAVAILABLE, 'the agent ends')
     const replaced = makeRoom(endpoint, registry)
     registry.register(endpoint)
     connections.registered(endpoint, peer)
@@ -117,6 +125,7 @@ export async function serveRegistration(
   return {
     socket,
     async close() {
+      stop.abort()
       listener.close()
       server.forceShutdown()
       connections.close()

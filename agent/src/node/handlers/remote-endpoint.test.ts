@@ -40,7 +40,11 @@ async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> 
       error === null ? resolve() : reject(error),
     ),
   )
-  return new RemoteEndpoint('sensor', true, { type: 'unix', path: socket })
+  return new RemoteEndpoint('sensor', true, {
+    type: 'unix',
+    path: socket,
+    problem: async () => undefined,
+  })
 }
 
 /** A field of a message, with a length. */

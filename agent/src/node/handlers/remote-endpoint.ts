@@ -12,9 +12,14 @@ import {
 import { readResponse } from './discover-response.js'
 
 /** The address of a registered handler. */
-export type EndpointAddress =
+export type EndpointAddress = (
   | { readonly type: 'unix'; readonly path: string }
+  /** An IP address with a port. */
   | { readonly type: 'network'; readonly host: string }
+) & {
+  /** @returns why the agent must not dial the address any more */
+  problem(): Promise<string | undefined>
+}
 
 /** A handler in another process, over gRPC. */
 export class RemoteEndpoint implements HandlerEndpoint {
@@ -22,11 +27,13 @@ export class RemoteEndpoint implements HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   readonly #target: string
+  readonly #address: EndpointAddress
 
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
     this.shared = shared
     this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
+    this.#address = address
     this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
   }
 
@@ -34,10 +41,16 @@ export class RemoteEndpoint implements HandlerEndpoint {
     { details, properties, ...bound }: DiscoverRequest,
     signal: AbortSignal,
   ): AsyncGenerator<BoundedList, void, void> {
+    // The address may belong to another program by now.
+    const problem = await this.#address.problem()
     if (signal.aborted) return
+    if (problem !== undefined)
+      throw new DiscoveryFailedError('unreachable', `handler ${this.uid} is not asked: ${problem}`)
     const client = new Client(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
       'grpc.enable_retries': 0,
+      // The request has credentials of devices: it goes to the handler directly.
+      'grpc.enable_http_proxy': 0,
       // A node that lost its network does not close the connection.
       'grpc.keepalive_time_ms': 30_000,
       'grpc.keepalive_timeout_ms': 10_000,
