@@ -18,6 +18,7 @@ import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
 import { DEVICE_BOUNDS } from '../core/discovery/device-bounds.js'
+import { RESOURCE_NAME_BOUNDS } from '../core/instances/resource-names.js'
 import { isNetwork } from '../node/handlers/allowed-addresses.js'
 import type { DeviceNodes } from '../ports/device-nodes.js'
 
@@ -153,6 +154,22 @@ export const agentOptions = {
     meaning: 'how many devices of all Configurations the agent serves at most',
     variable: 'AKRI_MAX_DEVICES',
     default: DEVICE_BOUNDS.perNode,
+    chart: 'env',
+  }),
+  maxResourceNames: integer([1, 10_000], {
+    argument: '<count>',
+    meaning:
+      'how many names of akri.sh resources the Node may have, with those that nothing offers any more, before the agent offers no new ones',
+    variable: 'AKRI_MAX_RESOURCE_NAMES',
+    default: RESOURCE_NAME_BOUNDS.most,
+    chart: 'env',
+  }),
+  newResourceNames: integer([1, 100_000], {
+    argument: '<count>',
+    meaning:
+      'how many names of resources that the Node never had the agent offers in an hour, after as many at once as it may serve devices',
+    variable: 'AKRI_NEW_RESOURCE_NAMES',
+    default: RESOURCE_NAME_BOUNDS.perHour,
     chart: 'env',
   }),
   slotGrace: integer([1, 86_400], {

@@ -12,6 +12,11 @@ import { HandlerRegistry } from '../core/discovery/handler-registry.js'
 import { RememberedOffer } from '../core/discovery/remembered-offer.js'
 import { deviceRanks } from '../core/instances/device-ranks.js'
 import { InstanceReconciler } from '../core/instances/instance-reconciler.js'
+import {
+  type ResourceNameBounds,
+  ResourceNames,
+  type ResourceNamesOptions,
+} from '../core/instances/resource-names.js'
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { StatusReporter } from '../core/status/status-reporter.js'
@@ -57,6 +62,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
   readonly isolated?: { readonly names: readonly string[]; readonly directory: string }
   /** The network addresses at which handlers may serve. @default none */
   readonly handlerAddresses?: HandlerAddresses
+  /** The names of resources on the Node. @default there is no Node */
+  readonly resourceNames?: ResourceNameBounds & Pick<ResourceNamesOptions, 'read'>
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
   /**
@@ -128,6 +135,16 @@ async function startParts(
     directories: offerBrokerInfo ? brokerInfo : undefined,
     slotHandoverMs: options.slotHandoverMs,
   })
+  const { resourceNames } = options
+  const names =
+    resourceNames &&
+    new ResourceNames({
+      ...shared,
+      read: resourceNames.read,
+      bounds: resourceNames,
+      offered: () => plugins.resources,
+    })
+  const namesRead = names?.read()
   const slots = new SlotReconciler({
     ...shared,
     claims: plugins.claims,
@@ -154,10 +171,12 @@ async function startParts(
   })
   await discovery.restore(remembered.discovery)
   closer.add(() => discovery.close())
+  await namesRead
   const reconciler = new InstanceReconciler({
     ...shared,
     configurations,
     plugins,
+    names,
     deviceSet: (key) => discovery.deviceSet(key),
   })
   const status = new StatusReporter({ ...shared, configurations, discovery, reconciler })

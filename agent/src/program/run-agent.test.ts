@@ -95,6 +95,8 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     removeAfter: 300,
     maxConfigurationDevices: 1000,
     maxDevices: 2000,
+    maxResourceNames: 4000,
+    newResourceNames: 500,
     slotGrace: undefined,
     slotHandover: 15,
     logLevel: 'error',

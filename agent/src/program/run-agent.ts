@@ -7,6 +7,7 @@ import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../cluster/node-pods.js'
+import { nodeResourceNames } from '../cluster/node-resource-names.js'
 import { AllowedAddresses } from '../node/handlers/allowed-addresses.js'
 import { runIsolated } from '../node/handlers/isolated-handler.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
@@ -103,6 +104,12 @@ export async function runAgent(
     offerBrokerInfo: options.brokerInfo === 'on',
     handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
     access: handlerAccess(options, new KernelDeviceNodes()),
+    resourceNames: {
+      read: () => nodeResourceNames(client, node),
+      most: options.maxResourceNames,
+      atOnce: options.maxDevices,
+      perHour: options.newResourceNames,
+    },
     bounds: { perConfiguration: options.maxConfigurationDevices, perNode: options.maxDevices },
     ...(isIsolated
       ? {

@@ -29,6 +29,8 @@ let devices: DeviceSet
 let ledger: AllocationLedger
 let reconciler: InstanceReconciler
 let clock: ManualClock
+/** The names that are refused. */
+let refused: Set<string>
 
 const plugins: InstancePlugins = {
   serveConfiguration: async ({ name }) => void calls.push(`serve ${name}`),
@@ -54,13 +56,19 @@ beforeEach(async () => {
   clock = new ManualClock(1_000_000)
   calls = []
   failing = undefined
+  refused = new Set()
   devices = seen('foo0')
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   cluster.instances.onChange(
     (which) => calls.push(`changed ${which.slice('default/'.length)}`),
     new AbortController().signal,
   )
-  reconciler = new InstanceReconciler({
+  reconciler = makeReconciler()
+})
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+function makeReconciler(): InstanceReconciler {
+  return new InstanceReconciler({
     cluster,
     configurations: cluster.configurations,
     plugins,
@@ -69,9 +77,12 @@ beforeEach(async () => {
     clock,
     log: silentLogger,
     deviceSet: () => devices,
+    names: {
+      admit: (name, isKnown) =>
+        refused.has(name) && !isKnown ? { why: 'full', retryInMs: 60_000 } : undefined,
+    },
   })
-})
-afterEach(() => rm(directory, { recursive: true, force: true }))
+}
 
 function seen(...ids: string[]): DeviceSet {
   return {
@@ -375,6 +386,30 @@ describe('the Instances of a node', () => {
     // Those that were under way.
     expect(await createdUntil(change)).toBeLessThanOrEqual(2 * 16)
     expect(calls.filter((call) => call.startsWith('serve')).length).toBeLessThanOrEqual(2 * 16 + 1)
+  })
+
+  it('wait while the Node has no room for their name, are counted, and come about later', async () => {
+    devices = seen('foo0', 'foo1')
+    refused = new Set([nameOf('foo1'), configuration.metadata.name])
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 60_000 })
+    expect(reconciler.refusals(key)).toHaveLength(2)
+    expect(calls).toEqual([`serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+    refused.clear()
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(reconciler.refusals(key)).toEqual([])
+    expect(instanceOf('foo1')).toBeDefined()
+    expect(calls).toContain(`serve ${configuration.metadata.name}`)
+  })
+
+  it('are served whatever the Node has room for, if the Node has their name already', async () => {
+    await reconciler.reconcile(key)
+    refused = new Set([nameOf('foo0'), configuration.metadata.name])
+    expect(await reconciler.reconcile(key)).toEqual({})
+    calls = []
+    // As after a restart of the agent.
+    reconciler = makeReconciler()
+    await reconciler.reconcile(key)
+    expect(calls).toContain(`serve ${nameOf('foo0')}`)
   })
 
   it('report two devices with the same digest once', async () => {

@@ -12,6 +12,7 @@ import {
   type PlannedInstance,
   planInstances,
 } from './instance-plan.js'
+import type { NameRefusal, ResourceNames } from './resource-names.js'
 import type { InstancePlugins } from './served-instance.js'
 
 /** How many Instances of one Configuration are reconciled at the same time. */
@@ -33,6 +34,8 @@ interface InstanceReconcilerOptions {
   readonly clock: Clock
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
+  /** @default every name is admitted: there is no Node object */
+  readonly names?: Pick<ResourceNames, 'admit'> | undefined
 }
 
 /** Keeps the Instances and the device plugins of this node in step with discovered devices. */
@@ -41,6 +44,9 @@ export class InstanceReconciler {
   /** The Instances with a running plugin, by Configuration. */
   readonly #served = new Map<ObjectKey, Set<InstanceName>>()
   readonly #collisions = new Map<ObjectKey, readonly DigestCollision[]>()
+  /** The Configurations with a running plugin. */
+  readonly #offered = new Set<ObjectKey>()
+  readonly #refusals = new Map<ObjectKey, readonly NameRefusal[]>()
   /** Instances without the capacity of their Configuration, and since when. */
   readonly #behind = new Map<InstanceName, { readonly capacity: number; readonly since: number }>()
 
@@ -56,6 +62,11 @@ export class InstanceReconciler {
     return this.#collisions.get(configuration) ?? []
   }
 
+  /** Resources of this Configuration that are not offered, because their names are new. */
+  refusals(configuration: ObjectKey): readonly NameRefusal[] {
+    return this.#refusals.get(configuration) ?? []
+  }
+
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
     const { cluster, configurations, plugins, deviceSet, node } = this.#options
     const configuration = configurations.get(key)
@@ -64,10 +75,18 @@ export class InstanceReconciler {
       await plugins.withdrawConfiguration(key)
       await this.#withdrawAllBut(key, new Set())
       this.#collisions.delete(key)
+      this.#refusals.delete(key)
+      this.#offered.delete(key)
       return {}
     }
+    const { name } = configuration.metadata
+    const refusals: NameRefusal[] = []
+    this.#refusals.set(key, refusals)
     // With or without devices: a Pod may request the resource before the first device appears.
-    await plugins.serveConfiguration({ key, name: configuration.metadata.name })
+    if (this.#offered.has(key) || this.#admit(name, false, refusals)) {
+      this.#offered.add(key)
+      await plugins.serveConfiguration({ key, name })
+    }
     const devices = deviceSet(key)
     const plan = planInstances({
       configuration,
@@ -86,13 +105,23 @@ export class InstanceReconciler {
     await inParallel(
       plan.served,
       async (planned) => {
+        const isKnown = planned.existing?.spec.nodes.includes(node) === true
+        const isServed = this.#served.get(key)?.has(planned.name) === true
+        if (!isServed && !this.#admit(planned.name, isKnown, refusals)) return
         const wait = await this.#reconcileInstance(configuration, planned)
         if (wait !== undefined) waits.push(wait)
       },
       isCurrent,
     )
     if (!isCurrent()) return { requeueAfterMs: 0 }
+    waits.push(...refusals.map(({ retryInMs }) => retryInMs))
     return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
+  }
+
+  #admit(name: string, isKnown: boolean, refusals: NameRefusal[]): boolean {
+    const refusal = this.#options.names?.admit(name, isKnown)
+    if (refusal !== undefined) refusals.push(refusal)
+    return refusal === undefined
   }
 
   /** @returns the time until the next reconcile, in milliseconds, if no event comes first */

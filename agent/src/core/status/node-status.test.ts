@@ -3,6 +3,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionState } from '../discovery/discovery-session.js'
+import type { NameRefusal } from '../instances/resource-names.js'
 import { mergeStatus } from './merge-status.js'
 import { nodeStatus } from './node-status.js'
 
@@ -14,6 +15,7 @@ function report(
   states: readonly SessionState[],
   devices: DeviceSet = noDevices,
   instances: readonly Instance[] = [],
+  refusals: readonly NameRefusal[] = [],
 ): NodeStatus {
   const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state }))
   return nodeStatus({
@@ -21,6 +23,7 @@ function report(
     discovery: { handler: 'cam', endpoints },
     devices,
     collisions: [],
+    refusals,
     instances,
   })
 }
@@ -108,6 +111,21 @@ describe('the status of a Configuration on a node', () => {
     expect(
       brief(report(open, { devices: new Map(), complete: false, leftOut: undefined })).Ready,
     ).toBe('Unknown Waiting')
+  })
+})
+
+describe('resources with new names beyond a bound', () => {
+  it.each([
+    ['full', /^2 resources are not offered: .* --max-resource-names/],
+    ['soon', /^2 resources are not offered: .* --new-resource-names/],
+  ] as const)('are counted, and the condition names the option (%s)', (why, message) => {
+    const refusal = { why, retryInMs: 1000 }
+    const { conditions } = report([], noDevices, [], [refusal, refusal])
+    expect(conditions.find(({ type }) => type === 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'TooManyResources',
+      message: expect.stringMatching(message),
+    })
   })
 })
 

@@ -3,12 +3,15 @@ import { kindOf, messageOf } from '@akrijs/runtime'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { DigestCollision } from '../instances/instance-plan.js'
+import type { NameRefusal } from '../instances/resource-names.js'
 
 interface StatusInput {
   readonly configuration: Configuration
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet
   readonly collisions: readonly DigestCollision[]
+  /** Resources that are not offered, because their names are new. */
+  readonly refusals: readonly NameRefusal[]
   /** The Instances of this Configuration that name this node. */
   readonly instances: readonly Instance[]
   /** The error of the last reconcile; undefined after a success. */
@@ -99,6 +102,7 @@ function discovering({ discovery: { endpoints } }: StatusInput): Finding {
 function ready({
   devices: { devices, complete, leftOut },
   collisions,
+  refusals,
   instances,
   failure,
 }: StatusInput): Finding {
@@ -124,6 +128,7 @@ function ready({
     const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
     return ['False', 'HandlerLost', message]
   }
+  if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
   if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, leftOut)]
   if (instances.length < total)
     return ['Unknown', 'Progressing', `${instances.length} of ${total} devices have an Instance`]
@@ -137,4 +142,11 @@ function tooMany(served: number, { devices, bound }: LeftOut): string {
       ? 'all Configurations of this node share one bound; --max-devices of the agent raises it'
       : 'that is the bound of one Configuration; --max-configuration-devices of the agent raises it'
   return `${devices} devices are left out and ${served} are served: ${most}`
+}
+
+function tooManyNames(refusals: readonly NameRefusal[]): string {
+  const cause = refusals.some(({ why }) => why === 'full')
+    ? 'the Node has the most names of resources, with old ones; an operator can remove old names, or raise --max-resource-names of the agent'
+    : 'the Node had many new names of resources; more follow, as many an hour as --new-resource-names of the agent says'
+  return `${refusals.length} resources are not offered: ${cause}`
 }

@@ -12,7 +12,7 @@ interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'reportStatus' | 'recordEvent'>
   readonly configurations: AcceptedConfigurations
   readonly discovery: Pick<Discovery, 'status' | 'deviceSet'>
-  readonly reconciler: Pick<InstanceReconciler, 'collisions'>
+  readonly reconciler: Pick<InstanceReconciler, 'collisions' | 'refusals'>
   readonly node: NodeName
   readonly log: Logger
 }
@@ -51,11 +51,13 @@ export class StatusReporter {
         )
       const devices = discovery.deviceSet(key)
       const collisions = reconciler.collisions(key)
+      const refusals = reconciler.refusals(key)
       return nodeStatus({
         configuration,
         discovery: status,
         devices,
         collisions,
+        refusals,
         instances,
         failure,
       })

@@ -144,6 +144,11 @@ export class DevicePlugins implements InstancePlugins {
     return this.#instances.size + this.#configurations.size
   }
 
+  /** The names of all resources, `akri.sh/…`. */
+  get resources(): string[] {
+    return this.#all.map(({ behaviour: { resourceName } }) => resourceName)
+  }
+
   /** The plugins that have a socket now. */
   get served(): ServedPlugin[] {
     return this.#all.flatMap(({ behaviour: { resourceName }, server: { socket } }) =>
