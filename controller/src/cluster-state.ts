@@ -34,8 +34,9 @@ import {
   parseNode,
   parsePod,
 } from './kubernetes-objects.js'
-import { belongsTo, CONTROLLER, LABELS } from './labels.js'
+import { CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
+import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
 
 const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 
@@ -67,7 +68,14 @@ export class ClusterState {
     const owned = <T extends KubernetesObject>(
       kind: ResourceKind,
       parse: (object: unknown) => T | undefined,
-    ) => new OwnedObjects(collectionOf(kind, parse, options, WITH_LABEL), signal)
+    ) => {
+      // An answer to a request can show an object that the watch leaves out.
+      const parseLabelled = (object: unknown) => {
+        const parsed = parse(object)
+        return parsed && hasLabel(parsed) ? parsed : undefined
+      }
+      return new OwnedObjects(collectionOf(kind, parseLabelled, options, WITH_LABEL), signal)
+    }
     this.pods = owned(PODS, parsePod)
     this.jobs = owned(JOBS, parseJob)
     this.services = owned(SERVICES, parseAppliedObject)
@@ -98,7 +106,8 @@ export class ClusterState {
   /** The Configuration that owns the Instance, and not only has the name of the owner. */
   ownerOf(instance: Instance): Configuration | undefined {
     const configuration = this.configurations.cache.get(configurationOf(instance))
-    return configuration !== undefined && belongsTo(instance, configuration.metadata.uid)
+    return configuration !== undefined &&
+      referredOwner(instance) === ownerIdOf('Configuration', configuration)
       ? configuration
       : undefined
   }

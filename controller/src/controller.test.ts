@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import type { ClusterState } from './cluster-state.js'
 import { control } from './controller.js'
+import { ownerIdOf } from './owners.js'
 import { TestApi } from './testing/api.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
@@ -212,7 +213,7 @@ describe('the work of a controller', () => {
       },
     })
     await eventually(() => expect(api.objects.has(`${PODS}/a-cam-a19705-pod`)).toBe(true))
-    expect(state?.pods.ownedBy('uid-cam-8120fe')).toEqual([])
+    expect(state?.pods.ownedBy(ownerIdOf('Instance', testInstance([])))).toEqual([])
     expect(sentTo('POST', PODS)).toHaveLength(1)
   })
 

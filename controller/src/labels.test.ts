@@ -1,14 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  alternativeName,
-  belongsTo,
-  labelValue,
-  objectName,
-  serviceName,
-  specHash,
-} from './labels.js'
-import { testPod } from './testing/objects.js'
+import { alternativeName, labelValue, objectName, serviceName, specHash } from './labels.js'
 
 describe('names', () => {
   it('C9 of Services begin with a letter and are one label of a host name', () => {
@@ -47,17 +39,6 @@ describe('the hash of a spec', () => {
         expect(specHash(first) === specHash(second)).toBe(same)
       }),
     )
-  })
-})
-
-describe('an object of an owner', () => {
-  it('C8 is known by its controller reference, not by its labels', () => {
-    const pod = testPod('a')
-    expect(belongsTo(pod, 'uid-cam-8120fe')).toBe(true)
-    expect(belongsTo(pod, 'uid-other')).toBe(false)
-    expect(
-      belongsTo({ metadata: { ...pod.metadata, ownerReferences: [] } }, 'uid-cam-8120fe'),
-    ).toBe(false)
   })
 })
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ObjectMeta, OwnerReference } from '@akrijs/kube'
+import type { ObjectMeta } from '@akrijs/kube'
 
 /** The labels of all objects that the controller creates. */
 export const LABELS = {
@@ -61,19 +61,6 @@ export function specHash(spec: unknown): string {
 /** The hash of the spec that an object was made from; undefined for versions without hashes. */
 export function specHashOf(object: { readonly metadata: ObjectMeta<string> }): string | undefined {
   return object.metadata.annotations?.[ANNOTATIONS.specHash]
-}
-
-/** The owner that manages an object. */
-export function controllerOf(metadata: ObjectMeta<string>): OwnerReference | undefined {
-  return metadata.ownerReferences?.find(({ controller }) => controller === true)
-}
-
-/**
- * Whether an object belongs to the owner with this uid. Labels prove nothing: any user can write
- * them.
- */
-export function belongsTo(object: { readonly metadata: ObjectMeta<string> }, uid: string): boolean {
-  return controllerOf(object.metadata)?.uid === uid
 }
 
 function shortened(text: string, length: number): string {

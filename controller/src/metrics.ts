@@ -1,7 +1,8 @@
 import { Counter, Gauge, Registry } from 'prom-client'
 import { isEnded } from './brokers/pod-state.js'
 import type { Pod } from './kubernetes-objects.js'
-import { controllerOf, LABELS } from './labels.js'
+import { LABELS } from './labels.js'
+import { controllerOf } from './owners.js'
 
 /** The state that each scrape reads. */
 interface MeasuredState {

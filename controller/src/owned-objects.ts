@@ -13,8 +13,9 @@ import { CacheIndex } from './cache-index.js'
 import type { Collection } from './collection.js'
 import { NameTakenError } from './errors.js'
 import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
-import { alternativeName, belongsTo, controllerOf, LABELS } from './labels.js'
-import { FIELD_MANAGER } from './managed-fields.js'
+import { alternativeName, LABELS } from './labels.js'
+import { appliedFields, FIELD_MANAGER } from './managed-fields.js'
+import { type OwnerId, ownerIn, ownerKey, referredOwner } from './owners.js'
 
 type OwnerKind = 'Instance' | 'Configuration'
 
@@ -35,7 +36,7 @@ interface Creation<T> {
 export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   readonly cache: Reflector<T>
   readonly api: Resource
-  readonly #byOwnerUid: CacheIndex<T>
+  readonly #byOwnerId: CacheIndex<T, OwnerId>
   /** By the key of the object that a label names, and by the key of the owner. */
   readonly #byLabel: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
   readonly #byOwner: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
@@ -49,7 +50,7 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
       const uid = this.#deleted.get(key)
       if (uid !== undefined && cache.get(key)?.metadata.uid !== uid) this.#deleted.delete(key)
     }, signal)
-    this.#byOwnerUid = new CacheIndex(cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    this.#byOwnerId = new CacheIndex(cache, ownerIn, signal)
     const byKey = (keyIn: (object: T, kind: OwnerKind) => ObjectKey | undefined) => ({
       Instance: new CacheIndex(cache, (object) => keyIn(object, 'Instance'), signal),
       Configuration: new CacheIndex(cache, (object) => keyIn(object, 'Configuration'), signal),
@@ -58,9 +59,8 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
     this.#byOwner = byKey(ownerKey)
   }
 
-  /** The objects whose controller is the object with this uid. */
-  ownedBy(uid: string): T[] {
-    return this.#byOwnerUid.get(uid).map((object) => this.#withDeletion(object))
+  ownedBy(owner: OwnerId): T[] {
+    return this.#byOwnerId.get(owner).map((object) => this.#withDeletion(object))
   }
 
   /** The objects with the label of an Instance, or of a Configuration. */
@@ -98,21 +98,28 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
         if (parsed !== undefined && isSame(parsed)) return false
       }
     }
-    throw new NameTakenError(`${name} in ${namespace} and its other name belong to another owner`)
+    const other = alternativeName(name, purpose)
+    throw new NameTakenError(
+      `${name} and ${other} in ${namespace} belong to another owner: delete or rename one of them`,
+    )
   }
 
   /**
    * Applies the object, and keeps fields of other managers: server-side apply.
    * @throws NameTakenError if an object of another owner has this name
    */
-  async apply(object: NamedObject, ownerUid: string, signal: AbortSignal): Promise<void> {
+  async apply(object: NamedObject, owner: OwnerId, signal: AbortSignal): Promise<void> {
     const { name, namespace } = object.metadata
     const key = objectKey(namespace, name)
-    // The cache leaves out objects without the controller's label.
-    const metadata =
-      this.cache.get(key)?.metadata ?? parseObjectMeta(await this.api.get(key, { signal }))
-    if (metadata !== undefined && !belongsTo({ metadata }, ownerUid))
-      throw new NameTakenError(`${name} in ${namespace} belongs to another owner`)
+    const cached = this.cache.get(key)
+    const isTaken =
+      cached === undefined
+        ? isForeign(await this.api.get(key, { signal }), owner)
+        : ownerIn(cached) !== owner
+    if (isTaken)
+      throw new NameTakenError(
+        `${name} in ${namespace} belongs to another owner: delete or rename that object`,
+      )
     this.cache.observe(await this.api.apply(key, object, FIELD_MANAGER, { signal }))
   }
 
@@ -147,9 +154,16 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   }
 }
 
-function ownerKey({ metadata }: KubernetesObject, kind: OwnerKind): ObjectKey | undefined {
-  const owner = controllerOf(metadata)
-  return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
+/**
+ * Whether an object that the cache leaves out belongs to another owner. An object without the
+ * controller's label belongs to the owner only if the controller has applied it before: a person
+ * removed the label.
+ */
+function isForeign(found: unknown, owner: OwnerId): boolean {
+  if (found === undefined) return false
+  const metadata = parseObjectMeta(found)
+  const wasApplied = Object.keys(appliedFields(found)).length > 0
+  return metadata === undefined || referredOwner({ metadata }) !== owner || !wasApplied
 }
 
 /**

@@ -13,10 +13,14 @@ export {
   type ObjectEvent,
   type ObjectKey,
   type ObjectMeta,
+  type OwnerIdentity,
   type OwnerReference,
   objectKey,
+  ownerId,
   pointer,
   type ResourceKind,
+  referenceId,
+  refersTo,
 } from './objects.js'
 export { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
 export { Reflector } from './reflector.js'

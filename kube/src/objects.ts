@@ -55,6 +55,41 @@ export interface ResourceKind {
   readonly plural: string
 }
 
+/** The parts of an owner that a reference to it names. */
+export interface OwnerIdentity {
+  readonly group: string
+  readonly kind: string
+  readonly metadata: Pick<ObjectMeta<string>, 'namespace' | 'name' | 'uid'>
+}
+
+/**
+ * Whether a reference in an object means the owner. An owner counts in its own namespace only, as
+ * for the garbage collector: any user can write any reference in a namespace of their own.
+ * @param namespace of the object with the reference
+ */
+export function refersTo(
+  reference: OwnerReference,
+  namespace: string,
+  owner: OwnerIdentity,
+): boolean {
+  return referenceId(reference, namespace) === ownerId(owner)
+}
+
+/** Equal for an owner and for the references that mean the owner. */
+export function ownerId({ group, kind, metadata }: OwnerIdentity): string {
+  // As JSON: the API server does not check the characters of a reference.
+  return JSON.stringify([group, kind, metadata.namespace, metadata.name, metadata.uid])
+}
+
+/** The {@link ownerId} of the owner that a reference means. */
+export function referenceId(
+  { apiVersion, kind, name, uid }: OwnerReference,
+  namespace: string,
+): string {
+  const group = apiVersion.slice(0, Math.max(0, apiVersion.lastIndexOf('/')))
+  return ownerId({ group, kind, metadata: { namespace, name, uid } })
+}
+
 /** An Event about an object, for `kubectl describe`. */
 export interface ObjectEvent {
   readonly regarding: { readonly kind: string; readonly key: ObjectKey }

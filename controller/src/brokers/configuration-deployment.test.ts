@@ -20,8 +20,8 @@ describe('the Deployment of a Configuration', () => {
 
   it('C8 R86 gets rid of Pods that the kubelet refused; Pods of other owners with its labels stay', async () => {
     const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
-    const controller = (kind: string, name: string, uid: string) => ({
-      apiVersion: 'x/v1',
+    const controller = (apiVersion: string, kind: string, name: string, uid: string) => ({
+      apiVersion,
       kind,
       name,
       uid,
@@ -33,12 +33,13 @@ describe('the Deployment of a Configuration', () => {
       metadata: {
         ...named('cam-deployment'),
         labels: { controller: 'akri.sh' },
-        ownerReferences: [controller('Configuration', 'cam', 'uid-cam')],
+        ownerReferences: [controller('akri.sh/v0', 'Configuration', 'cam', 'uid-cam')],
       },
     })
-    for (const [name, owner] of [
-      ['own', 'cam-deployment-5d'],
-      ['foreign', 'other-5d'],
+    for (const [name, apiVersion, owner] of [
+      ['own', 'apps/v1', 'cam-deployment-5d'],
+      ['foreign', 'apps/v1', 'other-5d'],
+      ['forged', 'x/v1', 'cam-deployment-5d'],
     ] as const)
       api.put(`${PODS}/${name}`, {
         metadata: {
@@ -48,7 +49,7 @@ describe('the Deployment of a Configuration', () => {
             'akri.sh/configuration': 'cam',
             'pod-template-hash': '5d',
           },
-          ownerReferences: [controller('ReplicaSet', owner, `uid-${owner}`)],
+          ownerReferences: [controller(apiVersion, 'ReplicaSet', owner, `uid-${owner}`)],
         },
         status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
       })
@@ -57,6 +58,7 @@ describe('the Deployment of a Configuration', () => {
     await reconcileDeployment(keyOf(configuration), { state, log: silentLogger }, signal)
     expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
       `${PODS}/foreign`,
+      `${PODS}/forged`,
     ])
   })
 })

@@ -2,8 +2,9 @@ import { type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { belongsTo, controllerOf, specHash, specHashOf } from '../labels.js'
+import { specHash, specHashOf } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
+import { controllerOf, ownerIdOf, ownerIn } from '../owners.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
 import { isRefused } from './pod-state.js'
 
@@ -23,10 +24,11 @@ export async function reconcileDeployment(
   // The garbage collector deletes what a deleted Configuration owned.
   if (configuration === undefined || isDeleted(configuration)) return {}
   const { brokerSpec } = configuration.spec
-  const { namespace, uid } = configuration.metadata
+  const { namespace } = configuration.metadata
+  const owner = ownerIdOf('Configuration', configuration)
   const name = deploymentName(configuration)
   const found = deployments.cache.get(objectKey(namespace, name))
-  const current = found !== undefined && belongsTo(found, uid) ? found : undefined
+  const current = found !== undefined && ownerIn(found) === owner ? found : undefined
   if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
     if (current !== undefined)
       await deployments.remove(current, { propagationPolicy: 'Background', signal })
@@ -43,7 +45,7 @@ export async function reconcileDeployment(
   const hash = specHash(brokerSpec.brokerDeploymentSpec)
   const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
   if (current && specHashOf(current) === hash && isAsApplied(current, deployment)) return {}
-  await deployments.apply(deployment, uid, signal)
+  await deployments.apply(deployment, owner, signal)
   log.info({ configuration: configuration.metadata.name }, 'deployment applied')
   return {}
 }
@@ -55,6 +57,7 @@ function isOf({ metadata }: Pod, deployment: string): boolean {
   const owner = controllerOf(metadata)
   return (
     owner?.kind === 'ReplicaSet' &&
+    owner.apiVersion.startsWith('apps/') &&
     owner.name === `${deployment}-${metadata.labels?.['pod-template-hash']}`
   )
 }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { specHash } from '../labels.js'
+import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance, testNode } from '../testing/objects.js'
 import { InstanceBrokers, isUsable } from './instance-brokers.js'
@@ -105,7 +106,9 @@ describe('the brokers of an Instance', () => {
       expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/),
     ])
     expect(
-      new Set(state.pods.ownedBy(instance.metadata.uid).map(({ targetNode }) => targetNode)),
+      new Set(
+        state.pods.ownedBy(ownerIdOf('Instance', instance)).map(({ targetNode }) => targetNode),
+      ),
     ).toEqual(new Set(instance.spec.nodes))
     expect(api.sent('POST')).toHaveLength(3)
   })
@@ -166,7 +169,7 @@ describe('the brokers of an Instance', () => {
     const owner = {
       apiVersion: 'batch/v1',
       kind: 'Job',
-      name: 'j',
+      name: job?.metadata.name,
       uid: job?.metadata.uid,
       controller: true,
     }

@@ -10,7 +10,8 @@ import {
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { type ClusterNode, isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
+import { ANNOTATIONS, specHash } from '../labels.js'
+import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planJob } from './job-plan.js'
@@ -60,12 +61,13 @@ export class InstanceBrokers {
     const spec = brokerSpec && 'brokerPodSpec' in brokerSpec ? brokerSpec.brokerPodSpec : undefined
     const hash = spec && specHash(spec)
     const { uid, namespace } = instance.metadata
+    const owner = ownerIdOf('Instance', instance)
     const key = keyOf(instance)
     const plan = planPods({
       instance,
       specHash: hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      pods: state.pods.ownedBy(uid),
+      pods: state.pods.ownedBy(owner),
       isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), spec?.nodeSelector),
       restartsOn: (node) => this.#historyOf(key, node).restarts,
       notBefore: (node) => this.#historyOf(key, node).notBefore,
@@ -87,7 +89,7 @@ export class InstanceBrokers {
         purpose: `${uid} ${node}`,
         make: (name: string) =>
           brokerPod({ instance, node, spec: spec ?? {}, hash: hash ?? '', restarts }, name),
-        isSame: (pod: Pod) => belongsTo(pod, uid) && pod.targetNode === node,
+        isSame: (pod: Pod) => ownerIn(pod) === owner && pod.targetNode === node,
       }
       if (!(await state.pods.create(creation, signal))) continue
       this.#recordCreation(key, node)
@@ -107,14 +109,15 @@ export class InstanceBrokers {
     const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
     const hash = (spec && specHash(spec)) ?? ''
     const { uid, namespace, name: instanceName } = instance.metadata
+    const owner = ownerIdOf('Instance', instance)
     const key = keyOf(instance)
     const history = this.#historyOf(key, JOB)
     const plan = planJob({
       instance,
       specHash: spec && hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      jobs: state.jobs.ownedBy(uid),
-      podsOf: (job) => state.pods.ownedBy(job.metadata.uid),
+      jobs: state.jobs.ownedBy(owner),
+      podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
       restarts: history.restarts,
       notBefore: history.notBefore,
       now: clock.wallMs(),
@@ -157,7 +160,7 @@ export class InstanceBrokers {
           name: jobName(instance, configuration),
           purpose: uid,
           make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
-          isSame: (job: Job) => belongsTo(job, uid),
+          isSame: (job: Job) => ownerIn(job) === owner,
         }
         if (await state.jobs.create(creation, signal))
           log.info({ instance: instanceName, restarts }, 'job created')

@@ -4,8 +4,9 @@ import type { Logger } from '@akrijs/runtime'
 import { isEnded } from '../brokers/pod-state.js'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { belongsTo, specHash, specHashOf } from '../labels.js'
+import { specHash, specHashOf } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
+import { ownerIdOf, ownerIn } from '../owners.js'
 import { brokerService } from './service-template.js'
 
 // The Services of Instances and Configurations. A Service is created with the first running broker.
@@ -72,10 +73,10 @@ async function reconcileService(
 ): Promise<ReconcileResult> {
   const hash = spec && specHash(spec)
   const service = brokerService(owner, spec ?? {}, hash ?? '')
-  const { uid } = owner.metadata
+  const id = ownerIdOf(owner.kind, owner)
   const { name, namespace } = service.metadata
   const found = services.cache.get(objectKey(namespace, name))
-  const current = found !== undefined && belongsTo(found, uid) ? found : undefined
+  const current = found !== undefined && ownerIn(found) === id ? found : undefined
   const isUsed = pods.some((pod) => !isEnded(pod))
   if (hash === undefined || !(isUsed || expectsBrokers)) {
     if (current === undefined) return {}
@@ -86,12 +87,12 @@ async function reconcileService(
   if (current && specHashOf(current) === hash && isAsApplied(current, service)) return {}
   if (current === undefined && !pods.some(({ phase }) => phase === 'Running')) return {}
   try {
-    await services.apply(service, uid, signal)
+    await services.apply(service, id, signal)
   } catch (error) {
     // Some fields of a Service are immutable, such as clusterIP: the Service has to be replaced.
     if (current === undefined || !ApiError.is(error, 422)) throw error
     await services.remove(current, { signal })
-    await services.apply(service, uid, signal)
+    await services.apply(service, id, signal)
   }
   log.info({ service: name }, 'service applied')
   return {}
@@ -107,6 +108,6 @@ function expectsBrokers(
   if ('brokerDeploymentSpec' in brokerSpec) return true
   if ('brokerPodSpec' in brokerSpec) return instances.some(({ spec }) => spec.nodes.length > 0)
   return instances.some(({ metadata }) =>
-    jobs.ownedBy(metadata.uid).some(({ outcome }) => outcome === undefined),
+    jobs.ownedBy(ownerIdOf('Instance', { metadata })).some(({ outcome }) => outcome === undefined),
   )
 }

@@ -237,6 +237,19 @@ describe('the state of the standalone cluster', () => {
     expect((await open()).instances.list()).toEqual([])
   })
 
+  it('deletes an Instance in the file that names the uid of a Configuration of another namespace', async () => {
+    const { wanted, key } = await withInstance(await open())
+    const content = JSON.parse(await readFile(file, 'utf8')) as { state: ClusterState }
+    const [own] = content.state.instances
+    const forged = { ...own, metadata: { ...own?.metadata, namespace: 'other', uid: 'x' } }
+    const state = { ...content.state, instances: [own, forged] }
+    await writeFile(file, JSON.stringify({ ...content, state }))
+    const after = await open()
+    expect(after.instances.list()).toHaveLength(2)
+    await after.apply(complete([wanted]))
+    expect(after.instances.list().map(keyOf)).toEqual([key])
+  })
+
   it('A2 deletes nothing on a restart while a file is unreadable', async () => {
     const before = await open()
     const { wanted, key } = await withInstance(before)

@@ -23,6 +23,7 @@ import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
+  configurationOf,
   holderOf,
   type Instance,
   type KeyedData,
@@ -30,7 +31,14 @@ import {
   resizedUsage,
   type SlotName,
 } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
+import {
+  keyOf,
+  keyParts,
+  type NodeName,
+  type ObjectEvent,
+  type ObjectKey,
+  objectKey,
+} from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 import jsonPatch from 'fast-json-patch'
@@ -110,11 +118,17 @@ export class StandaloneCluster implements Cluster {
         // Also Configurations that left the files while no agent ran.
         draft.forgetRemembered()
       }
-      const uids = new Set(draft.configurations.list().map(({ metadata }) => metadata.uid))
-      // Configurations from before the restart may be in an unreadable file.
-      for (const { uid } of Object.values(draft.remembered)) uids.add(uid)
+      const uids = new Map(
+        // Configurations from before the restart may be in an unreadable file.
+        Object.entries(draft.remembered).map(([key, { uid }]) => [key as ObjectKey, uid]),
+      )
+      for (const { metadata } of draft.configurations.list())
+        uids.set(keyOf({ metadata }), metadata.uid)
       for (const instance of draft.instances.list()) {
-        if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid)))
+        const key = configurationOf(instance)
+        const uid = uids.get(key)
+        const metadata = { ...keyParts(key), uid: uid ?? '' }
+        if (uid === undefined || !isOwnedBy(instance, { metadata }))
           draft.instances.remove(keyOf(instance))
       }
     })

@@ -4,7 +4,12 @@ import { describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest } from './instance-name.js'
-import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, planInstances } from './instance-plan.js'
+import {
+  DEVICE_ID_ANNOTATION,
+  deviceIdAnnotation,
+  isOwnedBy,
+  planInstances,
+} from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const configuration = configurationWith({
@@ -98,6 +103,29 @@ describe('the plan of the Instances of a Configuration', () => {
       },
     }
     expect(plan(found(), elsewhere, owned).leave).toEqual([])
+  })
+
+  it.each([
+    ['in another namespace', { namespace: 'other' }, {}],
+    ['of another group', {}, { apiVersion: 'akri.example/v0' }],
+    ['of another kind', {}, { kind: 'Camera' }],
+    ['of another name', {}, { name: 'other' }],
+  ])('ignores an Instance with a forged owner reference %s', (_what, metadata, reference) => {
+    const own = instance('foo0', ['node-a', 'node-b'])
+    const [owner] = own.metadata.ownerReferences ?? []
+    const forged = {
+      ...own,
+      metadata: {
+        ...own.metadata,
+        ...metadata,
+        ownerReferences: [{ ...(owner ?? expect.fail()), ...reference }],
+      },
+    }
+    expect(isOwnedBy(own, configuration)).toBe(true)
+    expect(isOwnedBy(forged, configuration)).toBe(false)
+    const { served, leave } = plan(found({ id: 'foo0' }), forged)
+    expect(served.map(({ existing }) => existing)).toEqual([undefined])
+    expect(leave).toEqual([])
   })
 
   it('takes over an Instance of another implementation, which has no device id, by its name', () => {

@@ -1,5 +1,5 @@
-import type { Configuration, Instance } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
+import { type Configuration, GROUP, type Instance } from '@akrijs/api'
+import { keyOf, type NodeName, type OwnerIdentity, objectKey, refersTo } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
@@ -54,10 +54,8 @@ export function planInstances({
 }: InstancePlanInput): InstancePlan {
   const { namespace, name } = configuration.metadata
   const existing = new Map<string, Instance>()
-  for (const instance of instances) {
-    if (instance.metadata.namespace === namespace && isOwnedBy(instance, configuration))
-      existing.set(instance.metadata.name, instance)
-  }
+  for (const instance of instances)
+    if (isOwnedBy(instance, configuration)) existing.set(instance.metadata.name, instance)
 
   const { winners, collisions } = oneDevicePerDigest(devices.devices.values(), node, (digest) =>
     idOf(existing.get(instanceName(name, digest))),
@@ -104,15 +102,15 @@ export function planInstances({
 
 /**
  * Whether the Configuration owns the Instance. An earlier Configuration of the same name has
- * another uid.
+ * another uid. An Instance in another namespace can have the uid too: its reference is forged.
  */
 export function isOwnedBy(
   instance: Instance,
-  configuration: Pick<Configuration, 'metadata'>,
+  configuration: { readonly metadata: OwnerIdentity['metadata'] },
 ): boolean {
-  return (instance.metadata.ownerReferences ?? []).some(
-    (owner) => owner.kind === 'Configuration' && owner.uid === configuration.metadata.uid,
-  )
+  const { namespace, ownerReferences = [] } = instance.metadata
+  const owner = { group: GROUP, kind: 'Configuration', metadata: configuration.metadata }
+  return ownerReferences.some((reference) => refersTo(reference, namespace, owner))
 }
 
 /** The printable id of its device. Another program may have written the annotation. */

@@ -1,0 +1,329 @@
+import { setMaxListeners } from 'node:events'
+import { keyOf, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
+import { brokerPod } from './brokers/broker-template.js'
+import type { ClusterState } from './cluster-state.js'
+import { control } from './controller.js'
+import { alternativeName, specHash } from './labels.js'
+import { TestApi } from './testing/api.js'
+import { T0, testConfiguration, testInstance } from './testing/objects.js'
+
+// A person who may create Pods, Jobs and Services, but no Configurations, writes owner references
+// to the Instance and the Configuration of somebody else.
+
+const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const NODE = 'a'
+const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
+const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
+const POOL_BROKER = { brokerSpec: { brokerDeploymentSpec: { template: {} } } }
+const SERVICES = {
+  instanceServiceSpec: { ports: [{ port: 80 }] },
+  configurationServiceSpec: { ports: [{ port: 81 }] },
+}
+
+const LABELS = {
+  controller: 'akri.sh',
+  'akri.sh/configuration': 'cam',
+  'akri.sh/instance': 'cam-8120fe',
+  'akri.sh/target-node': NODE,
+}
+const OWNER = {
+  apiVersion: 'akri.sh/v0',
+  kind: 'Instance',
+  name: 'cam-8120fe',
+  uid: 'uid-cam-8120fe',
+  controller: true,
+}
+
+const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`
+const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`
+const jobs = (namespace: string) => `/apis/batch/v1/namespaces/${namespace}/jobs`
+const deployments = (namespace: string) => `/apis/apps/v1/namespaces/${namespace}/deployments`
+
+/** What a reference or the labels of a forged object have wrong. */
+const FORGERIES = [
+  ['in another namespace', { namespace: 'other' }],
+  ['of another group', { owner: { apiVersion: 'akri.example/v0' } }],
+  ['of another kind', { owner: { kind: 'Device' } }],
+  ['of another name', { owner: { name: 'cam-a19705' } }],
+  ['that is not the controller', { owner: { controller: false } }],
+  ['without the label of the controller', { labels: { 'akri.sh/instance': 'cam-8120fe' } }],
+] as const satisfies readonly (readonly [string, Forgery])[]
+
+interface Forgery {
+  readonly namespace?: string
+  readonly owner?: object
+  readonly labels?: object
+}
+
+describe('forged owner references', () => {
+  let api: TestApi
+  let state: ClusterState
+  let clock: ManualClock
+  let turn: AbortController
+  let work: Promise<void> | undefined
+  let events: ObjectEvent[]
+  let forged: Map<string, unknown>
+  const instance = testInstance([NODE])
+
+  beforeEach(() => {
+    api = new TestApi()
+    clock = new ManualClock(T0)
+    turn = new AbortController()
+    work = undefined
+    events = []
+    forged = new Map()
+    api.put(`/api/v1/nodes/${NODE}`, {
+      metadata: { name: NODE },
+      status: {
+        conditions: [
+          { type: 'Ready', status: 'True', lastTransitionTime: new Date(T0).toISOString() },
+        ],
+      },
+    })
+    api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
+  })
+
+  afterEach(async () => {
+    turn.abort()
+    await work
+    await api.stop()
+  })
+
+  const configuration = (spec: Parameters<typeof testConfiguration>[0]) =>
+    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+
+  /** Puts an object with a forged owner at a path. */
+  function forge(
+    collection: (namespace: string) => string,
+    name: string,
+    { namespace = 'plant', owner, labels = LABELS }: Forgery,
+    more: object = {},
+  ): void {
+    const path = `${collection(namespace)}/${name}`
+    const metadata = {
+      name,
+      namespace,
+      labels,
+      annotations: { 'akri.sh/target-node': NODE },
+      ownerReferences: [{ ...OWNER, ...owner }],
+      // The garbage collector would delete an object whose owner is in another namespace.
+      finalizers: ['example.org/held'],
+    }
+    forged.set(path, api.put(path, { metadata, ...more }))
+  }
+
+  async function start(): Promise<void> {
+    const started = await api.start()
+    state = started.state
+    const recorder = { record: (event: ObjectEvent) => void events.push(event) }
+    const options = { ...started, clock, log: silentLogger, events: recorder, nodeGraceMs: 1000 }
+    work = control(options, turn.signal)
+  }
+
+  /** Nothing was written to a forged object. */
+  function expectUntouched(): void {
+    for (const [path, object] of forged) {
+      expect(api.objects.get(path)).toEqual(object)
+      const written = api.requests.filter((one) => one.method !== 'GET' && one.path === path)
+      expect(written).toEqual([])
+    }
+  }
+
+  it.each(FORGERIES)(
+    'C8 neither keep a broker Pod away nor end it, with a reference %s',
+    async (_what, forgery) => {
+      configuration({ ...POD_BROKER, ...SERVICES })
+      const running = { spec: { nodeName: NODE }, status: { phase: 'Running' } }
+      // Its name comes first: of two brokers of a node the first one would stay.
+      forge(pods, '0-pod', forgery, running)
+      await start()
+      const own = `${pods('plant')}/${NODE}-cam-8120fe-pod`
+      await eventually(() => expect(api.objects.has(own)).toBe(true))
+      const broker = api.objects.get(own) ?? expect.fail()
+      api.put(own, { ...broker, ...running })
+      forge(pods, '1-pod', forgery, { spec: { nodeName: NODE }, status: { phase: 'Failed' } })
+      await eventually(() =>
+        expect(api.objects.has(`${services('plant')}/cam-8120fe-svc`)).toBe(true),
+      )
+      // The owner removes the broker: forged Pods are no brokers.
+      configuration({})
+      await eventually(() => expect(api.objects.has(own)).toBe(false))
+      expect(api.sent('POST')).toHaveLength(1)
+      expectUntouched()
+    },
+  )
+
+  it.each(FORGERIES)(
+    'C8 neither keep a broker Job away nor end it, with a reference %s',
+    async (_what, forgery) => {
+      configuration(JOB_BROKER)
+      forge(jobs, '0-job', forgery)
+      await start()
+      const own = `${jobs('plant')}/cam-8120fe-3-job`
+      await eventually(() => expect(api.objects.has(own)).toBe(true))
+      configuration({})
+      await eventually(() => expect(api.objects.has(own)).toBe(false))
+      expectUntouched()
+    },
+  )
+
+  it('R86 have no part in the end of a Job, from another namespace', async () => {
+    configuration(JOB_BROKER)
+    await start()
+    const own = `${jobs('plant')}/cam-8120fe-3-job`
+    await eventually(() => expect(api.objects.has(own)).toBe(true))
+    const job = api.objects.get(own) ?? expect.fail()
+    const reference = { apiVersion: 'batch/v1', kind: 'Job', name: job.metadata.name }
+    // A refused Pod would let the firmware update of the Job run a second time.
+    forge(
+      pods,
+      'refused',
+      { namespace: 'other', owner: { ...reference, uid: job.metadata.uid } },
+      { status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' } },
+    )
+    await eventually(() => expect(state.pods.cache.list()).toHaveLength(1))
+    const since = new Date(T0).toISOString()
+    const failed = { conditions: [{ type: 'Failed', status: 'True', lastTransitionTime: since }] }
+    api.put(own, { ...job, status: failed })
+    await eventually(() =>
+      expect(api.objects.get(`${AKRI}/instances/cam-8120fe`)?.status).toMatchObject({
+        brokerJob: { name: 'cam-8120fe-3-job' },
+      }),
+    )
+    await clock.advance(3_600_000)
+    expect(api.sent('DELETE')).toEqual([])
+  })
+
+  it.each(FORGERIES)(
+    'C8 are nothing that the Services and the Deployment of a Configuration take over, with a reference %s',
+    async (_what, forgery) => {
+      configuration({ ...POOL_BROKER, ...SERVICES })
+      const owner = { kind: 'Configuration', name: 'cam', uid: 'uid-cam' }
+      const ofConfiguration = {
+        ...forgery,
+        owner: { ...owner, ...('owner' in forgery ? forgery.owner : {}) },
+      }
+      const spec = { selector: { mine: 'yes' } }
+      forge(services, 'cam-svc', ofConfiguration, { spec })
+      forge(deployments, 'cam-deployment', ofConfiguration, { spec })
+      api.put(`${pods('plant')}/x`, {
+        metadata: { name: 'x', labels: LABELS },
+        status: { phase: 'Running' },
+      })
+      await start()
+      const own = [`${services('plant')}/cam-svc`, `${deployments('plant')}/cam-deployment`]
+      if ('namespace' in forgery)
+        await eventually(() => {
+          for (const path of own) expect(api.objects.has(path)).toBe(true)
+        })
+      else
+        await eventually(() => {
+          for (const name of ['cam-svc', 'cam-deployment'])
+            expect(events).toContainEqual({
+              regarding: { kind: 'Configuration', key: 'plant/cam' },
+              type: 'Warning',
+              reason: 'BrokerFailed',
+              message: `${name} in plant belongs to another owner: delete or rename that object`,
+            })
+        })
+      expectUntouched()
+    },
+  )
+
+  it('report a change to no key of another namespace', async () => {
+    configuration(POD_BROKER)
+    state = (await api.start()).state
+    const told: ObjectKey[] = []
+    const { signal } = new AbortController()
+    setMaxListeners(0, signal)
+    state.onInstanceChange((key) => told.push(key), signal)
+    state.onConfigurationChange((key) => told.push(key), signal)
+    forge(pods, 'x', { namespace: 'other' })
+    await eventually(() =>
+      expect(new Set(told)).toEqual(new Set(['other/cam-8120fe', 'other/cam'])),
+    )
+  })
+
+  it('give a broker another name if they take its name, without the label of the controller', async () => {
+    configuration(POD_BROKER)
+    const [, forgery] = FORGERIES[5]
+    forge(pods, `${NODE}-cam-8120fe-pod`, forgery, { spec: { nodeName: NODE } })
+    await start()
+    const other = alternativeName(`${NODE}-cam-8120fe-pod`, `${instance.metadata.uid} ${NODE}`)
+    await eventually(() => expect(api.objects.has(`${pods('plant')}/${other}`)).toBe(true))
+    expectUntouched()
+  })
+
+  it('show in an Event, with what helps, if they take both names of a broker', async () => {
+    configuration(POD_BROKER)
+    const name = `${NODE}-cam-8120fe-pod`
+    const other = alternativeName(name, `${instance.metadata.uid} ${NODE}`)
+    for (const taken of [name, other]) forge(pods, taken, FORGERIES[2][1])
+    await start()
+    await eventually(() =>
+      expect(events).toContainEqual({
+        regarding: { kind: 'Instance', key: keyOf(instance) },
+        type: 'Warning',
+        reason: 'BrokerFailed',
+        message: `${name} and ${other} in plant belong to another owner: delete or rename one of them`,
+      }),
+    )
+    expectUntouched()
+    // The controller tries again by itself.
+    api.remove(`${pods('plant')}/${name}`)
+    await eventually(async () => {
+      await clock.advance(60_000)
+      expect(api.objects.get(`${pods('plant')}/${name}`)?.metadata).toMatchObject({
+        ownerReferences: [{ uid: instance.metadata.uid }],
+      })
+    })
+  })
+
+  it('R102 are not mixed up with a Service of the controller whose label a person removed', async () => {
+    configuration({ ...POD_BROKER, ...SERVICES })
+    const pod = brokerPod({
+      instance,
+      node: instance.spec.nodes[0] ?? expect.fail(),
+      spec: POD_BROKER.brokerSpec.brokerPodSpec,
+      hash: specHash(POD_BROKER.brokerSpec.brokerPodSpec),
+      restarts: 0,
+    })
+    api.put(`${pods('plant')}/${NODE}-cam-8120fe-pod`, {
+      metadata: {},
+      ...pod,
+      status: { phase: 'Running' },
+    })
+    await start()
+    const path = `${services('plant')}/cam-8120fe-svc`
+    await eventually(() => expect(api.objects.has(path)).toBe(true))
+    await eventually(() => expect(state.services.cache.list()).toHaveLength(2))
+    const found = api.objects.get(path) ?? expect.fail()
+    api.put(path, { ...found, metadata: { ...found.metadata, labels: { mine: 'yes' } } })
+    await eventually(() =>
+      expect(api.objects.get(path)?.metadata.labels).toMatchObject({ controller: 'akri.sh' }),
+    )
+    expect(events).toEqual([])
+  })
+
+  it('of an Instance lead to no brokers in another namespace', async () => {
+    configuration(POD_BROKER)
+    const { metadata, ...rest } = testInstance([NODE])
+    const other = { ...metadata, namespace: 'other', uid: 'uid-other' }
+    api.put('/apis/akri.sh/v0/namespaces/other/instances/cam-8120fe', { ...rest, metadata: other })
+    api.put('/apis/akri.sh/v0/namespaces/other/configurations/cam', {
+      ...testConfiguration(POD_BROKER),
+      metadata: { ...testConfiguration().metadata, namespace: 'other', uid: 'uid-other-cam' },
+    })
+    await start()
+    await eventually(() =>
+      expect(api.objects.has(`${pods('plant')}/${NODE}-cam-8120fe-pod`)).toBe(true),
+    )
+    const found = state.instances.cache.get(objectKey('other', 'cam-8120fe')) ?? expect.fail()
+    expect(state.ownerOf(found)).toBeUndefined()
+    expect(api.requests.filter(({ path }) => path === pods('other'))).toEqual([])
+  })
+})
