@@ -112,6 +112,20 @@ export class ClusterState {
       : undefined
   }
 
+  /**
+   * The Pods with the label of a Configuration that exists in their namespace. Any user can write
+   * any label: a label alone must not add a series to the metrics.
+   */
+  podsOfConfigurations(): Pod[] {
+    return this.pods.cache.list().filter(({ metadata }) => {
+      const name = metadata.labels?.[LABELS.configuration]
+      return (
+        name !== undefined &&
+        this.configurations.cache.get(objectKey(metadata.namespace, name)) !== undefined
+      )
+    })
+  }
+
   instancesOf(configuration: ObjectKey): Instance[] {
     return this.#instancesByConfiguration.get(configuration)
   }

@@ -309,6 +309,17 @@ describe('forged owner references', () => {
     expect(events).toEqual([])
   })
 
+  it('are not in the metrics, from a namespace without the Configuration', async () => {
+    configuration({})
+    const owner = { name: 'x' }
+    forge(pods, 'x', { namespace: 'other', owner })
+    forge(pods, 'y', { owner, labels: { ...LABELS, 'akri.sh/configuration': 'made-up' } })
+    forge(pods, 'z', { owner })
+    await start()
+    expect(state.pods.cache.list()).toHaveLength(3)
+    expect(state.podsOfConfigurations().map(({ metadata }) => metadata.name)).toEqual(['z'])
+  })
+
   it('of an Instance lead to no brokers in another namespace', async () => {
     configuration(POD_BROKER)
     const { metadata, ...rest } = testInstance([NODE])

@@ -6,7 +6,7 @@ import { controllerOf } from './owners.js'
 
 /** The state that each scrape reads. */
 interface MeasuredState {
-  /** The Pods that have the controller's label. */
+  /** The Pods with the labels of the controller and of a Configuration. */
   pods(): readonly Pod[]
   leads(): boolean
   /** Time since the last answer of the API server, in milliseconds; undefined before the first. */

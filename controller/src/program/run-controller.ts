@@ -39,7 +39,7 @@ export async function runController(
     onError: (error) => log.warn({ err: error }, 'leader election failed'),
   })
   const metrics = new ControllerMetrics({
-    pods: () => state.pods.cache.list(),
+    pods: () => state.podsOfConfigurations(),
     leads: () => election.leads,
     apiSilenceMs: () => state.silentForMs,
   })
