@@ -15,5 +15,8 @@ export class CertificateUnusableError extends defineError(
   'terminal',
 ) {}
 
+/** The Secret that holds the webhook's own certificate does not exist: the installer creates it. */
+export class MissingSecretError extends defineError('AKRI_ERR_MISSING_SECRET', 'transient') {}
+
 /** The webhook cannot listen on its port. */
 export class WebhookPortError extends defineError('AKRI_ERR_WEBHOOK_PORT', 'terminal') {}

@@ -11,6 +11,7 @@ import {
   SECRETS,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
+import { MissingSecretError } from '../errors.js'
 import type { WebhookRegistration } from '../webhook-registration.js'
 import { type Certificates, planCertificates } from './certificate-plan.js'
 import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
@@ -45,7 +46,8 @@ interface StoredSecret extends ApiObject {
 /**
  * Issues an authority and a certificate into a Secret that all replicas share. The first replica
  * that sees a due step does the step. The version of the Secret decides between two replicas. While
- * no step is due, nothing is requested.
+ * no step is due, nothing is requested. The installer creates the Secret: an account that may
+ * create a Secret can create one that is a token of any account of the namespace.
  */
 export class IssuedCertificates {
   readonly #options: IssuedCertificatesOptions
@@ -95,7 +97,15 @@ export class IssuedCertificates {
     const { clock, names, namespace, secret, log, registration } = this.#options
     const key = objectKey(namespace, secret)
     const found = this.#reflector.get(key)
-    const stored = readSecret(found?.object)
+    if (found === undefined) {
+      // The watch shows a new Secret. Until then the certificates in force are served.
+      const err = new MissingSecretError(
+        `there is no Secret ${key}, and the webhook may create none: kubectl -n ${namespace} create secret generic ${secret}`,
+      )
+      log.warn({ err }, 'certificate Secret not found')
+      return {}
+    }
+    const stored = readSecret(found.object)
     // Without a registration of ours, the installer announces the authority: there is nothing to
     // wait for.
     const announcedAt = (authority: string) =>
@@ -106,16 +116,9 @@ export class IssuedCertificates {
       announcedAt,
     })
     if (!isSame(stored, certificates)) {
-      const object = secretWith(
-        certificates,
-        found?.object ?? { metadata: { name: secret, namespace } },
-      )
+      const object = secretWith(certificates, found.object)
       try {
-        this.#reflector.observe(
-          found === undefined
-            ? await this.#secrets.create(namespace, object)
-            : await this.#secrets.replace(key, object),
-        )
+        this.#reflector.observe(await this.#secrets.replace(key, object))
         log.info(
           { secret: key, authorities: certificates.authorities.length },
           'certificates renewed',

@@ -1,8 +1,8 @@
 import { valueAt } from '@akrijs/runtime'
 import type { Certificates } from './certificate-plan.js'
 
-// The Secret has the keys `ca.crt` and `ca.key`, and `tls.crt` and `tls.key` like every Secret of type
-// `kubernetes.io/tls`.
+// The Secret has the keys `ca.crt` and `ca.key`, and `tls.crt` and `tls.key` as Secrets of type
+// `kubernetes.io/tls` have.
 
 const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----\n?/g
 
@@ -23,7 +23,7 @@ export function readSecret(secret: unknown): Partial<Certificates> {
 
 /**
  * The Secret with these certificates.
- * @param before the Secret until now, whose other fields are kept
+ * @param before the Secret until now, whose other fields are kept: its type is immutable
  */
 export function secretWith(
   { authorities, authorityKey, server }: Certificates,
@@ -33,7 +33,6 @@ export function secretWith(
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    type: 'kubernetes.io/tls',
     ...before,
     data: {
       ...(valueAt(before, 'data') as object | undefined),

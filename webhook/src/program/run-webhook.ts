@@ -92,7 +92,10 @@ export async function runWebhook(
   const until = (...events: readonly Promise<unknown>[]) =>
     Promise.race([aborted(signal, stop.signal), ...running, ...events])
 
-  notReady = 'waiting for a certificate'
+  notReady =
+    source.kind === 'files'
+      ? 'waiting for a certificate'
+      : `waiting for a certificate in the Secret ${source.namespace}/${source.secret}`
   await until(certified)
   if (signal.aborted || pair === undefined) return
   const reviewer = new Reviewer({
