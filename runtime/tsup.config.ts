@@ -6,6 +6,7 @@ export default defineConfig({
     index: 'src/index.ts',
     handler: 'src/handler/index.ts',
     program: 'src/program/index.ts',
+    server: 'src/server/index.ts',
     testing: 'src/testing/index.ts',
   },
   format: 'esm',

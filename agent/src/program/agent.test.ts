@@ -218,13 +218,16 @@ it('an agent is healthy while it replaces lost sockets, and names a device plugi
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`
   await start(undefined, { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + ahead })
-  const health = await serveHealth({
-    port: 0,
-    host: '127.0.0.1',
-    ready: () => undefined,
-    healthy: async () => agent?.healthy(),
-    metrics: async () => '',
-  })
+  const health = await serveHealth(
+    {
+      port: 0,
+      host: '127.0.0.1',
+      ready: () => undefined,
+      healthy: async () => agent?.healthy(),
+      metrics: async () => '',
+    },
+    { log: silentLogger },
+  )
   const probe = async () => {
     const answer = await fetch(`http://127.0.0.1:${health.port}/healthz`)
     return [answer.status, (await answer.text()).trim()]

@@ -1,5 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { defineError } from '../errors.js'
+import { type Clock, systemClock } from '../clock.js'
+import { defineError, messageOf } from '../errors.js'
+import type { Logger } from '../logger.js'
+import { type HttpAnswer, HttpRefusal, type HttpRequest, HttpServer } from '../server/index.js'
 
 /** The port of health and metrics is in use, or the program may not listen there. */
 class PortUnusableError extends defineError('AKRI_ERR_PORT_UNUSABLE', 'terminal') {}
@@ -21,62 +23,74 @@ export interface HealthServer {
   close(): Promise<void>
 }
 
+interface HealthServerContext {
+  readonly log: Logger
+  /** @default the clock of the system */
+  readonly clock?: Clock
+}
+
+/**
+ * The kubelet opens a connection for each probe, and each Prometheus keeps one: a few connections
+ * are enough. Any Pod can reach the port.
+ */
+const LIMITS = {
+  connections: 64,
+  ofPeer: 16,
+  newOfPeer: { burst: 50, refillMs: 100 },
+  stageMs: { opened: 3000, receiving: 3000, answering: 10_000, idle: 5000 },
+  body: 0,
+  bodies: 0,
+}
+
 /** `/healthz`, `/readyz` and `/metrics`. */
-export async function serveHealth({
-  port,
-  host,
-  ready,
-  healthy,
-  metrics,
-}: HealthServerOptions): Promise<HealthServer> {
-  const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    const path = request.url?.split('?')[0]
-    if (request.method !== 'GET' && request.method !== 'HEAD')
-      return reply(response, 405, 'only GET')
-    if (path === '/healthz') return reply(response, ...verdict(await healthy?.()))
-    if (path === '/readyz') return reply(response, ...verdict(ready()))
+export async function serveHealth(
+  { port, host, ready, healthy, metrics }: HealthServerOptions,
+  { log, clock = systemClock }: HealthServerContext,
+): Promise<HealthServer> {
+  // Many requests at once cost no more than one.
+  const health = shared(async () => healthy?.())
+  const measured = shared(metrics)
+  const answer = async ({ method, path }: HttpRequest): Promise<HttpAnswer> => {
+    if (method !== 'GET' && method !== 'HEAD')
+      throw new HttpRefusal(405, 'only GET', { allow: 'GET, HEAD' })
+    if (path === '/healthz') return verdict(await health())
+    if (path === '/readyz') return verdict(ready())
     if (path === '/metrics')
-      return reply(response, 200, await metrics(), 'text/plain; version=0.0.4; charset=utf-8')
-    return reply(response, 404, 'there are /healthz, /readyz and /metrics')
+      return {
+        status: 200,
+        type: 'text/plain; version=0.0.4; charset=utf-8',
+        text: `${await measured()}\n`,
+      }
+    throw new HttpRefusal(404, 'there are /healthz, /readyz and /metrics')
   }
-  const server = createServer(
-    { maxHeaderSize: 8192, requestTimeout: 5000 },
-    (request, response) => {
-      request.resume()
-      answer(request, response).catch((error: unknown) => reply(response, 500, String(error)))
-    },
-  )
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(
-        new PortUnusableError(
-          `cannot listen on port ${port} for health and metrics: ${error.message}`,
-          { cause: error },
-        ),
-      ),
+  const name = 'health'
+  // Without keep-alive, the limit of new connections also limits the requests of a peer.
+  const options = { name, port, host, limits: LIMITS, keepAlive: false, answer, clock, log }
+  const opening = HttpServer.open(options)
+  const server = await opening.catch((error: unknown) => {
+    throw new PortUnusableError(
+      `cannot listen on port ${port} for health and metrics: ${messageOf(error)}`,
+      { cause: error },
     )
-    server.listen(port, host, resolve)
   })
-  const address = server.address()
-  return {
-    port: typeof address === 'object' && address !== null ? address.port : port,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeAllConnections()
-      }),
+  return { port: server.port, close: () => server.close() }
+}
+
+/** Calls while one is under way get its result. */
+function shared<T>(work: () => Promise<T>): () => Promise<T> {
+  let underWay: Promise<T> | undefined
+  return () => {
+    underWay ??= work().finally(() => {
+      underWay = undefined
+    })
+    return underWay
   }
 }
 
-function verdict(problem: string | undefined): [number, string] {
-  return problem === undefined ? [200, 'ok'] : [503, problem]
-}
-
-function reply(
-  response: ServerResponse,
-  code: number,
-  text: string,
-  type = 'text/plain; charset=utf-8',
-): void {
-  response.writeHead(code, { 'content-type': type }).end(`${text}\n`)
+function verdict(problem: string | undefined): HttpAnswer {
+  return {
+    status: problem === undefined ? 200 : 503,
+    type: 'text/plain; charset=utf-8',
+    text: `${problem ?? 'ok'}\n`,
+  }
 }

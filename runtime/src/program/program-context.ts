@@ -57,7 +57,7 @@ export function createContext({
     closer,
     async serveHealth(options) {
       const metrics = async () => `${await options.metrics()}\n${await bugs.registry.metrics()}`
-      const health = await serveHealth({ ...options, metrics })
+      const health = await serveHealth({ ...options, metrics }, { log })
       closer.add(() => health.close())
       return health.port
     },

@@ -1,0 +1,344 @@
+import http, {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
+import type net from 'node:net'
+import tls from 'node:tls'
+import type { Clock } from '../clock.js'
+import type { Logger } from '../logger.js'
+import { BodyBudget } from './body-budget.js'
+import {
+  type BoundedConnection,
+  BoundedListener,
+  type ConnectionLimits,
+} from './bounded-listener.js'
+
+export interface HttpLimits extends ConnectionLimits {
+  /** The longest body, in bytes. 0: requests have no body. */
+  readonly body: number
+  /** The bytes of all bodies in memory. */
+  readonly bodies: number
+}
+
+interface HttpServerOptions {
+  /** What the log calls the server. */
+  readonly name: string
+  /** 0: any free port. */
+  readonly port: number
+  /** @default all addresses */
+  readonly host?: string | undefined
+  /** @default no TLS */
+  readonly keyPair?: TlsKeyPair
+  readonly limits: HttpLimits
+  /** Whether a connection serves more than one request. @default true */
+  readonly keepAlive?: boolean
+  answer(request: HttpRequest): Promise<HttpAnswer>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** A certificate and its key, PEM. */
+interface TlsKeyPair {
+  readonly cert: string
+  readonly key: string
+}
+
+interface Client {
+  readonly connection: BoundedConnection
+  /** The stream of HTTP, inside TLS. */
+  readonly stream: net.Socket
+  /** Whether a request has begun whose answer has not. */
+  isBusy: boolean
+  /** Refuses the body that takes too long. */
+  onLate: (() => void) | undefined
+}
+
+export interface HttpRequest {
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+  /** The address of the client. */
+  readonly peer: string
+  /** Aborted when the connection has closed. */
+  readonly signal: AbortSignal
+  /**
+   * Reads the whole body. The memory counts until `release`.
+   * @throws HttpRefusal if the body is too large, or has to give way
+   */
+  body(): Promise<HttpBody>
+}
+
+export interface HttpBody {
+  /** @throws HttpRefusal if the body had to give way in the meantime */
+  bytes(): Buffer
+  release(): void
+}
+
+export interface HttpAnswer {
+  readonly status: number
+  readonly type: string
+  readonly text: string
+}
+
+/** A request that is refused. The client reads the message, and the connection closes. */
+export class HttpRefusal extends Error {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
+    super(message)
+    this.name = 'HttpRefusal'
+    this.status = status
+    this.headers = headers
+  }
+}
+
+const MAX_HEADER_BYTES = 16 * 1024
+const MAX_HEADERS = 100
+/** The time limit of open requests when the server closes, in milliseconds. */
+const CLOSE_MS = 5000
+const TLS_VERSION = 'TLSv1.2'
+
+/**
+ * An HTTP/1.1 server for hostile clients: bounded connections, times and memory, and one request at
+ * a time on each connection.
+ */
+export class HttpServer {
+  readonly #options: HttpServerOptions
+  readonly #listener: BoundedListener
+  readonly #http: http.Server
+  readonly #bodies: BodyBudget
+  readonly #clients = new WeakMap<BoundedConnection, Client>()
+  readonly #clientOf = new WeakMap<net.Socket, Client>()
+  /** The requests whose answers are not sent yet. */
+  readonly #open = new Set<Promise<void>>()
+  #context: tls.SecureContext | undefined
+  #isClosing = false
+
+  private constructor(options: HttpServerOptions) {
+    const { name, limits, clock, log, keyPair } = options
+    this.#options = options
+    this.#bodies = new BodyBudget(limits.bodies)
+    if (keyPair !== undefined) this.renew(keyPair)
+    // This server does not listen: the listener passes connections to it, and checks their times.
+    this.#http = http.createServer(
+      { maxHeaderSize: MAX_HEADER_BYTES, keepAliveTimeout: 0 },
+      (request, response) => this.#receive(request, response),
+    )
+    this.#http.maxHeadersCount = MAX_HEADERS
+    this.#listener = new BoundedListener({
+      name,
+      limits,
+      clock,
+      log,
+      onConnection: (connection) => this.#connect(connection),
+      onLate: (connection) => this.#endLate(connection),
+    })
+  }
+
+  /** @throws if the address is in use, or the program may not listen there */
+  static async open(options: HttpServerOptions): Promise<HttpServer> {
+    const server = new HttpServer(options)
+    await server.#listener.listen({
+      port: options.port,
+      ...(options.host && { host: options.host }),
+    })
+    return server
+  }
+
+  get port(): number {
+    return this.#listener.port
+  }
+
+  /**
+   * Serves another certificate to new connections.
+   * @throws if the key does not belong to the certificate
+   */
+  renew({ cert, key }: TlsKeyPair): void {
+    this.#context = tls.createSecureContext({ cert, key, minVersion: TLS_VERSION })
+  }
+
+  /**
+   * Refuses new connections, answers open requests, and closes.
+   * @param drainMs the time before that, in milliseconds, in which each answer asks the client to
+   * close its connection.
+   * @default 0
+   */
+  async close(drainMs = 0): Promise<void> {
+    this.#isClosing = true
+    const { clock } = this.#options
+    if (drainMs > 0) await clock.sleep(drainMs)
+    this.#listener.stop()
+    const limit = new AbortController()
+    const late = clock.sleep(CLOSE_MS, limit.signal).catch(() => undefined)
+    await Promise.race([Promise.all(this.#open), late])
+    limit.abort()
+    await this.#listener.close()
+  }
+
+  #connect(connection: BoundedConnection): void {
+    const stream = this.#streamOf(connection.socket)
+    const client: Client = { connection, stream, isBusy: false, onLate: undefined }
+    this.#clients.set(connection, client)
+    this.#clientOf.set(stream, client)
+    this.#http.emit('connection', stream)
+  }
+
+  #streamOf(socket: net.Socket): net.Socket {
+    if (this.#context === undefined) return socket
+    const stream = new tls.TLSSocket(socket, {
+      isServer: true,
+      secureContext: this.#context,
+      ALPNProtocols: ['http/1.1'],
+    })
+    // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
+    stream.once('error', (err) => this.#options.log.debug({ err }, 'TLS connection failed'))
+    return stream
+  }
+
+  #receive(request: IncomingMessage, response: ServerResponse): void {
+    const client = this.#clientOf.get(request.socket)
+    // No known client sends a request before it has the answer to the last one.
+    // The parser goes on with what it has of a destroyed connection.
+    if (client === undefined || client.isBusy || request.socket.destroyed)
+      return void request.socket.destroy()
+    const { connection } = client
+    client.isBusy = true
+    if (connection.stage !== 'ending') connection.enter('receiving')
+    const sent = new Promise<void>((resolve) => response.once('close', resolve))
+    const answered = this.#answer(client, request, response)
+      .then(() => sent)
+      .finally(() => {
+        this.#open.delete(answered)
+        if (connection.stage === 'answering') connection.enter('idle')
+      })
+    this.#open.add(answered)
+  }
+
+  async #answer(client: Client, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { connection } = client
+    const { limits, answer, log, name, keepAlive = true } = this.#options
+    const gone = new AbortController()
+    response.once('close', () => gone.abort())
+    const { method = '', headers } = request
+    const path = request.url?.split('?')[0] ?? ''
+    try {
+      const hasBody =
+        headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+      if (limits.body === 0 && hasBody) throw new HttpRefusal(413, 'send no body')
+      if (Number(headers['content-length'] ?? 0) > limits.body) throw tooLarge(limits.body)
+      if (limits.body === 0) {
+        request.resume()
+        connection.enter('answering')
+      }
+      const { status, type, text } = await answer({
+        method,
+        path,
+        headers,
+        peer: connection.peer,
+        signal: gone.signal,
+        body: () => this.#body(client, request),
+      })
+      // An answer before the end of the request: the connection cannot be used again.
+      if (this.#isClosing || !keepAlive || !request.complete)
+        response.setHeader('connection', 'close')
+      connection.enter('answering')
+      client.isBusy = false
+      reply(response, status, type, text)
+    } catch (error) {
+      if (response.destroyed) return
+      const refusal = error instanceof HttpRefusal ? error : undefined
+      if (refusal === undefined)
+        log.error({ err: error, server: name, method, path: shown(path) }, 'request failed')
+      // The rest of the request is not read: the connection cannot be used again.
+      response.setHeader('connection', 'close')
+      for (const [key, value] of Object.entries(refusal?.headers ?? {}))
+        response.setHeader(key, value)
+      connection.enter('ending')
+      reply(
+        response,
+        refusal?.status ?? 500,
+        'text/plain; charset=utf-8',
+        `${refusal?.message ?? 'the request failed; the log of the program says why'}\n`,
+      )
+    }
+  }
+
+  async #body(client: Client, request: IncomingMessage): Promise<HttpBody> {
+    const { connection } = client
+    const { limits } = this.#options
+    let chunks: Buffer[] = []
+    let refuse: (refusal: HttpRefusal) => void = () => {}
+    const share = this.#bodies.open(connection.peer, () => refuse(gaveWay()))
+    try {
+      // Not `for await`: an early exit ends the connection before the client reads the refusal.
+      await new Promise<void>((resolve, reject) => {
+        let received = 0
+        const onData = (chunk: Buffer) => {
+          received += chunk.length
+          if (received > limits.body) return refuse(tooLarge(limits.body))
+          chunks.push(chunk)
+          share.add(chunk.length)
+        }
+        refuse = (refusal) => {
+          request.off('data', onData)
+          chunks = []
+          reject(refusal)
+        }
+        client.onLate = () => refuse(tooSlow(limits.stageMs.receiving))
+        request.on('data', onData)
+        request.once('end', resolve)
+        request.once('close', () => reject(new HttpRefusal(400, 'the request has no end')))
+      })
+    } catch (error) {
+      share.release()
+      throw error
+    }
+    connection.enter('answering')
+    return {
+      bytes() {
+        if (share.isRefused) throw gaveWay()
+        return Buffer.concat(chunks)
+      },
+      release() {
+        chunks = []
+        share.release()
+      },
+    }
+  }
+
+  #endLate(connection: BoundedConnection): void {
+    const client = this.#clients.get(connection)
+    const { stage } = connection
+    const isReceiving = stage === 'receiving' || (stage === 'opened' && connection.hasReceived)
+    if (client === undefined || !isReceiving) return void connection.socket.destroy()
+    connection.enter('ending')
+    if (client.onLate !== undefined) client.onLate()
+    else client.stream.end('HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n')
+  }
+}
+
+function reply(response: ServerResponse, status: number, type: string, text: string): void {
+  response
+    .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+    .end(text)
+}
+
+function tooLarge(most: number): HttpRefusal {
+  return new HttpRefusal(413, `the body has more than ${most} bytes`)
+}
+
+function tooSlow(ms: number): HttpRefusal {
+  return new HttpRefusal(408, `the request took longer than ${ms} ms`)
+}
+
+function gaveWay(): HttpRefusal {
+  return new HttpRefusal(503, 'too much data in open requests')
+}
+
+/** A path in a log: a client can send any text. */
+function shown(path: string): string {
+  return path.length > 100 ? `${path.slice(0, 100)}…` : path
+}

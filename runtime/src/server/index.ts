@@ -1,0 +1,3 @@
+// `@akrijs/runtime/server`: servers whose clients may be hostile.
+export * from './bounded-listener.js'
+export * from './http-server.js'
