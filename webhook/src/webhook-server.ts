@@ -1,9 +1,14 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import https from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import {
+  type HttpAnswer,
+  type HttpLimits,
+  HttpRefusal,
+  type HttpRequest,
+  HttpServer,
+} from '@akrijs/runtime/server'
 import type { KeyPair } from './certificates/x509.js'
 import { WebhookPortError } from './errors.js'
+import { FairTurns, type Turn } from './fair-turns.js'
 import {
   type AdmissionRequest,
   admissionReview,
@@ -16,7 +21,8 @@ interface WebhookServerOptions {
   /** @default all addresses */
   readonly host?: string
   readonly keyPair: KeyPair
-  review(request: AdmissionRequest): Promise<Verdict>
+  /** @param onChecked called as soon as the review only waits for other programs */
+  review(request: AdmissionRequest, onChecked: () => void): Promise<Verdict>
   /** Called after each review, for metrics. */
   onReview?(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void
   readonly clock: Clock
@@ -24,112 +30,61 @@ interface WebhookServerOptions {
 }
 
 /**
- * The largest body, in bytes. A review has the old and the new object, each of at most 1.5 MiB in
- * etcd.
+ * The most JSON values of a review. A value takes about 50 bytes of memory and up to four
+ * microseconds. A review has the old and the new object, and each lists its fields again in
+ * `managedFields`: an object of 10,000 values still fits.
  */
-const MAX_BODY = 4 * 1024 * 1024
-/**
- * The bytes of all bodies at once. Any program in the cluster can send reviews, which take more
- * space in memory.
- */
-const MAX_BODIES = 2 * MAX_BODY
-/**
- * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in
- * memory; a value of a real review takes twenty bytes in the body.
- */
-const MAX_VALUES = 300_000
-const MAX_CONNECTIONS = 500
-/** The time limits of headers and of a whole request, in milliseconds. */
-const HEADERS_MS = 5000
-const REQUEST_MS = 10_000
-/** The time limit of open requests when the server closes, in milliseconds. */
-const CLOSE_MS = 5000
-/**
- * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90
- * s). If the webhook closed first, a request might be on its way.
- */
-const KEEP_ALIVE_MS = 120_000
+const MAX_VALUES = 50_000
 
-/** The answer to a request that is not reviewed. */
-class Refusal extends Error {
-  readonly status: number
-
-  constructor(status: number, message: string) {
-    super(message)
-    this.status = status
-  }
+/**
+ * An API server opens a connection for each review at the same time (it writes 200 objects at once
+ * by default), and keeps up to 25 idle ones for 90 seconds (HTTP/1.1: it uses no HTTP/2 for
+ * webhooks). It may send a request at any time until then, so the webhook keeps them longer. In some
+ * clusters the requests of all API servers, or of all Pods of a node, come from one address. An idle
+ * connection takes 60 kB of memory.
+ */
+const LIMITS: HttpLimits = {
+  connections: 600,
+  ofPeer: 250,
+  newOfPeer: { burst: 400, refillMs: 20 },
+  stageMs: { opened: 5000, receiving: 5000, answering: 30_000, idle: 120_000 },
+  // The old and the new object, each of at most 1.5 MiB in etcd.
+  body: 4 * 1024 * 1024,
+  bodies: 16 * 1024 * 1024,
 }
 
 /** The HTTPS server of `POST /validate`. */
 export class WebhookServer {
-  readonly #options: WebhookServerOptions
-  readonly #server: https.Server
-  /** The requests whose answers are not sent yet. */
-  readonly #answers = new Set<Promise<unknown>>()
-  readonly #sockets = new Set<Socket>()
-  #isClosing = false
-  #port = 0
-  #bodies = 0
+  readonly #server: HttpServer
 
-  private constructor(options: WebhookServerOptions) {
-    this.#options = options
-    this.#server = https.createServer(
-      {
-        ...options.keyPair,
-        minVersion: 'TLSv1.2',
-        handshakeTimeout: HEADERS_MS,
-        maxHeaderSize: 16 * 1024,
-        headersTimeout: HEADERS_MS,
-        requestTimeout: REQUEST_MS,
-        keepAliveTimeout: KEEP_ALIVE_MS,
-        connectionsCheckingInterval: 1000,
-      },
-      (request, response) => {
-        const sent = new Promise((resolve) => response.once('close', resolve))
-        const answered = Promise.all([this.#answer(request, response), sent])
-        this.#answers.add(answered)
-        void answered.finally(() => this.#answers.delete(answered))
-      },
-    )
-    this.#server.maxConnections = MAX_CONNECTIONS
-    this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
-    })
-    // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
-    this.#server.on('tlsClientError', (error) =>
-      options.log.debug({ err: error }, 'TLS handshake failed'),
-    )
+  private constructor(server: HttpServer) {
+    this.#server = server
   }
 
   /** @throws WebhookPortError */
   static async open(options: WebhookServerOptions): Promise<WebhookServer> {
-    const webhook = new WebhookServer(options)
-    const server = webhook.#server
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', (error) =>
-        reject(
-          new WebhookPortError(`cannot listen on port ${options.port}: ${error.message}`, {
-            cause: error,
-          }),
-        ),
-      )
-      server.listen(options.port, options.host, resolve)
+    const { port, host, keyPair, clock, log } = options
+    const reviews = new Reviews(options)
+    const answer = (request: HttpRequest) => reviews.answer(request)
+    const server = { name: 'webhook', port, host, keyPair, limits: LIMITS, answer, clock, log }
+    const opening = HttpServer.open(server).catch((error: unknown) => {
+      throw new WebhookPortError(`cannot listen on port ${port}: ${messageOf(error)}`, {
+        cause: error,
+      })
     })
-    webhook.#port = (server.address() as AddressInfo).port
-    return webhook
+    return new WebhookServer(await opening)
   }
 
   get port(): number {
-    return this.#port
+    return this.#server.port
   }
 
   /**
    * Serves another certificate to new connections.
    * @throws if the key does not belong to the certificate
    */
-  renew({ cert, key }: KeyPair): void {
-    this.#server.setSecureContext({ cert, key, minVersion: 'TLSv1.2' })
+  renew(keyPair: KeyPair): void {
+    this.#server.renew(keyPair)
   }
 
   /**
@@ -138,123 +93,87 @@ export class WebhookServer {
    * close its connection.
    * @default 0
    */
-  async close(drainMs = 0): Promise<void> {
-    this.#isClosing = true
-    if (drainMs > 0) await this.#options.clock.sleep(drainMs)
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
-    const limit = new AbortController()
-    const late = this.#options.clock.sleep(CLOSE_MS, limit.signal).catch(() => undefined)
-    await Promise.race([Promise.all(this.#answers), late])
-    limit.abort()
-    // Not closeAllConnections, which does not know connections in a TLS handshake.
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
+  close(drainMs = 0): Promise<void> {
+    return this.#server.close(drainMs)
+  }
+}
+
+class Reviews {
+  readonly #options: WebhookServerOptions
+  readonly #turns: FairTurns
+
+  constructor(options: WebhookServerOptions) {
+    this.#options = options
+    this.#turns = new FairTurns(options.clock)
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    try {
-      const answer = await this.#reviewed(request)
-      if (this.#isClosing) response.setHeader('connection', 'close')
-      reply(response, 200, 'application/json', JSON.stringify(answer))
-    } catch (error) {
-      if (response.destroyed) return
-      const status = error instanceof Refusal ? error.status : 500
-      if (status === 500) this.#options.log.error({ err: error }, 'review failed')
-      // The rest of the request is not read: the connection cannot be used again.
-      response.setHeader('connection', 'close')
-      if (status === 405) response.setHeader('allow', 'POST')
-      reply(
-        response,
-        status,
-        'text/plain; charset=utf-8',
-        `${status === 500 ? 'the review failed' : messageOf(error)}\n`,
-      )
-    }
-  }
-
-  async #reviewed(request: IncomingMessage): Promise<object> {
-    if (request.url?.split('?')[0] !== '/validate') throw new Refusal(404, 'there is /validate')
-    if (request.method !== 'POST') throw new Refusal(405, 'only POST')
-    const type = request.headers['content-type']
+  async answer(request: HttpRequest): Promise<HttpAnswer> {
+    const { path, method, headers, peer, signal } = request
+    if (path !== '/validate') throw new HttpRefusal(404, 'there is /validate')
+    if (method !== 'POST') throw new HttpRefusal(405, 'only POST', { allow: 'POST' })
+    const type = headers['content-type']
     if (type !== undefined && !/^application\/json(;|$)/i.test(type))
-      throw new Refusal(415, 'send application/json')
-    if (Number(request.headers['content-length'] ?? 0) > MAX_BODY) throw tooLarge()
-    const body = { bytes: 0 }
+      throw new HttpRefusal(415, 'send application/json')
+    const body = await request.body()
     try {
-      const review = readAdmissionReview(parse(await this.#read(request, body)))
-      if (typeof review === 'string') throw new Refusal(400, review)
-      return admissionReview(review, await this.#judged(review))
+      const turn = await this.#turns.take(peer)
+      try {
+        if (signal.aborted) throw new HttpRefusal(400, 'the client has gone')
+        const review = readAdmissionReview(parse(body.bytes()))
+        body.release()
+        if (typeof review === 'string') throw new HttpRefusal(400, review)
+        const answer = admissionReview(review, await this.#judged(review, turn))
+        return { status: 200, type: 'application/json', text: JSON.stringify(answer) }
+      } finally {
+        turn.end()
+      }
     } finally {
-      this.#bodies -= body.bytes
+      body.release()
     }
   }
 
-  async #judged(review: AdmissionRequest): Promise<Verdict> {
+  async #judged(review: AdmissionRequest, turn: Turn): Promise<Verdict> {
     const { onReview, review: judge } = this.#options
     const begun = performance.now()
     let outcome: Verdict['outcome'] | 'failed' = 'failed'
     try {
-      const verdict = await judge(review)
+      const verdict = await judge(review, () => turn.waits())
       outcome = verdict.outcome
       return verdict
     } finally {
       onReview?.(review.operation, outcome, (performance.now() - begun) / 1000)
     }
   }
-
-  /** @param body counts the bytes that were read, also after a failure */
-  async #read(request: IncomingMessage, body: { bytes: number }): Promise<Buffer> {
-    const chunks: Buffer[] = []
-    // Not `for await`: an early exit ends the connection before the client reads the refusal.
-    await new Promise<void>((resolve, reject) => {
-      const onData = (chunk: Buffer) => {
-        body.bytes += chunk.length
-        this.#bodies += chunk.length
-        chunks.push(chunk)
-        const refusal =
-          body.bytes > MAX_BODY
-            ? tooLarge()
-            : this.#bodies > MAX_BODIES
-              ? new Refusal(503, 'too much data in open requests')
-              : undefined
-        if (refusal === undefined) return
-        request.off('data', onData)
-        reject(refusal)
-      }
-      request.on('data', onData)
-      request.once('end', resolve)
-      request.once('error', reject)
-    })
-    return Buffer.concat(chunks)
-  }
 }
 
 function parse(body: Buffer): unknown {
   if (mostValues(body) > MAX_VALUES)
-    throw new Refusal(413, `the body has more than ${MAX_VALUES} values`)
+    throw new HttpRefusal(
+      413,
+      `the review has more than ${MAX_VALUES} values; write a smaller Configuration`,
+    )
   try {
     return JSON.parse(body.toString('utf8'))
   } catch {
-    throw new Refusal(400, 'the body is no JSON')
+    throw new HttpRefusal(400, 'the body is no JSON')
   }
 }
 
+const [QUOTE, BACKSLASH, BRACE, BRACKET, COMMA] = Buffer.from('"\\{[,')
+
 /**
  * An upper bound of the values in a JSON text: each value but the first follows one of `{`, `[` and
- * `,`.
+ * `,`. Those in strings do not count.
  */
 function mostValues(json: Buffer): number {
   let count = 1
-  for (const byte of json) if (byte === 0x7b || byte === 0x5b || byte === 0x2c) count++
+  let isInString = false
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at]
+    if (byte === QUOTE) isInString = !isInString
+    else if (isInString) {
+      if (byte === BACKSLASH) at++
+    } else if (byte === BRACE || byte === BRACKET || byte === COMMA) count++
+  }
   return count
-}
-
-function tooLarge(): Refusal {
-  return new Refusal(413, `the body has more than ${MAX_BODY} bytes`)
-}
-
-function reply(response: ServerResponse, status: number, type: string, text: string): void {
-  response
-    .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
-    .end(text)
 }

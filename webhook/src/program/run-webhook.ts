@@ -109,7 +109,7 @@ export async function runWebhook(
   const opened = await WebhookServer.open({
     port: options.port,
     keyPair: pair,
-    review: (request) => reviewer.review(request),
+    review: (request, onChecked) => reviewer.review(request, onChecked),
     onReview: (...review) => metrics.reviewed(...review),
     clock,
     log,
