@@ -18,9 +18,9 @@ FROM base
 COPY --from=build /tree/app /app
 WORKDIR /app
 ENV NODE_ENV=production
-# The controller, the webhook and handlers that search the network need no root. The agent does: the
-# kubelet's sockets belong to root. Its Pod has a runAsUser, and so have Pods of handlers that share
-# a directory of root with the agent. A number, so that runAsNonRoot can be checked.
+# The controller, the webhook and handlers in containers of their own need no root. The agent does:
+# the kubelet's sockets belong to root. Its Pod has a runAsUser. A number, so that runAsNonRoot can
+# be checked.
 USER 1000:1000
 ENTRYPOINT ["node"]
 CMD ["/app/akri-agent.js"]

@@ -1,6 +1,13 @@
-import { chmod } from 'node:fs/promises'
+import { access, chmod, constants } from 'node:fs/promises'
 import path from 'node:path'
-import { aborted, checkSocketPath, makeRoomForSocket } from '@akrijs/runtime'
+import {
+  aborted,
+  checkSocketPath,
+  codeOf,
+  type Logger,
+  makeRoomForSocket,
+  systemClock,
+} from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import {
   BugCounter,
@@ -31,10 +38,10 @@ export async function serveUntilClosed(
     signal: stop.signal,
     bugs,
   })
+  if (signal !== undefined) void aborted(signal, stop.signal).then(() => stop.abort())
   try {
     const served = await startServing(handlers, serving, context)
     const closed = aborted(stop.signal).then(() => context.closer.close())
-    if (signal !== undefined) void aborted(signal, stop.signal).then(() => stop.abort())
     const close = () => {
       stop.abort()
       return closed
@@ -50,7 +57,12 @@ export async function serveUntilClosed(
 export async function startServing(
   handlers: readonly DiscoveryHandler[],
   { directory, network, metricsPort }: ServingOptions,
-  { log, closer, serveHealth }: Pick<ProgramContext, 'log' | 'closer' | 'serveHealth'>,
+  {
+    log,
+    closer,
+    signal,
+    serveHealth,
+  }: Pick<ProgramContext, 'log' | 'closer' | 'signal' | 'serveHealth'>,
 ): Promise<ServedHandlers> {
   const agentSocket = path.join(directory, AGENT_SOCKET)
   checkSocketPath(agentSocket)
@@ -75,7 +87,11 @@ export async function startServing(
     const { name, shared } = handler
     const common = { handler, log: log.child({ handler: name }), metrics: metrics.of(name) }
     const socket = path.join(directory, `${name}.sock`)
-    if (network === undefined) await makeRoomForSocket(socket)
+    if (network === undefined) {
+      await opened(directory, { log, signal })
+      if (signal.aborted) break
+      await makeRoomForSocket(socket)
+    }
     const address =
       network === undefined ? `unix:${socket}` : `${network.host}:${network.port + index}`
     const server = await serveDiscovery({ ...common, address })
@@ -107,4 +123,28 @@ export async function startServing(
     })
   }
   return { endpoints, metricsPort: healthPort }
+}
+
+/** How often a directory is tried that the agent has not opened yet, in milliseconds. */
+const OPENED_MS = 1000
+
+/**
+ * Waits until this process may make sockets in the directory: without being root, it may do so when
+ * the agent has opened the directory to its group.
+ */
+async function opened(
+  directory: string,
+  { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
+): Promise<void> {
+  let isLogged = false
+  while (!signal.aborted) {
+    const denied = await access(directory, constants.W_OK | constants.X_OK).then(
+      () => false,
+      (error: unknown) => codeOf(error) === 'EACCES',
+    )
+    if (!denied) return
+    if (!isLogged) log.warn({ directory }, 'directory of sockets not writable: agent awaited')
+    isLogged = true
+    await systemClock.sleep(OPENED_MS, signal).catch(() => undefined)
+  }
 }

@@ -345,6 +345,7 @@ describe('values.schema.json', () => {
         'AGENT_NODE_NAME',
         'AKRI_CRI_SOCKET',
         'AKRI_HANDLERS',
+        'AKRI_HANDLERS_GROUP',
         'AKRI_HANDLER_ADDRESSES',
         'AKRI_HANDLER_DEVICES',
         'AKRI_HANDLER_ENVIRONMENT',

@@ -48,6 +48,12 @@ export const agentOptions = {
     variable: 'DISCOVERY_HANDLERS_DIRECTORY',
     default: '/var/lib/akri',
   }),
+  handlersGroup: integer([1, 2 ** 32 - 2], {
+    argument: '<gid>',
+    meaning:
+      'the group that may make sockets in that directory, for handlers that are not root; the agent must be a member',
+    variable: 'AKRI_HANDLERS_GROUP',
+  }),
   pluginDirectory: text({
     argument: '<path>',
     meaning: "the kubelet's directory of device plugins",

@@ -39,6 +39,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
   readonly node: NodeName
   /** The directory that the agent shares with handlers. */
   readonly handlersDirectory: string
+  /** The group of handlers that are not root. @default handlers have the user of the agent */
+  readonly handlersGroup?: number | undefined
   readonly checkpointFile: string
   /**
    * The directory of the directories in which brokers report: an absolute path, the same path for
@@ -256,7 +258,15 @@ const NO_ADDRESSES: HandlerAddresses = { holderOf: () => undefined, onChange: ()
 
 /** Serves the socket for handlers in Pods, and a socket for handlers in processes of the agent. */
 async function serveRegistrations(
-  { embedded, isolated, handlersDirectory: directory, handlerAddresses, clock, log }: AgentOptions,
+  {
+    embedded,
+    isolated,
+    handlersDirectory: directory,
+    handlersGroup: group,
+    handlerAddresses,
+    clock,
+    log,
+  }: AgentOptions,
   registry: HandlerRegistry,
 ): Promise<RegistrationServer> {
   const only = new Set(isolated?.names)
@@ -264,6 +274,7 @@ async function serveRegistrations(
   const addresses = handlerAddresses ?? NO_ADDRESSES
   const server = await serveRegistration({
     directory,
+    group,
     names: { allBut },
     addresses,
     registry,

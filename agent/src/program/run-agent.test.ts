@@ -89,6 +89,7 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     handlerEnvironment: [],
     isolated: 'off',
     handlerVariables: [],
+    handlersGroup: undefined,
     kubeconfig: await kubeconfig(),
     metricsPort,
     unhealthyAfter: 30,

@@ -99,6 +99,7 @@ export async function runAgent(
     node,
     observer: metrics,
     handlersDirectory: options.handlersDirectory,
+    handlersGroup: options.handlersGroup,
     checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
     brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
     offerBrokerInfo: options.brokerInfo === 'on',

@@ -14,6 +14,11 @@ interface Container {
   readonly securityContext: object
 }
 
+interface UserOfContainer {
+  readonly runAsUser?: number
+  readonly runAsGroup?: number
+}
+
 interface Workload {
   readonly kind: string
   readonly metadata: { readonly name: string }
@@ -92,6 +97,33 @@ describe('all of deploy/manifests', () => {
         })
     },
   )
+
+  it.each(byName)(
+    'H1 run without root, except the agent, whose sockets of the kubelet belong to root: %s',
+    (name, { spec }) => {
+      const { containers, securityContext } = spec.template.spec
+      const isAgent = name.includes('agent')
+      expect(securityContext).toMatchObject(isAgent ? {} : { runAsNonRoot: true })
+      for (const { securityContext: own } of containers) {
+        const { runAsUser, runAsGroup } = { ...securityContext, ...own } as UserOfContainer
+        expect(runAsUser === 0).toBe(isAgent)
+        expect(runAsGroup === 0).toBe(isAgent)
+      }
+    },
+  )
+
+  it('H1 give each network handler a user of its own, in the group to which the agent opens its directory', () => {
+    const contexts = byName
+      .filter(([name]) => /onvif|opcua/.test(name))
+      .map(([, { spec }]) => spec.template.spec.securityContext as UserOfContainer)
+    expect(contexts.length).toBeGreaterThan(1)
+    expect(new Set(contexts.map(({ runAsUser }) => runAsUser)).size).toBe(contexts.length)
+    const [, agent] = byName.find(([name]) => name.includes('agent')) ?? expect.fail('no agent')
+    const group = contexts[0]?.runAsGroup
+    expect(contexts.map(({ runAsGroup }) => runAsGroup)).toEqual(contexts.map(() => group))
+    expect(agent.spec.template.spec.securityContext).toMatchObject({ supplementalGroups: [group] })
+    expect(JSON.stringify(agent)).toContain(`{"name":"AKRI_HANDLERS_GROUP","value":"${group}"}`)
+  })
 
   it.each(byName)(
     'H1 run on nodes of every suitable role, and use no deprecated role label: %s',

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
@@ -77,6 +78,39 @@ describe.skipIf(!built)(
       })
       expect(await textOf(program.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
     })
+
+    it.skipIf(process.getuid?.() !== 0)(
+      'has handlers that serve without being root, as soon as the agent has opened its directory',
+      async () => {
+        const [user, group] = [65_521, 65_520]
+        const sockets = path.join(directory, 'g')
+        const simulated = await SimulatedAgent.start({ directory: sockets })
+        for (const open of [path.dirname(directory), directory]) await chmod(open, 0o755)
+        await chmod(sockets, 0o755)
+        const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
+        const handler = spawn(
+          process.execPath,
+          [program, '@akrijs/handler-debug-echo', '--directory', sockets],
+          { cwd: app, env: {}, uid: user, gid: group, stdio: ['ignore', 'ignore', 'pipe'] },
+        )
+        const ended = new Promise((resolve) => handler.once('exit', resolve))
+        try {
+          const [line] = await once(handler.stderr, 'data')
+          expect(String(line)).toContain('directory of sockets not writable')
+          for (const file of [sockets, path.join(sockets, 'agent-registration.sock')])
+            await chown(file, 0, group)
+          await chmod(path.join(sockets, 'agent-registration.sock'), 0o660)
+          await chmod(sockets, 0o1770)
+          const echo = await simulated.discover('debugEcho', { details: 'descriptions: [foo0]' })
+          expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
+          await echo.close()
+        } finally {
+          handler.kill()
+          await ended
+          await simulated.close()
+        }
+      },
+    )
 
     it('has handlers that serve on their own', async () => {
       const sockets = path.join(directory, 's')

@@ -27,12 +27,15 @@ import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import { AddressHolders } from './address-holders.js'
 import { HandlerConnections } from './handler-connections.js'
+import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 interface RegistrationServerOptions {
   /** The directory that the agent shares with handlers. */
   readonly directory: string
+  /** The group of handlers that are not root. @default handlers have the user of the agent */
+  readonly group?: number | undefined
   readonly registry: HandlerRegistry
   /** Decides by its name whether a handler may register. */
   readonly names: RegistrationNames
@@ -69,8 +72,18 @@ export type RegistrationNames =
 export async function serveRegistration(
   options: RegistrationServerOptions,
 ): Promise<RegistrationServer> {
-  const { directory, registry, names, addresses, log, clock } = options
+  const { directory, group, registry, names, addresses, log, clock } = options
   const socket = path.join(directory, AGENT_SOCKET)
+  // Devices are more important: handlers of the agent's user go on.
+  const opened =
+    group !== undefined &&
+    (await openDirectoryToGroup(directory, group).then(
+      () => true,
+      (error: unknown) => {
+        log.error({ err: error }, 'directory of handlers not opened to their group')
+        return false
+      },
+    ))
   await makeRoomForSocket(socket)
   const server = new Server({ 'grpc.max_receive_message_length': 64 * 1024 })
   const connections = new HandlerConnections(clock)
@@ -120,6 +133,7 @@ export async function serveRegistration(
     throw new SocketUnusableError(message, { cause: error })
   })
   listener.on('error', (error) => log.error({ err: error }, 'connection of a handler not accepted'))
+  if (opened) await giveToGroup(socket, group)
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
   return {

@@ -1,4 +1,4 @@
-{{/* The DaemonSet of a handler. Arguments: root, handler, values, hostNetwork, port. */}}
+{{/* The DaemonSet of a handler. Arguments: root, handler, values, hostNetwork, port, user. */}}
 {{- define "akri.handlerDaemonSet" -}}
 {{- $name := printf "akri-%s-discovery" .handler -}}
 {{- $port := .values.metricsPort | default .port -}}
@@ -37,6 +37,9 @@ spec:
       tolerations:
         {{- toYaml .values.tolerations | nindent 8 }}
       securityContext:
+        runAsNonRoot: true
+        runAsUser: {{ .user }}
+        runAsGroup: {{ include "akri.handlersGroup" . }}
         seccompProfile:
           type: RuntimeDefault
       {{- with .root.Values.imagePullSecrets }}
@@ -63,8 +66,6 @@ spec:
           resources:
             {{- include "akri.resources" .values.resources | nindent 12 }}
           securityContext:
-            runAsUser: 0
-            runAsGroup: 0
             privileged: false
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true

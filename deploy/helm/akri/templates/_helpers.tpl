@@ -21,6 +21,9 @@ image: {{ printf "%s:%s" $repository (.image.tag | default .root.Values.image.ta
 imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- end }}
 
+{{/* The group of handlers in containers of their own. The agent opens its directory to this group. */}}
+{{- define "akri.handlersGroup" -}}65520{{- end }}
+
 {{/* Probes on the port named metrics. */}}
 {{- define "akri.probes" -}}
 livenessProbe:
