@@ -18,6 +18,17 @@ export type InstanceName = Brand<'InstanceName'>
 /** `<instance>-<index>`. */
 export type SlotName = Brand<'SlotName'>
 
+/** The end of the name of an Instance: a dash and the digest of its device. */
+const DIGEST_END = /-[0-9a-f]{6}$/
+
+/**
+ * The name of a Configuration that could have an Instance of this name; undefined if none could.
+ * The names of resources have no namespace, and do not tell Instances from Configurations.
+ */
+export function possibleOwner(name: string): ConfigurationName | undefined {
+  return DIGEST_END.test(name) ? (name.replace(DIGEST_END, '') as ConfigurationName) : undefined
+}
+
 /** The key of the Configuration of an Instance. */
 export function configurationOf({
   metadata,

@@ -207,6 +207,61 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     }
   })
 
+  it('of a Configuration and an Instance of one name, the resource belongs to the older Configuration, on every node', async () => {
+    const other = await World.open()
+    const ready = async (of: World, name: string) => {
+      const found = await of.get<{
+        status?: { conditions: { type: string; reason: string; message: string }[] }
+      }>('Configuration', name)
+      return found?.status?.conditions.find(({ type }) => type === 'Ready')
+    }
+    const instances = async (of: World) =>
+      (await of.instances()).map(({ metadata }) => metadata.name).sort()
+    try {
+      await world.apply(echoYaml('cam2', ['foo1'], 1))
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/cam2-a19705')).toEqual([1, 1]),
+      )
+      // Creation timestamps have whole seconds.
+      await systemClock.sleep(1100)
+      await other.apply(echoYaml('cam2-8120fe', ['bar0'], 5))
+      await eventually(async () =>
+        expect(await ready(other, 'cam2-8120fe')).toMatchObject({
+          reason: 'NameTaken',
+          message: expect.stringContaining(`Configuration cam2 of namespace ${world.namespace}`),
+        }),
+      )
+      expect(await instances(other)).toEqual([])
+      expect(await world.allocatables('akri.sh/cam2-8120fe')).not.toContain(5)
+      // The device appears: its Instance has the resource.
+      await world.apply(echoYaml('cam2', ['foo0', 'foo1'], 1))
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([1, 1]),
+      )
+      await eventually(async () =>
+        expect(await ready(world, 'cam2')).toMatchObject({ reason: 'AllDevicesServed' }),
+      )
+      // The older Configuration is gone: the other gets the name, and keeps it.
+      await world.remove('Configuration', 'cam2')
+      await eventually(async () => expect(await instances(other)).toEqual(['cam2-8120fe-d46b65']))
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([5, 5]),
+      )
+      await world.apply(echoYaml('cam2', ['foo0', 'foo1'], 1))
+      await eventually(async () =>
+        expect(await ready(world, 'cam2')).toMatchObject({
+          reason: 'NameTaken',
+          message: expect.stringContaining(`${other.namespace}/cam2-8120fe`),
+        }),
+      )
+      expect(await instances(world)).toEqual(['cam2-a19705'])
+      expect(await instances(other)).toEqual(['cam2-8120fe-d46b65'])
+      expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([5, 5])
+    } finally {
+      await other.close()
+    }
+  })
+
   it('the status names the wrong field of details, and other Configurations are served', async () => {
     await world.apply(echoYaml('good', ['foo0'], 1))
     await world.apply(

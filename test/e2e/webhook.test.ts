@@ -291,8 +291,26 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     const { message } = await refusal(configuration({}, device))
     await world.remove('Instance', device)
     expect(message).toContain(`the Instance ${world.namespace}/${device}`)
-    await create(configuration({}, `${taken}-0a1b2d`))
+    await create(configuration({}, `${world.namespace}-free-0a1b2d`))
     await world.api('Configuration').patch(world.key(taken), 'merge', { spec: { capacity: 3 } })
+  })
+
+  it('rejects a name that an Instance of another namespace could have, and accepts changes of such a Configuration', async () => {
+    const owner = `${world.namespace}-owner`
+    const clash = `${owner}-0a1b2c`
+    // From before the webhook.
+    await labelled(other, null)
+    await create(configuration({}, clash, other))
+    await labelled(other, 'yes')
+    await create(configuration({}, owner))
+    expect((await refusal(configuration({}, `${owner}-8120fe`, other))).message).toContain(
+      `its resource akri.sh/${owner}-8120fe could be that of an Instance of the Configuration ${world.namespace}/${owner}`,
+    )
+    const key = objectKey(other, clash)
+    for (const change of [{ spec: { capacity: 3 } }, { metadata: { finalizers: ['akri.sh/x'] } }])
+      await world.api('Configuration').patch(key, 'merge', change)
+    await world.api('Configuration').patch(key, 'merge', { metadata: { finalizers: null } })
+    await world.api('Configuration').delete(key)
   })
 
   it('lets an existing wrong Configuration lose its finalizer, but not change for the worse', async () => {

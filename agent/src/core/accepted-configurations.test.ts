@@ -1,6 +1,7 @@
-import type { Configuration, ConfigurationName } from '@akrijs/api'
+import { type Configuration, type ConfigurationName, possibleOwner } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube/objects'
 import { ObjectStore } from '@akrijs/standalone'
+import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { configurationWith } from '../testing/objects.js'
 import { AcceptedConfigurations } from './accepted-configurations.js'
@@ -67,5 +68,142 @@ describe('the Configurations that the agent serves', () => {
     expect(told).toEqual(['b/cam', 'a/cam'])
     expect(inForce()).toEqual(['a/cam'])
     expect(accepted.get(keyOf(young))).toBe(young)
+  })
+
+  it('do not call listeners of the same name for a change that is neither a birth nor a death', () => {
+    const [old, young] = [
+      configuration('b', '2026-01-01T00:00:00Z'),
+      configuration('a', '2026-01-02T00:00:00Z'),
+    ]
+    for (const each of [old, young]) all.put(each)
+    const told: string[] = []
+    accepted.onChange((key) => told.push(key), new AbortController().signal)
+    all.put({ ...old, metadata: { ...old.metadata, resourceVersion: '2' } })
+    expect(told).toEqual(['b/cam'])
+  })
+})
+
+describe('a Configuration whose name could be that of an Instance', () => {
+  const [first, second, third] = [
+    '2026-01-01T00:00:00Z',
+    '2026-01-02T00:00:00Z',
+    '2026-01-03T00:00:00Z',
+  ] as const
+  const named = (name: string, namespace: string, time: string, uid = `${namespace}-${name}`) =>
+    configuration(namespace, time, uid, name)
+
+  it.each(['factory', 'line'])(
+    'is left out if the Configuration of the Instance is older, in any order of arrival, in namespace %s',
+    (namespace) => {
+      const owner = named('cam', 'factory', first)
+      const clash = named('cam-8120fe', namespace, second)
+      for (const order of [
+        [owner, clash],
+        [clash, owner],
+      ]) {
+        for (const each of order) all.remove(keyOf(each))
+        for (const each of order) all.put(each)
+        expect(inForce()).toEqual(['factory/cam'])
+        expect(accepted.rival(keyOf(clash))).toBe(owner)
+        expect(accepted.get(keyOf(clash))).toBeUndefined()
+        expect(accepted.takenNames(owner).size).toBe(0)
+      }
+    },
+  )
+
+  it('is served if it is older, and takes one name from the Instances of the other', () => {
+    const clash = named('cam-8120fe', 'line', first)
+    const owner = named('cam', 'factory', second)
+    for (const each of [owner, clash, named('cam-a19705', 'factory', third)]) all.put(each)
+    expect(inForce()).toEqual(['factory/cam', 'line/cam-8120fe'])
+    expect([...accepted.takenNames(owner)]).toEqual([['cam-8120fe', clash]])
+    expect(accepted.takenNames(clash).size).toBe(0)
+  })
+
+  it('is decided by uid if both were created in the same second', () => {
+    const owner = named('cam', 'factory', first, '2')
+    all.put(owner)
+    const before = named('cam-8120fe', 'line', first, '1')
+    const after = named('cam-a19705', 'line', first, '3')
+    for (const each of [before, after]) all.put(each)
+    expect(inForce()).toEqual(['factory/cam', 'line/cam-8120fe'])
+    expect([...accepted.takenNames(owner).keys()]).toEqual(['cam-8120fe'])
+    expect(accepted.rival(keyOf(after))).toBe(owner)
+  })
+
+  it.each([
+    'line-abc123',
+    'cam-8120FE',
+    'cam-8120f',
+    'cam-8120fe0',
+    'cam-8120fg',
+    'cam8120fe',
+    'cam.8120fe',
+    'webcam-8120fe',
+  ])('is served if no other Configuration could have that Instance: %s', (name) => {
+    for (const each of [named('cam', 'factory', first), named(name, 'line', second)]) all.put(each)
+    expect(inForce()).toEqual(['factory/cam', `line/${name}`])
+  })
+
+  it('is left out also if its rival is left out itself, so that a deletion takes no resource away', () => {
+    const [a, b, c] = [
+      named('cam', 'a', first),
+      named('cam-8120fe', 'b', second),
+      named('cam-8120fe-a19705', 'c', third),
+    ]
+    for (const each of [c, b, a]) all.put(each)
+    expect(inForce()).toEqual(['a/cam'])
+    all.remove(keyOf(a))
+    expect(inForce()).toEqual(['b/cam-8120fe'])
+    expect(accepted.rival(keyOf(c))).toBe(b)
+  })
+
+  it('is served after its rival is deleted, and listeners hear of both', () => {
+    const [owner, clash, other] = [
+      named('cam', 'factory', first),
+      named('cam-8120fe', 'line', second),
+      named('mic', 'line', second),
+    ]
+    for (const each of [owner, clash, other]) all.put(each)
+    const told: string[] = []
+    accepted.onChange((key) => told.push(key), new AbortController().signal)
+    all.remove(keyOf(owner))
+    expect(told).toEqual(['factory/cam', 'line/cam-8120fe'])
+    expect(inForce()).toEqual(['line/cam-8120fe', 'line/mic'])
+    all.put(named('cam', 'factory', third))
+    all.remove(keyOf(clash))
+    expect(told.slice(2)).toEqual([
+      'factory/cam',
+      'line/cam-8120fe',
+      'line/cam-8120fe',
+      'factory/cam',
+    ])
+  })
+
+  it('is in the list if and only if it is found by its key, for any names and ages', () => {
+    const name = fc.constantFrom('cam', 'cam-8120fe', 'cam-a19705', 'cam-8120fe-a19705', 'mic')
+    const each = fc.record({
+      name,
+      namespace: fc.constantFrom('a', 'b', 'c'),
+      time: fc.constantFrom(first, second, third),
+      uid: fc.uuid(),
+    })
+    fc.assert(
+      fc.property(fc.array(each, { maxLength: 12 }), (drafts) => {
+        const store = new ObjectStore<Configuration>()
+        const served = new AcceptedConfigurations(store)
+        for (const [index, { name, namespace, time, uid }] of drafts.entries())
+          store.put(named(name, namespace, time, `${uid}-${index}`))
+        const found = store.list().filter((one) => served.get(keyOf(one)) !== undefined)
+        expect(served.list().map(keyOf).sort()).toEqual(found.map(keyOf).sort())
+        // No two of them can have one resource: either the name is refused, or the Instance is.
+        const names = found.map(({ metadata }) => metadata.name)
+        expect(new Set(names).size).toBe(names.length)
+        for (const one of found)
+          for (const other of found)
+            if (possibleOwner(other.metadata.name) === one.metadata.name)
+              expect(served.takenNames(one).get(other.metadata.name)).toBe(other)
+      }),
+    )
   })
 })

@@ -55,6 +55,25 @@ it('A8 refuses a second Configuration of a name in any namespace, and names both
   ])
 })
 
+it('refuses a Configuration whose name could be that of an Instance of another, in any order', async () => {
+  await writeFile(
+    at('a.yaml'),
+    `${configuration('lab-8120fe')}---\n${configuration('line-abc123')}`,
+  )
+  await writeFile(at('b.yaml'), configuration('lab', 'site'))
+  const set = await new ManifestReader([directory]).read()
+  expect(namesOf(set)).toEqual(['line-abc123', 'lab'])
+  expect([...set.files.keys()]).toEqual(['default/line-abc123', 'site/lab'])
+  expect(set.problems).toEqual([
+    {
+      file: at('a.yaml'),
+      document: 1,
+      path: 'metadata.name',
+      message: expect.stringContaining(`Configuration lab in ${at('b.yaml')}`),
+    },
+  ])
+})
+
 it('uses the last valid content of an invalid file, and the present content of the others', async () => {
   await writeFile(at('a.yaml'), configuration('a', 'default', 3))
   await writeFile(at('b.yaml'), configuration('b'))

@@ -6,6 +6,7 @@ import {
   type Manifest,
   type ManifestProblem,
   parseManifests,
+  possibleOwner,
 } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { aborted, type Clock, type Logger, messageOf } from '@akrijs/runtime'
@@ -76,7 +77,7 @@ export class ManifestReader {
       for (const manifest of valid ?? parsed.manifests) found.push({ file, manifest })
     }
     for (const file of [...this.#valid.keys()]) if (!files.includes(file)) this.#valid.delete(file)
-    const { files: places, ...objects } = withoutDuplicates(found, problems)
+    const { files: places, ...objects } = withoutClashes(found, problems)
     return { desired: { ...objects, complete }, files: places, problems }
   }
 
@@ -121,31 +122,47 @@ function unreadable(file: string, message: string): ReturnType<typeof parseManif
   return { manifests: [], problems: [{ file, document: 0, path: '', message }] }
 }
 
-/** The first Configuration of a name counts: names of resources have no namespace. */
-function withoutDuplicates(
+interface FoundConfiguration {
+  readonly file: string
+  readonly document: number
+  readonly content: DesiredObjects['configurations'][number]
+}
+
+/**
+ * Names of resources have no namespace. The first Configuration of a name counts, and none counts
+ * whose name another Configuration could give to an Instance.
+ */
+function withoutClashes(
   found: readonly { readonly file: string; readonly manifest: Manifest }[],
   problems: ManifestProblem[],
 ): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
-  const configurations = new Map<
-    string,
-    { readonly file: string; readonly content: DesiredObjects['configurations'][number] }
-  >()
+  const configurations = new Map<string, FoundConfiguration>()
   const data = new Map<string, DesiredObjects['data'][number]>()
+  const refuse = ({ file, document }: { file: string; document: number }, message: string) =>
+    problems.push({ file, document, path: 'metadata.name', message })
   for (const { file, manifest } of found) {
     const { content, document } = manifest
     if (content.kind === 'Data') {
       data.set(`${content.data.kind}/${content.data.namespace}/${content.data.name}`, content.data)
       continue
     }
-    const first = configurations.get(content.configuration.name)
+    const { name } = content.configuration
+    const first = configurations.get(name)
     if (first === undefined)
-      configurations.set(content.configuration.name, { file, content: content.configuration })
+      configurations.set(name, { file, document, content: content.configuration })
     else {
-      const message = `there is a Configuration ${content.configuration.name} in ${first.file} already (namespace ${first.content.namespace}); this one is left out`
-      problems.push({ file, document, path: 'metadata.name', message })
+      const message = `there is a Configuration ${name} in ${first.file} already (namespace ${first.content.namespace}); this one is left out`
+      refuse({ file, document }, message)
     }
   }
-  const kept = [...configurations.values()]
+  const kept = [...configurations.values()].filter((configuration) => {
+    const { name } = configuration.content
+    const owner = configurations.get(possibleOwner(name) ?? '')
+    if (owner === undefined) return true
+    const message = `${name} could be the name of an Instance of the Configuration ${owner.content.name} in ${owner.file}; this one is left out; write another name`
+    refuse(configuration, message)
+    return false
+  })
   const files = new Map(
     kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]),
   )

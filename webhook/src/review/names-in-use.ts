@@ -1,4 +1,4 @@
-import { CONFIGURATIONS, GROUP, INSTANCES, type Problem } from '@akrijs/api'
+import { CONFIGURATIONS, GROUP, INSTANCES, type Problem, possibleOwner } from '@akrijs/api'
 import { type ApiClient, ApiUnreachableError, Resource, type ResourceKind } from '@akrijs/kube'
 import { valueAt } from '@akrijs/runtime'
 
@@ -7,8 +7,6 @@ import { valueAt } from '@akrijs/runtime'
  * meantime.
  */
 const ANSWER_LIMIT_MS = 2000
-/** The end of the name of an Instance: the digest of its device. */
-const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
 /** Finds the owner of the resource `akri.sh/<name>`, which must be unique in the cluster. */
 export interface NamesInUse {
@@ -29,16 +27,26 @@ export class ClusterNamesInUse implements NamesInUse {
 
   async problems(namespace: string, name: string): Promise<Problem[]> {
     const resource = `${GROUP}/${name}`
-    const refuse = (owner: string) => [
+    const refuse = (claim: string) => [
       {
         path: 'metadata.name',
-        message: `its resource ${resource} is that of ${owner} already; write another name; it is ${JSON.stringify(name)}`,
+        message: `its resource ${resource} ${claim}; write another name; it is ${JSON.stringify(name)}`,
       },
     ]
-    const other = (await this.#named(CONFIGURATIONS, name)).find((home) => home !== namespace)
-    if (other !== undefined) return refuse(`the Configuration ${other}/${name}`)
-    const instance = INSTANCE_NAME.test(name) ? (await this.#named(INSTANCES, name))[0] : undefined
-    return instance === undefined ? [] : refuse(`the Instance ${instance}/${name}`)
+    const owner = possibleOwner(name)
+    const [namesakes, instances, owners] = await Promise.all([
+      this.#named(CONFIGURATIONS, name),
+      owner === undefined ? [] : this.#named(INSTANCES, name),
+      owner === undefined ? [] : this.#named(CONFIGURATIONS, owner),
+    ])
+    const other = namesakes.find((home) => home !== namespace)
+    if (other !== undefined) return refuse(`is that of the Configuration ${other}/${name} already`)
+    const [instance] = instances
+    if (instance !== undefined) return refuse(`is that of the Instance ${instance}/${name} already`)
+    const [home] = owners
+    if (home !== undefined)
+      return refuse(`could be that of an Instance of the Configuration ${home}/${owner}`)
+    return []
   }
 
   /** The namespaces that have an object of this name. */

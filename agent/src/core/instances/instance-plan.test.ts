@@ -1,4 +1,4 @@
-import { API_VERSION, type Instance, type InstanceName } from '@akrijs/api'
+import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
@@ -65,9 +65,23 @@ function twins(): [string, string] {
 }
 
 const plan = (devices: DeviceSet, ...instances: Instance[]) =>
-  planInstances({ configuration, node, devices, instances })
+  planInstances({ configuration, takenNames: new Map(), node, devices, instances })
 
 describe('the plan of the Instances of a Configuration', () => {
+  it('has no Instance whose name an older Configuration has, and leaves a present one', () => {
+    const older = configurationWith({}, { name: 'lab-8120fe' as ConfigurationName, uid: 'u0' })
+    const { served, leave, taken } = planInstances({
+      configuration,
+      takenNames: new Map([['lab-8120fe', older]]),
+      node,
+      devices: found({ id: 'foo0' }, { id: 'foo1' }),
+      instances: [instance('foo0', ['node-a', 'node-b'])],
+    })
+    expect(served.map(({ name }) => name)).toEqual(['lab-a19705'])
+    expect(leave.map(({ metadata }) => metadata.name)).toEqual(['lab-8120fe'])
+    expect(taken).toEqual([{ device: 'foo0', owner: 'default/lab-8120fe' }])
+  })
+
   it('R60 R98 has an Instance for each device; properties of the Configuration win over those of the device', () => {
     const { served, leave } = plan(
       found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }),
@@ -184,6 +198,7 @@ describe('the plan of the Instances of a Configuration', () => {
       expect(plan(found({ id: second }), stale)).toEqual({
         served: [],
         leave: [stale],
+        taken: [],
         collisions: [],
       })
       expect(plan(found({ id: second })).served.map(({ device }) => device.id)).toEqual([second])

@@ -1,5 +1,12 @@
 import { type Configuration, GROUP, type Instance } from '@akrijs/api'
-import { keyOf, type NodeName, type OwnerIdentity, objectKey, refersTo } from '@akrijs/kube/objects'
+import {
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  type OwnerIdentity,
+  objectKey,
+  refersTo,
+} from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
@@ -23,6 +30,7 @@ interface InstancePlan {
   /** Instances of this node whose device it no longer sees. */
   readonly leave: readonly Instance[]
   readonly collisions: readonly DigestCollision[]
+  readonly taken: readonly TakenName[]
 }
 
 export interface PlannedInstance extends ServedInstance {
@@ -38,8 +46,16 @@ export interface DigestCollision {
   readonly refused: string
 }
 
+/** A device without an Instance: an older Configuration has the name of the Instance. */
+export interface TakenName {
+  readonly device: string
+  readonly owner: ObjectKey
+}
+
 interface InstancePlanInput {
   readonly configuration: Configuration
+  /** Older Configurations with names that Instances could have. */
+  readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
   readonly devices: DeviceSet
   /** All Instances of the cluster. */
@@ -48,6 +64,7 @@ interface InstancePlanInput {
 
 export function planInstances({
   configuration,
+  takenNames,
   node,
   devices,
   instances,
@@ -62,7 +79,13 @@ export function planInstances({
   )
 
   const served: PlannedInstance[] = []
+  const taken: TakenName[] = []
   for (const [digest, { device, shared, healthy }] of winners) {
+    const owner = takenNames.get(instanceName(name, digest))
+    if (owner !== undefined) {
+      taken.push({ device: device.id, owner: keyOf(owner) })
+      continue
+    }
     const instance = existing.get(instanceName(name, digest))
     const foreignId = idOf(instance)
     const heldByAnother = foreignId !== undefined && foreignId !== printable(device.id)
@@ -97,7 +120,7 @@ export function planInstances({
     return idOf(instance) !== undefined && idOf(instance) !== plannedId
   })
   const leaving = new Set(leave.map(keyOf))
-  return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions }
+  return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions, taken }
 }
 
 /**

@@ -1,13 +1,21 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import type { Configuration, ConfigurationManifest, InstanceName, SlotName } from '@akrijs/api'
+import type {
+  Configuration,
+  ConfigurationManifest,
+  ConfigurationName,
+  InstanceName,
+  SlotName,
+} from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { ObjectStore, StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ObjectCache } from '../../ports/cluster.js'
 import { manifest } from '../../testing/objects.js'
+import { AcceptedConfigurations } from '../accepted-configurations.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { deviceDigest } from './instance-name.js'
@@ -28,6 +36,8 @@ let failing: string | undefined
 let devices: DeviceSet
 let ledger: AllocationLedger
 let reconciler: InstanceReconciler
+/** Of a Configuration in another namespace. */
+let older: Configuration['metadata']
 let clock: ManualClock
 /** The names that are refused. */
 let refused: Set<string>
@@ -63,14 +73,22 @@ beforeEach(async () => {
     (which) => calls.push(`changed ${which.slice('default/'.length)}`),
     new AbortController().signal,
   )
+  older = {
+    ...configuration.metadata,
+    namespace: 'line',
+    uid: 'older',
+    creationTimestamp: '2020-01-01T00:00:00Z',
+  }
   reconciler = makeReconciler()
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-function makeReconciler(): InstanceReconciler {
+function makeReconciler(
+  configurations: ObjectCache<Configuration> = cluster.configurations,
+): InstanceReconciler {
   return new InstanceReconciler({
     cluster,
-    configurations: cluster.configurations,
+    configurations: new AcceptedConfigurations(configurations),
     plugins,
     ledger,
     node: NODE,
@@ -120,6 +138,40 @@ describe('the Instances of a node', () => {
       shared: true,
       brokerProperties: { NAME: 'foo0' },
     })
+  })
+
+  it('are left and served no more once their Configuration is refused', async () => {
+    await reconciler.reconcile(key)
+    const rivals = new ObjectStore<Configuration>()
+    for (const each of [configuration, { ...configuration, metadata: older }]) rivals.put(each)
+    calls = []
+    const refusing = makeReconciler(rivals)
+    await refusing.reconcile(key)
+    expect(calls).toEqual([`withdraw ${key}`, `changed ${nameOf('foo0')}`])
+    expect(instanceOf('foo0')).toBeUndefined()
+    // Another node still has its Instance: this node only leaves.
+    calls = []
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(objectKey('default', nameOf('foo0')), OTHER)
+    await refusing.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
+  })
+
+  it('have no Instance of a name that an older Configuration has, until that one is gone', async () => {
+    const rivals = new ObjectStore<Configuration>()
+    const name = nameOf('foo0') as ConfigurationName
+    const owner = { ...configuration, metadata: { ...older, name } }
+    for (const each of [configuration, owner]) rivals.put(each)
+    const clashing = makeReconciler(rivals)
+    devices = seen('foo0', 'foo1')
+    await clashing.reconcile(key)
+    expect(cluster.instances.list().map(({ metadata }) => metadata.name)).toEqual([nameOf('foo1')])
+    expect(clashing.taken(key)).toEqual([{ device: 'foo0', owner: `line/${name}` }])
+    expect(calls).not.toContain(`serve ${name}`)
+    rivals.remove(keyOf(owner))
+    await clashing.reconcile(key)
+    expect(instanceOf('foo0')).toBeDefined()
+    expect(clashing.taken(key)).toEqual([])
   })
 
   it('R84 record the claims of running containers from their creation on', async () => {

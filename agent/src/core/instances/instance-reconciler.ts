@@ -2,15 +2,18 @@ import type { Configuration, Instance, InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import type { Clock, Logger } from '@akrijs/runtime'
-import type { Cluster, ObjectCache } from '../../ports/cluster.js'
+import type { Cluster } from '../../ports/cluster.js'
+import type { AcceptedConfigurations } from '../accepted-configurations.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { cdiName } from './instance-name.js'
 import {
   type DigestCollision,
   deviceIdAnnotation,
+  isOwnedBy,
   type PlannedInstance,
   planInstances,
+  type TakenName,
 } from './instance-plan.js'
 import type { NameRefusal, ResourceNames } from './resource-names.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -26,7 +29,7 @@ const FIRST_NODE_MS = 5000
 interface InstanceReconcilerOptions {
   readonly cluster: Cluster
   /** The Configurations that the agent serves. */
-  readonly configurations: ObjectCache<Configuration>
+  readonly configurations: Pick<AcceptedConfigurations, 'get' | 'takenNames'>
   readonly plugins: InstancePlugins
   /** The claims of running containers in a recreated Instance. */
   readonly ledger: Pick<AllocationLedger, 'claimsIn'>
@@ -47,6 +50,7 @@ export class InstanceReconciler {
   /** The Configurations with a running plugin. */
   readonly #offered = new Set<ObjectKey>()
   readonly #refusals = new Map<ObjectKey, readonly NameRefusal[]>()
+  readonly #taken = new Map<ObjectKey, readonly TakenName[]>()
   /** Instances without the capacity of their Configuration, and since when. */
   readonly #behind = new Map<InstanceName, { readonly capacity: number; readonly since: number }>()
 
@@ -67,16 +71,25 @@ export class InstanceReconciler {
     return this.#refusals.get(configuration) ?? []
   }
 
+  /**
+   * Devices of this Configuration that have no Instance, because an older Configuration has its
+   * name.
+   */
+  taken(configuration: ObjectKey): readonly TakenName[] {
+    return this.#taken.get(configuration) ?? []
+  }
+
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
     const { cluster, configurations, plugins, deviceSet, node } = this.#options
     const configuration = configurations.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
-      // The garbage collector deletes its Instances.
       await plugins.withdrawConfiguration(key)
       await this.#withdrawAllBut(key, new Set())
       this.#collisions.delete(key)
       this.#refusals.delete(key)
       this.#offered.delete(key)
+      this.#taken.delete(key)
+      await this.#leaveRefused(key)
       return {}
     }
     const { name } = configuration.metadata
@@ -90,6 +103,7 @@ export class InstanceReconciler {
     const devices = deviceSet(key)
     const plan = planInstances({
       configuration,
+      takenNames: configurations.takenNames(configuration),
       node,
       devices,
       instances: cluster.instances.list(),
@@ -99,6 +113,7 @@ export class InstanceReconciler {
     const isCurrent = () =>
       deviceSet(key) === devices && isUnchanged(configurations.get(key), configuration)
     this.#reportCollisions(configuration, plan.collisions)
+    this.#taken.set(key, plan.taken)
     await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
     await inParallel(plan.leave, (instance) => this.#leave(instance), isCurrent)
     const waits: number[] = []
@@ -204,6 +219,24 @@ export class InstanceReconciler {
     await cluster.updateInstance(key, { capacity })
     log.info({ instance: name, capacity }, 'instance updated for its first node')
     return undefined
+  }
+
+  /**
+   * Leaves the Instances of a Configuration that is not accepted: it may have been served before
+   * the rules of names changed. The garbage collector deletes those of a deleted Configuration.
+   */
+  async #leaveRefused(key: ObjectKey): Promise<void> {
+    const { cluster, node } = this.#options
+    const refused = cluster.configurations.get(key)
+    if (refused === undefined || refused.metadata.deletionTimestamp !== undefined) return
+    const joined = cluster.instances
+      .list()
+      .filter((instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node))
+    await inParallel(
+      joined,
+      (instance) => this.#leave(instance),
+      () => isUnchanged(cluster.configurations.get(key), refused),
+    )
   }
 
   async #leave(instance: Instance): Promise<void> {

@@ -407,7 +407,7 @@ describe('the device plugin of a Configuration', () => {
     }
     await expect(
       plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') }),
-    ).rejects.toThrow(/is the resource of default\//)
+    ).rejects.toThrow(/is the resource of instance default\//)
     await eventually(() => expect(health('8120fe')).toEqual([true, true]))
   })
 })

@@ -1,11 +1,12 @@
-import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
+import type { Configuration, ConfigurationName, Instance, NodeStatus } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
+import { configurationWith } from '../../testing/objects.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionState } from '../discovery/discovery-session.js'
 import type { NameRefusal } from '../instances/resource-names.js'
 import { mergeStatus } from './merge-status.js'
-import { nodeStatus } from './node-status.js'
+import { nodeStatus, refusedStatus } from './node-status.js'
 
 const configuration = { metadata: { generation: 3 } } as Configuration
 const noDevices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
@@ -24,6 +25,7 @@ function report(
     devices,
     collisions: [],
     refusals,
+    taken: [],
     instances,
   })
 }
@@ -32,6 +34,42 @@ const brief = ({ conditions }: NodeStatus) =>
   Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
 
 describe('the status of a Configuration on a node', () => {
+  it('names the older Configuration that has the name of an Instance, whatever else is wrong', () => {
+    const owner = objectKey('line', 'cam-8120fe')
+    const status = nodeStatus({
+      configuration,
+      discovery: { handler: 'cam', endpoints: [] },
+      devices: { ...noDevices, devices: new Map([['x', device(false)]]) },
+      collisions: [{ digest: 'a19705', kept: 'a', refused: 'b' }],
+      refusals: [],
+      taken: [{ device: 'foo0', owner }],
+      instances: [],
+    })
+    expect(status.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
+      status: 'False',
+      reason: 'NameTaken',
+      message: expect.stringContaining(
+        'device "foo0" has no Instance: the older Configuration line/cam-8120fe has its name',
+      ),
+    })
+  })
+
+  it.each<[string, RegExp]>([
+    ['cam', /^Configuration cam of namespace factory is older, and/],
+    ['cam-8120fe', /is older and could have an Instance of this name, and .* choose another name$/],
+  ])('names the older Configuration that refuses the name %s', (name, message) => {
+    const rival = configurationWith({}, { name: 'cam' as ConfigurationName, namespace: 'factory' })
+    const refused = configurationWith({}, { name: name as ConfigurationName, namespace: 'line' })
+    expect(refusedStatus(refused, rival).conditions).toEqual([
+      {
+        type: 'Ready',
+        status: 'False',
+        reason: 'NameTaken',
+        message: expect.stringMatching(message),
+      },
+    ])
+  })
+
   it.each<[string, readonly SessionState[], Record<string, string>]>([
     ['no handler', [], { HandlerConnected: 'False NoHandler', Discovering: 'Unknown Waiting' }],
     [

@@ -2,7 +2,7 @@ import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/api
 import { kindOf, messageOf } from '@akrijs/runtime'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
-import type { DigestCollision } from '../instances/instance-plan.js'
+import type { DigestCollision, TakenName } from '../instances/instance-plan.js'
 import type { NameRefusal } from '../instances/resource-names.js'
 
 interface StatusInput {
@@ -12,6 +12,7 @@ interface StatusInput {
   readonly collisions: readonly DigestCollision[]
   /** Resources that are not offered, because their names are new. */
   readonly refusals: readonly NameRefusal[]
+  readonly taken: readonly TakenName[]
   /** The Instances of this Configuration that name this node. */
   readonly instances: readonly Instance[]
   /** The error of the last reconcile; undefined after a success. */
@@ -32,13 +33,20 @@ export function nodeStatus(input: StatusInput): NodeStatus {
   }
 }
 
-/** The status of a Configuration whose name belongs to an older Configuration. */
+/**
+ * The status of a Configuration whose name belongs to an older Configuration, or could belong to
+ * one of its Instances.
+ */
 export function refusedStatus(
   configuration: Configuration | undefined,
   rival: Configuration,
 ): NodeStatus {
   const { namespace, name } = rival.metadata
-  const message = `Configuration ${name} of namespace ${namespace} is older, and resources are named without a namespace; choose another name`
+  const claim =
+    configuration === undefined || configuration.metadata.name === name
+      ? ''
+      : ' and could have an Instance of this name'
+  const message = `Configuration ${name} of namespace ${namespace} is older${claim}, and resources are named without a namespace; choose another name`
   return notReady(configuration, 'NameTaken', message)
 }
 
@@ -103,6 +111,7 @@ function ready({
   devices: { devices, complete, leftOut },
   collisions,
   refusals,
+  taken,
   instances,
   failure,
 }: StatusInput): Finding {
@@ -110,6 +119,11 @@ function ready({
   if (failure !== undefined && kindOf(failure) !== 'transient') {
     const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
     return ['False', reason, messageOf(failure)]
+  }
+  const [clash] = taken
+  if (clash !== undefined) {
+    const message = `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ${clash.owner} has its name, and resources are named without a namespace; choose another name for one of the two Configurations`
+    return ['False', 'NameTaken', message]
   }
   const [collision] = collisions
   if (collision !== undefined) {

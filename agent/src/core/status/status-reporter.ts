@@ -12,7 +12,7 @@ interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'reportStatus' | 'recordEvent'>
   readonly configurations: AcceptedConfigurations
   readonly discovery: Pick<Discovery, 'status' | 'deviceSet'>
-  readonly reconciler: Pick<InstanceReconciler, 'collisions' | 'refusals'>
+  readonly reconciler: Pick<InstanceReconciler, 'collisions' | 'refusals' | 'taken'>
   readonly node: NodeName
   readonly log: Logger
 }
@@ -52,12 +52,14 @@ export class StatusReporter {
       const devices = discovery.deviceSet(key)
       const collisions = reconciler.collisions(key)
       const refusals = reconciler.refusals(key)
+      const taken = reconciler.taken(key)
       return nodeStatus({
         configuration,
         discovery: status,
         devices,
         collisions,
         refusals,
+        taken,
         instances,
         failure,
       })

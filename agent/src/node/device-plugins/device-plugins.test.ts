@@ -451,6 +451,20 @@ describe('the device plugin of an Instance', () => {
     ).rejects.toThrow(/default\/cam-8120fe/)
   })
 
+  it('does not serve an Instance and a Configuration of one name, in one namespace either', async () => {
+    const name = 'cam-8120fe' as ConfigurationName
+    await plugins.serve(served)
+    for (const namespace of ['default', 'other'])
+      await expect(
+        plugins.serveConfiguration({ key: objectKey(namespace, name), name }),
+      ).rejects.toThrow(/akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/)
+    await plugins.withdraw(served.name)
+    await plugins.serveConfiguration({ key, name })
+    await expect(plugins.serve(served)).rejects.toThrow(
+      /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
+    )
+  })
+
   it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
     const long = pluginSocket('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
     expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)

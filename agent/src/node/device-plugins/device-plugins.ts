@@ -88,7 +88,7 @@ export class DevicePlugins implements InstancePlugins {
     const { key, name } = configuration
     const running = this.#configurations.get(name)
     if (running !== undefined) {
-      checkTaken(running, key)
+      if (running.key !== key) throw taken(running, key)
       return running.started
     }
     const behaviour = new ConfigurationPlugin(configuration, {
@@ -112,7 +112,7 @@ export class DevicePlugins implements InstancePlugins {
   async serve(instance: ServedInstance): Promise<void> {
     const running = this.#instances.get(instance.name)
     if (running !== undefined) {
-      checkTaken(running, instance.key)
+      if (running.key !== instance.key) throw taken(running, instance.key)
       // Called for each Instance when any Instance of its Configuration changes: most have not
       // changed.
       if (running.behaviour.update(instance) || running.server.failure !== undefined)
@@ -176,9 +176,9 @@ export class DevicePlugins implements InstancePlugins {
     behaviour: Behaviour,
   ): RunningPlugin<Behaviour> {
     const { resourceName } = behaviour
-    // A Configuration may have the name of another Configuration's Instance.
+    // A Configuration may have the name of another Configuration's Instance, in one namespace too.
     const other = this.#all.find((running) => running.behaviour.resourceName === resourceName)
-    if (other !== undefined) checkTaken(other, key)
+    if (other !== undefined) throw taken(other, key)
     const server = new DevicePluginServer({
       ...this.#options,
       behaviour,
@@ -230,10 +230,15 @@ export class DevicePlugins implements InstancePlugins {
   }
 }
 
-/** The name of a resource has no namespace: only the first of two objects is served. */
-function checkTaken({ key, behaviour }: RunningPlugin<PluginBehaviour>, other: ObjectKey): void {
-  if (key !== other)
-    throw new ResourceTakenError(
-      `${behaviour.resourceName} is the resource of ${key}; ${other} cannot have it`,
-    )
+/**
+ * The name of a resource has no namespace: only the first of two objects is served. The accepted
+ * Configurations have no such clash; it lasts while an object takes the place of another.
+ */
+function taken(
+  { key, behaviour }: RunningPlugin<PluginBehaviour>,
+  other: ObjectKey,
+): ResourceTakenError {
+  return new ResourceTakenError(
+    `${behaviour.resourceName} is the resource of ${behaviour.level} ${key}; ${other} cannot have it`,
+  )
 }
