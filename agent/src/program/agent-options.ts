@@ -162,6 +162,13 @@ export const agentOptions = {
     default: DEVICE_BOUNDS.perNode,
     chart: 'env',
   }),
+  maxSlots: integer([1, 1_000_000], {
+    argument: '<count>',
+    meaning: 'how many slots the devices that the agent serves have at most',
+    variable: 'AKRI_MAX_SLOTS',
+    default: DEVICE_BOUNDS.slots,
+    chart: 'env',
+  }),
   maxResourceNames: integer([1, 10_000], {
     argument: '<count>',
     meaning:

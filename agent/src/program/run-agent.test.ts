@@ -96,6 +96,7 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     removeAfter: 300,
     maxConfigurationDevices: 1000,
     maxDevices: 2000,
+    maxSlots: 20_000,
     maxResourceNames: 4000,
     newResourceNames: 500,
     slotGrace: undefined,

@@ -111,7 +111,11 @@ export async function runAgent(
       atOnce: options.maxDevices,
       perHour: options.newResourceNames,
     },
-    bounds: { perConfiguration: options.maxConfigurationDevices, perNode: options.maxDevices },
+    bounds: {
+      perConfiguration: options.maxConfigurationDevices,
+      perNode: options.maxDevices,
+      slots: options.maxSlots,
+    },
     ...(isIsolated
       ? {
           embedded: [],

@@ -5,6 +5,7 @@ import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from 
 import type { DeviceBounds } from './device-bounds.js'
 import { DeviceSelection } from './device-selection.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
+import type { DeviceShare } from './device-shares.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
@@ -98,6 +99,11 @@ export class ConfigurationDiscovery {
     return Math.min(this.#agedSet.devices.size, this.#options.bounds.perConfiguration)
   }
 
+  /** The slots of each device. */
+  get capacity(): number {
+    return this.#configuration.spec.capacity
+  }
+
   /** How many of these devices this node serves. */
   get served(): number {
     const { isServed } = this.#options.rankDevices(this.#configuration)
@@ -109,16 +115,17 @@ export class ConfigurationDiscovery {
   /**
    * The devices to serve: the same object until they change, so that a long work can see that they
    * have changed.
-   * @param share the most devices that the bound of the node leaves to this Configuration
+   * @param share what the bounds of the node leave to this Configuration; undefined if they leave all
    */
-  deviceSet(share: number): DeviceSet {
+  deviceSet(share: DeviceShare | undefined): DeviceSet {
     const aged = this.#agedSet
     const { perConfiguration } = this.#options.bounds
-    const most = Math.min(share, perConfiguration)
+    const most = Math.min(share?.most ?? perConfiguration, perConfiguration)
     if (this.#bounded?.of !== aged || this.#bounded.most !== most) {
       const devices = this.#select(aged, most)
       const leftOut = aged.devices.size - devices.size + aged.leftOut
-      const bound = most < perConfiguration ? 'perNode' : 'perConfiguration'
+      const isOfNode = share !== undefined && share.most < this.demand
+      const bound = isOfNode ? share.bound : 'perConfiguration'
       const set: DeviceSet = {
         devices,
         complete: aged.complete,

@@ -33,6 +33,6 @@ export interface DeviceSet {
 export interface LeftOut {
   /** Their number. If several endpoints list too many devices, there may be more. */
   readonly devices: number
-  /** Whether the Configuration has too many devices, or all Configurations of the node together. */
+  /** The bound that leaves the devices out. */
   readonly bound: keyof DeviceBounds
 }

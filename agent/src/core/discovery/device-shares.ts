@@ -1,22 +1,63 @@
+import type { DeviceBounds } from './device-bounds.js'
+
 /** The devices of one Configuration that could be served. */
 export interface DeviceDemand {
   /** The devices that the handlers list, up to the bound of a Configuration. */
   readonly devices: number
   /** Those of them that this node serves already. */
   readonly served: number
+  /** The slots of each device. */
+  readonly capacity: number
+}
+
+/** The most devices of a Configuration, and the bound of the node that decides. */
+export interface DeviceShare {
+  readonly most: number
+  readonly bound: 'perNode' | 'slots'
+}
+
+/** Divides the bounds of the node among Configurations. */
+export function deviceShares<Key>(
+  demands: ReadonlyMap<Key, DeviceDemand>,
+  { perNode, slots }: Pick<DeviceBounds, 'perNode' | 'slots'>,
+): Map<Key, DeviceShare> {
+  const byDevices = divide(demands, perNode)
+  const bySlots = divide(
+    new Map(
+      [...demands].map(([key, { devices, served, capacity }]) => [
+        key,
+        { devices: devices * capacity, served: served * capacity },
+      ]),
+    ),
+    slots,
+  )
+  const shares = new Map<Key, DeviceShare>()
+  // The slots of a share may be too few for a device more.
+  let rest = slots
+  for (const [key, { capacity }] of demands)
+    rest -= Math.floor((bySlots.get(key) ?? 0) / capacity) * capacity
+  for (const [key, { capacity }] of demands) {
+    const ofDevices = byDevices.get(key) ?? 0
+    const ofSlots = Math.floor((bySlots.get(key) ?? 0) / capacity)
+    const more = Math.min(Math.max(0, ofDevices - ofSlots), Math.floor(rest / capacity))
+    rest -= more * capacity
+    const most = Math.min(ofSlots + more, ofDevices)
+    shares.set(key, { most, bound: most < ofDevices ? 'slots' : 'perNode' })
+  }
+  return shares
 }
 
 /**
- * Divides the devices of one agent among Configurations. Devices that are served stay. The others
- * get equal shares: a Configuration with many new devices leaves room for those with few.
+ * Devices that are served stay. The others get equal shares: a Configuration with many new devices
+ * leaves room for those with few.
  *
- * @returns the most devices of each Configuration; together at most `most`
+ * @returns the share of each Configuration; together at most `most`
  */
-export function deviceShares<Key>(
-  demands: ReadonlyMap<Key, DeviceDemand>,
+function divide<Key>(
+  demands: ReadonlyMap<Key, Pick<DeviceDemand, 'devices' | 'served'>>,
   most: number,
 ): Map<Key, number> {
-  const shareAt = ({ devices, served }: DeviceDemand, level: number) =>
+  const shareAt = ({ devices, served }: Pick<DeviceDemand, 'devices' | 'served'>, level: number) =>
     Math.max(Math.min(devices, served), Math.min(devices, level))
   const sumAt = (level: number) =>
     [...demands.values()].reduce((sum, demand) => sum + shareAt(demand, level), 0)

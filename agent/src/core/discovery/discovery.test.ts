@@ -99,7 +99,7 @@ function make(): Discovery {
       clock,
       log: silentLogger,
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
-      bounds: { perConfiguration: 4, perNode: 6 },
+      bounds: { perConfiguration: 4, perNode: 6, slots: 60 },
       rankDevices: () => ({
         rankOf: (id) => (servedIds.has(id) ? 0 : 1),
         isServed: (id) => servedIds.has(id),
@@ -663,6 +663,25 @@ describe('the bounds of devices', () => {
       expect(found(other)).toEqual(ids('b', 4))
       expect(told).toContain(other)
     })
+  })
+
+  it('count slots too: the capacity of a Configuration decides how many of its devices fit', async () => {
+    const edited = (capacity: number) => {
+      const before = configuration('default')
+      configurations.put({ ...before, spec: { ...before.spec, capacity } })
+    }
+    edited(20)
+    endpoint.give(...ids('a', 4))
+    await clock.advance(0)
+    expect(found()).toEqual(ids('a', 3))
+    expect(leftOut()).toEqual({ devices: 1, bound: 'slots' })
+    edited(15)
+    await clock.advance(0)
+    expect(found()).toEqual(ids('a', 4))
+    edited(61)
+    await clock.advance(0)
+    expect(found()).toEqual([])
+    expect(leftOut()).toEqual({ devices: 4, bound: 'slots' })
   })
 
   it('give the same object until the devices change, so that a long work sees the change', async () => {

@@ -14,7 +14,7 @@ import {
 import type { AgeingOptions, EndpointList } from './device-ageing.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from './device-bounds.js'
 import type { DeviceSet } from './device-set.js'
-import { deviceShares } from './device-shares.js'
+import { type DeviceDemand, type DeviceShare, deviceShares } from './device-shares.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
@@ -59,8 +59,10 @@ export class Discovery {
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
   #restored: RestoredLists = {}
-  /** The most devices of each Configuration; undefined while all devices fit. */
-  #shares: ReadonlyMap<ObjectKey, number> | undefined
+  /** What the bounds of the node leave to each Configuration; undefined while all devices fit. */
+  #shares: ReadonlyMap<ObjectKey, DeviceShare> | undefined
+  /** The demands at the last division, for a comparison. */
+  #demands = ''
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -107,8 +109,7 @@ export class Discovery {
    * same object until the devices change.
    */
   deviceSet(key: ObjectKey): DeviceSet {
-    const share = this.#shares === undefined ? Infinity : (this.#shares.get(key) ?? 0)
-    return this.#discoveries.get(key)?.deviceSet(share) ?? NOT_FOLLOWED
+    return this.#discoveries.get(key)?.deviceSet(this.#shares?.get(key)) ?? NOT_FOLLOWED
   }
 
   status(key: ObjectKey): DiscoveryStatus | undefined {
@@ -192,22 +193,32 @@ export class Discovery {
     this.#closing = this.#closing.then(() => closing)
   }
 
-  /** Divides the devices of the node among the Configurations, if there are too many. */
+  /** Divides the bounds of the node among the Configurations, if there are too many devices. */
   #divide(): void {
-    const { perNode } = this.#options.bounds
+    const { bounds } = this.#options
+    const all = [...this.#discoveries].map(([key, { demand, capacity }]) => {
+      return { key, devices: demand, capacity }
+    })
+    const demands = all.map(({ key, devices, capacity }) => `${key} ${devices} ${capacity}`).join()
+    if (demands === this.#demands) return
+    this.#demands = demands
     const before = this.#shares
-    const all = [...this.#discoveries]
-    const sum = all.reduce((total, [, { demand }]) => total + demand, 0)
+    const devices = all.reduce((sum, demand) => sum + demand.devices, 0)
+    const slots = all.reduce((sum, demand) => sum + demand.devices * demand.capacity, 0)
     this.#shares =
-      sum <= perNode
+      devices <= bounds.perNode && slots <= bounds.slots
         ? undefined
         : deviceShares(
-            new Map(all.map(([key, { demand, served }]) => [key, { devices: demand, served }])),
-            perNode,
+            new Map(
+              all.map(({ key, ...demand }): [ObjectKey, DeviceDemand] => [
+                key,
+                { ...demand, served: this.#discoveries.get(key)?.served ?? 0 },
+              ]),
+            ),
+            bounds,
           )
-    if (before === undefined && this.#shares === undefined) return
-    for (const [key] of all)
-      if (before?.get(key) !== this.#shares?.get(key)) this.#listeners.tell(key)
+    for (const { key } of all)
+      if (before?.get(key)?.most !== this.#shares?.get(key)?.most) this.#listeners.tell(key)
   }
 }
 

@@ -168,7 +168,7 @@ describe('resources with new names beyond a bound', () => {
 })
 
 describe('devices beyond a bound', () => {
-  const beyond = (bound: 'perNode' | 'perConfiguration') =>
+  const beyond = (bound: 'perNode' | 'perConfiguration' | 'slots') =>
     report([{ phase: 'open', listed: true }], {
       devices: new Map([['x', device(true)]]),
       complete: true,
@@ -186,6 +186,7 @@ describe('devices beyond a bound', () => {
         '1500 devices are left out and 1 are served: that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
     })
     expect(ready(beyond('perNode'))?.message).toMatch(/all Configurations .* --max-devices/)
+    expect(ready(beyond('slots'))?.message).toMatch(/a smaller capacity .* --max-slots/)
     expect(report([])).not.toHaveProperty('leftOut')
   })
 })

@@ -150,12 +150,16 @@ function ready({
   return ['True', 'AllDevicesServed', `${total} devices`]
 }
 
+const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
+  perConfiguration:
+    'that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
+  perNode: 'all Configurations of this node share one bound; --max-devices of the agent raises it',
+  slots:
+    'the devices of this node have the most slots; a smaller capacity leaves room for more devices, and --max-slots of the agent raises the bound',
+}
+
 function tooMany(served: number, { devices, bound }: LeftOut): string {
-  const most =
-    bound === 'perNode'
-      ? 'all Configurations of this node share one bound; --max-devices of the agent raises it'
-      : 'that is the bound of one Configuration; --max-configuration-devices of the agent raises it'
-  return `${devices} devices are left out and ${served} are served: ${most}`
+  return `${devices} devices are left out and ${served} are served: ${BOUNDS[bound]}`
 }
 
 function tooManyNames(refusals: readonly NameRefusal[]): string {
