@@ -1,8 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { KernelDeviceNodes } from './kernel-device-nodes.js'
 
 describe('the device nodes of the kernel', () => {
@@ -74,6 +77,32 @@ describe('the device nodes of the kernel', () => {
     expect(await find('/dev/video0')).toEqual({})
     await plug('char', '81:0', at, 'DEVNAME=other/video0\n')
     expect(await find('/dev/video0')).toEqual({})
+  })
+
+  it('of a device that does not answer are not found, and keep no other device from being found', async () => {
+    const clock = new ManualClock()
+    nodes = new KernelDeviceNodes(root, clock)
+    const stuck = [0, 1, 2].map((number) => `devices/cam/video4linux/video${number}`)
+    for (const [number, directory] of stuck.entries()) {
+      await plug('char', `81:${number}`, directory, '')
+      await rm(path.join(root, directory, 'uevent'))
+      execFileSync('mkfifo', [path.join(root, directory, 'uevent')])
+    }
+    await plug('char', '1:3', 'devices/virtual/mem/null', 'DEVNAME=null\n')
+    const all = find('/dev/null', '/dev/video0', '/dev/video1', '/dev/video2')
+    const next = find('/dev/null')
+    for (let reads = 0; reads < 2; reads++) {
+      await eventually(() => expect(clock.sleeping).toEqual([5000]))
+      await clock.advance(5000)
+    }
+    expect(Object.keys(await all)).toEqual(['/dev/null'])
+    expect(Object.keys(await next)).toEqual(['/dev/null'])
+    for (const [number, directory] of stuck.slice(0, 2).entries())
+      await writeFile(path.join(root, directory, 'uevent'), `DEVNAME=video${number}\n`)
+    // The late answers end their reads, and the next search reads again.
+    const again = writeFile(path.join(root, stuck[0] ?? '', 'uevent'), 'DEVNAME=video0\n')
+    expect(Object.keys(await find('/dev/video0'))).toEqual(['/dev/video0'])
+    await again
   })
 
   it('are none without sysfs', async () => {

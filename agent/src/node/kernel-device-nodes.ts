@@ -1,6 +1,7 @@
 import { readdirSync, readlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { type Clock, systemClock } from '@akrijs/runtime'
 import type { DeviceNodes, KernelDevice } from '../ports/device-nodes.js'
 
 /** An entry of /sys/dev: the number of a device, and its directory. */
@@ -12,20 +13,30 @@ interface SysfsEntry extends KernelDevice {
 /** The major number of USB devices, which have the nodes bus/usb/BBB/DDD. */
 const USB_MAJOR = 189
 const USB_DEVICES_OF_BUS = 128
+/**
+ * The time for one read, in milliseconds: the kernel blocks readers of a device that it sets up.
+ */
+const READ_MS = 5000
+/** The most blocked reads: each holds one of the four threads that read files for this process. */
+const MAX_READING = 2
 
 /** Device nodes from sysfs, which a container of the agent has without any mount. */
 export class KernelDeviceNodes implements DeviceNodes {
   readonly #root: string
+  readonly #clock: Pick<Clock, 'sleep'>
   /** The names of devices that were read, by number and directory, which identify a device. */
   #names = new Map<string, string | undefined>()
+  /** The reads that the kernel has not answered. */
+  readonly #reading = new Map<string, Promise<string | undefined>>()
   #last: Promise<unknown> = Promise.resolve()
 
   /** @param sysfsRoot @default '/sys' */
-  constructor(sysfsRoot = '/sys') {
+  constructor(sysfsRoot = '/sys', clock: Pick<Clock, 'sleep'> = systemClock) {
     this.#root = sysfsRoot
+    this.#clock = clock
   }
 
-  /** One search at a time: a read of sysfs can block, and then blocks one thread only. */
+  /** One search at a time, so that no file is read twice. */
   find(paths: ReadonlySet<string>): Promise<ReadonlyMap<string, KernelDevice>> {
     const search = this.#last.then(() => this.#find(paths))
     this.#last = search.catch(() => undefined)
@@ -80,12 +91,30 @@ export class KernelDeviceNodes implements DeviceNodes {
   async #nameOf(entry: SysfsEntry): Promise<string | undefined> {
     const key = keyOf(entry)
     if (!this.#names.has(key)) {
-      const text = await readFile(entry.uevent, 'utf8').catch(() => undefined)
-      // The device has gone.
+      const text = await this.#read(key, entry.uevent)
+      // The device has gone, or does not answer.
       if (text === undefined) return undefined
       this.#names.set(key, /^DEVNAME=(.+)$/m.exec(text)?.[1])
     }
     return this.#names.get(key)
+  }
+
+  /** Reads a file of sysfs. @returns undefined if that is not possible now */
+  async #read(key: string, file: string): Promise<string | undefined> {
+    if (!this.#reading.has(key) && this.#reading.size >= MAX_READING) return undefined
+    const reading =
+      this.#reading.get(key) ??
+      readFile(file, 'utf8')
+        .catch(() => undefined)
+        .finally(() => this.#reading.delete(key))
+    this.#reading.set(key, reading)
+    const over = new AbortController()
+    const limit = this.#clock.sleep(READ_MS, over.signal).catch(() => undefined)
+    try {
+      return await Promise.race([reading, limit.then(() => undefined)])
+    } finally {
+      over.abort()
+    }
   }
 
   #forgetAllBut(entries: readonly SysfsEntry[]): void {

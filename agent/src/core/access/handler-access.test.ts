@@ -223,7 +223,7 @@ describe('what a handler may give to containers', () => {
     expect(await refusal(access, 'sensor', mountOf('/'))).toBeUndefined()
     expect(await refusal(access, 'sensor', nodeOf('/dev/sda'))).toBeUndefined()
     expect(await refusal(access, 'sensor', { id: 'd', properties: { PATH: 'x' } })).toBe(
-      'handler sensor may not give containers the property "PATH", because shells read it',
+      'handler sensor may not give containers the property "PATH", because shells read it; it has to report the value under another name',
     )
   })
 })

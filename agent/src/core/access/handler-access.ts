@@ -125,7 +125,8 @@ export class HandlerAccess {
   /** What the operator can do about a problem. */
   #remedy(handler: string, { kind, rule }: Problem): string {
     const option = this.#options.options?.[kind]
-    if (option === undefined || rule === undefined) return ''
+    if (option === undefined || rule === undefined)
+      return kind === 'environment' ? '; it has to report the value under another name' : ''
     // The first rule of a handler replaces the standard.
     const standard =
       this.#rulesByOperator(handler, kind).length > 0 ? [] : standardOf(handler, kind)
