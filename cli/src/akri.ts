@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { AkriError, messageOf } from '@akrijs/runtime'
+import { AkriError, messageOf, printableLines } from '@akrijs/runtime'
 import { unsetEmpty } from '@akrijs/runtime/program'
 import { CommanderError } from 'commander'
 import { program } from './command-line.js'
@@ -18,7 +18,8 @@ try {
 } catch (error) {
   // Commander has printed its errors; --help and --version come here too, with 0.
   if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
-  process.stderr.write(`akri: ${messageOf(error)}\n`)
-  if (!AkriError.is(error) && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+  process.stderr.write(`akri: ${printableLines(messageOf(error))}\n`)
+  if (!AkriError.is(error) && error instanceof Error)
+    process.stderr.write(`${printableLines(error.stack ?? '')}\n`)
   process.exit(UsageError.is(error) ? 2 : 1)
 }

@@ -144,6 +144,12 @@ describe('akri discover', () => {
     ],
     [['udev', '--details-text', 'udevRules: [RUN+="x"]'], 1, /udevRules\[0\].*line 1, column 1/s],
     [['udev', '--details-text', 'udevRules: [', '--json'], 1, /discoveryDetails/],
+    // What a handler quotes cannot control the terminal.
+    [
+      ['debugEcho', '--details-text', '{"\\u001b[2J\\u202ex": 1}'],
+      1,
+      /^akri: [^\p{Cc}\p{Bidi_C}]*Unrecognized key: "\ufffd\[2J\ufffdx"/u,
+    ],
     [
       ['udev', '--details', 'none-such.yaml'],
       2,

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander'
 import { AkriError, InternalError, messageOf } from '../errors.js'
+import { printableLines } from '../printable.js'
 import { createLogger } from './create-logger.js'
 import { commanderOptions, type OptionSchema, type OptionsOf } from './option-schema.js'
 import { BugCounter, type ProgramContext, runInContext } from './program-context.js'
@@ -61,8 +62,9 @@ export async function startProgram<Schema extends OptionSchema & { readonly logL
   } catch (error) {
     // Commander has printed its errors; --help and --version come here too, with 0.
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
-    process.stderr.write(`${name}: ${messageOf(error)}\n`)
-    if (!AkriError.is(error) && error instanceof Error) process.stderr.write(`${error.stack}\n`)
+    process.stderr.write(`${name}: ${printableLines(messageOf(error))}\n`)
+    if (!AkriError.is(error) && error instanceof Error)
+      process.stderr.write(`${printableLines(error.stack ?? '')}\n`)
     process.exit(1)
   }
 }
