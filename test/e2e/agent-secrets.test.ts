@@ -11,6 +11,9 @@ import { NodeAgent } from './support/node-agent.js'
 import { missingHere, NODE_1, setAvailable, unlessHere } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
 
+/** The tokens that the handler got. */
+const received = new Set<string | undefined>()
+
 /** Finds one device, and reports a digest of its token, not the token. */
 const teller = defineDiscoveryHandler({
   name: 'teller',
@@ -18,6 +21,7 @@ const teller = defineDiscoveryHandler({
   details: z.unknown(),
   async *discover({ properties }) {
     const token = properties.text('token')
+    received.add(token)
     yield [{ id: 'foo0', properties: { DIGEST: token === undefined ? 'none' : digestOf(token) } }]
   },
 })
@@ -101,58 +105,61 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
         })
       const found = async () =>
         (await other.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
-      const discovering = async () =>
+      const discovering = async (name: string) =>
         (
           await other.get<{
             status?: { conditions: { type: string; reason: string; message: string }[] }
-          }>('Configuration', 'spy')
+          }>('Configuration', name)
         )?.status?.conditions.find(({ type }) => type === 'Discovering')
-      const refused = () =>
+      const refused = (name: string) =>
         eventually(async () =>
-          expect(await discovering()).toMatchObject({
+          expect(await discovering(name)).toMatchObject({
             reason: 'PropertyRefused',
             message: expect.stringContaining(
               `Secret ${world.namespace}/lab is in another namespace`,
             ),
           }),
         )
-      const propertyFrom = (selector: object) => ({
-        name: 'token',
-        valueFrom: { secretKeyRef: { name: 'lab', key: 'token', ...selector } },
-      })
-      const spy = (selector: object) =>
-        other.apply(
+      const listening = (name: string) =>
+        eventually(async () => expect((await discovering(name))?.reason).toBe('Listening'))
+      const spy = (name: string, selector: object) => {
+        const secretKeyRef = { name: 'lab', key: 'token', ...selector }
+        const discoveryProperties = [{ name: 'token', valueFrom: { secretKeyRef } }]
+        return other.apply(
           JSON.stringify({
             apiVersion: 'akri.sh/v0',
             kind: 'Configuration',
-            metadata: { name: 'spy' },
+            metadata: { name },
             spec: {
-              discoveryHandler: {
-                name: 'teller',
-                discoveryDetails: '',
-                discoveryProperties: [propertyFrom(selector)],
-              },
+              discoveryHandler: { name: 'teller', discoveryDetails: '', discoveryProperties },
             },
           }),
         )
+      }
       await world.apply(secret(value))
       // The agent of this test may read all Secrets of the cluster.
-      await spy({ namespace: world.namespace })
-      await refused()
-      await spy({ namespace: world.namespace, optional: true })
-      await refused()
+      await spy('spy', { namespace: world.namespace })
+      await spy('optional', { namespace: world.namespace, optional: true })
+      await refused('spy')
+      await refused('optional')
       expect(await found()).toEqual([])
+      expect(received).not.toContain(value)
       await consent(`x, ${other.namespace}`)
-      await eventually(async () => expect(await found()).toEqual([digestOf(value)]))
+      await listening('spy')
+      await listening('optional')
+      await eventually(async () =>
+        expect(await found()).toEqual([digestOf(value), digestOf(value)]),
+      )
       await consent(null)
-      await refused()
-      // A new value does not reach the handler.
+      await refused('spy')
+      await refused('optional')
       await world.apply(secret('an0ther-fact0ry'))
-      await refused()
-      expect(await found()).not.toContain(digestOf('an0ther-fact0ry'))
       // A Secret of this name in the own namespace is another object.
-      await spy({ optional: true })
-      await eventually(async () => expect(await found()).toEqual(['none']))
+      await spy('spy', {})
+      await other.apply(secret('own-word'))
+      await eventually(async () => expect(await found()).toContain(digestOf('own-word')))
+      expect([...received]).toEqual(expect.arrayContaining([value, 'own-word']))
+      expect(received).not.toContain('an0ther-fact0ry')
     } finally {
       await other.close()
       await world.remove('Secret', 'lab')

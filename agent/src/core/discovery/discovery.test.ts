@@ -351,6 +351,26 @@ describe('discovery', () => {
     ])
   })
 
+  it('ends the stream that got a value as soon as the value is refused, and loses its devices later', async () => {
+    resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 's3cret' })
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect(endpoint.open).toBe(1)
+    resolveProperties = () => Promise.reject(new PropertyRefusedError('no consent'))
+    propertiesChanged(key)
+    await clock.advance(0)
+    expect(endpoint.open).toBe(0)
+    expect(discovery.status(key)?.endpoints[0]?.state).toMatchObject({ reason: 'PropertyRefused' })
+    await clock.advance(301_000)
+    expect(found()).toEqual([])
+    expect(endpoint.requests).toHaveLength(1)
+  })
+
   it.each([
     [
       new MissingPropertyError('there is no Secret default/lab'),
