@@ -84,6 +84,8 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
 
   beforeAll(async () => {
     world = await World.open()
+    // The webhook creates no Secret: it fills an empty one.
+    await world.api('Secret').create(world.namespace, { metadata: { name: SECRET } })
     registrations = new Resource(world.client, REGISTRATIONS)
     registrationName = `akri-test-${world.namespace}`
     other = `akri-${randomBytes(3).toString('hex')}`
@@ -362,7 +364,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       }
     })()
     const failed = asking.catch((error: unknown) => error)
-    await world.api('Secret').delete(secretKey())
+    await world.api('Secret').patch(secretKey(), 'json', [{ op: 'remove', path: '/data' }])
     await eventually(async () => {
       const now = await Promise.all(replicas.map(served))
       expect(now[0]?.fingerprint256).toBe(now[1]?.fingerprint256)

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { Account } from './account.js'
 import { HostController } from './host-controller.js'
 import { isBroker, podsIn } from './made.js'
 import { NodeAgents } from './node-agents.js'
@@ -6,8 +7,8 @@ import { setAvailable } from './nodes.js'
 import { eventually, World } from './world.js'
 
 /**
- * For the tests of a suite: a world with an agent on each node and a controller. It is empty again
- * after each test.
+ * For the tests of a suite: a world with an agent on each node and a controller with the rights of
+ * its manifests. It is empty again after each test.
  */
 export function useController(
   onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void,
@@ -15,12 +16,15 @@ export function useController(
   let world: World
   let agents: NodeAgents
   let controller: HostController
+  let account: Account | undefined
 
   beforeAll(async () => {
     await setAvailable(true)
     world = await World.open()
     agents = await NodeAgents.start()
-    controller = new HostController('one', world.namespace)
+    account = await Account.create(world.client, 'controller', world.namespace)
+    const env = { KUBECONFIG: account.kubeconfig }
+    controller = new HostController('one', world.namespace, env)
     await controller.lead()
     onOpen({ world, controller })
   })
@@ -37,6 +41,7 @@ export function useController(
   afterAll(async () => {
     await controller?.stop()
     await agents?.dispose()
+    await account?.dispose()
     await world?.close()
   })
 }

@@ -118,7 +118,55 @@ describe.skipIf(lacks !== undefined)(
       expect(await may('patch', 'configurations.akri.sh', '-n', 'akri')).toBe(false)
       expect(await may('get', 'secrets', '-n', 'akri')).toBe(false)
       expect(await may('update', 'secrets/other', '-n', 'akri')).toBe(false)
+      // A Secret that it creates could be a token of any account of the namespace.
+      expect(await may('create', 'secrets', '-n', 'akri')).toBe(false)
+      expect(await may('patch', 'secrets/akri-webhook-configuration', '-n', 'akri')).toBe(false)
+      expect(await may('update', 'secrets/akri-webhook-configuration', '-n', 'akri')).toBe(true)
       expect(await may('patch', 'validatingwebhookconfigurations/other')).toBe(false)
+    })
+
+    it('keeps its certificate when its manifests are applied again, by the client or the server', async () => {
+      const secret = () =>
+        kubectl(
+          '-n',
+          'akri',
+          'get',
+          'secret',
+          'akri-webhook-configuration',
+          '-o',
+          'jsonpath={.data}',
+        )
+      const before = await secret()
+      expect(Object.keys(JSON.parse(before)).sort()).toEqual([
+        'ca.crt',
+        'ca.key',
+        'tls.crt',
+        'tls.key',
+      ])
+      await applyKnown(FOLDER)
+      expect(await secret()).toBe(before)
+      const manifest = path.join(FOLDER, 'secret.yaml')
+      await kubectl('apply', '--server-side', '--force-conflicts', '-f', manifest)
+      expect(await secret()).toBe(before)
+    })
+
+    it('goes on with its certificate while its Secret is missing, and fills a new one', async () => {
+      const name = 'akri-webhook-configuration'
+      await kubectl('-n', 'akri', 'delete', 'secret', name)
+      const [first] = await pods()
+      await eventually(async () =>
+        expect(await kubectl('-n', 'akri', 'logs', first?.metadata.name ?? '')).toContain(
+          `kubectl -n akri create secret generic ${name}`,
+        ),
+      )
+      await create(configuration({}))
+      await kubectl('-n', 'akri', 'create', 'secret', 'generic', name)
+      await eventually(async () =>
+        expect(
+          await kubectl('-n', 'akri', 'get', 'secret', name, '-o', 'jsonpath={.data}'),
+        ).toMatch(/tls\.key/),
+      )
+      await create(configuration({}))
     })
 
     it('R66 tells users of kubectl everything that is wrong', async () => {

@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { ApiClient } from '@akrijs/kube'
+import { loadAll } from 'js-yaml'
+import { accessOfCluster } from '../../cluster/support/client.js'
+
+const MANIFESTS = path.join(import.meta.dirname, '../../../deploy/manifests')
+const RBAC = '/apis/rbac.authorization.k8s.io/v1'
+const FILES = [
+  'service-account.yaml',
+  'cluster-role.yaml',
+  'cluster-role-binding.yaml',
+  'role.yaml',
+  'role-binding.yaml',
+] as const
+const PLURALS: Readonly<Record<string, string>> = {
+  ServiceAccount: 'serviceaccounts',
+  ClusterRole: 'clusterroles',
+  ClusterRoleBinding: 'clusterrolebindings',
+  Role: 'roles',
+  RoleBinding: 'rolebindings',
+}
+
+interface Manifest {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+/** The service account of a program, with the rights of the manifests and no others. */
+export class Account {
+  /** A kubeconfig with a token of the account. */
+  readonly kubeconfig: string
+  readonly #client: ApiClient
+  readonly #paths: readonly string[]
+
+  private constructor(client: ApiClient, kubeconfig: string, paths: readonly string[]) {
+    this.#client = client
+    this.kubeconfig = kubeconfig
+    this.#paths = paths
+  }
+
+  /** @param namespace in place of the namespace of the manifests */
+  static async create(
+    client: ApiClient,
+    program: 'controller' | 'webhook',
+    namespace: string,
+  ): Promise<Account> {
+    const paths: string[] = []
+    const text = FILES.map((file) => readFileSync(path.join(MANIFESTS, program, file), 'utf8'))
+    for (const manifest of text.flatMap((one) => loadAll(one) as Manifest[])) {
+      const object = moved(manifest, namespace)
+      const url = pathOf(object)
+      const query = { fieldManager: 'akri-test', force: true }
+      await client.request({ method: 'PATCH', path: url, query, body: object, patch: 'apply' })
+      paths.push(url)
+    }
+    const kubeconfig = path.join(await mkdtemp(path.join(os.tmpdir(), 'akri-account-')), 'config')
+    await writeFile(kubeconfig, JSON.stringify(await configOf(client, paths[0] ?? '')))
+    return new Account(client, kubeconfig, paths)
+  }
+
+  async dispose(): Promise<void> {
+    for (const url of this.#paths) await this.#client.request({ method: 'DELETE', path: url })
+    await rm(path.dirname(this.kubeconfig), { recursive: true, force: true })
+  }
+}
+
+/** The manifest for another namespace. An object outside of that namespace gets another name. */
+function moved(manifest: Manifest, namespace: string): Manifest {
+  const object = JSON.parse(
+    JSON.stringify(manifest).replaceAll('"namespace":"akri"', `"namespace":"${namespace}"`),
+  ) as Manifest & { roleRef?: { name: string } }
+  if (object.metadata.namespace === namespace) return object
+  const renamed = (name: string) => `${name}-${namespace}`
+  return {
+    ...object,
+    metadata: { ...object.metadata, name: renamed(object.metadata.name) },
+    ...(object.roleRef === undefined
+      ? {}
+      : { roleRef: { ...object.roleRef, name: renamed(object.roleRef.name) } }),
+  } as Manifest
+}
+
+function pathOf({ kind, metadata: { name, namespace } }: Manifest): string {
+  const base = kind === 'ServiceAccount' ? '/api/v1' : RBAC
+  const place = namespace === undefined ? '' : `/namespaces/${namespace}`
+  return `${base}${place}/${PLURALS[kind]}/${name}`
+}
+
+async function configOf(client: ApiClient, account: string): Promise<object> {
+  const { status } = (await client.request({
+    method: 'POST',
+    path: `${account}/token`,
+    body: {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenRequest',
+      spec: { expirationSeconds: 7200 },
+    },
+  })) as { status: { token: string } }
+  const access = await accessOfCluster()
+  const { ca = '', serverName } = await access.credentials()
+  const cluster = {
+    server: access.server.href,
+    'certificate-authority-data': Buffer.from(ca).toString('base64'),
+    ...(serverName === undefined ? {} : { 'tls-server-name': serverName }),
+  }
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'test', cluster }],
+    users: [{ name: 'account', user: { token: status.token } }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'account' } }],
+    'current-context': 'test',
+  }
+}
