@@ -74,7 +74,8 @@ export class ClusterState {
         const parsed = parse(object)
         return parsed && hasLabel(parsed) ? parsed : undefined
       }
-      return new OwnedObjects(collectionOf(kind, parseLabelled, options, WITH_LABEL), signal)
+      const collection = collectionOf(kind, parseLabelled, options, WITH_LABEL)
+      return new OwnedObjects(collection, options.clock, signal)
     }
     this.pods = owned(PODS, parsePod)
     this.jobs = owned(JOBS, parseJob)

@@ -11,6 +11,7 @@ import {
 } from '@akrijs/kube'
 import { type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
 import { reconcileDeployment } from './brokers/configuration-deployment.js'
+import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import type { ClusterState } from './cluster-state.js'
 import { LostNodes } from './nodes/lost-nodes.js'
@@ -86,6 +87,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     objectQueue('Instance', (key, signal) => brokers.reconcile(key, signal)),
     objectQueue('Instance', (key, signal) => reconcileInstanceService(key, options, signal)),
     objectQueue('Instance', (key, signal) => lostNodes.reconcileInstance(key, addNode, signal)),
+    objectQueue('Instance', (key) => reportHeldBrokers(key, options)),
   ]
   const configurations = [
     objectQueue('Configuration', (key, signal) => reconcileDeployment(key, options, signal)),

@@ -309,6 +309,36 @@ describe('forged owner references', () => {
     expect(events).toEqual([])
   })
 
+  it('that hold the deletion of a Job keep no new Job away for ever, and show in an Event', async () => {
+    configuration(JOB_BROKER)
+    await start()
+    const own = `${jobs('plant')}/cam-8120fe-3-job`
+    await eventually(() => expect(api.objects.has(own)).toBe(true))
+    await eventually(() =>
+      expect(api.objects.get(`${AKRI}/instances/cam-8120fe`)?.status).toBeDefined(),
+    )
+    const job = api.objects.get(own) ?? expect.fail()
+    // The garbage collector waits for each object that names the Job as its owner.
+    api.put(own, { ...job, metadata: { ...job.metadata, finalizers: ['foregroundDeletion'] } })
+    const changed = { template: { metadata: { annotations: { version: '2' } } } }
+    const { metadata, ...rest } = testConfiguration({ brokerSpec: { brokerJobSpec: changed } })
+    api.put(`${AKRI}/configurations/cam`, { ...rest, metadata: { ...metadata, generation: 4 } })
+    await eventually(() => expect(api.objects.get(own)?.metadata.deletionTimestamp).toBeDefined())
+    const deleted = String(api.objects.get(own)?.metadata.deletionTimestamp)
+    clock.set(Date.parse(deleted) + 300_000 - clock.wallMs())
+    const next = `${jobs('plant')}/cam-8120fe-4-job`
+    await eventually(async () => {
+      await clock.advance(60_000)
+      expect(api.objects.has(next)).toBe(true)
+      expect(events).toContainEqual({
+        regarding: { kind: 'Instance', key: keyOf(instance) },
+        type: 'Warning',
+        reason: 'BrokerFailed',
+        message: `Job plant/cam-8120fe-3-job has been waiting for its deletion since ${deleted}: find out what its finalizers foregroundDeletion wait for, or remove them`,
+      })
+    })
+  })
+
   it('are not in the metrics, from a namespace without the Configuration', async () => {
     configuration({})
     const owner = { name: 'x' }

@@ -8,6 +8,7 @@ import {
   type Reflector,
   type Resource,
 } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
 import type { NamedObject } from './brokers/broker-template.js'
 import { CacheIndex } from './cache-index.js'
 import type { Collection } from './collection.js'
@@ -36,6 +37,7 @@ interface Creation<T> {
 export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   readonly cache: Reflector<T>
   readonly api: Resource
+  readonly #clock: Clock
   readonly #byOwnerId: CacheIndex<T, OwnerId>
   /** By the key of the object that a label names, and by the key of the owner. */
   readonly #byLabel: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
@@ -43,8 +45,9 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   /** The uids of objects whose deletion was requested, until the cache has dropped them. */
   readonly #deleted = new Map<ObjectKey, string>()
 
-  constructor({ cache, api }: Collection<T>, signal: AbortSignal) {
+  constructor({ cache, api }: Collection<T>, clock: Clock, signal: AbortSignal) {
     this.cache = cache
+    this.#clock = clock
     this.api = api
     cache.onChange((key) => {
       const uid = this.#deleted.get(key)
@@ -146,7 +149,8 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   #withDeletion(object: T): T {
     const { metadata } = object
     if (isDeleted(object) || !this.#isDeletionRequested(object)) return object
-    return { ...object, metadata: { ...metadata, deletionTimestamp: metadata.creationTimestamp } }
+    const deletionTimestamp = new Date(this.#clock.wallMs()).toISOString()
+    return { ...object, metadata: { ...metadata, deletionTimestamp } }
   }
 
   #isDeletionRequested(object: KubernetesObject): boolean {

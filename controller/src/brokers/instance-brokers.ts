@@ -112,11 +112,12 @@ export class InstanceBrokers {
     const owner = ownerIdOf('Instance', instance)
     const key = keyOf(instance)
     const history = this.#historyOf(key, JOB)
+    const jobs = state.jobs.ownedBy(owner)
     const plan = planJob({
       instance,
       specHash: spec && hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      jobs: state.jobs.ownedBy(owner),
+      jobs,
       podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
       restarts: history.restarts,
       notBefore: history.notBefore,
@@ -160,7 +161,10 @@ export class InstanceBrokers {
           name: jobName(instance, configuration),
           purpose: uid,
           make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
-          isSame: (job: Job) => ownerIn(job) === owner,
+          // A Job that the plan knows is an old one whose deletion is held.
+          isSame: (job: Job) =>
+            ownerIn(job) === owner &&
+            !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
         }
         if (await state.jobs.create(creation, signal))
           log.info({ instance: instanceName, restarts }, 'job created')

@@ -45,6 +45,23 @@ describe('the broker Job of an Instance', () => {
     expect(plan(recorded('cam-8120fe-3-job'), [])).toEqual({ do: 'nothing' })
   })
 
+  it('is replaced for a new spec five minutes after its deletion, if only a finalizer holds it', () => {
+    const since = new Date(T0).toISOString()
+    const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
+    const metadata = {
+      ...old.metadata,
+      deletionTimestamp: since,
+      finalizers: ['foregroundDeletion'],
+    }
+    const held = [{ ...old, metadata }]
+    const before = recorded('cam-8120fe-2-job', 'before')
+    const at = T0 + 5 * 60_000
+    expect(plan(before, held)).toEqual({ do: 'nothing', recheckAt: at })
+    expect(plan(before, held, { now: at, pods: [testPod('a')] })).toEqual({ do: 'nothing' })
+    const ended = [testPod('a', { phase: 'Succeeded' })]
+    expect(plan(before, held, { now: at, pods: ended })).toEqual({ do: 'create', restarts: 0 })
+  })
+
   it('C4 R65 R72 is replaced for a new spec, once the old Job has gone with its Pods', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
     const before = recorded('cam-8120fe-2-job', 'before')

@@ -1,7 +1,9 @@
 import type { Instance, UpdateStrategy } from '@akrijs/api'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
-import { isRefused } from './pod-state.js'
+import { earliest } from '../requeue.js'
+import { heldAt } from './held-brokers.js'
+import { isEnded, isRefused } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
 
 // Which broker Job an Instance should have. A Job is created once for each spec, and
@@ -79,9 +81,22 @@ export function planJob(input: JobPlanInput): JobPlan {
       ? { do: 'repeat', job: current, restarts: next.restarts }
       : { do: 'nothing', recheckAt: restartAt }
   }
+  if (record?.specHash === specHash) return { do: 'nothing' }
   // Until an old Job has gone, its Pods use the device.
-  if (jobs.length > 0 || record?.specHash === specHash) return { do: 'nothing' }
+  const leaving = jobs.filter((job) => !isSpent(job, podsOf(job), now))
+  if (leaving.length > 0)
+    return { do: 'nothing', ...recheck(earliest(...leaving.map(heldAt)), now) }
   return notBefore <= now ? { do: 'create', restarts } : { do: 'nothing', recheckAt: notBefore }
+}
+
+/** Whether a Job waits for its deletion without Pods: only something foreign holds it. */
+function isSpent(job: Job, pods: readonly Pod[], now: number): boolean {
+  return (heldAt(job) ?? Infinity) <= now && pods.every(isEnded)
+}
+
+/** Times of the past start no check: the end of a Pod does. */
+function recheck(at: number | undefined, now: number): { readonly recheckAt?: number } {
+  return at === undefined || at <= now ? {} : { recheckAt: at }
 }
 
 /** Whether the Job failed and no Pod of it ever ran: refusals used up its limit. */

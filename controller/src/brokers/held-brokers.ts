@@ -1,0 +1,48 @@
+import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+import { BrokerHeldError } from '../errors.js'
+import type { KubernetesObject } from '../kubernetes-objects.js'
+import { ownerIdOf } from '../owners.js'
+import { earliest, requeueAt } from '../requeue.js'
+
+// Brokers whose deletion does not end. A finalizer can hold a broker for ever. So can an object of
+// any namespace that names a Job as its owner: the garbage collector waits for that object.
+
+/** How long the deletion of a broker may take before it counts as held, in milliseconds. */
+const HELD_MS = 5 * 60_000
+
+/**
+ * When the deletion of an object counts as held, in milliseconds since the epoch; undefined for an
+ * object that is not being deleted, or that no finalizer holds.
+ */
+export function heldAt({ metadata }: KubernetesObject): number | undefined {
+  const { deletionTimestamp, finalizers = [] } = metadata
+  const since = Date.parse(deletionTimestamp ?? '')
+  return Number.isNaN(since) || finalizers.length === 0 ? undefined : since + HELD_MS
+}
+
+/** @throws BrokerHeldError if the deletion of a broker of the Instance is held */
+export async function reportHeldBrokers(
+  key: ObjectKey,
+  { state, clock }: { readonly state: ClusterState; readonly clock: Clock },
+): Promise<ReconcileResult> {
+  const instance = state.instances.cache.get(key)
+  if (instance === undefined) return {}
+  const owner = ownerIdOf('Instance', instance)
+  const now = clock.wallMs()
+  const isHeld = (object: KubernetesObject) => (heldAt(object) ?? Infinity) <= now
+  const pods = state.pods.ownedBy(owner)
+  const jobs = state.jobs.ownedBy(owner)
+  const held = [
+    ...pods.filter(isHeld).map((pod) => describe('Pod', pod)),
+    ...jobs.filter(isHeld).map((job) => describe('Job', job)),
+  ]
+  if (held.length > 0) throw new BrokerHeldError(held.join('; '))
+  return requeueAt(earliest(...[...pods, ...jobs].map(heldAt)), now)
+}
+
+function describe(kind: string, { metadata }: KubernetesObject): string {
+  const { deletionTimestamp, finalizers = [] } = metadata
+  return `${kind} ${keyOf({ metadata })} has been waiting for its deletion since ${deletionTimestamp}: find out what its finalizers ${finalizers.join(', ')} wait for, or remove them`
+}
