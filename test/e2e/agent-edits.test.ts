@@ -258,7 +258,13 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       expect(await instances(world)).toEqual(['cam2-a19705'])
       expect(await instances(other)).toEqual(theirs)
       expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([3, 3])
+      await other.remove('Configuration', 'cam2-8120fe')
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([1, 1]),
+      )
     } finally {
+      // Both have the name: one that is left would keep the resource.
+      await world.clear()
       await other.close()
     }
   })

@@ -136,6 +136,9 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
           }),
         )
       }
+      // Configurations of the Secret's own namespace get the value.
+      await world.remove('Configuration', 'cam').catch(() => undefined)
+      await eventually(async () => expect(await world.instances()).toEqual([]))
       await world.apply(secret(value))
       // The agent of this test may read all Secrets of the cluster.
       await spy('spy', { namespace: world.namespace })
