@@ -5,7 +5,7 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { RegisterDiscoveryHandlerRequest, RegistrationClient } from '@akrijs/proto/discovery'
-import { type Clock, type Logger, silentLogger } from '@akrijs/runtime'
+import { type Clock, type Logger, silentLogger, systemClock } from '@akrijs/runtime'
 import { credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -16,11 +16,10 @@ import { isHandlerName } from '../../ports/handler-endpoint.js'
 import { AllowedAddresses } from './allowed-addresses.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
-/** A clock on which a wait for a Pod ends at once. */
+/** A clock on which a wait for a Pod ends at once. The server checks its connections each second. */
 const clock: Clock = {
-  monotonicMs: () => 0,
-  wallMs: () => 0,
-  sleep: () => Promise.resolve(),
+  ...systemClock,
+  sleep: (ms, signal) => (ms > 1000 ? Promise.resolve() : systemClock.sleep(ms, signal)),
 }
 
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'

@@ -10,7 +10,7 @@ import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/han
 import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
 import { ObjectStore } from '@akrijs/standalone'
-import { credentials } from '@grpc/grpc-js'
+import { connectivityState, credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
@@ -342,8 +342,10 @@ describe('an endpoint on the network', () => {
     server = await serveRegistration({ ...options, addresses: allowed })
   })
 
+  /** Without the interval in which the server checks its connections. */
+  const pauses = () => clock.sleeping.filter((ms) => ms > 1000)
   const waiting = (count: number) =>
-    eventually(() => expect(clock.sleeping).toEqual(Array(count).fill(5000)))
+    eventually(() => expect(pauses()).toEqual(Array(count).fill(5000)))
 
   it('has the address of a Pod of this node, or an address that the operator allows', async () => {
     for (const address of ['10.0.0.7', '[::ffff:10.0.0.7]', '0x0a.7', '10.9.1.1'])
@@ -366,7 +368,7 @@ describe('an endpoint on the network', () => {
     holders.set('10.0.0.8', 'pod-2')
     changed.tell()
     expect(await answer).toBe('taken')
-    expect(clock.sleeping).toEqual([])
+    expect(pauses()).toEqual([])
   })
 
   it('does not get the requests of another Pod that had its address before', async () => {
@@ -394,7 +396,100 @@ describe('an endpoint on the network', () => {
     await server.close()
     expect(await answer).not.toBe('taken')
     expect(registry.size).toBe(0)
-    expect(clock.sleeping).toEqual([])
+    expect(pauses()).toEqual([])
+  })
+})
+
+describe('a flood of connections', () => {
+  const flood = async (count: number): Promise<net.Socket[]> => {
+    const sockets: net.Socket[] = []
+    for (let number = 0; number < count; number++) {
+      const connection = net.connect(server.socket)
+      connection.on('error', () => {}).resume()
+      sockets.push(connection)
+      await new Promise((resolve) => {
+        connection.once('connect', resolve)
+        connection.once('close', resolve)
+      })
+    }
+    return sockets
+  }
+  const open = (sockets: readonly net.Socket[]) => sockets.filter(({ destroyed }) => !destroyed)
+
+  it('leaves the connection of a handler that has registered, and lets another one register', async () => {
+    const handler = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
+    let sockets: net.Socket[] = []
+    try {
+      await eventually(() => expect(uids('told')).toHaveLength(1))
+      const [registered] = registry.endpoints('told')
+      sockets = await flood(2000)
+      await eventually(() => expect(open(sockets).length).toBeLessThanOrEqual(512))
+      const late = await socket(path.join(directory, 'late.sock'))
+      await eventually(async () => expect(await register('late', late)).toBe('taken'))
+      // A handler whose connection had ended would have registered again.
+      expect(registry.endpoints('told')).toEqual([registered])
+    } finally {
+      for (const connection of sockets) connection.destroy()
+      await handler.close()
+    }
+  })
+
+  it('ends: a connection that registers nothing is closed after ten seconds', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    server = await serveRegistration({
+      directory,
+      registry,
+      names,
+      addresses,
+      log: silentLogger,
+      clock,
+    })
+    expect(await register('a', await socket(path.join(directory, 'a.sock')))).toBe('taken')
+    const sockets = await flood(20)
+    for (let second = 0; second < 10; second++) {
+      for (const connection of sockets) connection.write(Buffer.alloc(1))
+      await clock.advance(1000)
+    }
+    await eventually(() => expect(open(sockets)).toEqual([]))
+  })
+
+  it('counts one connection for an endpoint that registers again and again', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    server = await serveRegistration({
+      directory,
+      registry,
+      names,
+      addresses,
+      log: silentLogger,
+      clock,
+    })
+    const file = await socket(path.join(directory, 'a.sock'))
+    const clients: RegistrationClient[] = []
+    try {
+      for (let number = 0; number < 5; number++) {
+        const options = { 'grpc.use_local_subchannel_pool': 1 }
+        const next = new RegistrationClient(
+          `unix:${server.socket}`,
+          credentials.createInsecure(),
+          options,
+        )
+        clients.push(next)
+        await new Promise((resolve) =>
+          next.registerDiscoveryHandler(
+            { name: 'a', endpoint: file, endpointType: 0, shared: false },
+            resolve,
+          ),
+        )
+      }
+      const states = () => clients.map((each) => each.getChannel().getConnectivityState(false))
+      await clock.advance(11_000)
+      const { READY, IDLE } = connectivityState
+      await eventually(() => expect(states()).toEqual([IDLE, IDLE, IDLE, IDLE, READY]))
+    } finally {
+      for (const each of clients) each.close()
+    }
   })
 })
 

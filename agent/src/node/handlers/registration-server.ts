@@ -1,6 +1,4 @@
-import { once } from 'node:events'
 import { chmod, lstat, rm } from 'node:fs/promises'
-import net from 'node:net'
 import path from 'node:path'
 import {
   type Empty,
@@ -14,6 +12,7 @@ import {
   messageOf,
   SocketUnusableError,
 } from '@akrijs/runtime'
+import { BoundedListener } from '@akrijs/runtime/server'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import {
   Server,
@@ -26,7 +25,7 @@ import type { HandlerRegistry } from '../../core/discovery/handler-registry.js'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import { AddressHolders } from './address-holders.js'
-import { HandlerConnections } from './handler-connections.js'
+import { HANDLER_CONNECTION_LIMITS, HandlerConnections } from './handler-connections.js'
 import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
@@ -52,6 +51,14 @@ interface RegistrationServerOptions {
  */
 const MAX_ENDPOINTS = 256
 const MAX_ENDPOINTS_PER_NAME = 32
+
+/** The bounds of one connection: a registration is one small call. */
+const CALL_LIMITS = {
+  'grpc.max_receive_message_length': 64 * 1024,
+  'grpc.max_concurrent_streams': 100,
+  // In megabytes.
+  'grpc-node.max_session_memory': 1,
+}
 
 export interface RegistrationServer {
   readonly socket: string
@@ -85,7 +92,7 @@ export async function serveRegistration(
       },
     ))
   await makeRoomForSocket(socket)
-  const server = new Server({ 'grpc.max_receive_message_length': 64 * 1024 })
+  const server = new Server(CALL_LIMITS)
   const connections = new HandlerConnections(clock)
   const stop = new AbortController()
   const places = { directory, holders: new AddressHolders(addresses, clock, stop.signal) }
@@ -123,16 +130,20 @@ export async function serveRegistration(
     },
   })
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-  const listener = net.createServer((connection) => {
-    connections.add(connection)
-    injector.injectConnection(connection)
+  const listener = new BoundedListener({
+    name: 'registration',
+    limits: HANDLER_CONNECTION_LIMITS,
+    clock,
+    log,
+    onConnection(connection) {
+      connections.add(connection)
+      injector.injectConnection(connection.socket)
+    },
   })
-  listener.listen(socket)
-  await once(listener, 'listening').catch((error: unknown) => {
+  await listener.listen({ path: socket }).catch((error: unknown) => {
     const message = `cannot listen on ${socket}: ${messageOf(error)}`
     throw new SocketUnusableError(message, { cause: error })
   })
-  listener.on('error', (error) => log.error({ err: error }, 'connection of a handler not accepted'))
   if (opened) await giveToGroup(socket, group)
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
@@ -140,9 +151,9 @@ export async function serveRegistration(
     socket,
     async close() {
       stop.abort()
-      listener.close()
       server.forceShutdown()
       connections.close()
+      await listener.close()
       // During an upgrade the socket of the next agent may be there.
       const found = await lstat(socket).catch(() => undefined)
       if (found?.ino === ino) await rm(socket, { force: true })
