@@ -359,6 +359,7 @@ describe.skipIf(lacks !== undefined)(
             ),
             'patch instances/status.akri.sh',
             ...['list', 'watch'].map((verb) => `${verb} pods.`),
+            'get nodes.',
             ...['create', 'patch'].map((verb) => `${verb} events.`),
           ].sort(),
         )
