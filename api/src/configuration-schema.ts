@@ -40,7 +40,23 @@ const MAX_SOURCES = 64
 /** The most problems that are reported: a document may have hundreds of thousands. */
 const MAX_PROBLEMS = 100
 
+/**
+ * The most entries of each mapping and list of a Configuration itself. A check of one more entry
+ * takes time, and a document may have hundreds of thousands.
+ */
+const MAX_ENTRIES = 1000
+
 const text = z.string()
+
+/** A mapping of texts. Its entries are checked only if their number is right. */
+function textMap(key: z.ZodType<string, string> = text) {
+  return z
+    .record(z.string(), z.unknown())
+    .refine((map) => Object.keys(map).length <= MAX_ENTRIES, {
+      message: `write at most ${MAX_ENTRIES} entries`,
+    })
+    .pipe(z.record(key, text))
+}
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
 
 /** The rules of Kubernetes for the name of an object that is referred to. */
@@ -110,7 +126,13 @@ const spec = z.strictObject({
   discoveryHandler: z.strictObject({
     name: text.min(1),
     discoveryDetails: orDefault(text, ''),
-    discoveryProperties: orDefault(z.array(property), []).superRefine((properties, context) => {
+    discoveryProperties: orDefault(
+      z
+        .array(z.unknown())
+        .max(MAX_ENTRIES, `write at most ${MAX_ENTRIES} properties`)
+        .pipe(z.array(property)),
+      [],
+    ).superRefine((properties, context) => {
       const names = new Set<string>()
       for (const [index, { name }] of properties.entries()) {
         if (names.has(name))
@@ -159,10 +181,7 @@ const spec = z.strictObject({
   instanceServiceSpec: absentOr(anything),
   configurationServiceSpec: absentOr(anything),
   brokerProperties: orDefault(
-    z.record(
-      text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'),
-      text,
-    ),
+    textMap(text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL')),
     {},
   ),
 })
@@ -181,8 +200,8 @@ const manifest = z.strictObject({
         'write lower-case letters, digits, - and ., beginning and ending with a letter or digit',
       ),
     namespace: orDefault(namespaceName, 'default'),
-    labels: orDefault(z.record(text, text), {}),
-    annotations: orDefault(z.record(text, text), {}),
+    labels: orDefault(textMap(), {}),
+    annotations: orDefault(textMap(), {}),
   }),
   spec,
   status: z.unknown().optional(),

@@ -329,6 +329,28 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       expect(paths(handler)).toEqual({ handlers: host.discoveryHandlers })
   })
 
+  it('admit only the API servers to the webhook, if they name them', async () => {
+    const policies = async (networkPolicy: Values) =>
+      (await render({ webhookConfiguration: { networkPolicy } })).filter(
+        ({ kind }) => kind === 'NetworkPolicy',
+      )
+    const from = [{ podSelector: { matchLabels: { 'k8s-app': 'konnectivity-agent' } } }]
+    const ports = (port: string) => [{ port }]
+    expect(await policies({ enabled: true, apiServers: ['10.0.0.0/24'], from })).toMatchObject([
+      {
+        spec: {
+          podSelector: { matchLabels: { 'app.kubernetes.io/name': 'akri-webhook' } },
+          ingress: [
+            { ports: ports('https'), from: [{ ipBlock: { cidr: '10.0.0.0/24' } }, ...from] },
+            { ports: ports('metrics') },
+          ],
+        },
+      },
+    ])
+    expect(await policies({ enabled: false, apiServers: ['10.0.0.0/24'] })).toEqual([])
+    await expect(policies({ enabled: true })).rejects.toThrow(/networkPolicy.apiServers: write/)
+  })
+
   it('leave out disabled programs', async () => {
     const off = { enabled: false }
     expect(await render({ agent: off, controller: off, webhookConfiguration: off })).toEqual([])
@@ -415,6 +437,7 @@ describe('values.schema.json', () => {
       '/definitions/brokerPod/properties/volumeMounts/items',
       '/definitions/brokerPod/properties/volumes/items',
       '/properties/global',
+      '/properties/webhookConfiguration/properties/networkPolicy/properties/from/items',
     ])
   })
 

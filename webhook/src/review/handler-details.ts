@@ -7,6 +7,11 @@ import { DetailsUncheckedError } from '../errors.js'
  * The time limit of a handler's schema, in milliseconds: API servers wait for at most ten seconds.
  */
 const SCHEMA_LIMIT_MS = 2000
+/**
+ * The longest details that are checked here, in bytes: YAML of this size is read in 100 ms. Agents
+ * check longer details themselves, and show their problems in the condition of the Configuration.
+ */
+const MAX_CHECKED = 48 * 1024
 const PATH = 'spec.discoveryHandler.discoveryDetails'
 
 /** The handlers of the webhook, by their names in Configurations. */
@@ -25,7 +30,7 @@ export async function detailsProblems(
   const name = valueAt(object, 'spec', 'discoveryHandler', 'name')
   const handler = typeof name === 'string' ? handlers.get(name) : undefined
   const details = valueAt(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
-  if (handler === undefined || typeof details !== 'string') return []
+  if (handler === undefined || typeof details !== 'string' || isTooLong(details)) return []
   const limit = new AbortController()
   try {
     const read = await Promise.race([
@@ -54,11 +59,20 @@ export async function detailsProblems(
  */
 export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   const name = valueAt(object, 'spec', 'discoveryHandler', 'name')
-  if (typeof name !== 'string' || handlers.has(name)) return []
+  if (typeof name !== 'string') return []
+  const details = valueAt(object, 'spec', 'discoveryHandler', 'discoveryDetails')
+  if (handlers.has(name))
+    return typeof details === 'string' && isTooLong(details)
+      ? [`${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition Accepted`]
+      : []
   const near = nearest(name, [...handlers.keys()], 2)
   return near === undefined
     ? []
     : [
         `spec.discoveryHandler.name: there is also a handler ${near}; this one is another, and its discoveryDetails are not checked`,
       ]
+}
+
+function isTooLong(details: string): boolean {
+  return Buffer.byteLength(details) > MAX_CHECKED
 }

@@ -257,6 +257,43 @@ describe('a review', () => {
     expect(processorMs() - begun).toBeLessThan(2000)
     expect(JSON.stringify(admissionReview(request({}), verdict)).length).toBeLessThan(64 * 1024)
   })
+
+  const many = Array.from({ length: 40_000 }, (_, index) => index)
+  const numbers = Object.fromEntries(many.map((index) => [`k${index}`, 1]))
+  it.each<[string, object, RegExp]>([
+    ['labels', { ...good, metadata: { ...good.metadata, labels: numbers } }, /1000 entries/],
+    [
+      'broker properties',
+      { ...good, spec: { ...good.spec, brokerProperties: numbers } },
+      /1000 entries/,
+    ],
+    [
+      'discovery properties',
+      { ...good, spec: { discoveryHandler: { name: 'a', discoveryProperties: many } } },
+      /1000 properties/,
+    ],
+    ['unknown fields', { ...good, spec: { ...good.spec, ...numbers } }, /no such field/],
+  ])('of very many %s takes less than 200 ms', async (_what, object, message) => {
+    await reviewer().review(request({ object: bad }))
+    const begun = processorMs()
+    const verdict = await reviewer().review(request({ object }))
+    expect(processorMs() - begun).toBeLessThan(200)
+    expect(JSON.stringify(verdict)).toMatch(message)
+  })
+
+  it('does not read details that would take long, and says so', async () => {
+    const details = `a: [${'b,'.repeat(40_000)}`
+    const schema = z.looseObject({})
+    const handlers: Handlers = new Map([['sensor', { details: schema }]])
+    const object = {
+      ...good,
+      spec: { discoveryHandler: { name: 'sensor', discoveryDetails: details } },
+    }
+    expect(await reviewer({ handlers }).review(request({ object }))).toEqual({
+      outcome: 'allowed',
+      warnings: [expect.stringMatching(/discoveryDetails: more than 49152 bytes are not checked/)],
+    })
+  })
 })
 
 describe('an AdmissionReview', () => {
