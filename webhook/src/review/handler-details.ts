@@ -63,7 +63,9 @@ export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   const details = valueAt(object, 'spec', 'discoveryHandler', 'discoveryDetails')
   if (handlers.has(name))
     return typeof details === 'string' && isTooLong(details)
-      ? [`${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition Accepted`]
+      ? [
+          `${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition Discovering`,
+        ]
       : []
   const near = nearest(name, [...handlers.keys()], 2)
   return near === undefined
