@@ -242,13 +242,30 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       await eventually(async () =>
         expect(await ready(world, 'cam2')).toMatchObject({ reason: 'AllDevicesServed' }),
       )
-      // The older Configuration is gone: the other gets the name.
+      // The older Configuration is gone: the other gets the name, and keeps it.
       await world.remove('Configuration', 'cam2')
       await eventually(async () => expect(await instances(other)).toEqual(theirs))
       await eventually(async () =>
         expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([3, 3]),
       )
+      await world.apply(echoYaml('cam2', ['foo0', 'foo1'], 1))
+      await eventually(async () =>
+        expect(await ready(world, 'cam2')).toMatchObject({
+          reason: 'NameTaken',
+          message: expect.stringContaining(`${other.namespace}/cam2-8120fe`),
+        }),
+      )
+      // The garbage collector deletes the Instances of the Configuration before.
+      await eventually(async () => expect(await instances(world)).toEqual(['cam2-a19705']))
+      expect(await instances(other)).toEqual(theirs)
+      expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([3, 3])
+      await other.remove('Configuration', 'cam2-8120fe')
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/cam2-8120fe')).toEqual([1, 1]),
+      )
     } finally {
+      // Both have the name: one that is left would keep the resource.
+      await world.clear()
       await other.close()
     }
   })
