@@ -89,6 +89,7 @@ describe('the device nodes of the kernel', () => {
       execFileSync('mkfifo', [path.join(root, directory, 'uevent')])
     }
     await plug('char', '1:3', 'devices/virtual/mem/null', 'DEVNAME=null\n')
+    expect(Object.keys(await find('/dev/null'))).toEqual(['/dev/null'])
     const all = find('/dev/null', '/dev/video0', '/dev/video1', '/dev/video2')
     const next = find('/dev/null')
     for (let reads = 0; reads < 2; reads++) {
@@ -100,9 +101,12 @@ describe('the device nodes of the kernel', () => {
     for (const [number, directory] of stuck.slice(0, 2).entries())
       await writeFile(path.join(root, directory, 'uevent'), `DEVNAME=video${number}\n`)
     // The late answers end their reads, and the next search reads again.
-    const again = writeFile(path.join(root, stuck[0] ?? '', 'uevent'), 'DEVNAME=video0\n')
-    expect(Object.keys(await find('/dev/video0'))).toEqual(['/dev/video0'])
-    await again
+    const uevent = path.join(root, stuck[2] ?? '', 'uevent')
+    await rm(uevent)
+    await writeFile(uevent, 'DEVNAME=video2\n')
+    await eventually(async () =>
+      expect(Object.keys(await find('/dev/video2'))).toEqual(['/dev/video2']),
+    )
   })
 
   it('are none without sysfs', async () => {

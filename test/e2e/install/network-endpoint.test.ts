@@ -2,7 +2,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kubectl } from '../support/kubectl.js'
 import { tidyUp } from '../support/tidy-up.js'
-import { World } from '../support/world.js'
+import { eventually, World } from '../support/world.js'
 import {
   inPod,
   installedPods,
@@ -59,8 +59,12 @@ describe.skipIf(lacks !== undefined)(
       const pods = await handlers()
       expect(pods).toHaveLength(2)
       for (const { metadata, status } of pods) {
-        const logs = await logsOf(metadata.name)
-        expect(logs).toMatch(/"endpoint":"http:\/\/[0-9.]+:10000".*"handler registered"/)
+        // A busy container runtime takes a moment to write the log.
+        const logs = await eventually(async () => {
+          const text = await logsOf(metadata.name)
+          expect(text).toMatch(/"endpoint":"http:\/\/[0-9.]+:10000".*"handler registered"/)
+          return text
+        })
         expect(logs).not.toContain('registration refused')
         expect(status.containerStatuses[0]?.restartCount).toBe(0)
       }
