@@ -203,7 +203,7 @@ describe('akri run', () => {
     expect(await table()).toMatch(/handler .*NoHandler: no handler none-such/)
     const described = await akri.ask('describe', 'configuration', 'rule')
     expect(described).toMatch(
-      /InvalidDetails .*udevRules\[0\].*line 1, column.*\n +KERNEL="null"\n +\^/,
+      /InvalidDetails .*udevRules\[0\].*line 1, column.*\n +\| +KERNEL="null"\n +\| +\^/,
     )
     expect(described).not.toContain('\u{fffd}')
   })
