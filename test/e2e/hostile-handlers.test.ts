@@ -75,6 +75,9 @@ describe.skipIf(missingHere() !== undefined)(`a hostile handler${unlessHere}`, (
     expect(instance?.spec.brokerProperties).toEqual({ SENSOR_URL: 'http://s/' })
     await world.apply(podYaml('victim', { [INSTANCE]: 1 }))
     await eventually(async () => expect(await world.phases()).toEqual({ victim: 'Pending' }))
+    // It would take the device as soon as there is one.
+    await world.remove('Pod', 'victim')
+    await eventually(async () => expect(await world.phases()).toEqual({}))
   })
 
   it('does not pose as a handler that the agent loads', async () => {
