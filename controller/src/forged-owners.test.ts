@@ -12,7 +12,7 @@ import { TestApi } from './testing/api.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
 // A person who may create Pods, Jobs and Services, but no Configurations, writes owner references
-// to the Instance and the Configuration of somebody else.
+// to the Instance and the Configuration of another author.
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const NODE = 'a'

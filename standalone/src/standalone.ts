@@ -151,7 +151,7 @@ async function start(
     brokerInfoDirectory: path.resolve(stateDirectory, 'broker-info'),
     // A broker is a process of the user without mounts: the kernel decides about device nodes.
     access: new HandlerAccess({ paths: 'unchecked' }),
-    // The sockets are in a directory of the user. A handler on another machine is nobody's Pod.
+    // The sockets are in a directory of the user. A handler on another machine has no Pod.
     handlerAddresses: new AllowedAddresses(LOOPBACK),
     ...(options.isolated
       ? {

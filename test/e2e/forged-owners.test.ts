@@ -7,7 +7,7 @@ import { alivePodsIn, type Made, namesIn, podSpec, runningPodsIn, service } from
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
-// Somebody who may write Pods, Jobs and Services in one namespace, and nothing in the namespace of
+// An attacker who may write Pods, Jobs and Services in one namespace, and nothing in the namespace of
 // a Configuration, forges the owner of these objects.
 
 const HELD = 'akri.test/held'
@@ -183,7 +183,7 @@ describe.skipIf(missing() !== undefined)(`forged owners on a real cluster${unles
       name,
       expect.stringMatching(new RegExp(`^${name}-[0-9a-f]{10}$`)),
     ])
-    // Somebody knows the other name too, and takes both.
+    // The attacker knows the other name too, and takes both.
     const other = brokers[2]?.metadata.name ?? ''
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await namesIn(world, 'Pod')).toEqual([name]))

@@ -225,7 +225,7 @@ function deviceProblem(
   )
   if (fitting.length === 0) return problem('', rule)
   if (fitting.some(({ host }) => host.isExact)) return undefined
-  // A pattern of the operator means devices, not whatever somebody puts below /dev.
+  // A pattern of the operator means devices, and not any file below /dev.
   const node = nodes.get(hostPath)
   if (node === undefined)
     return problem(', because the kernel has no device node of this name', rule)
