@@ -4,7 +4,7 @@ import { Deadline } from './deadline.js'
 import { ApiError } from './errors.js'
 import { LEASES } from './kinds.js'
 import { type Lease, leaseObject, leaseStep, parseLease, type SeenRenewal } from './lease.js'
-import { type ObjectKey, objectKey } from './objects.js'
+import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
 interface LeaderElectionOptions {
@@ -16,6 +16,9 @@ interface LeaderElectionOptions {
   /** Tells the candidates apart, for example the name of the Pod. */
   readonly identity: string
   onError(error: unknown): void
+}
+
+interface LeaderElectionTiming {
   /**
    * How long other candidates wait for a leader that does not renew, in milliseconds.
    * @default 15000
@@ -51,24 +54,23 @@ type Attempt =
  * ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
  */
 export class LeaderElection {
-  readonly #options: Required<LeaderElectionOptions>
+  readonly #options: LeaderElectionOptions & Required<LeaderElectionTiming>
   readonly #leases: Resource
-  readonly #key: ObjectKey
   #seen: SeenRenewal | undefined
   /** Whether the Lease may be ours: also if the answer to a write was lost. */
   #mayHold = false
   #turn: Turn | undefined
 
-  constructor(options: LeaderElectionOptions) {
+  constructor(options: LeaderElectionOptions, timing: LeaderElectionTiming = {}) {
     this.#options = {
       leaseMs: 15_000,
       renewDeadlineMs: 10_000,
       retryMs: 2000,
       random: Math.random,
       ...options,
+      ...timing,
     }
     this.#leases = new Resource(options.client, LEASES)
-    this.#key = objectKey(options.namespace, options.name)
   }
 
   /** Whether this candidate leads now. */
@@ -91,8 +93,7 @@ export class LeaderElection {
         if (turn !== undefined) turn.update(attempt)
         else if (attempt.state === 'held' && !signal.aborted) {
           const next = new Turn(clock, attempt.since, renewDeadlineMs, signal)
-          // Not if the answer came so late that other candidates may take over.
-          if (!next.signal.aborted) this.#turn = next.begin(lead)
+          if (next.isInTime) this.#turn = next.begin(lead)
         }
         if (this.#turn !== undefined) await pause(retryMs, this.#turn.returned)
         if (this.#turn?.returned.aborted) {
@@ -111,12 +112,14 @@ export class LeaderElection {
 
   /** Takes the Lease, or renews it. A request that hangs leaves time for another attempt. */
   async #tryToHold(signal: AbortSignal): Promise<Attempt> {
-    const { identity, onError, renewDeadlineMs, clock } = this.#options
+    const { namespace, name, identity, onError, renewDeadlineMs, clock } = this.#options
     // Other candidates count from when they see the renewal, which is never before it was sent.
     const since = clock.monotonicMs()
     const deadline = new Deadline(clock, () => since + renewDeadlineMs / 2, signal)
+    const options = { signal: deadline.signal }
+    const key = objectKey(namespace, name)
     try {
-      const lease = await this.#read(deadline.signal)
+      const lease = parseLease(await this.#leases.get(key, options))
       const step = leaseStep(lease, identity, this.#seen, clock.monotonicMs())
       if (lease !== undefined && lease.holder !== identity) this.#mayHold = false
       if (step.do === 'wait') {
@@ -124,7 +127,9 @@ export class LeaderElection {
         return { state: 'lost' }
       }
       this.#mayHold = true
-      await this.#write(lease, identity, deadline.signal)
+      const object = this.#object(lease, identity)
+      if (lease === undefined) await this.#leases.create(namespace, object, options)
+      else await this.#leases.replace(key, object, options)
       return { state: 'held', since }
     } catch (error) {
       // 409: another candidate was faster.
@@ -153,33 +158,35 @@ export class LeaderElection {
   }
 
   async #release(signal: AbortSignal): Promise<void> {
+    const { namespace, name, identity } = this.#options
+    const key = objectKey(namespace, name)
     try {
-      const lease = await this.#read(signal)
-      if (lease?.holder === this.#options.identity) await this.#write(lease, '', signal)
+      const lease = parseLease(await this.#leases.get(key, { signal }))
+      if (lease?.holder === identity)
+        await this.#leases.replace(key, this.#object(lease, ''), { signal })
       this.#mayHold = false
     } catch (error) {
       if (!ApiError.is(error, 409)) throw error
     }
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
-    return parseLease(await this.#leases.get(this.#key, { signal }))
-  }
-
-  async #write(lease: Lease | undefined, holder: string, signal: AbortSignal): Promise<void> {
-    const { namespace, leaseMs, clock } = this.#options
-    const object = leaseObject(this.#key, lease, holder, leaseMs, new Date(clock.wallMs()))
-    if (lease === undefined) await this.#leases.create(namespace, object, { signal })
-    else await this.#leases.replace(this.#key, object, { signal })
+  #object(lease: Lease | undefined, holder: string): object {
+    const { namespace, name, leaseMs: durationMs, clock } = this.#options
+    return leaseObject(lease, holder, {
+      namespace,
+      name,
+      durationMs,
+      now: new Date(clock.wallMs()),
+    })
   }
 }
 
-/** A period of leading: from a held Lease until `lead` has returned. */
+/** One time of leading: from a held Lease until `lead` has returned. */
 class Turn {
   readonly #deadline: Deadline
   readonly #returned = new AbortController()
   #renewedAt: number
-  /** The outcome of `lead`. */
+  /** What `lead` came to. */
   result: Promise<void> = Promise.resolve()
 
   /** @param since when the request was sent that took the Lease */
@@ -192,6 +199,11 @@ class Turn {
   /** Ends the turn. */
   get signal(): AbortSignal {
     return this.#deadline.signal
+  }
+
+  /** Whether other candidates cannot take over soon. */
+  get isInTime(): boolean {
+    return !this.#deadline.signal.aborted
   }
 
   /** Is aborted when `lead` has returned. */

@@ -1,6 +1,5 @@
 import { isRecord } from '@akrijs/runtime'
 import { ApiUnreachableError } from './errors.js'
-import { keyParts, type ObjectKey } from './objects.js'
 
 // A Lease (coordination.k8s.io), and what a candidate for it does next. Pure.
 
@@ -54,18 +53,26 @@ export function leaseStep(
  * @param holder the new leader; empty to give the Lease back
  */
 export function leaseObject(
-  key: ObjectKey,
   lease: Lease | undefined,
   holder: string,
-  durationMs: number,
-  now: Date,
+  {
+    namespace,
+    name,
+    durationMs,
+    now,
+  }: {
+    readonly namespace: string
+    readonly name: string
+    readonly durationMs: number
+    readonly now: Date
+  },
 ): object {
   const time = `${now.toISOString().slice(0, -1)}000Z`
   const isTaken = holder !== '' && lease?.holder !== holder
   return {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
-    metadata: lease?.metadata ?? keyParts(key),
+    metadata: lease?.metadata ?? { name, namespace },
     spec: {
       holderIdentity: holder,
       leaseDurationSeconds: Math.max(1, Math.ceil(durationMs / 1000)),

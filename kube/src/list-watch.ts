@@ -14,6 +14,9 @@ export interface ListWatchOptions {
   onError(error: unknown, retryInMs: number): void
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
+}
+
+export interface ListWatchTiming {
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
   /**
@@ -59,7 +62,7 @@ const EXPIRED = 410
  * @param onContact called when the server answers, also without an event
  */
 export async function* listWatch(
-  options: ListWatchOptions,
+  options: ListWatchOptions & Required<ListWatchTiming>,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
@@ -104,7 +107,7 @@ export async function* listWatch(
 }
 
 async function listAll(
-  { client, path, query, pageSize = 500 }: ListWatchOptions,
+  { client, path, query, pageSize }: ListWatchOptions & Required<ListWatchTiming>,
   signal: AbortSignal,
   onContact: () => void,
 ): Promise<List> {
@@ -118,7 +121,9 @@ async function listAll(
         // The next attempt begins with the first page.
         throw new ApiUnreachableError(
           `list ${path}: the collection changed too much during the list`,
-          { cause: error },
+          {
+            cause: error,
+          },
         )
       })
     const { items, metadata } = isRecord(page) ? page : {}
@@ -133,13 +138,12 @@ async function listAll(
 }
 
 async function* watch(
-  options: ListWatchOptions,
+  options: ListWatchOptions & Required<ListWatchTiming>,
   resourceVersion: string,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<WatchEvent, void, void> {
-  const { client, path, query, clock } = options
-  const { random = Math.random, watchSeconds = 200, silenceMs = 90_000 } = options
+  const { client, path, query, random = Math.random, watchSeconds, silenceMs, clock } = options
   const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
   let isOpen = false
   let heardAt = clock.monotonicMs()

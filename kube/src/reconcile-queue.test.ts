@@ -33,18 +33,19 @@ afterEach(async () => {
 function start(
   options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {},
 ): ReconcileQueue<string> {
-  const queue = new ReconcileQueue<string>({
-    random: () => 0,
-    ...options,
-    clock,
-    reconcile: (key) => {
-      calls.push(key)
-      return reconcile(key)
+  const queue = new ReconcileQueue<string>(
+    {
+      random: () => 0,
+      ...options,
+      clock,
+      reconcile: (key) => {
+        calls.push(key)
+        return reconcile(key)
+      },
+      onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
     },
-    onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
-    initialMs: 1000,
-    ceilingMs: 4000,
-  })
+    { initialMs: 1000, ceilingMs: 4000 },
+  )
   ran = queue.run(stop.signal)
   return queue
 }

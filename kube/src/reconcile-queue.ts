@@ -19,15 +19,18 @@ export interface ReconcileQueueOptions<Key extends string> {
   readonly gatherMs?: number
   /** How many keys are reconciled at once. @default 4 */
   readonly concurrency?: number
-  /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
-  readonly initialMs?: number
-  /** The longest back-off, in milliseconds. @default 30000 */
-  readonly ceilingMs?: number
 }
 
 export interface ReconcileResult {
   /** When to reconcile again without an addition, in milliseconds. @default never */
   readonly requeueAfterMs?: number
+}
+
+interface ReconcileQueueTiming {
+  /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
+  readonly initialMs?: number
+  /** The longest back-off, in milliseconds. @default 30000 */
+  readonly ceilingMs?: number
 }
 
 /** A key that waits for a time. */
@@ -51,22 +54,18 @@ interface Wait {
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
+  readonly #timing: ReconcileQueueTiming
   readonly #waiting = new Set<Key>()
   readonly #running = new Set<Key>()
+  readonly #calls = new Set<Promise<void>>()
   readonly #waits = new Map<Key, Wait>()
   readonly #backoffs = new Map<Key, Backoff>()
   #signal: AbortSignal | undefined
   readonly #settling = new Set<() => void>()
 
-  constructor(options: ReconcileQueueOptions<Key>) {
-    this.#options = {
-      random: Math.random,
-      gatherMs: 0,
-      concurrency: 4,
-      initialMs: 500,
-      ceilingMs: 30_000,
-      ...options,
-    }
+  constructor(options: ReconcileQueueOptions<Key>, timing: ReconcileQueueTiming = {}) {
+    this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, ...options }
+    this.#timing = { initialMs: 500, ...timing }
   }
 
   add(key: Key): void {
@@ -84,8 +83,8 @@ export class ReconcileQueue<Key extends string> {
     for (const { abort } of this.#waits.values()) abort.abort()
     this.#waits.clear()
     this.#waiting.clear()
+    await Promise.all(this.#calls)
     this.#tellSettled()
-    await this.settled()
   }
 
   /**
@@ -119,7 +118,9 @@ export class ReconcileQueue<Key extends string> {
       this.#waiting.delete(key)
       // Before the call, which may add the key again.
       this.#running.add(key)
-      void this.#reconcile(key, signal)
+      const call = this.#reconcile(key, signal)
+      this.#calls.add(call)
+      void call.then(() => this.#calls.delete(call))
     }
   }
 
@@ -138,11 +139,12 @@ export class ReconcileQueue<Key extends string> {
   }
 
   #failed(key: Key, error: unknown): void {
-    const backoff = this.#backoffs.get(key) ?? new Backoff(this.#options)
+    const { random, onError } = this.#options
+    const backoff = this.#backoffs.get(key) ?? new Backoff({ ...this.#timing, random })
     this.#backoffs.set(key, backoff)
     const next = backoff.next()
     const retryInMs = kindOf(error) === 'terminal' ? undefined : next
-    this.#options.onError(key, error, retryInMs)
+    onError(key, error, retryInMs)
     if (retryInMs !== undefined) this.#retryLater(key, retryInMs)
   }
 

@@ -52,7 +52,7 @@ describe('watching', () => {
   })
 
   it('requests watches of random durations', async () => {
-    await things.follow({ random: () => 0.5, watchSeconds: 200 })
+    await things.follow({ random: () => 0.5 }, { watchSeconds: 200 })
     expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe('250')
   })
 
@@ -142,7 +142,7 @@ describe('watching', () => {
   })
 
   it('opens a silent watch again, which is not a failure: there may be no changes', async () => {
-    await things.follow({ silenceMs: 90_000 })
+    await things.follow({}, { silenceMs: 90_000 })
     await clock.advance(60_000)
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '200' } } })
     await eventually(() => expect(things.reflector.lastContact).toBe(1_060_000))
@@ -161,7 +161,7 @@ describe('watching', () => {
 
   it('gives up a watch that is never answered, and reports it', async () => {
     api.watchAnswers.push(() => {})
-    things.begin({ silenceMs: 90_000 })
+    things.begin({}, { silenceMs: 90_000 })
     await eventually(() => expect(things.count('watch')).toBe(1))
     await clock.advance(90_000)
     await things.afterFailures(1)

@@ -22,7 +22,7 @@ afterEach(() => things.close())
 describe('listing', () => {
   it('reads a collection in pages, and has all objects when it is synced', async () => {
     for (let i = 0; i < 20; i++) things.put(`thing-${i}`, i)
-    things.begin({ pageSize: 3 })
+    things.begin({}, { pageSize: 3 })
     await things.reflector.synced
     expect(things.values()).toEqual(things.truth())
     expect(things.count('list')).toBe(7)
@@ -38,7 +38,7 @@ describe('listing', () => {
         JSON.stringify({ metadata: { resourceVersion: '1', continue: 'old' }, items: [] }),
       )
     api.listAnswers.push(first, refuse(410, 'Expired'))
-    things.begin({ pageSize: 2 })
+    things.begin({}, { pageSize: 2 })
     await things.afterFailures(1)
     await things.reflector.synced
     expect(things.values()).toEqual(things.truth())

@@ -1,5 +1,5 @@
 import { Listeners } from '@akrijs/runtime'
-import { type ListWatchOptions, listWatch } from './list-watch.js'
+import { type ListWatchOptions, type ListWatchTiming, listWatch } from './list-watch.js'
 import { type ApiObject, ObjectCache, type ObjectParser } from './object-cache.js'
 import type { ObjectKey } from './objects.js'
 
@@ -13,14 +13,14 @@ export interface ReflectorOptions<T extends ApiObject> extends ListWatchOptions,
 export class Reflector<T extends ApiObject> {
   /** Resolves after the first list. */
   readonly synced: Promise<void>
-  readonly #options: ListWatchOptions
+  readonly #options: ListWatchOptions & Required<ListWatchTiming>
   readonly #cache: ObjectCache<T>
   readonly #listeners = new Listeners<[ObjectKey]>()
   #onSynced: () => void = () => {}
   #lastContact: number | undefined
 
-  constructor(options: ReflectorOptions<T>) {
-    this.#options = options
+  constructor(options: ReflectorOptions<T>, timing: ListWatchTiming = {}) {
+    this.#options = { pageSize: 500, watchSeconds: 200, silenceMs: 90_000, ...options, ...timing }
     this.#cache = new ObjectCache(options)
     this.synced = new Promise((resolve) => {
       this.#onSynced = resolve

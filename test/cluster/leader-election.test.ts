@@ -42,17 +42,17 @@ describeOnCluster('the client on an API server', () => {
 
     function candidate(identity: string, through = home.client): Candidate {
       const stop = new AbortController()
-      const election = new LeaderElection({
-        client: through,
-        clock: systemClock,
-        namespace: home.name,
-        name,
-        identity,
-        onError: () => {},
-        leaseMs: 6000,
-        renewDeadlineMs: 4000,
-        retryMs: 200,
-      })
+      const election = new LeaderElection(
+        {
+          client: through,
+          clock: systemClock,
+          namespace: home.name,
+          name,
+          identity,
+          onError: () => {},
+        },
+        { leaseMs: 6000, renewDeadlineMs: 4000, retryMs: 200 },
+      )
       const ran = election.run(stop.signal, async (turn) => {
         leading.push(identity)
         atOnce = Math.max(atOnce, leading.length)

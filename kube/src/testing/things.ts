@@ -65,24 +65,30 @@ export class ReflectedThings {
     return this.queries.filter((query) => query.has('watch') === (what === 'watch')).length
   }
 
-  begin(options: Partial<ReflectorOptions<Thing>> = {}): void {
-    const reflector = new Reflector<Thing>({
-      client: this.client,
-      clock: this.#clock,
-      path: THINGS,
-      random: () => 0,
-      parse: (object) => object as Thing,
-      onError: (error, retryInMs) => this.errors.push([String(error), retryInMs]),
-      ...options,
-    })
+  begin(
+    options: Partial<ReflectorOptions<Thing>> = {},
+    timing: ConstructorParameters<typeof Reflector<Thing>>[1] = {},
+  ): void {
+    const reflector = new Reflector<Thing>(
+      {
+        client: this.client,
+        clock: this.#clock,
+        path: THINGS,
+        random: () => 0,
+        parse: (object) => object as Thing,
+        onError: (error, retryInMs) => this.errors.push([String(error), retryInMs]),
+        ...options,
+      },
+      timing,
+    )
     reflector.onChange((changed) => this.changes.push(changed.slice(2)), this.stop.signal)
     this.#reflector = reflector
     this.running = reflector.run(this.stop.signal)
   }
 
   /** Begins, and resolves when the watch is open. */
-  async follow(options?: Partial<ReflectorOptions<Thing>>): Promise<void> {
-    this.begin(options)
+  async follow(...options: Parameters<ReflectedThings['begin']>): Promise<void> {
+    this.begin(...options)
     await this.reflector.synced
     await this.watching()
     this.changes.length = 0
