@@ -12,11 +12,11 @@ export interface ListWatchOptions {
   readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string }
   /** Listing or watching failed, and is tried again. */
   onError(error: unknown, retryInMs: number): void
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
 }
 
 export interface ListWatchTiming {
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
   /**
@@ -66,7 +66,7 @@ export async function* listWatch(
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
-  const { clock, path, random = Math.random, onError } = options
+  const { clock, path, random, onError } = options
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
   while (!signal.aborted) {
@@ -143,7 +143,7 @@ async function* watch(
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<WatchEvent, void, void> {
-  const { client, path, query, random = Math.random, watchSeconds, silenceMs, clock } = options
+  const { client, path, query, random, watchSeconds, silenceMs, clock } = options
   const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
   let isOpen = false
   let heardAt = clock.monotonicMs()

@@ -31,11 +31,11 @@ afterEach(async () => {
 })
 
 function start(
-  options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {},
+  options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs'> = {},
+  random = () => 0,
 ): ReconcileQueue<string> {
   const queue = new ReconcileQueue<string>(
     {
-      random: () => 0,
       ...options,
       clock,
       reconcile: (key) => {
@@ -44,7 +44,7 @@ function start(
       },
       onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
     },
-    { initialMs: 1000, ceilingMs: 4000 },
+    { random, initialMs: 1000, ceilingMs: 4000 },
   )
   ran = queue.run(stop.signal)
   return queue
@@ -125,7 +125,7 @@ describe('the reconcile queue', () => {
 
   it('gathers for between half and all of its time, so that programs do not write together', async () => {
     const rolls = [1, 0.5]
-    const queue = start({ gatherMs: 100, random: () => rolls.shift() ?? 0 })
+    const queue = start({ gatherMs: 100 }, () => rolls.shift() ?? 0)
     for (const key of ['a', 'b', 'c']) queue.add(key)
     for (const [until, called] of [
       [49, 0],
@@ -216,7 +216,7 @@ describe('the reconcile queue', () => {
 
   it('A1 spreads retries: each comes after between half and all of its back-off', async () => {
     const rolls = [1, 0.5, 1, 1]
-    const queue = start({ random: () => rolls.shift() ?? 0 })
+    const queue = start({}, () => rolls.shift() ?? 0)
     reconcile = async () => {
       throw new TransientError('no answer')
     }
@@ -241,17 +241,19 @@ describe('the reconcile queue', () => {
   it('A1 backs off from a bug in one key, hands over the error untouched, and goes on with other keys', async () => {
     const handedOver: unknown[] = []
     const bug = new TypeError('undefined is not a function')
-    const queue = new ReconcileQueue<string>({
-      clock,
-      random: () => 0,
-      // Thrown before there is a promise.
-      reconcile: (key) => {
-        calls.push(key)
-        if (key === 'poisoned') throw bug
-        return Promise.resolve({})
+    const queue = new ReconcileQueue<string>(
+      {
+        clock,
+        // Thrown before there is a promise.
+        reconcile: (key) => {
+          calls.push(key)
+          if (key === 'poisoned') throw bug
+          return Promise.resolve({})
+        },
+        onError: (key, error, retryInMs) => handedOver.push([key, error, retryInMs]),
       },
-      onError: (key, error, retryInMs) => handedOver.push([key, error, retryInMs]),
-    })
+      { random: () => 0 },
+    )
     ran = queue.run(stop.signal)
     queue.add('poisoned')
     queue.add('well')

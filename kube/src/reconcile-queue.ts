@@ -9,8 +9,6 @@ export interface ReconcileQueueOptions<Key extends string> {
    */
   onError(key: Key, error: unknown, retryInMs: number | undefined): void
   readonly clock: Pick<Clock, 'sleep'>
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
   /**
    * How long an addition waits for others of its key, in milliseconds: between half and all of
    * it, so that programs which hear of a change together do not write together.
@@ -27,6 +25,8 @@ export interface ReconcileResult {
 }
 
 interface ReconcileQueueTiming {
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
   /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
   readonly initialMs?: number
   /** The longest back-off, in milliseconds. @default 30000 */
@@ -54,7 +54,7 @@ interface Wait {
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
-  readonly #timing: ReconcileQueueTiming
+  readonly #timing: ReconcileQueueTiming & { readonly random: () => number }
   readonly #waiting = new Set<Key>()
   readonly #running = new Set<Key>()
   readonly #calls = new Set<Promise<void>>()
@@ -64,14 +64,14 @@ export class ReconcileQueue<Key extends string> {
   readonly #settling = new Set<() => void>()
 
   constructor(options: ReconcileQueueOptions<Key>, timing: ReconcileQueueTiming = {}) {
-    this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, ...options }
-    this.#timing = { initialMs: 500, ...timing }
+    this.#options = { gatherMs: 0, concurrency: 4, ...options }
+    this.#timing = { random: Math.random, initialMs: 500, ...timing }
   }
 
   add(key: Key): void {
-    const { gatherMs, random } = this.#options
+    const { gatherMs } = this.#options
     if (this.#waiting.has(key) || this.#waits.get(key)?.gathers) return
-    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - random() / 2), true)
+    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#timing.random() / 2), true)
     else this.#addNow(key)
   }
 
@@ -139,8 +139,8 @@ export class ReconcileQueue<Key extends string> {
   }
 
   #failed(key: Key, error: unknown): void {
-    const { random, onError } = this.#options
-    const backoff = this.#backoffs.get(key) ?? new Backoff({ ...this.#timing, random })
+    const { onError } = this.#options
+    const backoff = this.#backoffs.get(key) ?? new Backoff(this.#timing)
     this.#backoffs.set(key, backoff)
     const next = backoff.next()
     const retryInMs = kindOf(error) === 'terminal' ? undefined : next

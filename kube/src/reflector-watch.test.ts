@@ -52,7 +52,7 @@ describe('watching', () => {
   })
 
   it('requests watches of random durations', async () => {
-    await things.follow({ random: () => 0.5 }, { watchSeconds: 200 })
+    await things.follow({}, { random: () => 0.5, watchSeconds: 200 })
     expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe('250')
   })
 

@@ -89,7 +89,7 @@ describe('listing', () => {
   it('retries after between half and all of that time, so that programs do not come back together', async () => {
     const rolls = [1, 0.5, 1]
     api.listAnswers.push(...Array<Handler>(3).fill(refuse(500, 'InternalError')))
-    things.begin({ random: () => rolls.shift() ?? 0 })
+    things.begin({}, { random: () => rolls.shift() ?? 0 })
     for (let i = 1; i <= 3; i++) await things.afterFailures(i)
     await things.reflector.synced
     expect(errors.map(([, ms]) => ms)).toEqual([250, 750, 1000])

@@ -20,7 +20,14 @@ export class Reflector<T extends ApiObject> {
   #lastContact: number | undefined
 
   constructor(options: ReflectorOptions<T>, timing: ListWatchTiming = {}) {
-    this.#options = { pageSize: 500, watchSeconds: 200, silenceMs: 90_000, ...options, ...timing }
+    this.#options = {
+      random: Math.random,
+      pageSize: 500,
+      watchSeconds: 200,
+      silenceMs: 90_000,
+      ...options,
+      ...timing,
+    }
     this.#cache = new ObjectCache(options)
     this.synced = new Promise((resolve) => {
       this.#onSynced = resolve

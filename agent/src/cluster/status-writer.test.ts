@@ -158,7 +158,7 @@ afterEach(async () => {
 async function begin(random = () => 0): Promise<void> {
   const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
   const configurationApi = new Resource(api, CONFIGURATIONS)
-  const options = { client: api, clock, random, onError: () => {} }
+  const options = { client: api, clock, onError: () => {} }
   const configurations = new Reflector<Configuration>({
     ...options,
     path: configurationApi.path(),
@@ -169,15 +169,10 @@ async function begin(random = () => 0): Promise<void> {
     path: new Resource(api, INSTANCES).path(),
     parse: (object) => object as Instance,
   })
-  writer = new StatusWriter({
-    configurations,
-    instances,
-    api: configurationApi,
-    node: NODE,
-    clock,
-    log,
-    random,
-  })
+  writer = new StatusWriter(
+    { configurations, instances, api: configurationApi, node: NODE, clock, log },
+    { random },
+  )
   ran = Promise.all([configurations.run(stop.signal), writer.run(stop.signal)])
   await clock.advance(0)
 }

@@ -21,8 +21,6 @@ interface StatusWriterOptions {
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
 }
 
 type Known = Pick<Configuration, 'metadata' | 'status'>
@@ -46,23 +44,29 @@ export class StatusWriter {
   readonly #changed = new Set<ObjectKey>()
   readonly #queue: ReconcileQueue<ObjectKey>
 
-  constructor(options: StatusWriterOptions) {
+  /** @param timing of the queue, for tests */
+  constructor(
+    options: StatusWriterOptions,
+    timing: ConstructorParameters<typeof ReconcileQueue>[1] = {},
+  ) {
     this.#options = options
-    const { clock, log, random = Math.random } = options
-    this.#queue = new ReconcileQueue<ObjectKey>({
-      clock,
-      random,
-      gatherMs: GATHER_MS,
-      reconcile: async (key, signal) => {
-        await this.#write(key, signal)
-        return {}
+    const { clock, log } = options
+    this.#queue = new ReconcileQueue<ObjectKey>(
+      {
+        clock,
+        gatherMs: GATHER_MS,
+        reconcile: async (key, signal) => {
+          await this.#write(key, signal)
+          return {}
+        },
+        onError: (configuration, error, retryInMs) => {
+          const fields = { configuration, err: error, retryInMs }
+          if (ApiError.is(error, 409)) log.debug(fields, 'status changed before the write')
+          else log.warn(fields, 'status not written')
+        },
       },
-      onError: (configuration, error, retryInMs) => {
-        const fields = { configuration, err: error, retryInMs }
-        if (ApiError.is(error, 409)) log.debug(fields, 'status changed before the write')
-        else log.warn(fields, 'status not written')
-      },
-    })
+      timing,
+    )
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -74,12 +74,11 @@ export class ReflectedThings {
         client: this.client,
         clock: this.#clock,
         path: THINGS,
-        random: () => 0,
         parse: (object) => object as Thing,
         onError: (error, retryInMs) => this.errors.push([String(error), retryInMs]),
         ...options,
       },
-      timing,
+      { random: () => 0, ...timing },
     )
     reflector.onChange((changed) => this.changes.push(changed.slice(2)), this.stop.signal)
     this.#reflector = reflector
