@@ -22,9 +22,11 @@ const MAX_ATTEMPTS = 30
 /** Changes Instances by compare-and-swap. */
 export class InstanceWriter {
   readonly #options: InstanceWriterOptions
+  readonly #random: () => number
 
-  constructor(options: InstanceWriterOptions) {
+  constructor(options: InstanceWriterOptions, { random = Math.random } = {}) {
     this.#options = options
+    this.#random = random
   }
 
   /**
@@ -51,7 +53,7 @@ export class InstanceWriter {
         if (refusal === undefined) return step.result
       }
       // With many writers, each needs a moment without the others.
-      if (attempt > 1) await clock.sleep(Math.random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
+      if (attempt > 1) await clock.sleep(this.#random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
       const found = await api.get(key, { timeoutMs: answerMs })
       const now = found === undefined ? undefined : this.wrote(found)
       // No other writer was faster: the server refuses the write itself.

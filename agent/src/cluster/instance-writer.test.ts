@@ -1,0 +1,45 @@
+import { INSTANCES, type Instance, parseInstanceObject } from '@akrijs/api'
+import { keyOf, Reflector, Resource } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { expect, it } from 'vitest'
+import { ClusterBusyError } from '../errors.js'
+import { instanceWith } from '../testing/objects.js'
+import { InstanceWriter } from './instance-writer.js'
+
+const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
+
+it('a change of an Instance waits longer for each faster writer, at random, and then fails', async () => {
+  const clock = new ManualClock()
+  const api = new FakeApiServer(clock)
+  const client = api.client()
+  const resource = new Resource(client, INSTANCES)
+  const cache = new Reflector<Instance>({
+    client,
+    clock,
+    path: resource.path(),
+    parse: parseInstanceObject,
+    onError: () => {},
+  })
+  const writer = new InstanceWriter(
+    { api: resource, cache, clock, answerMs: 10_000, onWritten: () => {} },
+    { random: () => 0.5 },
+  )
+  const instance = instanceWith({})
+  const otherWriter = () => api.put(PATH, { ...instance })
+  otherWriter()
+  api.before = ({ method }) => method === 'PATCH' && otherWriter()
+  const change = writer.change(keyOf(instance), (now) => {
+    const value = now?.metadata.resourceVersion ?? ''
+    return { patch: [{ op: 'test', path: '/metadata/resourceVersion', value }], result: 'changed' }
+  })
+  const failed = expect(change).rejects.toThrow(ClusterBusyError)
+  const waits: number[] = []
+  while (waits.length < 28) {
+    await clock.untilSleeping()
+    waits.push(...clock.sleeping)
+    await clock.advance(clock.sleeping[0] ?? expect.fail())
+  }
+  await failed
+  expect(waits).toEqual([20, 40, 80, 160, 320, ...Array.from({ length: 23 }, () => 500)])
+})
