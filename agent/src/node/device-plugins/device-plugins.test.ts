@@ -163,6 +163,27 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('p', 1))
   })
 
+  it('R77 reserves a slot that another node claimed before the start of the agent', async () => {
+    await cluster.joinInstance(key, 'node-b' as NodeName)
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    const clock = new ManualClock()
+    await plugins.close()
+    plugins = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      ledger,
+      node,
+      clock,
+      log: silentLogger,
+    })
+    await plugins.serve(served)
+    await cluster.releaseSlot(key, slot(0), 'node-b')
+    await expect(allocate(slot(0))).rejects.toThrow(slot(0))
+    await clock.advance(15_000)
+    await allocate(slot(0))
+    expect(usage()?.[slot(0)]).toBe('node-a')
+  })
+
   it('R7 R84 R18 R87 does not allocate a slot to a second container while its Instance has lost the claim of the first, and sends its list again', async () => {
     await plugins.serve({ ...served, capacity: 1 })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))

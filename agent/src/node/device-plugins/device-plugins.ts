@@ -1,5 +1,5 @@
 import { type ConfigurationName, type InstanceName, slotIndex } from '@akrijs/api'
-import { keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type {
   InstancePlugins,
@@ -80,7 +80,11 @@ export class DevicePlugins implements InstancePlugins {
       reservationMs: options.slotHandoverMs ?? SLOT_HANDOVER_MS,
       onExpired: (key) => this.#readvertise(key),
     })
-    options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
+    const { instances } = options.cluster
+    // A claim from before the start of the agent is reserved for its node too when it is released.
+    for (const instance of instances.list())
+      this.#handover.instanceChanged(keyOf(instance), instance)
+    instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
   }
 
