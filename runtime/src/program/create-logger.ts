@@ -1,12 +1,11 @@
-import { destination, type LogFn, pino } from 'pino'
+import { destination, pino } from 'pino'
 import { errorFields, InvalidOptionError } from '../errors.js'
-import { isRecord } from '../json.js'
-import { isBug, LOG_LEVELS, type Logger } from '../logger.js'
+import { isBug, LOG_LEVELS, type Logger, type LogLevel, type LogMethod } from '../logger.js'
 
 export interface LoggerOptions {
   /** @default `LOG_LEVEL`, else `info` */
   readonly level?: string | undefined
-  /** Calls back for each line whose `err` is a bug. */
+  /** Calls back for each line whose `err` is a bug. @default nothing */
   readonly onBug?: () => void
 }
 
@@ -17,27 +16,38 @@ export interface LoggerOptions {
  */
 export function createLogger(
   name: string,
-  { level = process.env.LOG_LEVEL ?? 'info', onBug }: LoggerOptions = {},
+  { level = process.env.LOG_LEVEL ?? 'info', onBug = () => {} }: LoggerOptions = {},
 ): Logger {
   if (!LOG_LEVELS.some((known) => known === level))
     throw new InvalidOptionError(
       `log level ${JSON.stringify(level)} is not one of ${LOG_LEVELS.join(', ')}`,
     )
-  return pino(
+  const lines = pino(
     {
       name,
       level,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: (error: unknown) => errorFields(error, level === 'debug' || undefined) },
-      hooks: {
-        logMethod(parameters: Parameters<LogFn>, method: LogFn) {
-          const fields: unknown = parameters[0]
-          const bug = isRecord(fields) && isBug(fields)
-          if (bug) onBug?.()
-          ;(bug ? this.error : method).apply(this, parameters)
-        },
-      },
     },
     destination({ fd: 2, sync: true }),
   )
+  return withBugs(lines, onBug)
+}
+
+/** Logs a bug at level error, whatever level its line has. */
+function withBugs(lines: Logger, onBug: () => void): Logger {
+  const method =
+    (level: LogLevel): LogMethod =>
+    (fields, message) => {
+      const hasBug = isBug(fields)
+      if (hasBug) onBug()
+      lines[hasBug ? 'error' : level](fields, message)
+    }
+  return {
+    debug: method('debug'),
+    info: method('info'),
+    warn: method('warn'),
+    error: method('error'),
+    child: (fields) => withBugs(lines.child(fields), onBug),
+  }
 }
