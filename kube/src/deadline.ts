@@ -1,5 +1,8 @@
 import type { Clock } from '@akrijs/runtime'
 
+/** A timer with a longer time fires at once, in milliseconds. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /** A signal that is aborted when a time has come, or together with another signal. */
 export class Deadline {
   readonly #abort = new AbortController()
@@ -38,7 +41,7 @@ export class Deadline {
       if (left <= 0) {
         this.#isOver = true
         this.end()
-      } else await clock.sleep(left, this.signal).catch(() => undefined)
+      } else await clock.sleep(Math.min(left, LONGEST_TIMER_MS), this.signal).catch(() => undefined)
     }
   }
 }

@@ -26,7 +26,7 @@ describe('a candidate', () => {
     expect(a.election.leads).toBe(true)
     expect(candidates.lease?.spec).toMatchObject({
       holderIdentity: 'a',
-      leaseDurationSeconds: 15,
+      leaseDurationSeconds: 18,
       renewTime: '1970-01-01T00:16:40.000000Z',
       acquireTime: '1970-01-01T00:16:40.000000Z',
       leaseTransitions: 0,
@@ -97,6 +97,46 @@ describe('a candidate', () => {
     expect([a.turns.length, b.turns.length]).toEqual([1, 0])
   })
 
+  it('that waits asks nothing while the Lease is renewed', async () => {
+    candidates.add('a')
+    await clock.advance(0)
+    candidates.add('b')
+    await clock.advance(1)
+    server.requests.length = 0
+    await clock.advance(180_000)
+    expect(new Set(server.requests.map(({ method }) => method))).toEqual(new Set(['PUT']))
+  })
+
+  it('that may not watch the Lease takes over a free Lease after its duration', async () => {
+    const a = candidates.add('a')
+    await clock.advance(0)
+    const b = candidates.add('b', {
+      client: server.client(({ path, method }) => ({
+        refused: method === 'GET' && path.endsWith('/leases'),
+      })),
+    })
+    await clock.advance(60_000)
+    expect(b.turns).toEqual([])
+    await a.stop()
+    await clock.advance(18_000)
+    expect(b.election.leads).toBe(true)
+    expect(b.errors.length).toBeLessThan(40)
+  })
+
+  it('takes over a deleted Lease at once', async () => {
+    const a = candidates.add('a', {
+      client: server.client(({ method }) => ({ refused: method === 'PUT' })),
+    })
+    await clock.advance(0)
+    const b = candidates.add('b')
+    await clock.advance(1)
+    server.remove('/apis/coordination.k8s.io/v1/namespaces/n/leases/lease')
+    await clock.advance(0)
+    expect(b.election.leads).toBe(true)
+    await clock.advance(8000)
+    expect(a.election.leads).toBe(false)
+  })
+
   it('keeps labels and owners of the Lease', async () => {
     candidates.setLease(
       { holderIdentity: '' },
@@ -145,6 +185,24 @@ describe('a candidate', () => {
 })
 
 describe('a leader', () => {
+  it('renews by one request each 5 s, and reads nothing', async () => {
+    candidates.add('a')
+    await clock.advance(1)
+    server.requests.length = 0
+    await clock.advance(300_000)
+    expect(server.requests).toHaveLength(60)
+    expect(server.sent('PUT')).toHaveLength(60)
+  })
+
+  it('keeps leading if another program changes labels of the Lease', async () => {
+    const a = candidates.add('a')
+    await clock.advance(1)
+    candidates.setLease({ ...candidates.lease?.spec }, { labels: { a: 'b' } })
+    await clock.advance(60_000)
+    expect(a.turns).toHaveLength(1)
+    expect(candidates.lease?.metadata).toMatchObject({ labels: { a: 'b' } })
+  })
+
   it('gives the Lease back at its end, and the next candidate takes over at once', async () => {
     const a = candidates.add('a')
     await clock.advance(0)
@@ -153,7 +211,7 @@ describe('a leader', () => {
     await a.stop()
     expect(candidates.holder).toBe('')
     expect(a.election.leads).toBe(false)
-    await clock.advance(2000)
+    await clock.advance(0)
     expect(b.election.leads).toBe(true)
   })
 
@@ -181,7 +239,7 @@ describe('a leader', () => {
     await clock.advance(60_000)
     const end = a.turns[0]?.to ?? Number.POSITIVE_INFINITY
     const begin = b.turns[0]?.from ?? 0
-    expect(end).toBeLessThanOrEqual(1_020_000 + 10_000)
+    expect(end).toBeLessThanOrEqual(1_020_000 + 13_000)
     expect(begin).toBeGreaterThan(end + 4000)
   })
 
@@ -199,7 +257,7 @@ describe('a leader', () => {
     broken = true
     await clock.advance(60_000)
     const end = a.turns[0]?.to ?? Number.POSITIVE_INFINITY
-    expect(end).toBeLessThanOrEqual(1_020_000 + 10_000)
+    expect(end).toBeLessThanOrEqual(1_020_000 + 13_000)
     expect(b.turns.every(({ from }) => from >= end)).toBe(true)
   })
 
@@ -219,21 +277,21 @@ describe('a leader', () => {
     const a = candidates.add('a', {
       client: server.client(({ method }) => (method === 'PUT' ? fate : {})),
     })
-    await clock.advance(1999)
-    // Sent 2 s after the beginning, and answered 6.5 s after it; nothing arrives after that.
-    fate = { answeredIn: 4500 }
-    await clock.advance(4502)
+    await clock.advance(4999)
+    // Sent 5 s after the beginning, and answered 8.5 s after it; nothing arrives after that.
+    fate = { answeredIn: 3500 }
+    await clock.advance(3502)
     fate = { arrivesIn: Number.POSITIVE_INFINITY }
     await clock.advance(60_000)
-    expect(a.turns[0]?.to).toBe(1_012_000)
+    expect(a.turns[0]?.to).toBe(1_018_000)
   })
 
   it('ends its turn when it sees another holder of the Lease', async () => {
     const a = candidates.add('a')
     await clock.advance(5000)
     candidates.setLease({ holderIdentity: 'b', leaseDurationSeconds: 15 })
-    await clock.advance(2000)
-    expect(a.turns).toEqual([{ from: 1_000_000, to: 1_006_000 }])
+    await clock.advance(5000)
+    expect(a.turns).toEqual([{ from: 1_000_000, to: 1_010_000 }])
     expect(a.election.leads).toBe(false)
     expect(candidates.holder).toBe('b')
   })

@@ -4,6 +4,7 @@ import { Deadline } from './deadline.js'
 import { ApiError } from './errors.js'
 import { LEASES } from './kinds.js'
 import { type Lease, leaseObject, leaseStep, parseLease, type SeenRenewal } from './lease.js'
+import { LIST_WATCH_TIMING, listWatch } from './list-watch.js'
 import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
@@ -21,15 +22,17 @@ interface LeaderElectionOptions {
 interface LeaderElectionTiming {
   /**
    * How long other candidates wait for a leader that does not renew, in milliseconds.
-   * @default 15000
+   * @default 18000
    */
   readonly leaseMs?: number
   /**
    * When a leader that could not renew gives up, in milliseconds; less than `leaseMs`.
-   * @default 10000
+   * @default 13000
    */
   readonly renewDeadlineMs?: number
-  /** The time between two attempts, in milliseconds. @default 2000 */
+  /** The time between two renewals, in milliseconds. @default 5000 */
+  readonly renewMs?: number
+  /** The time after an attempt that failed, in milliseconds. @default 2000 */
   readonly retryMs?: number
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
@@ -43,9 +46,11 @@ const GIVE_BACK_ATTEMPTS = 3
  * `lost`: another candidate holds the Lease. `unknown`: no answer, or another write in the same
  * moment.
  */
-type Attempt =
-  | { readonly state: 'held'; readonly since: number }
-  | { readonly state: 'lost' | 'unknown' }
+interface Attempt {
+  readonly state: 'held' | 'lost' | 'unknown'
+  /** When its first request was sent, by the monotonic clock. */
+  readonly since: number
+}
 
 /**
  * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each
@@ -57,14 +62,17 @@ export class LeaderElection {
   readonly #options: LeaderElectionOptions & Required<LeaderElectionTiming>
   readonly #leases: Resource
   #seen: SeenRenewal | undefined
+  /** The Lease as this candidate wrote it last; undefined if it may have changed since. */
+  #written: Lease | undefined
   /** Whether the Lease may be ours: also if the answer to a write was lost. */
   #mayHold = false
   #turn: Turn | undefined
 
   constructor(options: LeaderElectionOptions, timing: LeaderElectionTiming = {}) {
     this.#options = {
-      leaseMs: 15_000,
-      renewDeadlineMs: 10_000,
+      leaseMs: 18_000,
+      renewDeadlineMs: 13_000,
+      renewMs: 5000,
       retryMs: 2000,
       random: Math.random,
       ...options,
@@ -84,26 +92,32 @@ export class LeaderElection {
    * and is given back then.
    */
   async run(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
-    const { clock, retryMs, renewDeadlineMs, random } = this.#options
+    const { clock, renewMs, retryMs, renewDeadlineMs, random } = this.#options
     const pause = (ms: number, until: AbortSignal) => clock.sleep(ms, until).catch(() => undefined)
     try {
       while (this.#turn !== undefined || !signal.aborted) {
         const turn: Turn | undefined = this.#turn
         const attempt = await this.#tryToHold(turn?.returned ?? signal)
+        const { state, since } = attempt
         if (turn !== undefined) turn.update(attempt)
-        else if (attempt.state === 'held' && !signal.aborted) {
-          const next = new Turn(clock, attempt.since, renewDeadlineMs, signal)
+        else if (state === 'held' && !signal.aborted) {
+          const next = new Turn(clock, since, renewDeadlineMs, signal)
           if (next.isInTime) this.#turn = next.begin(lead)
         }
-        if (this.#turn !== undefined) await pause(retryMs, this.#turn.returned)
+        if (this.#turn !== undefined) {
+          const restMs = since + renewMs - clock.monotonicMs()
+          await pause(state === 'held' ? Math.max(0, restMs) : retryMs, this.#turn.returned)
+        }
         if (this.#turn?.returned.aborted) {
           const { result } = this.#turn
           this.#turn = undefined
           await this.#giveBack()
           await result
         }
+        if (this.#turn !== undefined) continue
+        if (state === 'lost') await this.#untilFree(signal)
         // At random, so that candidates do not ask in the same moment.
-        if (this.#turn === undefined) await pause(retryMs * (1 + random() * 0.2), signal)
+        else await pause(retryMs * (1 + random() * 0.2), signal)
       }
     } finally {
       await this.#giveBack()
@@ -112,31 +126,100 @@ export class LeaderElection {
 
   /** Takes the Lease, or renews it. A request that hangs leaves time for another attempt. */
   async #tryToHold(signal: AbortSignal): Promise<Attempt> {
-    const { namespace, name, identity, onError, renewDeadlineMs, clock } = this.#options
+    const { identity, onError, renewDeadlineMs, clock } = this.#options
     // Other candidates count from when they see the renewal, which is never before it was sent.
     const since = clock.monotonicMs()
-    const deadline = new Deadline(clock, () => since + renewDeadlineMs / 2, signal)
-    const options = { signal: deadline.signal }
-    const key = objectKey(namespace, name)
+    const endMs = this.#turn?.endsAt ?? since + renewDeadlineMs
+    const deadline = new Deadline(clock, () => since + (endMs - since) / 2, signal)
     try {
-      const lease = parseLease(await this.#leases.get(key, options))
-      const step = leaseStep(lease, identity, this.#seen, clock.monotonicMs())
+      if (await this.#renew(deadline.signal)) return { state: 'held', since }
+      const lease = await this.#read(deadline.signal)
       if (lease !== undefined && lease.holder !== identity) this.#mayHold = false
+      const step = leaseStep(lease, identity, this.#seen, clock.monotonicMs())
       if (step.do === 'wait') {
         this.#seen = step.seen
-        return { state: 'lost' }
+        return { state: 'lost', since }
       }
       this.#mayHold = true
-      const object = this.#object(lease, identity)
-      if (lease === undefined) await this.#leases.create(namespace, object, options)
-      else await this.#leases.replace(key, object, options)
+      await this.#write(lease, identity, deadline.signal)
       return { state: 'held', since }
     } catch (error) {
       // 409: another candidate was faster.
       if (!ApiError.is(error, 409) && !signal.aborted) onError(error)
-      return { state: 'unknown' }
+      return { state: 'unknown', since }
     } finally {
       deadline.end()
+    }
+  }
+
+  /**
+   * Renews without a read: the version of the Lease makes the write fail if the Lease has changed.
+   * @returns false if the Lease has to be read
+   */
+  async #renew(signal: AbortSignal): Promise<boolean> {
+    const lease = this.#written
+    if (lease === undefined) return false
+    this.#written = undefined
+    try {
+      await this.#write(lease, this.#options.identity, signal)
+      return true
+    } catch (error) {
+      if (ApiError.is(error, 409) || ApiError.is(error, 404)) return false
+      throw error
+    }
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    const { namespace, name } = this.#options
+    return parseLease(await this.#leases.get(objectKey(namespace, name), { signal }))
+  }
+
+  /** @param lease the Lease that is replaced; undefined if there is none */
+  async #write(lease: Lease | undefined, holder: string, signal: AbortSignal): Promise<void> {
+    const { namespace, name, leaseMs: durationMs, clock } = this.#options
+    const now = new Date(clock.wallMs())
+    const object = leaseObject(lease, holder, { namespace, name, durationMs, now })
+    const written =
+      lease === undefined
+        ? await this.#leases.create(namespace, object, { signal })
+        : await this.#leases.replace(objectKey(namespace, name), object, { signal })
+    this.#written = parseLease(written)
+  }
+
+  /**
+   * Resolves when the Lease was given back or deleted, or has not been renewed for its duration. A
+   * watch that fails delays what it would have shown until then.
+   */
+  async #untilFree(signal: AbortSignal): Promise<void> {
+    const { client, clock, namespace, name, identity, onError, random, retryMs } = this.#options
+    const expiry = () => (this.#seen?.seenAt ?? 0) + (this.#seen?.durationMs ?? 0)
+    const expired = new Deadline(clock, expiry, signal)
+    const watched = {
+      ...LIST_WATCH_TIMING,
+      random,
+      client,
+      clock,
+      path: this.#leases.path(namespace),
+      query: { fieldSelector: `metadata.name=${name}` },
+      onError,
+    }
+    try {
+      for await (const event of listWatch(watched, expired.signal, () => {})) {
+        if (event.kind === 'listing') continue
+        if (event.kind === 'event' && event.type === 'BOOKMARK') continue
+        const isGone = event.kind === 'event' && event.type === 'DELETED'
+        const object = event.kind === 'event' ? event.object : event.objects[0]
+        const lease = isGone ? undefined : parseLease(object)
+        const step = leaseStep(lease, identity, this.#seen, clock.monotonicMs())
+        if (step.do === 'write') return
+        this.#seen = step.seen
+      }
+    } catch (error) {
+      // The answer was no Lease.
+      onError(error)
+      await clock.sleep(retryMs, signal).catch(() => undefined)
+    } finally {
+      expired.end()
     }
   }
 
@@ -158,32 +241,21 @@ export class LeaderElection {
   }
 
   async #release(signal: AbortSignal): Promise<void> {
-    const { namespace, name, identity } = this.#options
-    const key = objectKey(namespace, name)
+    this.#written = undefined
     try {
-      const lease = parseLease(await this.#leases.get(key, { signal }))
-      if (lease?.holder === identity)
-        await this.#leases.replace(key, this.#object(lease, ''), { signal })
+      const lease = await this.#read(signal)
+      if (lease?.holder === this.#options.identity) await this.#write(lease, '', signal)
       this.#mayHold = false
     } catch (error) {
       if (!ApiError.is(error, 409)) throw error
     }
-  }
-
-  #object(lease: Lease | undefined, holder: string): object {
-    const { namespace, name, leaseMs: durationMs, clock } = this.#options
-    return leaseObject(lease, holder, {
-      namespace,
-      name,
-      durationMs,
-      now: new Date(clock.wallMs()),
-    })
   }
 }
 
 /** One time of leading: from a held Lease until `lead` has returned. */
 class Turn {
   readonly #deadline: Deadline
+  readonly #renewDeadlineMs: number
   readonly #returned = new AbortController()
   #renewedAt: number
   /** What `lead` came to. */
@@ -192,8 +264,14 @@ class Turn {
   /** @param since when the request was sent that took the Lease */
   constructor(clock: Clock, since: number, renewDeadlineMs: number, signal: AbortSignal) {
     this.#renewedAt = since
+    this.#renewDeadlineMs = renewDeadlineMs
     // Beside the renewals, because a renewal may hang.
-    this.#deadline = new Deadline(clock, () => this.#renewedAt + renewDeadlineMs, signal)
+    this.#deadline = new Deadline(clock, () => this.endsAt, signal)
+  }
+
+  /** When the turn ends without a further renewal, by the monotonic clock. */
+  get endsAt(): number {
+    return this.#renewedAt + this.#renewDeadlineMs
   }
 
   /** Ends the turn. */
@@ -221,8 +299,8 @@ class Turn {
     return this
   }
 
-  update(attempt: Attempt): void {
-    if (attempt.state === 'held') this.#renewedAt = attempt.since
-    else if (attempt.state === 'lost') this.#deadline.end()
+  update({ state, since }: Attempt): void {
+    if (state === 'held') this.#renewedAt = since
+    else if (state === 'lost') this.#deadline.end()
   }
 }

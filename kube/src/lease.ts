@@ -19,6 +19,8 @@ export interface Lease {
 export interface SeenRenewal {
   readonly renewal: string
   readonly seenAt: number
+  /** The duration in the Lease, in milliseconds. */
+  readonly durationMs: number
 }
 
 type LeaseStep =
@@ -41,9 +43,9 @@ export function leaseStep(
 ): LeaseStep {
   if (lease === undefined || lease.holder === '' || lease.holder === identity)
     return { do: 'write' }
-  if (seen?.renewal !== lease.renewal)
-    return { do: 'wait', seen: { renewal: lease.renewal, seenAt: now } }
-  return now - seen.seenAt >= lease.durationMs ? { do: 'write' } : { do: 'wait', seen }
+  const { renewal, durationMs } = lease
+  if (seen?.renewal !== renewal) return { do: 'wait', seen: { renewal, seenAt: now, durationMs } }
+  return now - seen.seenAt >= durationMs ? { do: 'write' } : { do: 'wait', seen }
 }
 
 /**

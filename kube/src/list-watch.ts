@@ -49,6 +49,13 @@ interface WatchEvent {
   readonly object: unknown
 }
 
+export const LIST_WATCH_TIMING: Required<ListWatchTiming> = {
+  random: Math.random,
+  pageSize: 500,
+  watchSeconds: 200,
+  silenceMs: 90_000,
+}
+
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 /** A watch that lasted so long has worked, in milliseconds. */
 const STABLE_MS = 5000

@@ -1,5 +1,10 @@
 import { Listeners } from '@akrijs/runtime'
-import { type ListWatchOptions, type ListWatchTiming, listWatch } from './list-watch.js'
+import {
+  LIST_WATCH_TIMING,
+  type ListWatchOptions,
+  type ListWatchTiming,
+  listWatch,
+} from './list-watch.js'
 import { type ApiObject, ObjectCache, type ObjectParser } from './object-cache.js'
 import type { ObjectKey } from './objects.js'
 
@@ -20,14 +25,7 @@ export class Reflector<T extends ApiObject> {
   #lastContact: number | undefined
 
   constructor(options: ReflectorOptions<T>, timing: ListWatchTiming = {}) {
-    this.#options = {
-      random: Math.random,
-      pageSize: 500,
-      watchSeconds: 200,
-      silenceMs: 90_000,
-      ...options,
-      ...timing,
-    }
+    this.#options = { ...LIST_WATCH_TIMING, ...options, ...timing }
     this.#cache = new ObjectCache(options)
     this.synced = new Promise((resolve) => {
       this.#onSynced = resolve

@@ -117,16 +117,25 @@ export class FakeApiServer {
 
   /** A client without a socket: nothing takes longer than the clock of the test says. */
   client(fate: (request: StoreRequest) => Fate = () => ({})): ApiClient {
-    return new InProcessClient(this.#clock, async (request) => {
+    const serve = async <T>(request: StoreRequest, execute: () => Promise<T> | T): Promise<T> => {
       const { arrivesIn = 0, answeredIn = 0, refused = false } = fate(request)
       await this.#sleep(arrivesIn)
       try {
         if (refused) throw new ApiError('', { status: 500, reason: 'Refused', message: 'refused' })
-        return structuredClone(await this.#execute(request))
+        return await execute()
       } finally {
         await this.#sleep(answeredIn)
       }
-    })
+    }
+    return new InProcessClient(
+      this.#clock,
+      (request) => serve(request, async () => structuredClone(await this.#execute(request))),
+      (request, onEvent) =>
+        serve(request, () => {
+          this.#record(request)
+          return this.store.watch(request, (event) => onEvent(structuredClone(event)))
+        }),
+    )
   }
 
   /** Resolves when so many watches are open. */
