@@ -1,4 +1,5 @@
 export * from './api-objects.js'
+export * from './configuration-names.js'
 export * from './configuration-schema.js'
 export * from './instance-patches.js'
 export * from './kinds.js'

@@ -11,7 +11,7 @@ let accepted: AcceptedConfigurations
 
 beforeEach(() => {
   all = new ObjectStore()
-  accepted = new AcceptedConfigurations(all)
+  accepted = new AcceptedConfigurations(all, new AbortController().signal)
 })
 
 const configuration = (
@@ -191,7 +191,7 @@ describe('a Configuration whose name could be that of an Instance', () => {
     fc.assert(
       fc.property(fc.array(each, { maxLength: 12 }), (drafts) => {
         const store = new ObjectStore<Configuration>()
-        const served = new AcceptedConfigurations(store)
+        const served = new AcceptedConfigurations(store, new AbortController().signal)
         for (const [index, { name, namespace, time, uid }] of drafts.entries())
           store.put(named(name, namespace, time, `${uid}-${index}`))
         const found = store.list().filter((one) => served.get(keyOf(one)) !== undefined)

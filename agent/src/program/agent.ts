@@ -159,7 +159,7 @@ async function startParts(
   closer.add(() => brokerInfo?.close())
   closer.add(() => plugins.close())
 
-  const configurations = new AcceptedConfigurations(cluster.configurations)
+  const configurations = new AcceptedConfigurations(cluster.configurations, signal)
   const registry = new HandlerRegistry()
   const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
   const discovery = new Discovery({

@@ -88,7 +88,7 @@ function makeReconciler(
 ): InstanceReconciler {
   return new InstanceReconciler({
     cluster,
-    configurations: new AcceptedConfigurations(configurations),
+    configurations: new AcceptedConfigurations(configurations, new AbortController().signal),
     plugins,
     ledger,
     node: NODE,
