@@ -2,6 +2,8 @@ import { setMaxListeners } from 'node:events'
 import {
   CONFIGURATIONS,
   type Configuration,
+  ConfigurationNames,
+  type ConfigurationSpec,
   configurationOf,
   INSTANCES,
   type Instance,
@@ -20,6 +22,7 @@ import {
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
+import { Listeners } from '@akrijs/runtime'
 import { CacheIndex } from './cache-index.js'
 import { type Collection, type CollectionOptions, collectionOf } from './collection.js'
 import {
@@ -38,6 +41,12 @@ import { CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
 import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
 
+/** What a Configuration asks of the controller. */
+type WorkloadSpec = Pick<
+  ConfigurationSpec,
+  'brokerSpec' | 'instanceServiceSpec' | 'configurationServiceSpec'
+>
+
 const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 
 /** The objects of the API server that the controller needs: caches that watches keep current. */
@@ -55,6 +64,9 @@ export class ClusterState {
   readonly #options: CollectionOptions
   readonly #stop = new AbortController()
   readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
+  readonly #names = new ConfigurationNames<Configuration>()
+  /** Called with Configurations whose name may have got another owner. */
+  readonly #nameListeners = new Listeners<[configuration: ObjectKey]>()
   #running: Promise<unknown> = Promise.resolve()
 
   constructor(options: CollectionOptions) {
@@ -63,6 +75,11 @@ export class ClusterState {
     // Each index and each watch adds a listener.
     setMaxListeners(0, signal)
     this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options)
+    const { cache } = this.configurations
+    cache.onChange((key) => {
+      for (const other of this.#names.update(key, cache.get(key)))
+        this.#nameListeners.tell(keyOf(other))
+    }, signal)
     this.instances = collectionOf<Instance>(INSTANCES, parseInstanceObject, options)
     this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
     const owned = <T extends KubernetesObject>(
@@ -114,6 +131,14 @@ export class ClusterState {
   }
 
   /**
+   * The brokers and Services of a Configuration. It has none while its name belongs to an older
+   * Configuration: Pods that ask for the resource would get devices of that Configuration.
+   */
+  workloadSpec(configuration: Configuration): WorkloadSpec {
+    return this.#names.rival(configuration) === undefined ? configuration.spec : {}
+  }
+
+  /**
    * The Pods with the label of a Configuration that exists in their namespace. Any user can write
    * any label: a label alone must not add a series to the metrics.
    */
@@ -132,19 +157,26 @@ export class ClusterState {
   }
 
   /**
-   * Calls back with an Instance after it, its Configuration or an object of the Instance changed.
+   * Calls back with an Instance after it, its Configuration or an object of the Instance changed,
+   * and after the name of its Configuration may have got another owner.
    */
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
-    this.configurations.cache.onChange((key) => {
+    const ofConfiguration = (key: ObjectKey) => {
       for (const instance of this.instancesOf(key)) listener(keyOf(instance))
-    }, signal)
+    }
+    this.configurations.cache.onChange(ofConfiguration, signal)
+    this.#nameListeners.add(ofConfiguration, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Instance', listener, signal)
   }
 
-  /** Calls back with a Configuration after it, an Instance or another object of it changed. */
+  /**
+   * Calls back with a Configuration after it, an Instance or another object of it changed, and
+   * after its name may have got another owner.
+   */
   onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.configurations.cache.onChange(listener, signal)
+    this.#nameListeners.add(listener, signal)
     this.#instancesByConfiguration.onChange(listener, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
   }

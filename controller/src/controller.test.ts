@@ -85,6 +85,31 @@ describe('the work of a controller', () => {
     blockOwnerDeletion: true,
   })
 
+  /** A Configuration of the namespace `plant`, or an older one of another namespace. */
+  function putConfiguration(name: string, spec: object, olderIn?: string): string {
+    const { metadata, ...rest } = testConfiguration(spec)
+    const uid = `uid-${olderIn ?? ''}${name}`
+    const age = olderIn && { namespace: olderIn, creationTimestamp: '2025-01-01T00:00:00Z' }
+    const path = `/apis/akri.sh/v0/namespaces/${olderIn ?? 'plant'}/configurations/${name}`
+    api.put(path, { ...rest, metadata: { ...metadata, ...age, name, uid } })
+    return path
+  }
+
+  /** The Instance of a Configuration of {@link putConfiguration}. */
+  function putInstance(configuration: string, uid = `uid-${configuration}-8120fe`): void {
+    const { metadata, spec, ...rest } = testInstance(['a'], { name: `${configuration}-8120fe` })
+    const ownerReferences = [owner('Configuration', configuration, `uid-${configuration}`)]
+    api.put(`${AKRI}/instances/${metadata.name}`, {
+      ...rest,
+      metadata: { ...metadata, uid, ownerReferences },
+      spec: { ...spec, configurationName: configuration },
+    })
+  }
+
+  function putRunning(pod: string): void {
+    api.put(pod, { ...(api.objects.get(pod) ?? expect.fail()), status: { phase: 'Running' } })
+  }
+
   it('is no hot loop for a node with times in the far future, and ends with its turn', async () => {
     putNode('a', 'Unknown', '9999-01-01T00:00:00Z')
     api.put(CONFIGURATION, { ...testConfiguration() })
@@ -155,31 +180,16 @@ describe('the work of a controller', () => {
       instanceServiceSpec: { ports: [{ port: 80 }] },
       configurationServiceSpec: { ports: [{ port: 81 }] },
     }
-    const configurationOf = (name: string, spec: object) => {
-      const { metadata, ...rest } = testConfiguration({ ...services, ...spec })
-      const uid = `uid-${name}`
-      api.put(`${AKRI}/configurations/${name}`, { ...rest, metadata: { ...metadata, name, uid } })
-    }
-    const instanceOf = (configuration: string) => {
-      const { metadata, spec, ...rest } = testInstance(['a'], { name: `${configuration}-8120fe` })
-      const ownerReferences = [owner('Configuration', configuration, `uid-${configuration}`)]
-      api.put(`${AKRI}/instances/${metadata.name}`, {
-        ...rest,
-        metadata: { ...metadata, ownerReferences },
-        spec: { ...spec, configurationName: configuration },
-      })
-    }
+    const configurationOf = (name: string, spec: object) =>
+      putConfiguration(name, { ...services, ...spec })
     configurationOf('pod', POD_BROKER)
     configurationOf('job', JOB_BROKER)
     configurationOf('pool', { brokerSpec: { brokerDeploymentSpec: {} } })
-    for (const name of ['pod', 'job', 'pool']) instanceOf(name)
+    for (const name of ['pod', 'job', 'pool']) putInstance(name)
     await start()
     const pod = `${PODS}/a-pod-8120fe-pod`
     await eventually(() => expect(api.objects.has(pod)).toBe(true))
-    api.put(pod, {
-      ...(api.objects.get(pod) ?? expect.fail()),
-      status: { phase: 'Running' },
-    })
+    putRunning(pod)
     const instanceOwner = (name: string) =>
       owner('Instance', `${name}-8120fe`, `uid-${name}-8120fe`)
     const configurationOwner = (name: string) => owner('Configuration', name, `uid-${name}`)
@@ -215,6 +225,54 @@ describe('the work of a controller', () => {
     await eventually(() => expect(api.objects.has(`${PODS}/a-cam-a19705-pod`)).toBe(true))
     expect(state?.pods.ownedBy(ownerIdOf('Instance', testInstance([])))).toEqual([])
     expect(sentTo('POST', PODS)).toHaveLength(1)
+  })
+
+  it('A8 has no workloads for Configurations whose names belong to older ones, until these are gone', async () => {
+    putReadyNode('a')
+    const services = {
+      instanceServiceSpec: { ports: [{ port: 80 }] },
+      configurationServiceSpec: { ports: [{ port: 81 }] },
+    }
+    putConfiguration('pod', { ...POD_BROKER, ...services })
+    putConfiguration('job', JOB_BROKER)
+    // The name could be that of an Instance of an older Configuration.
+    putConfiguration('pool-a19705', { brokerSpec: { brokerDeploymentSpec: {} } })
+    putInstance('pod')
+    putInstance('job')
+    const pod = `${PODS}/a-pod-8120fe-pod`
+    const workloads = [
+      pod,
+      `${SERVICES}/pod-8120fe-svc`,
+      `${SERVICES}/pod-svc`,
+      `${JOBS}/job-8120fe-3-job`,
+      `${DEPLOYMENTS}/pool-a19705-deployment`,
+    ]
+    const present = () => workloads.filter((path) => api.objects.has(path))
+    const complete = async () => {
+      await eventually(async () => {
+        // The controller puts a broker off that has just ended.
+        await clock.advance(60_000)
+        expect(api.objects.has(pod)).toBe(true)
+      })
+      putRunning(pod)
+      await eventually(() => expect(present()).toEqual(workloads))
+    }
+    const putOlder = () =>
+      ['pod', 'job', 'pool'].map((name) => putConfiguration(name, {}, 'factory'))
+    let older = putOlder()
+    await start()
+    // The work on a Configuration without a rival ends after that on those before it.
+    putConfiguration('last', { brokerSpec: { brokerDeploymentSpec: {} } })
+    await eventually(() => expect(api.objects.has(`${DEPLOYMENTS}/last-deployment`)).toBe(true))
+    expect(present()).toEqual([])
+    for (const path of older) api.remove(path)
+    await complete()
+    older = putOlder()
+    await eventually(() => expect(present()).toEqual([]))
+    for (const path of older) api.remove(path)
+    // The agents had deleted the Instance: the Job of the next Instance is another one.
+    putInstance('job', 'uid-returned')
+    await complete()
   })
 
   it('R56 deletes the Job, with its Pods first, after the device was taken away', async () => {

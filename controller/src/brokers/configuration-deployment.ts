@@ -23,7 +23,7 @@ export async function reconcileDeployment(
   const configuration = state.configurations.cache.get(key)
   // The garbage collector deletes what a deleted Configuration owned.
   if (configuration === undefined || isDeleted(configuration)) return {}
-  const { brokerSpec } = configuration.spec
+  const { brokerSpec } = state.workloadSpec(configuration)
   const { namespace } = configuration.metadata
   const owner = ownerIdOf('Configuration', configuration)
   const name = deploymentName(configuration)

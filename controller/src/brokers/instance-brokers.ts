@@ -54,10 +54,11 @@ export class InstanceBrokers {
   /** @returns when to check again, in milliseconds since the epoch */
   async #reconcilePods(
     instance: Instance,
-    { spec: { brokerSpec } }: Configuration,
+    configuration: Configuration,
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, clock, log } = this.#options
+    const { brokerSpec } = state.workloadSpec(configuration)
     const spec = brokerSpec && 'brokerPodSpec' in brokerSpec ? brokerSpec.brokerPodSpec : undefined
     const hash = spec && specHash(spec)
     const { uid, namespace } = instance.metadata
@@ -105,7 +106,7 @@ export class InstanceBrokers {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, clock, log } = this.#options
-    const { brokerSpec } = configuration.spec
+    const { brokerSpec } = state.workloadSpec(configuration)
     const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
     const hash = (spec && specHash(spec)) ?? ''
     const { uid, namespace, name: instanceName } = instance.metadata

@@ -26,7 +26,7 @@ export async function reconcileInstanceService(
   const instance = state.instances.cache.get(key)
   const configuration = instance && state.ownerOf(instance)
   if (instance === undefined || configuration === undefined || isDeleted(instance)) return {}
-  const { brokerSpec, instanceServiceSpec } = configuration.spec
+  const { brokerSpec, instanceServiceSpec } = state.workloadSpec(configuration)
   // The Pods of a Deployment belong to no Instance.
   const hasDeployment = brokerSpec !== undefined && 'brokerDeploymentSpec' in brokerSpec
   const desired = {
@@ -46,7 +46,7 @@ export async function reconcileConfigurationService(
   const { state } = options
   const configuration = state.configurations.cache.get(key)
   if (configuration === undefined || isDeleted(configuration)) return {}
-  const { brokerSpec, configurationServiceSpec } = configuration.spec
+  const { brokerSpec, configurationServiceSpec } = state.workloadSpec(configuration)
   const desired = {
     owner: configuration,
     spec: configurationServiceSpec,
