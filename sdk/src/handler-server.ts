@@ -13,11 +13,17 @@ import {
   untilAborted,
 } from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
-import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerWritableStream,
+  status,
+} from '@grpc/grpc-js'
 import { MAX_LIST_BYTES } from './device-list.js'
 import { openDiscovery } from './discovery.js'
 import type { HandlerMetrics } from './metrics.js'
-import { propertiesFromWire } from './wire.js'
+import { propertiesFromWire, sharedHeader } from './wire.js'
 
 export interface DiscoveryServerOptions {
   readonly handler: DiscoveryHandler
@@ -90,6 +96,7 @@ async function answer(
   })
   metrics.streams.inc()
   try {
+    call.sendMetadata(Metadata.fromHttp2Headers(sharedHeader(handler.shared)))
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
     const request = { details, properties, signal: ended.signal, log }

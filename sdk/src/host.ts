@@ -2,4 +2,4 @@
 export { checkDeviceList, MAX_LIST_BYTES } from './device-list.js'
 export { openDiscovery } from './discovery.js'
 export { AGENT_SOCKET } from './registration.js'
-export { propertiesFromWire, propertiesToWire } from './wire.js'
+export { propertiesFromWire, propertiesToWire, sharedFrom } from './wire.js'

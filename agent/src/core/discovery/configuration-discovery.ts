@@ -201,9 +201,9 @@ export class ConfigurationDiscovery {
     for (const session of this.#sessions.values()) session.restart()
   }
 
-  /** Opens the stream of one endpoint again, because another process is behind the endpoint. */
-  reconnect(endpoint: HandlerEndpoint): void {
-    this.#sessions.get(endpoint.uid)?.restart(endpoint)
+  /** Asks an endpoint that registered again, unless its stream is open. */
+  wake({ uid }: HandlerEndpoint): void {
+    this.#sessions.get(uid)?.wake()
   }
 
   async close(): Promise<void> {

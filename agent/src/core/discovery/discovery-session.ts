@@ -68,9 +68,17 @@ const LISTS = { burst: 50, refillMs: 200 }
 /** A list of more devices counts as several lists: each device costs time to read. */
 const DEVICES_OF_A_LIST = 1000
 
+/**
+ * Attempts before the back-off is over: a burst, then one in a second. Any process that may register
+ * can cause them. Then a handler that registers still waits for a second at most.
+ */
+const EARLY_ATTEMPTS = { burst: 10, refillMs: 1000 }
+
 /** One stream of the endpoint, with what comes before it. */
 interface Attempt {
   readonly stop: AbortController
+  /** Whether the next attempt follows at once: the endpoint registered during this attempt. */
+  isWoken: boolean
   /** Whether the endpoint has been asked: the properties come first. */
   asked: boolean
   /** Time of the first list. */
@@ -82,14 +90,15 @@ interface Attempt {
  * stream, with the time since when no stream confirms the list.
  */
 export class DiscoverySession {
+  readonly endpoint: HandlerEndpoint
   readonly #options: SessionOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   readonly #budget: TokenBucket
+  readonly #earlyAttempts: TokenBucket
   /** The lists that were read and not taken from the budget. */
   #owed = 0
   #configuration: Configuration
-  #endpoint: HandlerEndpoint
   #state: SessionState = { phase: 'opening' }
   #list: EndpointList
   #unreachableSince: number | undefined
@@ -102,9 +111,10 @@ export class DiscoverySession {
     options: SessionOptions,
   ) {
     this.#configuration = configuration
-    this.#endpoint = endpoint
+    this.endpoint = endpoint
     this.#options = options
     this.#budget = new TokenBucket({ clock: options.clock, ...LISTS })
+    this.#earlyAttempts = new TokenBucket({ clock: options.clock, ...EARLY_ATTEMPTS })
     const { uid, shared } = endpoint
     const lostSince = options.clock.monotonicMs()
     const noList = {
@@ -117,10 +127,6 @@ export class DiscoverySession {
     }
     this.#list = restored ?? noList
     this.#running = this.#run()
-  }
-
-  get endpoint(): HandlerEndpoint {
-    return this.#endpoint
   }
 
   get state(): SessionState {
@@ -147,12 +153,18 @@ export class DiscoverySession {
       this.restart()
   }
 
-  /**
-   * Opens another stream at once: properties changed, or another process is behind the endpoint.
-   */
-  restart(endpoint: HandlerEndpoint = this.#endpoint): void {
-    this.#endpoint = endpoint
+  /** Opens another stream at once, because properties changed. */
+  restart(): void {
     this.#attempt.stop.abort()
+  }
+
+  /**
+   * The endpoint registered again: another process may be behind it. A stream that is open shows that
+   * the process of the stream lives. So only a wait ends at once, also the next wait.
+   */
+  wake(): void {
+    if (this.#state.phase === 'open') this.#attempt.isWoken = true
+    else this.#attempt.stop.abort()
   }
 
   async close(): Promise<void> {
@@ -164,14 +176,19 @@ export class DiscoverySession {
   async #run(): Promise<void> {
     const { clock, random, log, onChange } = this.#options
     const backoff = new Backoff({ ...BACKOFF, random })
+    let isEarly = false
     while (!this.#stop.signal.aborted) {
+      if (isEarly) {
+        backoff.reset()
+        await this.#payForEarlyAttempt()
+      }
       const attempt = newAttempt()
       this.#attempt = attempt
       const { signal } = attempt.stop
       try {
         await this.#follow(attempt)
         if (!signal.aborted)
-          throw new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`)
+          throw new DiscoveryFailedError('failed', `handler ${this.endpoint.uid} ended its stream`)
       } catch (error) {
         if (!signal.aborted) this.#failed(error, attempt)
       }
@@ -179,17 +196,18 @@ export class DiscoverySession {
       if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
       this.#list = { ...this.#list, lostSince: this.#list.lostSince ?? clock.monotonicMs() }
       if (this.#stop.signal.aborted) return
-      if (signal.aborted) {
-        backoff.reset()
+      if (!signal.aborted) onChange()
+      if (signal.aborted || attempt.isWoken) {
+        isEarly = true
         continue
       }
-      onChange()
       if (this.#state.phase === 'refused') await aborted(signal)
       else {
         const retryInMs = backoff.next()
         log.debug({ retryInMs }, 'discovery retry scheduled')
         await clock.sleep(retryInMs, signal).catch(() => undefined)
       }
+      isEarly = signal.aborted
     }
   }
 
@@ -212,17 +230,17 @@ export class DiscoverySession {
       details,
       properties,
       mostDevices,
-      rank: () => this.#options.rank(configuration, this.#endpoint.shared),
+      rank: () => this.#options.rank(configuration, this.endpoint.shared),
     }
-    for await (const list of this.#endpoint.discover(request, signal)) {
+    for await (const list of this.endpoint.discover(request, signal)) {
       const { leftOut } = list
-      const devices = await admit(this.#endpoint.name, list.devices)
+      const devices = await admit(this.endpoint.name, list.devices)
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
-      observer.handlerAnswered(name, this.#endpoint.name, seconds)
+      observer.handlerAnswered(name, this.endpoint.name, seconds)
       attempt.listedAt ??= now
-      const { uid: endpoint, shared } = this.#endpoint
+      const { uid: endpoint, shared } = this.endpoint
       this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
@@ -241,10 +259,19 @@ export class DiscoverySession {
     }
   }
 
+  async #payForEarlyAttempt(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      const wait = this.#earlyAttempts.take()
+      if (wait === 0) return
+      await this.#options.clock.sleep(wait, signal).catch(() => undefined)
+    }
+  }
+
   #failed(error: unknown, { asked }: Attempt): void {
     const { clock, log, observer } = this.#options
     const message = messageOf(error)
-    if (asked) observer.handlerFailed(this.#endpoint.name)
+    if (asked) observer.handlerFailed(this.endpoint.name)
     const reason = reasonOf(error, asked)
     if (reason !== 'Unreachable') this.#unreachableSince = undefined
     else this.#unreachableSince ??= clock.monotonicMs()
@@ -259,7 +286,7 @@ export class DiscoverySession {
 }
 
 function newAttempt(): Attempt {
-  return { stop: new AbortController(), asked: false, listedAt: undefined }
+  return { stop: new AbortController(), isWoken: false, asked: false, listedAt: undefined }
 }
 
 function reasonOf(error: unknown, asked: boolean): SessionFailure {

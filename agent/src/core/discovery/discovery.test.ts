@@ -237,19 +237,83 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
-  it('A5 opens exactly one new stream for each Configuration when a handler registers again', async () => {
+  it('A5 opens exactly one stream for each Configuration, however often a handler registers', async () => {
     configurations.put(configuration('default'))
     configurations.put(configuration('other'))
-    const before = new ToldEndpoint('told@a')
-    registry.register(before)
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
     discovery.start()
     await clock.advance(0)
-    expect(before.open).toBe(2)
-    const after = new ToldEndpoint('told@a')
-    registry.register(after)
-    await clock.advance(0)
-    expect([before.open, after.open]).toEqual([0, 2])
+    for (let round = 0; round < 100; round++) {
+      registry.register(endpoint)
+      await clock.advance(100)
+    }
+    expect(endpoint.open).toBe(2)
+    expect(endpoint.requests).toHaveLength(2)
     expect(registry.size).toBe(1)
+  })
+
+  it('A5 asks a handler that registers again at once when its stream has ended, or ends later', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    endpoint.away = true
+    endpoint.fail('failed')
+    await clock.advance(20_000)
+    endpoint.away = false
+    registry.register(endpoint)
+    await clock.advance(0)
+    expect(endpoint.open).toBe(1)
+    // The agent sees the end of the process before only after the next one has registered.
+    registry.register(endpoint)
+    await clock.advance(0)
+    endpoint.fail('failed')
+    await clock.advance(0)
+    expect(endpoint.open).toBe(1)
+    expect(endpoint.requests).toHaveLength(3)
+    expect(found()).toEqual(['1'])
+  })
+
+  it('A5 asks a handler that refuses the details again when it registers again', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.fail('invalid-details')
+    await clock.advance(0)
+    registry.register(endpoint)
+    await clock.advance(0)
+    expect(endpoint.requests).toHaveLength(2)
+  })
+
+  it('A5 asks a dead endpoint that registers without a pause ten times, and then once in a second', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    endpoint.away = true
+    discovery.start()
+    await clock.advance(0)
+    const asked = vi.spyOn(endpoint, 'discover')
+    const register = async (seconds: number) => {
+      asked.mockClear()
+      for (let round = 0; round < seconds * 10; round++) {
+        registry.register(endpoint)
+        await clock.advance(100)
+      }
+      return asked.mock.calls.length
+    }
+    expect(await register(10)).toBeLessThanOrEqual(20)
+    expect(await register(10)).toBeLessThanOrEqual(11)
+    // The flood does not delay the handler itself for longer.
+    endpoint.away = false
+    registry.register(endpoint)
+    await clock.advance(1000)
+    expect(endpoint.open).toBe(1)
   })
 
   it('A5 uses each endpoint that it can reach: the others may be replaced', async () => {

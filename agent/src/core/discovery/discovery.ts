@@ -96,7 +96,7 @@ export class Discovery {
     registry.onChange(({ name, reregistered }) => {
       for (const [key, discovery] of this.#discoveries) {
         if (discovery.handler !== name) continue
-        if (reregistered !== undefined) discovery.reconnect(reregistered)
+        if (reregistered !== undefined) discovery.wake(reregistered)
         this.#follow(key)
       }
     }, signal)

@@ -1,13 +1,10 @@
 import { Listeners } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
-/**
- * The endpoints of a name changed, or an endpoint registered again: its open streams belong to a
- * dead process then.
- */
+/** The endpoints of a name changed, or an endpoint of the name registered again. */
 interface RegistryChange {
   readonly name: string
-  readonly reregistered?: HandlerEndpoint | undefined
+  readonly reregistered?: HandlerEndpoint
 }
 
 /** The endpoints of handlers, by the name of the handler. */
@@ -32,16 +29,19 @@ export class HandlerRegistry {
     return this.#endpoints.size
   }
 
-  /** Adds an endpoint, or replaces the endpoint with the same uid. */
+  /** Adds an endpoint, or tells that a registered endpoint registered again. */
   register(endpoint: HandlerEndpoint): void {
-    const { name, uid } = endpoint
-    const before = this.endpoints(name).find((other) => other.uid === uid)
-    if (before !== undefined) this.#endpoints.delete(before)
+    const { name } = endpoint
+    const isKnown = this.#endpoints.delete(endpoint)
     this.#endpoints.add(endpoint)
-    this.#listeners.tell({ name, reregistered: before && endpoint })
+    this.#listeners.tell({ name, ...(isKnown && { reregistered: endpoint }) })
   }
 
-  /** Removes an endpoint, unless another endpoint has replaced it. */
+  /** The registered endpoint with this uid. */
+  get(uid: string): HandlerEndpoint | undefined {
+    return [...this.#endpoints].find((endpoint) => endpoint.uid === uid)
+  }
+
   drop(endpoint: HandlerEndpoint): void {
     if (this.#endpoints.delete(endpoint)) this.#listeners.tell({ name: endpoint.name })
   }

@@ -113,7 +113,7 @@ describe('the registration of handlers', () => {
     )
   })
 
-  it('A5 gives one endpoint for repeated requests, and follows a changed value of shared', async () => {
+  it('A5 gives one endpoint for repeated requests, and follows a changed value of shared before it is connected', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     for (const shared of [false, true]) await register('a', file, 0, shared)
     expect(registry.endpoints('a').map(({ shared }) => shared)).toEqual([true])
@@ -571,6 +571,36 @@ describe('a flood of registrations', () => {
     await serveTold()
     await eventually(() => expect(found()).toEqual(['1']))
     expect(uids('told')).toHaveLength(32)
+  })
+
+  it('A5 neither restarts the stream of a handler nor changes its devices, and the handler itself can', async () => {
+    configurations.put(configurationWith())
+    let asked = 0
+    const handlerWith = (shared: boolean) =>
+      serve(
+        defineDiscoveryHandler({
+          ...toldHandler,
+          shared,
+          async *discover({ signal }) {
+            asked++
+            yield [{ id: '1' }]
+            await aborted(signal)
+          },
+        }),
+        { directory, log: silentLogger, environment: {} },
+      )
+    const device = () => discovery.deviceSet(keyOf(configurationWith())).devices.get('1')
+    serving = await handlerWith(true)
+    await eventually(() => expect(device()).toMatchObject({ shared: true, healthy: true }))
+    const file = path.join(directory, 'told.sock')
+    for (let round = 0; round < 20; round++) expect(await register('told', file)).toBe('taken')
+    expect(device()?.shared).toBe(true)
+    expect(asked).toBe(1)
+    await serving.close()
+    serving = await handlerWith(false)
+    await register('told', file, 0, true)
+    await eventually(() => expect(device()).toMatchObject({ shared: false, healthy: true }))
+    expect(asked).toBe(2)
   })
 
   it('A5 ends with the return of a living handler that had given way', async () => {

@@ -101,6 +101,14 @@ export async function serveRegistration(
     const endpoint = await endpointOf(request, places)
     if (stop.signal.aborted)
       throw new RegistrationRefusedError(status.UNAVAILABLE, 'the agent ends')
+    const known = registry.get(endpoint.uid)
+    if (known instanceof RemoteEndpoint) {
+      if (known.registerAgain(endpoint))
+        log.info({ handler: known.name, endpoint: known.uid }, 'handler registered again')
+      registry.register(known)
+      connections.registered(known, peer)
+      return
+    }
     const replaced = makeRoom(endpoint, registry)
     registry.register(endpoint)
     connections.registered(endpoint, peer)

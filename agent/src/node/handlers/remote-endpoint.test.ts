@@ -2,8 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 type Call = ServerWritableStream<Buffer, Buffer>
@@ -19,6 +20,14 @@ afterEach(async () => {
   server.forceShutdown()
   await rm(directory, { recursive: true, force: true })
 })
+
+/** A registration of the socket that {@link handler} serves. */
+const registration = (shared: boolean) =>
+  new RemoteEndpoint('sensor', shared, {
+    type: 'unix',
+    path: path.join(directory, 's.sock'),
+    problem: async () => undefined,
+  })
 
 /** A handler of another implementation: its bytes are not checked on their way out. */
 async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> {
@@ -40,11 +49,7 @@ async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> 
       error === null ? resolve() : reject(error),
     ),
   )
-  return new RemoteEndpoint('sensor', true, {
-    type: 'unix',
-    path: socket,
-    problem: async () => undefined,
-  })
+  return registration(true)
 }
 
 /** A field of a message, with a length. */
@@ -138,5 +143,94 @@ describe('a hostile handler', () => {
   it('that sends more than 4 MiB in a message fails with the size', async () => {
     const endpoint = await handler((call) => call.write(Buffer.alloc(4 * 1024 * 1024 + 1, 0x0a)))
     await expect(firstList(endpoint)).rejects.toThrow(/larger than max \(4194305 vs 4194304\)/)
+  })
+})
+
+describe('an endpoint that is registered again', () => {
+  /** Opens a discovery. */
+  function open(endpoint: RemoteEndpoint) {
+    const stop = new AbortController()
+    const lists = endpoint.discover(request, stop.signal)
+    return { next: () => lists.next(), close: () => stop.abort() }
+  }
+  const write = (call: Call): unknown => call.write(listOf(['1']))
+
+  it.each([
+    ['has sent a list', write],
+    ['has sent nothing', () => undefined],
+  ])('A5 keeps its value of shared while its process is connected and %s', async (_, discover) => {
+    let asked = 0
+    const endpoint = await handler((call) => {
+      asked++
+      discover(call)
+    })
+    const discovery = open(endpoint)
+    const list = discovery.next()
+    await eventually(() => expect(asked).toBe(1))
+    expect(endpoint.registerAgain(registration(false))).toBe(false)
+    expect(endpoint.shared).toBe(true)
+    discovery.close()
+    await list
+    // The agent has ended the stream. That says nothing about the process.
+    expect(endpoint.shared).toBe(true)
+  })
+
+  it('A5 takes over the last value when its process has ended', async () => {
+    const endpoint = await handler(write)
+    const [one, two] = [open(endpoint), open(endpoint)]
+    await Promise.all([one.next(), two.next()])
+    expect(endpoint.registerAgain(registration(false))).toBe(false)
+    server.forceShutdown()
+    await expect(one.next()).rejects.toThrow(/sensor/)
+    await expect(two.next()).rejects.toThrow(/sensor/)
+    expect(endpoint.shared).toBe(false)
+  })
+
+  it('A5 takes over a value while another discovery fails only if no process is connected', async () => {
+    let isWrong = false
+    const endpoint = await handler((call) => {
+      if (isWrong) call.emit('error', { code: 13, details: 'on purpose' })
+      else write(call)
+    })
+    const healthy = open(endpoint)
+    await healthy.next()
+    isWrong = true
+    await expect(open(endpoint).next()).rejects.toThrow('on purpose')
+    expect(endpoint.registerAgain(registration(false))).toBe(false)
+    expect(endpoint.shared).toBe(true)
+    healthy.close()
+  })
+
+  it('A5 asks again if its process registers with another value after the agent has found it', async () => {
+    const endpoint = await handler(write)
+    const before = open(endpoint)
+    await before.next()
+    server.forceShutdown()
+    await expect(before.next()).rejects.toThrow(/sensor/)
+    await handler(write)
+    const after = open(endpoint)
+    await after.next()
+    expect(endpoint.shared).toBe(true)
+    expect(endpoint.registerAgain(registration(false))).toBe(true)
+    await expect(after.next()).rejects.toThrow('it registered with another value of shared')
+    expect(endpoint.shared).toBe(false)
+  })
+
+  it('A5 has the value that its process sends, whatever is registered', async () => {
+    const endpoint = await handler((call) => {
+      const headers = new Metadata()
+      headers.set('akri-shared', 'false')
+      call.sendMetadata(headers)
+      write(call)
+    })
+    expect(endpoint.shared).toBe(true)
+    const discovery = open(endpoint)
+    await discovery.next()
+    expect(endpoint.shared).toBe(false)
+    endpoint.registerAgain(registration(true))
+    expect(endpoint.shared).toBe(false)
+    server.forceShutdown()
+    await expect(discovery.next()).rejects.toThrow(/sensor/)
+    expect(endpoint.shared).toBe(true)
   })
 })

@@ -1,7 +1,14 @@
 import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
 import { Latest, messageOf } from '@akrijs/runtime'
-import { MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js'
+import { MAX_LIST_BYTES, propertiesToWire, sharedFrom } from '@akrijs/sdk/host'
+import {
+  Client,
+  connectivityState,
+  credentials,
+  type Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
 import {
   type BoundedList,
   type DiscoverRequest,
@@ -21,20 +28,68 @@ export type EndpointAddress = (
   problem(): Promise<string | undefined>
 }
 
-/** A handler in another process, over gRPC. */
+/** The pause of gRPC between two connection attempts, in milliseconds. */
+const RECONNECT_MS = 10
+
+interface Registration {
+  readonly shared: boolean
+  readonly address: EndpointAddress
+}
+
+/**
+ * A handler in another process, over gRPC. Any process that may register can register the endpoint
+ * of another process again. So a registration never overrules a process that is connected.
+ */
 export class RemoteEndpoint implements HandlerEndpoint {
   readonly uid: string
   readonly name: string
-  readonly shared: boolean
   readonly #target: string
-  readonly #address: EndpointAddress
+  #registration: Registration
+  /** The latest registration while a process was connected. It can be that of the next process. */
+  #next: Registration | undefined
+  /** Whether a registration came since the connection to the process before was lost. */
+  #isRegistered = true
+  /** The value of `shared` that the connected process has sent. */
+  #sentShared: boolean | undefined
+  /** The messages of each discovery with a connection. */
+  readonly #connected = new Set<Latest<Buffer>>()
 
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
-    this.shared = shared
     this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
-    this.#address = address
     this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
+    this.#registration = { shared, address }
+  }
+
+  get shared(): boolean {
+    return this.#sentShared ?? this.#registration.shared
+  }
+
+  /**
+   * Takes over a further registration of this endpoint. While a registered process is connected, the
+   * registration waits for the end of that process.
+   *
+   * @returns whether the registration counts now
+   */
+  registerAgain(other: RemoteEndpoint): boolean {
+    if (this.#connected.size > 0 && this.#isRegistered) {
+      this.#next = other.#registration
+      return false
+    }
+    const { shared } = this
+    if (this.#connected.size === 0) this.#sentShared = undefined
+    this.#registration = other.#registration
+    this.#next = undefined
+    this.#isRegistered = true
+    // The agent had found the process before the process registered.
+    if (shared !== this.shared)
+      for (const messages of this.#connected)
+        messages.end(
+          this.#failed(
+            'it registered with another value of shared; its devices are asked for again',
+          ),
+        )
+    return true
   }
 
   async *discover(
@@ -42,13 +97,17 @@ export class RemoteEndpoint implements HandlerEndpoint {
     signal: AbortSignal,
   ): AsyncGenerator<BoundedList, void, void> {
     // The address may belong to another program by now.
-    const problem = await this.#address.problem()
+    const problem = await this.#registration.address.problem()
     if (signal.aborted) return
     if (problem !== undefined)
       throw new DiscoveryFailedError('unreachable', `handler ${this.uid} is not asked: ${problem}`)
     const client = new Client(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
       'grpc.enable_retries': 0,
+      // All discoveries of an endpoint share a connection. The sessions have a back-off of their own,
+      // and a handler that registers again is connected at once.
+      'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
+      'grpc.max_reconnect_backoff_ms': RECONNECT_MS,
       // The request has credentials of devices: it goes to the handler directly.
       'grpc.enable_http_proxy': 0,
       // A node that lost its network does not close the connection.
@@ -73,8 +132,23 @@ export class RemoteEndpoint implements HandlerEndpoint {
     }
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
-    stream.on('metadata', () => {
+    let isOver = false
+    const onConnected = () => {
+      if (!isOver) this.#connected.add(messages)
+    }
+    const channel = client.getChannel()
+    // `waitForReady` would connect again after the end of the stream.
+    const watch = () => {
+      if (isOver) return
+      const state = channel.getConnectivityState(false)
+      if (state === connectivityState.READY) onConnected()
+      else channel.watchConnectivityState(state, Infinity, watch)
+    }
+    watch()
+    stream.on('metadata', (metadata: Metadata) => {
       answered = true
+      onConnected()
+      this.#sentShared = sharedFrom(metadata)
     })
     stream.on('data', () => {
       answered = true
@@ -83,9 +157,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       messages.push(newest)
     })
     stream.on('error', (error: ServiceError) => messages.end(this.#failure(error, answered)))
-    stream.on('end', () =>
-      messages.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)),
-    )
+    stream.on('end', () => messages.end(this.#failed('it ended its stream')))
     try {
       for await (const message of messages) {
         const list = await this.#read(message, bound, signal)
@@ -95,9 +167,20 @@ export class RemoteEndpoint implements HandlerEndpoint {
       }
     } finally {
       signal.removeEventListener('abort', onAbort)
+      isOver = true
+      if (this.#connected.delete(messages) && !signal.aborted) this.#onLost()
       stream.cancel()
       client.close()
     }
+  }
+
+  /** A discovery has ended. If it was the last one, another process may be there from now on. */
+  #onLost(): void {
+    if (this.#connected.size > 0) return
+    this.#registration = this.#next ?? this.#registration
+    this.#isRegistered = this.#next !== undefined
+    this.#next = undefined
+    this.#sentShared = undefined
   }
 
   async #read(
@@ -108,9 +191,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     try {
       return await readResponse(message, bound, signal)
     } catch (error) {
-      throw new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, {
-        cause: error,
-      })
+      throw this.#failed(messageOf(error), { cause: error })
     }
   }
 
@@ -125,6 +206,10 @@ export class RemoteEndpoint implements HandlerEndpoint {
         { cause: error },
       )
     }
-    return new DiscoveryFailedError('failed', `handler ${this.uid}: ${details}`, { cause: error })
+    return this.#failed(details, { cause: error })
+  }
+
+  #failed(problem: string, options?: { readonly cause: unknown }): DiscoveryFailedError {
+    return new DiscoveryFailedError('failed', `handler ${this.uid}: ${problem}`, options)
   }
 }
