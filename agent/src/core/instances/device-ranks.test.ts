@@ -4,7 +4,7 @@ import { expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import { deviceRanks } from './device-ranks.js'
 import { deviceDigest } from './instance-name.js'
-import { DEVICE_ID_ANNOTATION } from './instance-plan.js'
+import { deviceIdAnnotation } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const other = 'node-b' as NodeName
@@ -28,7 +28,7 @@ function instance(id: string, made: Made = {}): Instance {
     {
       name,
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: 'lab', uid }],
-      ...(annotated && { annotations: { [DEVICE_ID_ANNOTATION]: id } }),
+      ...(annotated && { annotations: deviceIdAnnotation(id) }),
       ...(made.deletionTimestamp && { deletionTimestamp: made.deletionTimestamp }),
     },
   )
@@ -48,6 +48,25 @@ it('used devices come first, then served devices, then devices of other nodes, t
   const ranks = ids.map((id) => rankOf(id, true))
   expect(ranks).toEqual([...new Set(ranks)].sort())
   expect(ids.map((id) => isServed(id, true))).toEqual([true, true, false, false])
+})
+
+it('a device whose id has control characters keeps its rank, and other ids with the same text get none', () => {
+  const id = 'camera\u001b[2J\ud800'
+  const { rankOf, isServed } = deviceRanks({
+    configuration,
+    node,
+    instances: [instance(id, { usage: node }), instance('other\u0001')],
+  })
+  expect(rankOf(id, true)).toBeLessThan(rankOf('other\u0001', true))
+  expect([id, 'other\u0001'].map((served) => isServed(served, true))).toEqual([true, true])
+  // An API server stores U+FFFD in their place: all these ids have the same annotation.
+  for (const twin of ['other\u0002', 'other\u0085', 'other\ufffd'])
+    expect(rankOf(twin, true)).toBe(rankOf('new', true))
+})
+
+it('the rank of a device is that of the Instance of its node, if only that node sees it', () => {
+  const { isServed } = deviceRanks({ configuration, node, instances: [instance('foo')] })
+  expect([isServed('foo', true), isServed('foo', false)]).toEqual([true, false])
 })
 
 it.each<[string, Made]>([

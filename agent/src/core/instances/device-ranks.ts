@@ -1,8 +1,9 @@
 import { type Configuration, holderOf, type Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
+import { printable } from '@akrijs/runtime'
 import type { DeviceRanks } from '../discovery/configuration-discovery.js'
 import { deviceDigest, instanceName } from './instance-name.js'
-import { DEVICE_ID_ANNOTATION, isOwnedBy } from './instance-plan.js'
+import { deviceIdOf, isOwnedBy } from './instance-plan.js'
 
 /** The order of devices beyond a bound: smaller ranks are kept first. */
 const RANK = {
@@ -22,24 +23,37 @@ interface DeviceRanksInput {
   readonly instances: Iterable<Instance>
 }
 
-/** The rank of each device of a Configuration, from the present Instances. */
+/** An Instance of the Configuration, as far as it ranks a device. */
+interface RankedInstance {
+  readonly rank: number
+  /** The printable id of its device; undefined in Instances of other implementations. */
+  readonly id: string | undefined
+}
+
+/**
+ * The rank of each device of a Configuration, from the present Instances. Several ids can have one
+ * printable text, so the name of the Instance decides too: its digest is that of the id itself.
+ */
 export function deviceRanks({ configuration, node, instances }: DeviceRanksInput): DeviceRanks {
-  const byId = new Map<string, number>()
-  /** Instances of other implementations name no device. */
-  const byName = new Map<string, number>()
+  const byName = new Map<string, RankedInstance>()
+  const ids = new Set<string>()
+  let isWithoutId = false
   for (const instance of instances) {
     if (!isOwnedBy(instance, configuration)) continue
     const rank = rankIn(instance, node)
     if (rank === undefined) continue
-    const id = instance.metadata.annotations?.[DEVICE_ID_ANNOTATION]
-    if (id === undefined) byName.set(instance.metadata.name, rank)
-    else byId.set(id, Math.min(rank, byId.get(id) ?? rank))
+    const id = deviceIdOf(instance)
+    byName.set(instance.metadata.name, { rank, id })
+    if (id === undefined) isWithoutId = true
+    else ids.add(id)
   }
   const rankOf = (id: string, shared: boolean) => {
-    const rank = byId.get(id)
-    if (rank !== undefined || byName.size === 0) return rank ?? RANK.new
+    const text = printable(id)
+    // A list can have 800,000 ids; a digest costs more than a look at the ids.
+    if (!isWithoutId && !ids.has(text)) return RANK.new
     const digest = deviceDigest(id, shared ? { shared } : { shared, node })
-    return byName.get(instanceName(configuration.metadata.name, digest)) ?? RANK.new
+    const found = byName.get(instanceName(configuration.metadata.name, digest))
+    return found === undefined || (found.id ?? text) !== text ? RANK.new : found.rank
   }
   return { rankOf, isServed: (id, shared) => rankOf(id, shared) <= RANK.served }
 }

@@ -75,7 +75,7 @@ export function planInstances({
     if (isOwnedBy(instance, configuration)) existing.set(instance.metadata.name, instance)
 
   const { winners, collisions } = oneDevicePerDigest(devices.devices.values(), node, (digest) =>
-    idOf(existing.get(instanceName(name, digest))),
+    deviceIdOf(existing.get(instanceName(name, digest))),
   )
 
   const served: PlannedInstance[] = []
@@ -87,7 +87,7 @@ export function planInstances({
       continue
     }
     const instance = existing.get(instanceName(name, digest))
-    const foreignId = idOf(instance)
+    const foreignId = deviceIdOf(instance)
     const heldByAnother = foreignId !== undefined && foreignId !== printable(device.id)
     // The other device may still exist, on this node or on another node: its Instance stays.
     if (
@@ -117,7 +117,8 @@ export function planInstances({
     const plannedId = planned.get(keyOf(instance))
     if (plannedId === undefined) return devices.complete
     // Another device with the same digest has replaced the device of this Instance.
-    return idOf(instance) !== undefined && idOf(instance) !== plannedId
+    const id = deviceIdOf(instance)
+    return id !== undefined && id !== plannedId
   })
   const leaving = new Set(leave.map(keyOf))
   return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions, taken }
@@ -137,7 +138,7 @@ export function isOwnedBy(
 }
 
 /** The printable id of its device. Another program may have written the annotation. */
-function idOf(instance: Instance | undefined): string | undefined {
+export function deviceIdOf(instance: Instance | undefined): string | undefined {
   const id = instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
   return id === undefined ? undefined : printable(id)
 }
