@@ -179,6 +179,7 @@ async function startParts(
     configurations,
     plugins,
     names,
+    bounds: options.bounds,
     deviceSet: (key) => discovery.deviceSet(key),
   })
   const status = new StatusReporter({ ...shared, configurations, discovery, reconciler })

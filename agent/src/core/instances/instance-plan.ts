@@ -25,7 +25,7 @@ export function deviceIdAnnotation(id: string): Readonly<Record<string, string>>
 }
 
 /** What this node does about the Instances of one Configuration. */
-interface InstancePlan {
+export interface InstancePlan {
   readonly served: readonly PlannedInstance[]
   /** Instances of this node whose device it no longer sees. */
   readonly leave: readonly Instance[]

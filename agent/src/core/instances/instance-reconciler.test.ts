@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ObjectCache } from '../../ports/cluster.js'
 import { manifest } from '../../testing/objects.js'
 import { AcceptedConfigurations } from '../accepted-configurations.js'
+import { DEVICE_BOUNDS } from '../discovery/device-bounds.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { deviceDigest } from './instance-name.js'
@@ -85,9 +86,11 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 function makeReconciler(
   configurations: ObjectCache<Configuration> = cluster.configurations,
+  bounds = DEVICE_BOUNDS,
 ): InstanceReconciler {
   return new InstanceReconciler({
     cluster,
+    bounds,
     configurations: new AcceptedConfigurations(configurations, new AbortController().signal),
     plugins,
     ledger,
@@ -96,7 +99,7 @@ function makeReconciler(
     log: silentLogger,
     deviceSet: () => devices,
     names: {
-      admit: (name, isKnown) =>
+      admit: ({ name, isKnown }) =>
         refused.has(name) && !isKnown ? { why: 'full', retryInMs: 60_000 } : undefined,
     },
   })
@@ -438,6 +441,92 @@ describe('the Instances of a node', () => {
     // Those that were under way.
     expect(await createdUntil(change)).toBeLessThanOrEqual(2 * 16)
     expect(calls.filter((call) => call.startsWith('serve')).length).toBeLessThanOrEqual(2 * 16 + 1)
+  })
+
+  describe('of a list that changes with each write', () => {
+    const flapping = Array.from({ length: 200 }, (_, index) => `a-${index}`)
+    let version = 0
+
+    /** Lists other properties of the flapping devices, and the same steady devices. */
+    const flap = (...steady: string[]) => {
+      version++
+      const all = [...seen(...flapping, ...steady).devices].map(([id, found]) => {
+        const properties = { NAME: id, ...(id.startsWith('a-') && { VERSION: String(version) }) }
+        return [id, { ...found, device: { id, properties } }] as const
+      })
+      devices = { ...devices, devices: new Map(all) }
+    }
+
+    const flapWithEachWrite = (...steady: string[]) => {
+      flap(...steady)
+      const { updateInstance, createInstance } = cluster
+      vi.spyOn(cluster, 'updateInstance').mockImplementation((...args) => {
+        flap(...steady)
+        return updateInstance.apply(cluster, args)
+      })
+      vi.spyOn(cluster, 'createInstance').mockImplementation((...args) => {
+        flap(...steady)
+        return createInstance.apply(cluster, args)
+      })
+    }
+
+    beforeEach(async () => {
+      devices = seen(...flapping)
+      await reconciler.reconcile(key)
+    })
+
+    it('are created for new devices, and left with devices that are gone, after a turn of each other device', async () => {
+      devices = seen(...flapping, 'gone')
+      await reconciler.reconcile(key)
+      expect(instanceOf('gone')).toBeDefined()
+      flapWithEachWrite('z-new')
+      for (let pass = 0; pass < flapping.length; pass++) await reconciler.reconcile(key)
+      expect(instanceOf('z-new')).toBeDefined()
+      expect(instanceOf('gone')).toBeUndefined()
+    })
+
+    it('are offered as healthy or unhealthy at once, before any write', async () => {
+      flapWithEachWrite()
+      await reconciler.reconcile(key)
+      const [last] = [...devices.devices.values()].slice(-1)
+      const { device } = last ?? expect.fail()
+      devices = {
+        ...devices,
+        devices: new Map(devices.devices).set(device.id, {
+          device,
+          shared: true,
+          healthy: false,
+          endpoint: 'e',
+        }),
+      }
+      calls = []
+      await reconciler.reconcile(key)
+      const offline = calls.indexOf(`serve ${nameOf(device.id)} unhealthy`)
+      expect(offline).toBeGreaterThanOrEqual(0)
+      expect(offline).toBeLessThan(calls.findIndex((call) => call.startsWith('changed')))
+    })
+
+    it('take half of the budget of all Configurations, and the rest of their changes over time', async () => {
+      const other = { ...wanted, name: 'other' as ConfigurationName }
+      await cluster.apply({ configurations: [wanted, other], data: [], complete: true })
+      devices = seen()
+      await reconciler.reconcile(key)
+      reconciler = makeReconciler(cluster.configurations, { ...DEVICE_BOUNDS, perNode: 20 })
+      devices = seen(...flapping)
+      const created = (name: string) =>
+        cluster.instances.list().filter(({ spec }) => spec.configurationName === name).length
+      for (let pass = 0; pass < 20; pass++)
+        expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 1000 })
+      // The resource of the Configuration is a change too.
+      expect(created(wanted.name)).toBe(39)
+      devices = seen(...flapping.slice(0, 15))
+      expect(await reconciler.reconcile(objectKey('default', other.name))).toEqual({})
+      expect(created(other.name)).toBe(15)
+      devices = seen(...flapping)
+      await clock.advance(10_000)
+      for (let pass = 0; pass < 20; pass++) await reconciler.reconcile(key)
+      expect(created(wanted.name)).toBe(79)
+    })
   })
 
   it('wait while the Node has no room for their name, are counted, and come about later', async () => {

@@ -1,3 +1,4 @@
+import type { ConfigurationName } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -17,7 +18,7 @@ beforeEach(async () => {
   offered = new Set()
   reads = 0
   names = new ResourceNames({
-    bounds: { most: 10, atOnce: 5, perHour: 2 },
+    bounds: { most: 20, atOnce: 5, perHour: 2 },
     clock,
     log: silentLogger,
     read: async () => {
@@ -30,59 +31,105 @@ beforeEach(async () => {
   await names.read()
 })
 
-/** Asks for names one after the other, until one is refused. */
-function untilRefused(prefix: string): { admitted: number; why: string | undefined } {
-  for (let index = 0; ; index++) {
-    const refusal = names.admit(`${prefix}-${index}`)
-    if (refusal !== undefined) return { admitted: index, why: refusal.why }
-    offered.add(`akri.sh/${prefix}-${index}`)
+const LAB = 'lab' as ConfigurationName
+const OTHER = 'other' as ConfigurationName
+
+/** The name of an Instance. */
+const nameOf = (configuration: ConfigurationName, index: number) =>
+  `${configuration}-${index.toString(16).padStart(6, '0')}`
+
+function admit(name: string, configuration = LAB, isKnown = false) {
+  const resources = [...offered].filter((each) => each.startsWith(`akri.sh/${configuration}-`))
+  const refusal = names.admit({ name, configuration, offered: resources.length, isKnown })
+  if (refusal === undefined) offered.add(`akri.sh/${name}`)
+  return refusal
+}
+
+let next = 0
+beforeEach(() => {
+  next = 0
+})
+
+/** Asks for new names one after the other, until one is refused. */
+function untilRefused(configuration = LAB): { admitted: number; why: string | undefined } {
+  for (let admitted = 0; ; admitted++) {
+    const refusal = admit(nameOf(configuration, next++), configuration)
+    if (refusal !== undefined) return { admitted, why: refusal.why }
   }
+}
+
+/** The devices are gone; the Node keeps their names. */
+function loseAll(configuration: ConfigurationName): void {
+  for (const name of offered) node?.add(name)
+  for (const name of offered) if (name.includes(`/${configuration}-`)) offered.delete(name)
 }
 
 describe('names of resources', () => {
   it('are admitted at once up to a bound, and then some in an hour', async () => {
-    expect(untilRefused('a')).toEqual({ admitted: 5, why: 'soon' })
+    expect(untilRefused()).toEqual({ admitted: 5, why: 'soon' })
     await clock.advance(HOUR)
-    expect(untilRefused('b')).toEqual({ admitted: 2, why: 'soon' })
+    expect(untilRefused()).toEqual({ admitted: 2, why: 'soon' })
   })
 
   it('are free if the Node has them, or had them', () => {
-    untilRefused('a')
-    expect(names.admit('old')).toBeUndefined()
-    expect(names.admit('a-3')).toBeUndefined()
-    expect(names.admit('of-an-instance-of-this-node', true)).toBeUndefined()
+    untilRefused()
+    expect(admit('old')).toBeUndefined()
+    expect(admit(nameOf(LAB, 3))).toBeUndefined()
+    expect(admit('of-an-instance-of-this-node', LAB, true)).toBeUndefined()
   })
 
-  it('are never more than the Node may have, however long names change', async () => {
+  it('are never more than the Node may have, however long the names of many Configurations change', async () => {
+    const configurations = ['a', 'b', 'c', 'd', 'e', 'f'] as ConfigurationName[]
     let admitted = 0
     for (let hour = 0; hour < 50; hour++) {
-      admitted += untilRefused(`hour-${hour}`).admitted
-      // The devices are gone; the Node keeps their names.
-      for (const name of offered) node?.add(name)
-      offered.clear()
+      for (const configuration of configurations) {
+        admitted += untilRefused(configuration).admitted
+        loseAll(configuration)
+      }
       await clock.advance(HOUR)
     }
-    expect(admitted).toBe(9)
-    expect(names.admit('new')).toEqual({ why: 'full', retryInMs: 60_000 })
-    expect(names.admit('hour-0-0')).toBeUndefined()
+    expect(admitted).toBeLessThanOrEqual(19)
+    expect(admitted).toBeGreaterThan(15)
+    expect(admit(nameOf(configurations[0] ?? LAB, 0))).toBeUndefined()
+  })
+
+  it('change in a Configuration only until its old names are as many as the Node has room for', async () => {
+    for (let hour = 0; hour < 50; hour++) {
+      untilRefused(LAB)
+      loseAll(LAB)
+      await clock.advance(HOUR)
+    }
+    expect(admit(nameOf(LAB, next++))).toEqual({ why: 'full', retryInMs: 60_000 })
+    // 20 names: half of the room stays for others, and all of it for devices that stay.
+    expect(untilRefused(OTHER)).toEqual({ admitted: 5, why: 'soon' })
+  })
+
+  it('of a Configuration with few devices are admitted at once, while another has used up its share of an hour', async () => {
+    for (let minute = 0; minute < 30; minute++) {
+      untilRefused(LAB)
+      await clock.advance(60_000)
+    }
+    expect(untilRefused(LAB).why).toBe('soon')
+    for (let index = 0; index < 3; index++)
+      expect(admit(nameOf(OTHER, index), OTHER)).toBeUndefined()
   })
 
   it('are admitted again within minutes after an operator has removed old names', async () => {
-    node = new Set(Array.from({ length: 10 }, (_, index) => `akri.sh/old-${index}`))
+    node = new Set(Array.from({ length: 20 }, (_, index) => `akri.sh/old-${index}`))
     await names.read()
-    expect(names.admit('new')?.why).toBe('full')
+    expect(admit('new')?.why).toBe('full')
     node = new Set()
     await clock.advance(60_000)
-    expect(names.admit('new')?.why).toBe('full')
+    expect(admit('new')?.why).toBe('full')
     await clock.advance(0)
-    expect(names.admit('new')).toBeUndefined()
+    expect(admit('new')).toBeUndefined()
   })
 
   it('read the Node once in a minute at most', async () => {
-    untilRefused('a')
+    untilRefused()
     const before = reads
     for (let second = 0; second < 120; second++) {
-      names.admit('more')
+      admit('more')
       await clock.advance(1000)
     }
     expect(reads - before).toBeLessThanOrEqual(2)
@@ -91,16 +138,6 @@ describe('names of resources', () => {
   it('are all new if the Node cannot be read', async () => {
     node = undefined
     await names.read()
-    expect(untilRefused('a')).toEqual({ admitted: 5, why: 'soon' })
-  })
-
-  it('that come and go without a pause wait for their turn', async () => {
-    let started = 0
-    while (names.admit('old') === undefined) started++
-    expect(started).toBe(4000)
-    await clock.advance(1000)
-    started = 0
-    while (names.admit('old') === undefined) started++
-    expect(started).toBe(10)
+    expect(untilRefused()).toEqual({ admitted: 5, why: 'soon' })
   })
 })

@@ -1,11 +1,12 @@
-import { GROUP } from '@akrijs/api'
-import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
+import { type ConfigurationName, GROUP } from '@akrijs/api'
+import type { Clock, Logger } from '@akrijs/runtime'
+import { FairBudget } from './fair-budget.js'
 
 /** How many names of resources the agent puts on its Node. */
 export interface ResourceNameBounds {
   /** The names of `akri.sh/…` in the status of the Node, with those that nothing offers any more. */
   readonly most: number
-  /** New names at once, and then in an hour. */
+  /** New names that Configurations need at once without a wait, and then in an hour. */
   readonly atOnce: number
   readonly perHour: number
 }
@@ -16,8 +17,6 @@ export interface ResourceNameBounds {
  */
 export const RESOURCE_NAME_BOUNDS: ResourceNameBounds = { most: 4000, atOnce: 2000, perHour: 500 }
 
-/** Starts of plugins: a burst, then one in 100 ms. A handler must not start them without a pause. */
-const STARTS = { burst: 4000, refillMs: 100 }
 /** How often the Node is read again while its names are at a bound, in milliseconds. */
 const READ_MS = 60_000
 
@@ -31,19 +30,32 @@ export interface ResourceNamesOptions {
   offered(): Iterable<string>
 }
 
-/** `full`: the Node has as many names as it may have. `soon`: the budget has room later. */
+/** A resource that asks for its name. */
+export interface NameRequest {
+  readonly name: string
+  readonly configuration: ConfigurationName
+  /** How many resources this agent offers for the Configuration. */
+  readonly offered: number
+  /** Whether the Node had the name before, for example by an Instance of this node. */
+  readonly isKnown: boolean
+}
+
+/** `full`: the Node has no room for the name. `soon`: the budget has room later. */
 export type NameRefusal = { readonly why: 'full' | 'soon'; readonly retryInMs: number }
 
 /**
  * Admits names of resources. A name that the Node has is free: the same device has the same name
- * again. New names are bounded, because nothing but an operator removes them.
+ * again. New names are bounded, because nothing but an operator removes them. Each Configuration
+ * has a share of both bounds, so that a Configuration whose devices always change leaves room for
+ * others: it has at most as many old names as the Node has room for more.
  */
 export class ResourceNames {
   readonly #options: ResourceNamesOptions
-  readonly #newNames: TokenBucket
-  readonly #starts: TokenBucket
+  readonly #newNames: FairBudget<ConfigurationName>
   #names: ReadonlySet<string> = new Set()
   readonly #admitted = new Set<string>()
+  /** The names of each Configuration, of both sets. */
+  readonly #counts = new Map<string, number>()
   #readAt = 0
   #reading: Promise<void> | undefined
 
@@ -51,31 +63,29 @@ export class ResourceNames {
     this.#options = options
     const { clock, bounds } = options
     const refillMs = Math.ceil(3_600_000 / bounds.perHour)
-    this.#newNames = new TokenBucket({ clock, burst: bounds.atOnce, refillMs })
-    this.#starts = new TokenBucket({ clock, ...STARTS })
+    // Half of the burst stays for other Configurations.
+    this.#newNames = new FairBudget({ clock, burst: 2 * bounds.atOnce, refillMs })
   }
 
-  /**
-   * Asks for a plugin of this name.
-   * @param known whether the Node had the name before, for example by an Instance of this node
-   * @returns undefined if the name is admitted
-   */
-  admit(name: string, known = false): NameRefusal | undefined {
+  /** @returns undefined if the name is admitted */
+  admit({ name, configuration, offered, isKnown }: NameRequest): NameRefusal | undefined {
     const resource = `${GROUP}/${name}`
-    if (!known && !this.#has(resource)) {
-      if (this.#size >= this.#options.bounds.most) {
+    if (this.#names.has(resource) || this.#admitted.has(resource)) return undefined
+    if (!isKnown) {
+      const names = this.#counts.get(`${GROUP}/${configuration}`) ?? 0
+      const room = this.#options.bounds.most - this.#names.size - this.#admitted.size
+      if (names - offered >= room) {
         this.#readAgain()
         return { why: 'full', retryInMs: READ_MS }
       }
-      const retryInMs = this.#newNames.take()
+      const retryInMs = this.#newNames.take(configuration)
       if (retryInMs > 0) {
         this.#readAgain()
         return { why: 'soon', retryInMs: Math.min(retryInMs, READ_MS) }
       }
     }
-    if (!this.#names.has(resource)) this.#admitted.add(resource)
-    const retryInMs = this.#starts.take()
-    return retryInMs > 0 ? { why: 'soon', retryInMs } : undefined
+    this.#addAdmitted(resource)
+    return undefined
   }
 
   /** Reads the names of the Node. Never fails: without them, all names count as new. */
@@ -87,12 +97,14 @@ export class ResourceNames {
     return this.#reading
   }
 
-  #has(resource: string): boolean {
-    return this.#names.has(resource) || this.#admitted.has(resource)
+  #addAdmitted(resource: string): void {
+    this.#admitted.add(resource)
+    this.#count(resource)
   }
 
-  get #size(): number {
-    return this.#names.size + this.#admitted.size
+  #count(resource: string): void {
+    const configuration = configurationOf(resource)
+    this.#counts.set(configuration, (this.#counts.get(configuration) ?? 0) + 1)
   }
 
   /** An operator may have removed names. */
@@ -107,9 +119,19 @@ export class ResourceNames {
       const names = new Set([...(all ?? [])].filter((name) => name.startsWith(`${GROUP}/`)))
       this.#names = names
       this.#admitted.clear()
-      for (const name of offered()) if (!names.has(name)) this.#admitted.add(name)
+      this.#counts.clear()
+      for (const name of names) this.#count(name)
+      for (const name of offered()) if (!names.has(name)) this.#addAdmitted(name)
     } catch (error) {
       log.warn({ err: error }, 'names of the resources of the Node not read')
     }
   }
+}
+
+/**
+ * The resource of the Configuration to which the name of a resource belongs. The name of an
+ * Instance is that of its Configuration with six hexadecimal digits.
+ */
+function configurationOf(resource: string): string {
+  return resource.replace(/-[0-9a-f]{6}$/, '')
 }

@@ -164,7 +164,7 @@ function tooMany(served: number, { devices, bound }: LeftOut): string {
 
 function tooManyNames(refusals: readonly NameRefusal[]): string {
   const cause = refusals.some(({ why }) => why === 'full')
-    ? 'the Node has the most names of resources, with old ones; an operator can remove old names, or raise --max-resource-names of the agent'
+    ? 'the Node has too many names of resources, or too many old names of this Configuration; an operator can remove old names, or raise --max-resource-names of the agent'
     : 'the Node had many new names of resources; more follow, as many an hour as --new-resource-names of the agent says'
   return `${refusals.length} resources are not offered: ${cause}`
 }
