@@ -1,8 +1,5 @@
 import { defineError } from '@akrijs/runtime'
 
-/** The command line is wrong. */
-export class UsageError extends defineError('AKRI_ERR_USAGE', 'terminal') {}
-
 /** No agent answers for the state directory. */
 export class NoAgentError extends defineError('AKRI_ERR_NO_AGENT', 'terminal') {}
 

@@ -1,5 +1,5 @@
+import { InvalidOptionError } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
-import { UsageError } from './errors.js'
 import { nodeNameOfHost } from './node-name.js'
 
 describe('the node name of a machine', () => {
@@ -16,7 +16,7 @@ describe('the node name of a machine', () => {
 
   it('has to be given if the host name has no valid character', () => {
     for (const hostname of ['', '___', '日本']) {
-      expect(() => nodeNameOfHost(hostname)).toThrow(UsageError)
+      expect(() => nodeNameOfHost(hostname)).toThrow(InvalidOptionError)
       expect(() => nodeNameOfHost(hostname)).toThrow('choose a name with --node')
     }
   })

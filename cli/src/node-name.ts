@@ -1,9 +1,9 @@
+import { InvalidOptionError } from '@akrijs/runtime'
 import { isDnsName } from '@akrijs/runtime/program'
-import { UsageError } from './errors.js'
 
 /**
  * The name of a node from a host name, which may have capitals, `_` or a final dot.
- * @throws UsageError if the host name has no valid character
+ * @throws InvalidOptionError if the host name has no valid character
  */
 export function nodeNameOfHost(hostname: string): string {
   const name = hostname
@@ -15,7 +15,7 @@ export function nodeNameOfHost(hostname: string): string {
     .filter((part) => part !== '')
     .join('.')
   if (isDnsName(name)) return name
-  throw new UsageError(
+  throw new InvalidOptionError(
     `the host name ${JSON.stringify(hostname)} gives no name of a node; choose a name with --node`,
   )
 }

@@ -59,7 +59,7 @@ export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
 /** An invariant of akri.js does not hold. */
 export class InternalError extends defineError('AKRI_ERR_INTERNAL', 'bug') {}
 
-/** An option of a program makes no sense; the message names the option. */
+/** An option or argument of a program makes no sense; the message names it. */
 export class InvalidOptionError extends defineError('AKRI_ERR_INVALID_OPTION', 'terminal') {}
 
 /** `AKRI_ERR_STATE_FILE` gives `StateFileError`. */

@@ -22,20 +22,16 @@ const untilStdinEnds: OptionSpec<boolean> = {
   default: false,
 }
 
-let handlers: readonly DiscoveryHandler[] = []
-
 await startProgram({
   name: 'akri-handler',
   description:
     'Serves the discovery handler that each module exports as its default to the Akri agent.',
   version: '0.1.0',
   options: { ...akriHandlerOptions, untilStdinEnds },
-  argument: '<module...>',
-  async prepare(options, modules) {
-    if (options.untilStdinEnds) endWithStdin()
-    handlers = await Promise.all(modules.map(load))
-  },
+  arguments: { '<module...>': 'paths or npm packages of handlers' },
   async run(options, context) {
+    if (options.untilStdinEnds) endWithStdin()
+    const handlers = await context.mayBlock(() => Promise.all(context.args.map(load)))
     await startServing(handlers, servingOptions(handlers, options), context)
     await aborted(context.signal)
   },

@@ -103,7 +103,7 @@ describe('akri-handler --until-stdin-ends', () => {
     child.stderr?.on('data', (part) => {
       stderr += String(part)
     })
-    expect(await ended).toBe(1)
+    expect(await ended).toBe(2)
     expect(stderr).toMatch(
       /^akri-handler: the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/,
     )

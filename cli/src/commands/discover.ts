@@ -1,41 +1,40 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
-import { messageOf, nearest } from '@akrijs/runtime'
+import { InvalidOptionError, messageOf, nearest } from '@akrijs/runtime'
 import {
   type DeviceList,
   DiscoveryProperties,
   findHandlerPackage,
   type HandlerPackage,
 } from '@akrijs/runtime/handler'
-import { handlerSpecifier } from '@akrijs/runtime/program'
+import { handlerSpecifier, type ProcessContext } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
-import { UsageError } from '../errors.js'
 import { propertiesText } from '../view/object-text.js'
-import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
 
 /** `akri discover`: shows the devices that a handler finds, without an agent. */
-export async function discover(handler: string, options: DiscoverOptions): Promise<void> {
-  const found = await findHandler(handler, HANDLERS_FROM)
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
-  const lists = openDiscovery(await found.load(), {
+export async function discover(
+  handler: string,
+  options: DiscoverOptions,
+  { log, signal, stop, mayBlock }: ProcessContext,
+): Promise<void> {
+  const { loaded, details, properties } = await mayBlock(async () => ({
+    loaded: await (await findHandler(handler, HANDLERS_FROM)).load(),
     details: await detailsOf(options),
     properties: await propertiesOf(options.property),
-    signal: stop.signal,
-    log: peopleLogger((line) => process.stderr.write(`${line}\n`), options.logLevel),
-  })
+  }))
+  const lists = openDiscovery(loaded, { details, properties, signal, log })
   for await (const list of lists) {
     process.stdout.write(`${options.json ? JSON.stringify(list) : table(list)}\n`)
-    if (!options.watch) stop.abort()
+    if (!options.watch) stop()
   }
 }
 
 /**
  * Finds a handler by the name of a built-in handler, the name of a package, or a path.
- * @throws UsageError if the name is a misspelt name of a built-in handler
+ * @throws InvalidOptionError if the name is a misspelt name of a built-in handler
  */
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
   const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
@@ -44,7 +43,7 @@ export async function findHandler(handler: string, from: string): Promise<Handle
     const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
     if (similar === undefined) throw error
     const message = `there is no handler ${handler}; did you mean ${similar}?`
-    throw new UsageError(message, { cause: error })
+    throw new InvalidOptionError(message, { cause: error })
   })
 }
 
@@ -62,7 +61,7 @@ function table(list: DeviceList): string {
 
 async function detailsOf({ details, detailsText }: DiscoverOptions): Promise<string> {
   if (details !== undefined && detailsText !== undefined)
-    throw new UsageError('give one of --details and --details-text')
+    throw new InvalidOptionError('give one of --details and --details-text')
   return details === undefined ? (detailsText ?? '') : await readText(details, '--details')
 }
 
@@ -70,7 +69,9 @@ async function propertiesOf(properties: readonly string[]): Promise<DiscoveryPro
   const values = properties.map(async (property): Promise<[string, Uint8Array]> => {
     const [, name, at, value] = /^([_A-Za-z]\w*)=(@?)(.*)$/s.exec(property) ?? []
     if (name === undefined || value === undefined)
-      throw new UsageError(`--property ${JSON.stringify(property)} is not NAME=VALUE or NAME=@FILE`)
+      throw new InvalidOptionError(
+        `--property ${JSON.stringify(property)} is not NAME=VALUE or NAME=@FILE`,
+      )
     return [name, Buffer.from(at === '@' ? await readText(value, '--property') : value)]
   })
   return new DiscoveryProperties(await Promise.all(values))
@@ -81,6 +82,8 @@ async function readText(file: string, option: string): Promise<string> {
     // Not /dev/stdin, which cannot be opened if it is a socket.
     return await (file === '-' ? text(process.stdin) : readFile(file, 'utf8'))
   } catch (error) {
-    throw new UsageError(`${option} ${file} cannot be read: ${messageOf(error)}`, { cause: error })
+    throw new InvalidOptionError(`${option} ${file} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    })
   }
 }

@@ -1,6 +1,6 @@
 import type { Configuration, Instance } from '@akrijs/api'
+import { InvalidOptionError } from '@akrijs/runtime'
 import { askAgent } from '../control/control-client.js'
-import { UsageError } from '../errors.js'
 
 /** The kinds of objects, as the paths of the API name them. */
 type Kind = 'configurations' | 'instances'
@@ -14,11 +14,11 @@ const KINDS: Readonly<Record<string, Kind>> = {
   akrii: 'instances',
 }
 
-/** Parses the name of a kind. @throws UsageError */
+/** Parses the name of a kind. @throws InvalidOptionError */
 export function kindOf(text: string): Kind {
   const kind = KINDS[text.toLowerCase()]
   if (kind === undefined)
-    throw new UsageError(
+    throw new InvalidOptionError(
       `${JSON.stringify(text)} is no kind; the kinds are configurations (akric) and instances (akrii)`,
     )
   return kind

@@ -29,13 +29,13 @@ describe('a line of the log for people', () => {
     expect(line(fields)).toBe('info  something happened handlers=debugEcho,udev ids=a-0,a-1,a-2')
   })
 
-  it('shows an error as its code and its chain of causes, a bug at level error, and no control characters', () => {
+  it('shows an error as its code and its chain of causes, a bug at level error with its stack, and no control characters', () => {
     const refused = new Error('connect ECONNREFUSED 10.0.0.5:80')
     expect(line({ err: new TypeError('fetch failed', { cause: refused }) })).toBe(
       'info  something happened err="fetch failed: connect ECONNREFUSED 10.0.0.5:80"',
     )
     expect(line({ err: new TypeError('it is broken') })).toMatch(
-      /^error something happened err="it is broken"/,
+      /^error something happened err="it is broken"\nTypeError: it is broken\n +at .*people-log\.test/,
     )
     expect(line({ name: '\u001b[31mred' })).not.toContain('\u001b')
   })

@@ -1,4 +1,6 @@
 import {
+  type ErrorFields,
+  errorFields,
   errorText,
   isBug,
   LOG_LEVELS,
@@ -10,7 +12,9 @@ import {
 
 const LEVELS: readonly string[] = LOG_LEVELS
 
-/** A logger for people: each line has time, level, message and fields. */
+/**
+ * A logger for people: each line has time, level, message and fields. The stack of a bug follows.
+ */
 export function peopleLogger(
   write: (line: string) => void,
   level: string,
@@ -19,7 +23,8 @@ export function peopleLogger(
   const method =
     (requested: LogLevel): LogMethod =>
     (fields, message) => {
-      const name = isBug(fields) ? 'error' : requested
+      const hasBug = isBug(fields)
+      const name = hasBug ? 'error' : requested
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
         .map(([key, value]) => [key, text(value)] as const)
@@ -30,6 +35,7 @@ export function peopleLogger(
           [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
         ),
       )
+      if (hasBug) for (const line of stackOf(errorFields(fields.err))) write(printable(line))
     }
   return {
     debug: method('debug'),
@@ -46,4 +52,9 @@ function text(value: unknown): string {
   if (value instanceof Error) return text(errorText(value))
   const plain = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   return /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
+}
+
+/** The stacks of an error and of its causes. */
+function stackOf({ stack = '', cause }: ErrorFields): string[] {
+  return [...stack.split('\n').filter(Boolean), ...(cause === undefined ? [] : stackOf(cause))]
 }

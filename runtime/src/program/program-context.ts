@@ -5,9 +5,8 @@ import { type HealthServerOptions, serveHealth } from './health-server.js'
 
 /** What every program has while it runs. */
 export interface ProgramContext {
-  readonly args: readonly string[]
   readonly log: Logger
-  /** Aborted by SIGINT and SIGTERM. */
+  /** Aborted when the program has to end. */
   readonly signal: AbortSignal
   /** Closed after the program's work, also after a failure. */
   readonly closer: Closer
@@ -20,8 +19,6 @@ export interface ProgramContext {
 }
 
 export interface ContextOptions {
-  /** @default none */
-  readonly args?: readonly string[]
   readonly log: Logger
   readonly signal: AbortSignal
   /** The bugs that the log counts. @default none */
@@ -44,14 +41,12 @@ export class BugCounter {
 
 /** Makes the context of a program. The caller closes its closer. */
 export function createContext({
-  args = [],
   log,
   signal,
   bugs = new BugCounter(),
 }: ContextOptions): ProgramContext {
   const closer = new Closer()
   return {
-    args,
     log,
     signal,
     closer,

@@ -1,0 +1,43 @@
+import { LiveView } from './live-view.js'
+
+/** How many lines are kept for the live view. */
+const KEPT_LINES = 50
+
+/** The output of `akri run`: lines, or a live view that also shows the last lines. */
+export class RunOutput {
+  readonly #isLive: boolean
+  readonly #lines: string[] = []
+  #view: LiveView | undefined
+
+  constructor(isLive: boolean) {
+    this.#isLive = isLive
+  }
+
+  print(line: string): void {
+    if (!this.#isLive) process.stdout.write(`${line}\n`)
+    this.#lines.push(line)
+    if (this.#lines.length > KEPT_LINES) this.#lines.shift()
+    this.redraw()
+  }
+
+  /** Starts the live view, if there is one. */
+  open(
+    draw: (
+      lines: readonly string[],
+      size: { readonly columns: number; readonly rows: number },
+    ) => readonly string[],
+  ): void {
+    if (!this.#isLive) return
+    const lines = this.#lines
+    this.#view = new LiveView({ terminal: process.stdout, draw: (size) => draw(lines, size) })
+  }
+
+  redraw(): void {
+    this.#view?.redraw()
+  }
+
+  /** Restores the terminal. */
+  close(): void {
+    this.#view?.close()
+  }
+}

@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { text } from 'node:stream/consumers'
+import { build } from 'esbuild'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+
+/** Prints what happens to it. Its argument says what it does. */
+const SOURCE = `
+import { aborted, InvalidOptionError } from './src/index.js'
+import { logLevelOption, programCommand, startCommands, startProgram, text } from './src/program/index.js'
+
+const identity = { name: 'example', description: 'An example.', version: '1.2.3' }
+const work = {
+  options: { logLevel: logLevelOption(), word: text({ argument: '<text>', meaning: 'a word', variable: 'EXAMPLE_WORD' }) },
+  arguments: { '<what>': 'what it does' },
+  async run({ word }, { args: [what], log, signal, closer, stop, mayBlock, onSuddenEnd }) {
+    closer.add(() => console.log('closed'))
+    onSuddenEnd(() => console.log('ended suddenly'))
+    setInterval(() => {}, 1000)
+    if (what === 'nothing') return console.log(word)
+    if (what === 'refuse') throw new InvalidOptionError('--word is wrong')
+    if (what === 'fail') throw new TypeError('a mistake')
+    if (what === 'bug') setImmediate(() => { throw new Error('a stray mistake') })
+    if (what === 'load') await mayBlock(() => { console.log('begun'); return new Promise(() => {}) })
+    if (what === 'block') await mayBlock(() => { console.log('begun'); for (;;) ; })
+    if (what === 'wait') await mayBlock(async () => {})
+    if (what === 'deaf') closer.add(() => { console.log('closing'); return new Promise(() => {}) })
+    if (what === 'stop') setImmediate(stop)
+    else console.log('begun')
+    await aborted(signal)
+  },
+}
+if (process.env.EXAMPLE_COMMANDS === '1') await startCommands(identity, [programCommand('do', 'Does it.', work)])
+else await startProgram({ ...identity, ...work })
+`
+
+describe('a program', () => {
+  let directory: string
+  let file: string
+
+  beforeAll(async () => {
+    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-program-'))
+    file = path.join(directory, 'example.mjs')
+    await build({
+      stdin: { contents: SOURCE, resolveDir: path.join(import.meta.dirname, '../..') },
+      outfile: file,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      banner: {
+        js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+      },
+      logLevel: 'error',
+    })
+  })
+
+  afterAll(() => rm(directory, { recursive: true, force: true }))
+
+  function start(args: readonly string[], variables: NodeJS.ProcessEnv = {}): ChildProcess {
+    const env = { ...process.env, ...variables }
+    const child = spawn(process.execPath, [file, ...args], { env })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    return child
+  }
+
+  /** The end of a program. @param begun called when it prints that it has begun */
+  async function end(
+    args: readonly string[],
+    variables?: NodeJS.ProcessEnv,
+    begun: (child: ChildProcess) => void = () => {},
+  ) {
+    const child = start(args, variables)
+    const { stdout, stderr } = child
+    if (stdout === null || stderr === null) throw new Error('the program has no pipes')
+    const exited = once(child, 'exit')
+    const [out, errors] = [text(stdout), text(stderr)]
+    stdout.on('data', (chunk) => {
+      if (/begun|closing/.test(String(chunk))) begun(child)
+    })
+    const [code, signal] = await exited
+    return { code, signal, out: await out, errors: await errors }
+  }
+
+  it('ends with 0 when its work is done, whatever still runs, and has closed its parts', async () => {
+    expect(await end(['nothing', '--word', 'hello'])).toMatchObject({
+      code: 0,
+      out: 'hello\nclosed\n',
+      errors: '',
+    })
+  })
+
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'ends in order by %s, and two signals of one press count as one',
+    async (signal) => {
+      const ended = await end(['wait'], {}, (child) => {
+        child.kill(signal)
+        child.kill(signal)
+      })
+      expect(ended).toMatchObject({ code: 0, signal: null, out: 'begun\nclosed\n' })
+    },
+  )
+
+  it('ends at once by a second signal, if it cannot end in order', async () => {
+    const ended = await end(['deaf'], {}, (child) => {
+      const again = setInterval(() => child.kill('SIGINT'), 50)
+      child.once('exit', () => clearInterval(again))
+    })
+    expect(ended).toMatchObject({
+      signal: 'SIGINT',
+      out: 'begun\nclosing\nended suddenly\n',
+    })
+  })
+
+  it('ends in order if its work stops it', async () => {
+    expect(await end(['stop'])).toMatchObject({ code: 0, out: 'closed\n' })
+  })
+
+  it('ends at once by a signal while its work may block, even if its thread is blocked', async () => {
+    for (const work of ['load', 'block']) {
+      const ended = await end([work], {}, (child) => void child.kill('SIGTERM'))
+      expect(ended).toMatchObject({ signal: 'SIGTERM', out: 'begun\n' })
+    }
+  })
+
+  it('logs an error that nothing catches with its stack, and ends with 1', async () => {
+    const { code, out, errors } = await end(['bug'])
+    expect({ code, out }).toEqual({ code: 1, out: 'begun\nended suddenly\n' })
+    expect(JSON.parse(errors)).toMatchObject({
+      level: 'error',
+      msg: 'program failed',
+      err: {
+        code: 'AKRI_ERR_INTERNAL',
+        cause: { stack: expect.stringMatching(/^Error: a stray/) },
+      },
+    })
+  })
+
+  it('ends with 2 if an option is wrong, and with 1 after another failure', async () => {
+    const refused = { code: 2, errors: 'example: --word is wrong\n' }
+    expect(await end(['refuse'])).toMatchObject({ ...refused, out: 'closed\n' })
+    const failed = await end(['fail'])
+    expect(failed).toMatchObject({ code: 1, out: 'closed\n' })
+    expect(failed.errors).toMatch(/^example: a mistake\nTypeError: a mistake\n +at /)
+    for (const args of [[], ['nothing', '--log-level', 'loud'], ['nothing', '--colour', 'red']]) {
+      const { code, errors } = await end(args)
+      expect({ code, errors }).toEqual({
+        code: 2,
+        errors: expect.stringContaining('example --help'),
+      })
+    }
+  })
+
+  it('takes an empty variable as unset', async () => {
+    expect((await end(['nothing'], { EXAMPLE_WORD: '' })).out).toBe('undefined\nclosed\n')
+    expect((await end(['nothing'], { EXAMPLE_WORD: 'set' })).out).toBe('set\nclosed\n')
+  })
+
+  it('runs the command that its command line names', async () => {
+    const environment = { EXAMPLE_COMMANDS: '1', EXAMPLE_WORD: '' }
+    const done = await end(['do', 'nothing', '--word', 'hello'], environment)
+    expect(done).toMatchObject({ code: 0, out: 'hello\nclosed\n' })
+    expect((await end(['do', 'nothing'], environment)).out).toBe('undefined\nclosed\n')
+    for (const args of [['undo'], ['do'], ['do', 'nothing', '--colour', 'red']])
+      expect((await end(args, environment)).code).toBe(2)
+    expect(await end(['do', '--help'], environment)).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^Usage: example do \[options\] <what>/),
+    })
+  })
+})
