@@ -8,6 +8,11 @@ export interface HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   /**
+   * Owner of the endpoint, as far as the agent can check it. Undefined for a handler in this process,
+   * which does not register.
+   */
+  readonly owner?: string
+  /**
    * Opens a discovery. Yields the complete list, and again after every change, until the signal is
    * aborted. Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */

@@ -7,6 +7,7 @@ import { DeviceSelection } from './device-selection.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 import type { DeviceShare } from './device-shares.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
+import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 /** `onChange` is called when the devices or the status may have changed. */
@@ -157,10 +158,10 @@ export class ConfigurationDiscovery {
     return set
   }
 
-  /** Whether a session uses the endpoint and can reach it. */
-  uses(endpoint: string): boolean {
+  useOf(endpoint: string): EndpointUse {
     const session = this.#sessions.get(endpoint)
-    return session !== undefined && session.unreachableSince === undefined
+    if (session === undefined || session.unreachableSince !== undefined) return 'unused'
+    return session.list.devices === undefined ? 'silent' : 'listing'
   }
 
   /** Makes the sessions follow the Configuration and the registry. */

@@ -316,33 +316,39 @@ describe('discovery', () => {
     expect(endpoint.open).toBe(1)
   })
 
-  it('A5 uses each endpoint that it can reach: the others may be replaced', async () => {
+  it('A5 knows which endpoints it cannot reach, and which give lists', async () => {
     const unasked = new ToldEndpoint('told@a')
     registry.register(unasked)
     discovery.start()
-    const unused = () => registry.longestUnused(() => true)?.uid
+    const uses = () => registry.all.map((endpoint) => registry.useOf(endpoint))
     await clock.advance(0)
-    expect(unused()).toBe('told@a')
+    expect(uses()).toEqual(['unused'])
     configurations.put(configuration('default'))
     const later = new ToldEndpoint('told@b')
     registry.register(later)
     await clock.advance(0)
-    expect(unused()).toBeUndefined()
+    expect(uses()).toEqual(['silent', 'silent'])
     for (const endpoint of [unasked, later]) endpoint.give('1')
     await clock.advance(0)
+    expect(uses()).toEqual(['listing', 'listing'])
     // It is there and breaks: that is for its search to mend.
     unasked.fail('failed')
     later.away = true
     later.fail('failed')
     await clock.advance(1000)
-    expect(unused()).toBe('told@b')
+    expect(uses()).toEqual(['listing', 'unused'])
     later.away = false
     await clock.advance(30_000)
     later.give('1')
     await clock.advance(0)
-    expect(unused()).toBeUndefined()
+    expect(uses()).toEqual(['listing', 'listing'])
+    // The best use counts.
+    configurations.put(configuration('other'))
+    expect(uses()).toEqual(['listing', 'listing'])
     configurations.remove(key)
-    expect(unused()).toBe('told@a')
+    expect(uses()).toEqual(['silent', 'silent'])
+    configurations.remove(keyOf(configuration('other')))
+    expect(uses()).toEqual(['unused', 'unused'])
   })
 
   it('A6 asks with the new details after an edit, and keeps the old list until the next list', async () => {

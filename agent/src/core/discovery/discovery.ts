@@ -15,6 +15,7 @@ import type { AgeingOptions, EndpointList } from './device-ageing.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from './device-bounds.js'
 import type { DeviceSet } from './device-set.js'
 import { type DeviceDemand, type DeviceShare, deviceShares } from './device-shares.js'
+import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
@@ -100,7 +101,10 @@ export class Discovery {
         this.#follow(key)
       }
     }, signal)
-    registry.keepUsed(({ uid }) => [...this.#discoveries.values()].some((each) => each.uses(uid)))
+    registry.judgeBy(({ uid }) => {
+      const uses = [...this.#discoveries.values()].map((discovery) => discovery.useOf(uid))
+      return USES.find((use) => uses.includes(use)) ?? 'unused'
+    })
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
   }
 
@@ -225,4 +229,7 @@ export class Discovery {
 function asReported({ devices, ...list }: RestoredList): WrittenList {
   return { ...list, devices: devices?.map((device) => device.reported ?? device) }
 }
+/** The best use counts. */
+const USES = ['listing', 'silent'] as const satisfies readonly EndpointUse[]
+
 const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

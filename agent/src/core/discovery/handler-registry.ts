@@ -1,10 +1,12 @@
 import { Listeners } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
+import type { EndpointUse } from './endpoint-room.js'
 
 /** The endpoints of a name changed, or an endpoint of the name registered again. */
 interface RegistryChange {
   readonly name: string
   readonly reregistered?: HandlerEndpoint
+  readonly dropped?: HandlerEndpoint
 }
 
 /** The endpoints of handlers, by the name of the handler. */
@@ -12,7 +14,7 @@ export class HandlerRegistry {
   /** In the order of registration. An endpoint that registers again is the last. */
   readonly #endpoints = new Set<HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
-  #isUsed: (endpoint: HandlerEndpoint) => boolean = () => false
+  #useOf: (endpoint: HandlerEndpoint) => EndpointUse = () => 'unused'
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -29,6 +31,11 @@ export class HandlerRegistry {
     return this.#endpoints.size
   }
 
+  /** All endpoints, in the order of registration. */
+  get all(): readonly HandlerEndpoint[] {
+    return [...this.#endpoints]
+  }
+
   /** Adds an endpoint, or tells that a registered endpoint registered again. */
   register(endpoint: HandlerEndpoint): void {
     const { name } = endpoint
@@ -43,17 +50,17 @@ export class HandlerRegistry {
   }
 
   drop(endpoint: HandlerEndpoint): void {
-    if (this.#endpoints.delete(endpoint)) this.#listeners.tell({ name: endpoint.name })
+    if (this.#endpoints.delete(endpoint))
+      this.#listeners.tell({ name: endpoint.name, dropped: endpoint })
   }
 
-  /** @returns the unused endpoint that registered first, of the endpoints that match */
-  longestUnused(matches: (endpoint: HandlerEndpoint) => boolean): HandlerEndpoint | undefined {
-    return [...this.#endpoints].find((endpoint) => matches(endpoint) && !this.#isUsed(endpoint))
+  useOf(endpoint: HandlerEndpoint): EndpointUse {
+    return this.#useOf(endpoint)
   }
 
-  /** @param isUsed whether a discovery uses the endpoint and can reach it */
-  keepUsed(isUsed: (endpoint: HandlerEndpoint) => boolean): void {
-    this.#isUsed = isUsed
+  /** @param useOf the use that discoveries make of an endpoint */
+  judgeBy(useOf: (endpoint: HandlerEndpoint) => EndpointUse): void {
+    this.#useOf = useOf
   }
 
   onChange(listener: (change: RegistryChange) => void, signal: AbortSignal): void {

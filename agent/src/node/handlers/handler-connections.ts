@@ -1,24 +1,37 @@
-import { type Clock, runAfter } from '@akrijs/runtime'
+import { setMaxListeners } from 'node:events'
+import { type Clock, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { BoundedConnection, ConnectionLimits } from '@akrijs/runtime/server'
-import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
 /**
- * A connection is ended so many milliseconds after its endpoint was replaced: the handler then
- * registers again. A shorter time would let too many handlers replace each other without a pause.
+ * The connections of an endpoint end so many milliseconds after the endpoint was dropped: its handler
+ * then registers again. A shorter time would let too many handlers replace each other without a
+ * pause.
  */
 const RETURN_MS = 10_000
 
 /**
- * The connections of handlers. A handler registers at once. Then it keeps its connection, or ends
- * it. The bound of endpoints also bounds the kept connections (stage `answering`), because an
- * endpoint keeps one. A connection that registered an endpoint before another one did (stage
- * `idle`) gives way like one that has not registered yet.
+ * The registrations of one connection. A program with several handlers registers all of them over one
+ * connection.
+ */
+const REGISTRATIONS = { burst: 32, refillMs: 1000 }
+
+/**
+ * The connections of handlers. A handler registers at once. Then it keeps its connection, or ends it.
+ * Each endpoint has one connection that does not give way (stage `answering`), so the bound of
+ * endpoints bounds these connections too. When there are too many connections, those without a
+ * registration give way first, and then those that registered an endpoint of another connection
+ * (stage `idle`).
  */
 export const HANDLER_CONNECTION_LIMITS: ConnectionLimits = {
   connections: 512,
   ofPeer: 512,
   newOfPeer: { burst: 512, refillMs: 10 },
-  stageMs: { opened: 10_000, receiving: Infinity, answering: Infinity, idle: RETURN_MS },
+  stageMs: { opened: 10_000, receiving: Infinity, answering: Infinity, idle: Infinity },
+}
+
+interface OpenConnection {
+  readonly connection: BoundedConnection
+  readonly budget: TokenBucket
 }
 
 /**
@@ -28,52 +41,68 @@ export const HANDLER_CONNECTION_LIMITS: ConnectionLimits = {
 export class HandlerConnections {
   readonly #clock: Clock
   readonly #stop = new AbortController()
-  readonly #open = new Map<string, BoundedConnection>()
-  readonly #peers = new WeakMap<HandlerEndpoint, string>()
-  /** The connection that registered each endpoint last. */
-  readonly #latest = new Map<string, BoundedConnection>()
-  /** Connections that {@link endSoon} will end. */
-  readonly #ending = new Set<string>()
+  readonly #open = new Map<string, OpenConnection>()
+  /** The connections that registered an endpoint, by its uid. The first one does not give way. */
+  readonly #byEndpoint = new Map<string, Set<BoundedConnection>>()
+  /** The connections that {@link endSoon} will end. */
+  readonly #ending = new Set<BoundedConnection>()
   #count = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
+    // A listener for each connection that ends soon.
+    setMaxListeners(0, this.#stop.signal)
   }
 
   add(connection: BoundedConnection): void {
     const peer = `handler ${++this.#count}`
     // A connection of a unix socket has no address. gRPC passes this address on with each call.
     Object.defineProperty(connection.socket, 'remoteAddress', { value: peer })
-    this.#open.set(peer, connection)
+    const budget = new TokenBucket({ clock: this.#clock, ...REGISTRATIONS })
+    this.#open.set(peer, { connection, budget })
     connection.socket.once('close', () => {
       this.#open.delete(peer)
-      for (const [uid, latest] of this.#latest) if (latest === connection) this.#latest.delete(uid)
+      this.#ending.delete(connection)
+      for (const [uid, connections] of this.#byEndpoint) {
+        if (!connections.delete(connection)) continue
+        const [next] = connections
+        if (next === undefined) this.#byEndpoint.delete(uid)
+        else this.#stage(next)
+      }
     })
   }
 
-  registered(endpoint: HandlerEndpoint, peer: string): void {
-    this.#peers.set(endpoint, peer)
-    const connection = this.#open.get(peer)
+  /** Whether the budget of the connection has a further registration, which this takes. */
+  mayRegister(peer: string): boolean {
+    return this.#open.get(peer)?.budget.take() === 0
+  }
+
+  registered(uid: string, peer: string): void {
+    const connection = this.#open.get(peer)?.connection
     if (connection === undefined) return
-    const before = this.#latest.get(endpoint.uid)
-    this.#latest.set(endpoint.uid, connection)
-    if (before !== connection) before?.enter('idle')
-    connection.enter('answering')
+    const connections = this.#byEndpoint.get(uid) ?? new Set()
+    this.#byEndpoint.set(uid, connections.add(connection))
+    this.#stage(connection)
   }
 
-  /** Ends the connection of an endpoint in {@link RETURN_MS}. */
-  endSoon(endpoint: HandlerEndpoint): void {
-    this.#latest.delete(endpoint.uid)
-    const peer = this.#peers.get(endpoint)
-    if (peer === undefined || !this.#open.has(peer) || this.#ending.has(peer)) return
-    this.#ending.add(peer)
-    runAfter(this.#clock, RETURN_MS, this.#stop.signal, () => {
-      this.#ending.delete(peer)
-      this.#open.get(peer)?.socket.destroy()
-    })
+  /** Ends all connections that registered an endpoint, in {@link RETURN_MS}. */
+  endSoon(uid: string): void {
+    const connections = [...(this.#byEndpoint.get(uid) ?? [])]
+    this.#byEndpoint.delete(uid)
+    for (const connection of connections) {
+      this.#stage(connection)
+      if (this.#ending.has(connection)) continue
+      this.#ending.add(connection)
+      runAfter(this.#clock, RETURN_MS, this.#stop.signal, () => connection.socket.destroy())
+    }
   }
 
   close(): void {
     this.#stop.abort()
+  }
+
+  #stage(connection: BoundedConnection): void {
+    const isFirst = [...this.#byEndpoint.values()].some(([first]) => first === connection)
+    connection.enter(isFirst ? 'answering' : 'idle')
   }
 }

@@ -29,7 +29,6 @@ const METHOD = '/v0.Registration/RegisterDiscoveryHandler'
 let directory: string
 let registry: HandlerRegistry
 let server: RegistrationServer
-let client: RegistrationClient
 let listener: net.Server
 let errors: unknown[]
 
@@ -46,12 +45,10 @@ beforeEach(async () => {
     clock,
     log,
   })
-  client = new RegistrationClient(`unix:${server.socket}`, credentials.createInsecure())
   listener = net.createServer().listen(path.join(directory, 'good.sock'))
 })
 
 afterEach(async () => {
-  client.close()
   listener.close()
   await server.close()
   await rm(directory, { recursive: true, force: true })
@@ -65,8 +62,15 @@ function registerGood(): Promise<string> {
     endpointType: 0 as const,
     shared: false,
   }
+  // Each connection has a budget.
+  const options = { 'grpc.use_local_subchannel_pool': 1 }
+  const address = `unix:${server.socket}`
+  const client = new RegistrationClient(address, credentials.createInsecure(), options)
   return new Promise((resolve) =>
-    client.registerDiscoveryHandler(request, (error) => resolve(error?.message ?? 'taken')),
+    client.registerDiscoveryHandler(request, (error) => {
+      client.close()
+      resolve(error?.message ?? 'taken')
+    }),
   )
 }
 

@@ -53,8 +53,8 @@ async function addressOf(
     const socket = await checkedSocket(endpoint, places.directory)
     return {
       type: 'unix',
-      path: socket,
-      problem: () => checkedSocket(socket, places.directory).then(() => undefined, messageOf),
+      ...socket,
+      problem: () => checkedSocket(socket.path, places.directory).then(() => undefined, messageOf),
     }
   }
   if (type === 1) return networkAddress(endpoint, places.holders)
@@ -77,14 +77,17 @@ async function networkAddress(endpoint: string, holders: AddressHolders): Promis
     holders.of(address) === holder
       ? undefined
       : `${address} no longer belongs to the Pod that registered`
-  return { type: 'network', host, problem }
+  return { type: 'network', host, owner: `address ${address}`, problem }
 }
 
 /**
  * A handler's socket must be in the directory that handlers share with the agent: the agent dials
  * no other socket.
  */
-async function checkedSocket(endpoint: string, directory: string): Promise<string> {
+async function checkedSocket(
+  endpoint: string,
+  directory: string,
+): Promise<{ readonly path: string; readonly owner: string }> {
   const refusal = (problem: string) => invalid(`endpoint ${shown(endpoint)} ${problem}`)
   if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
     throw refusal('is not an absolute path')
@@ -93,9 +96,11 @@ async function checkedSocket(endpoint: string, directory: string): Promise<strin
     throw refusal('is not there')
   })
   if (path.dirname(real) !== home) throw refusal(`is not in ${directory}`)
-  if (!(await lstat(real)).isSocket()) throw refusal('is not a socket')
+  const found = await lstat(real)
+  if (!found.isSocket()) throw refusal('is not a socket')
   if (path.basename(real) === AGENT_SOCKET) throw refusal("is the agent's socket")
-  return real
+  // A process that is not root cannot make a socket of another user.
+  return { path: real, owner: `user ${found.uid}` }
 }
 
 function checkedHost(endpoint: string): { readonly host: string; readonly address: string } {

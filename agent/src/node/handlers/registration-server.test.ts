@@ -12,7 +12,7 @@ import { serve } from '@akrijs/sdk'
 import { ObjectStore } from '@akrijs/standalone'
 import { connectivityState, credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { HandlerAccess } from '../../core/access/handler-access.js'
 import { Discovery } from '../../core/discovery/discovery.js'
@@ -31,7 +31,9 @@ const addresses = new AllowedAddresses(['0.0.0.0/0', '::/0', '127.0.0.0/8', '::1
 let directory: string
 let registry: HandlerRegistry
 let server: RegistrationServer
-let client: RegistrationClient
+const clients: RegistrationClient[] = []
+/** The registrations over the last connection. */
+let registrations: number
 const listeners: net.Server[] = []
 
 beforeEach(async () => {
@@ -45,11 +47,26 @@ beforeEach(async () => {
     clock: systemClock,
     log: silentLogger,
   })
-  client = new RegistrationClient(`unix:${server.socket}`, credentials.createInsecure())
+  registrations = 0
 })
 
+/** A client with a connection of its own. */
+function connect(): RegistrationClient {
+  const options = { 'grpc.use_local_subchannel_pool': 1 }
+  const address = `unix:${server.socket}`
+  const client = new RegistrationClient(address, credentials.createInsecure(), options)
+  clients.push(client)
+  return client
+}
+
+/** A client whose connection has a budget. */
+function clientWithBudget(): RegistrationClient {
+  const last = clients.at(-1)
+  return last !== undefined && registrations++ % 30 !== 0 ? last : connect()
+}
+
 afterEach(async () => {
-  client.close()
+  for (const client of clients.splice(0)) client.close()
   await server.close()
   for (const listener of listeners.splice(0)) listener.close()
   await rm(directory, { recursive: true, force: true })
@@ -63,7 +80,13 @@ async function socket(file: string): Promise<string> {
   return file
 }
 
-function register(name: string, endpoint: string, type = 0, shared = false): Promise<string> {
+function register(
+  name: string,
+  endpoint: string,
+  type = 0,
+  shared = false,
+  client = clientWithBudget(),
+): Promise<string> {
   return new Promise((resolve) => {
     // The test also sends a type that the contract does not know.
     const endpointType = type as 0
@@ -199,7 +222,9 @@ describe('the registration of handlers', () => {
 
   it('takes no place of an endpoint in use, and refuses if all are in use', async () => {
     const inUse = (...used: number[]) =>
-      registry.keepUsed(({ uid }) => used.some((port) => uid.endsWith(`:${port}`)))
+      registry.judgeBy(({ uid }) =>
+        used.some((port) => uid.endsWith(`:${port}`)) ? 'listing' : 'unused',
+      )
     inUse(1, 7)
     await registerPorts('a', 1, 70)
     expect(ports('a')).toEqual([1, 7, ...range(41, 70)])
@@ -454,46 +479,71 @@ describe('a flood of connections', () => {
     await eventually(() => expect(open(sockets)).toEqual([]))
   })
 
-  it('counts one connection for an endpoint that registers again and again', async () => {
-    await server.close()
-    const clock = new ManualClock()
-    server = await serveRegistration({
-      directory,
-      registry,
-      names,
-      addresses,
-      log: silentLogger,
-      clock,
-    })
+  it('that all register the endpoint of another connection gives way, and that connection stays', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
-    const clients: RegistrationClient[] = []
+    const [first, second] = [connect(), connect()]
+    await register('a', file, 0, false, first)
+    await register('a', file, 0, false, second)
+    const states = () =>
+      [first, second].map((client) => client.getChannel().getConnectivityState(false))
+    const { READY, IDLE } = connectivityState
+    expect(states()).toEqual([READY, READY])
+    const sockets = await flood(600)
     try {
-      for (let number = 0; number < 5; number++) {
-        const options = { 'grpc.use_local_subchannel_pool': 1 }
-        const next = new RegistrationClient(
-          `unix:${server.socket}`,
-          credentials.createInsecure(),
-          options,
-        )
-        clients.push(next)
-        await new Promise((resolve) =>
-          next.registerDiscoveryHandler(
-            { name: 'a', endpoint: file, endpointType: 0, shared: false },
-            resolve,
-          ),
-        )
-      }
-      const states = () => clients.map((each) => each.getChannel().getConnectivityState(false))
-      await clock.advance(11_000)
-      const { READY, IDLE } = connectivityState
-      await eventually(() => expect(states()).toEqual([IDLE, IDLE, IDLE, IDLE, READY]))
+      await eventually(() => expect(states()).toEqual([READY, IDLE]))
+      const late = await socket(path.join(directory, 'late.sock'))
+      await eventually(async () =>
+        expect(await register('late', late, 0, false, connect())).toBe('taken'),
+      )
+      expect(states()).toEqual([READY, IDLE])
     } finally {
-      for (const each of clients) each.close()
+      for (const connection of sockets) connection.destroy()
+    }
+  })
+
+  it('leaves the second connection of an endpoint when the first one has ended', async () => {
+    const file = await socket(path.join(directory, 'a.sock'))
+    const [first, second] = [connect(), connect()]
+    await register('a', file, 0, false, first)
+    await register('a', file, 0, false, second)
+    first.close()
+    const sockets = await flood(600)
+    try {
+      const late = await socket(path.join(directory, 'late.sock'))
+      await eventually(async () =>
+        expect(await register('late', late, 0, false, connect())).toBe('taken'),
+      )
+      expect(second.getChannel().getConnectivityState(false)).toBe(connectivityState.READY)
+    } finally {
+      for (const connection of sockets) connection.destroy()
     }
   })
 })
 
 describe('a flood of registrations', () => {
+  it('over one connection is refused after 32, and then one in a second is accepted', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    const warn = vi.fn()
+    const log = { ...silentLogger, warn }
+    server = await serveRegistration({ directory, registry, names, addresses, log, clock })
+    const file = await socket(path.join(directory, 'a.sock'))
+    const [hostile, other] = [connect(), connect()]
+    const flood = async (count: number) => {
+      const answers = range(1, count).map(() => register('a', file, 0, false, hostile))
+      const all = await Promise.all(answers)
+      expect(
+        all.filter((answer) => !/^taken$|^8 RESOURCE_EXHAUSTED: too many/.test(answer)),
+      ).toEqual([])
+      return all.filter((answer) => answer === 'taken').length
+    }
+    expect(await flood(300)).toBe(32)
+    // The log has a bound too.
+    expect(warn.mock.calls.length).toBeLessThanOrEqual(100)
+    await clock.advance(2000)
+    expect(await flood(300)).toBe(2)
+    expect(await register('a', file, 0, false, other)).toBe('taken')
+  })
   let configurations: ObjectStore<Configuration>
   let discovery: Discovery
   let serving: Awaited<ReturnType<typeof serve>> | undefined
@@ -603,6 +653,22 @@ describe('a flood of registrations', () => {
     expect(asked).toBe(2)
   })
 
+  it('A5 ends the connection of a handler whose endpoint is dropped for any reason, so that it returns', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    const log = silentLogger
+    server = await serveRegistration({ directory, registry, names, addresses, log, clock })
+    await serveTold()
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+    // A hostile process has registered the endpoint too, and keeps its connection.
+    await register('told', path.join(directory, 'told.sock'))
+    const [endpoint] = registry.endpoints('told')
+    if (endpoint !== undefined) registry.drop(endpoint)
+    expect(uids('told')).toEqual([])
+    await clock.advance(10_000)
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+  })
+
   it('A5 ends with the return of a living handler that had given way', async () => {
     await server.close()
     const clock = new ManualClock()
@@ -616,7 +682,9 @@ describe('a flood of registrations', () => {
     })
     await serveTold()
     await eventually(() => expect(uids('told')).toHaveLength(1))
-    await junk(300)
+    // Of the same user.
+    const file = await socket(path.join(directory, 'junk.sock'))
+    for (const number of range(1, 300)) await register(`junk${number}`, file)
     expect(uids('told')).toEqual([])
     await clock.advance(9999)
     expect(uids('told')).toEqual([])

@@ -21,12 +21,14 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
+import { roomFor } from '../../core/discovery/endpoint-room.js'
 import type { HandlerRegistry } from '../../core/discovery/handler-registry.js'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import { AddressHolders } from './address-holders.js'
 import { HANDLER_CONNECTION_LIMITS, HandlerConnections } from './handler-connections.js'
 import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
+import { registrationLog } from './registration-log.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
@@ -43,14 +45,6 @@ interface RegistrationServerOptions {
   readonly clock: Clock
   readonly log: Logger
 }
-
-/**
- * Bounds of the registered endpoints, in all and of one name: a flood of registrations must not
- * fill the memory of the agent. Beyond a bound, the new endpoint replaces the unused endpoint that
- * registered first.
- */
-const MAX_ENDPOINTS = 256
-const MAX_ENDPOINTS_PER_NAME = 32
 
 /** The bounds of one connection: a registration is one small call. */
 const CALL_LIMITS = {
@@ -96,7 +90,17 @@ export async function serveRegistration(
   const connections = new HandlerConnections(clock)
   const stop = new AbortController()
   const places = { directory, holders: new AddressHolders(addresses, clock, stop.signal) }
+  registry.onChange(({ dropped }) => {
+    if (dropped !== undefined) connections.endSoon(dropped.uid)
+  }, stop.signal)
+  const lines = registrationLog(log, clock)
   const register = async (request: RegisterDiscoveryHandlerRequest, peer: string) => {
+    if (!connections.mayRegister(peer)) {
+      throw new RegistrationRefusedError(
+        status.RESOURCE_EXHAUSTED,
+        'too many registrations over one connection; register again later',
+      )
+    }
     checkName(request.name, names)
     const endpoint = await endpointOf(request, places)
     if (stop.signal.aborted)
@@ -104,21 +108,21 @@ export async function serveRegistration(
     const known = registry.get(endpoint.uid)
     if (known instanceof RemoteEndpoint) {
       if (known.registerAgain(endpoint))
-        log.info({ handler: known.name, endpoint: known.uid }, 'handler registered again')
+        lines.info({ handler: known.name, endpoint: known.uid }, 'handler registered again')
       registry.register(known)
-      connections.registered(known, peer)
+      connections.registered(known.uid, peer)
       return
     }
     const replaced = makeRoom(endpoint, registry)
     registry.register(endpoint)
-    connections.registered(endpoint, peer)
-    log.info(
-      { handler: endpoint.name, endpoint: endpoint.uid, shared: endpoint.shared },
-      'handler registered',
-    )
-    if (replaced === undefined) return
-    connections.endSoon(replaced)
-    log.info({ handler: replaced.name, endpoint: replaced.uid }, 'unused handler replaced')
+    connections.registered(endpoint.uid, peer)
+    const { name, uid, owner, shared } = endpoint
+    lines.info({ handler: name, endpoint: uid, owner, shared }, 'handler registered')
+    if (replaced !== undefined)
+      lines.warn(
+        { handler: replaced.name, endpoint: replaced.uid, owner: replaced.owner, by: uid },
+        'handler replaced: too many endpoints',
+      )
   }
   server.addService(RegistrationService, {
     registerDiscoveryHandler: (
@@ -128,7 +132,7 @@ export async function serveRegistration(
       register(call.request, call.getPeer()).then(
         () => answer(null, {}),
         (error: unknown) => {
-          log.warn({ err: error }, 'registration refused')
+          lines.warn({ err: error }, 'registration refused')
           answer({
             code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
             details: messageOf(error),
@@ -181,28 +185,22 @@ function checkName(name: string, names: RegistrationNames): void {
 }
 
 /**
- * Drops an unused endpoint if a bound is reached.
+ * Drops an endpoint if a bound is reached.
  * @returns the dropped endpoint
- * @throws RegistrationRefusedError if all endpoints are in use
+ * @throws RegistrationRefusedError if no endpoint gives way
  */
 function makeRoom(
-  { name, uid }: RemoteEndpoint,
+  { name, owner }: RemoteEndpoint,
   registry: HandlerRegistry,
 ): HandlerEndpoint | undefined {
-  const namesakes = registry.endpoints(name)
-  if (namesakes.some((endpoint) => endpoint.uid === uid)) return undefined
-  const nameIsFull = namesakes.length >= MAX_ENDPOINTS_PER_NAME
-  if (!nameIsFull && registry.size < MAX_ENDPOINTS) return undefined
-  // An embedded handler does not register again.
-  const unused = registry.longestUnused(
-    (endpoint) => endpoint instanceof RemoteEndpoint && (!nameIsFull || endpoint.name === name),
-  )
-  if (unused === undefined) {
+  const room = roomFor({ name, owner }, registry.all, (endpoint) => registry.useOf(endpoint))
+  if (room.kind === 'free') return undefined
+  if (room.kind === 'none') {
     throw new RegistrationRefusedError(
       status.RESOURCE_EXHAUSTED,
-      `${namesakes.length} endpoints of ${name} and ${registry.size} in all are registered and in use; there is no room for another endpoint`,
+      `${registry.endpoints(name).length} endpoints of ${name} and ${registry.size} in all are registered and in use; there is no room for another endpoint of ${owner}`,
     )
   }
-  registry.drop(unused)
-  return unused
+  registry.drop(room.endpoint)
+  return room.endpoint
 }

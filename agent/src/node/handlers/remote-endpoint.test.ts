@@ -25,6 +25,7 @@ afterEach(async () => {
 const registration = (shared: boolean) =>
   new RemoteEndpoint('sensor', shared, {
     type: 'unix',
+    owner: 'user 0',
     path: path.join(directory, 's.sock'),
     problem: async () => undefined,
   })

@@ -24,6 +24,8 @@ export type EndpointAddress = (
   /** An IP address with a port. */
   | { readonly type: 'network'; readonly host: string }
 ) & {
+  /** The user of the socket, or the address. */
+  readonly owner: string
   /** @returns why the agent must not dial the address any more */
   problem(): Promise<string | undefined>
 }
@@ -43,6 +45,7 @@ interface Registration {
 export class RemoteEndpoint implements HandlerEndpoint {
   readonly uid: string
   readonly name: string
+  readonly owner: string
   readonly #target: string
   #registration: Registration
   /** The latest registration while a process was connected. It can be that of the next process. */
@@ -58,6 +61,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.name = name
     this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
     this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
+    this.owner = address.owner
     this.#registration = { shared, address }
   }
 
