@@ -6,15 +6,8 @@ import {
   type InstanceName,
   type NodeStatus,
 } from '@akrijs/api'
-import {
-  ApiClient,
-  ApiError,
-  type ApiRequest,
-  type NodeName,
-  objectKey,
-  Reflector,
-  Resource,
-} from '@akrijs/kube'
+import { type NodeName, objectKey, Reflector, Resource } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -24,118 +17,12 @@ import { StatusWriter } from './status-writer.js'
 const NODE = 'node-a' as NodeName
 const key = objectKey('default', 'lab')
 
-/** What is written, and what is to stand there afterwards. */
-interface StatusPatch {
-  readonly metadata: { readonly resourceVersion: string }
-  readonly status: NonNullable<Configuration['status']>
-}
-
-/** An API server with the Configuration `lab`, where there is one. */
-class ConfigurationApi extends ApiClient {
-  configuration: Configuration | undefined
-  /** The methods of all requests except lists and watches of Configurations. */
-  readonly requests: string[] = []
-  readonly patches: StatusPatch[] = []
-  /** What is answered instead; taken from the front. */
-  readonly refusals: number[] = []
-  /** Whether who watches is told later than everybody else, if at all. */
-  late = false
-  /** Fields that the custom resource does not have: the server drops them. */
-  unknownFields: readonly string[] = []
-  #version = 100
-  readonly #changes: string[] = []
-  #wake: () => void = () => {}
-
-  constructor(clock: ManualClock) {
-    super({
-      access: { server: new URL('http://x'), credentials: async () => ({}) },
-      clock,
-      userAgent: 'test',
-    })
-  }
-
-  /** Somebody else writes it. */
-  put(configuration: Configuration): void {
-    this.#change(this.configuration === undefined ? 'ADDED' : 'MODIFIED', configuration)
-  }
-
-  remove(): void {
-    const { configuration } = this
-    if (configuration !== undefined) this.#change('DELETED', configuration)
-    this.configuration = undefined
-  }
-
-  override async request({ method, path, body }: ApiRequest): Promise<unknown> {
-    const { configuration } = this
-    if (path === '/apis/akri.sh/v0/configurations')
-      return {
-        metadata: { resourceVersion: String(this.#version) },
-        items: configuration === undefined ? [] : [configuration],
-      }
-    this.requests.push(method)
-    const refused = this.refusals.shift() ?? (configuration === undefined ? 404 : undefined)
-    if (refused !== undefined || configuration === undefined) throw refusal(refused ?? 404)
-    if (method === 'GET') return configuration
-    expect([method, path]).toEqual([
-      'PATCH',
-      '/apis/akri.sh/v0/namespaces/default/configurations/lab/status',
-    ])
-    const patch = body as StatusPatch
-    this.patches.push(structuredClone(patch))
-    if (patch.metadata.resourceVersion !== configuration.metadata.resourceVersion)
-      throw refusal(409)
-    const nodes: Record<string, NodeStatus> = { ...configuration.status?.nodes }
-    for (const [node, part] of Object.entries(patch.status.nodes)) {
-      const merged = Object.entries({ ...nodes[node], ...part }).filter(
-        ([field, value]) => value !== null && !this.unknownFields.includes(field),
-      )
-      nodes[node] = Object.fromEntries(merged) as unknown as NodeStatus
-    }
-    return this.#change('MODIFIED', { ...configuration, status: { ...patch.status, nodes } })
-  }
-
-  override async *lines(
-    _request: ApiRequest,
-    signal: AbortSignal,
-    onOpen?: () => void,
-  ): AsyncGenerator<string, void, void> {
-    signal.addEventListener('abort', () => this.#wake(), { once: true })
-    onOpen?.()
-    while (!signal.aborted) {
-      const line = this.#changes.shift()
-      if (line !== undefined) yield line
-      else
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-    }
-  }
-
-  #change(type: string, { metadata, ...rest }: Configuration): Configuration {
-    const object = asGoReads({
-      ...rest,
-      metadata: { ...metadata, resourceVersion: String(++this.#version) },
-    })
-    this.configuration = object
-    if (this.late) return object
-    this.#changes.push(JSON.stringify({ type, object }))
-    this.#wake()
-    return object
-  }
-}
-
-/** Go replaces a half of a surrogate pair in JSON. */
-function asGoReads<T>(object: T): T {
-  return JSON.parse(JSON.stringify(object), (_, value) =>
-    typeof value === 'string' ? Buffer.from(value).toString() : value,
-  )
-}
-
-const refusal = (status: number) =>
-  new ApiError('request', { status, reason: 'Reason', message: 'no' })
+const PATH = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
 
 let clock: ManualClock
-let api: ConfigurationApi
+let api: FakeApiServer
+/** The statuses of the next answers to patches, in place of an execution. */
+let refusals: number[]
 let instances: Reflector<Instance>
 let writer: StatusWriter
 let warnings: unknown[]
@@ -144,8 +31,13 @@ let ran: Promise<unknown>
 
 beforeEach(() => {
   clock = new ManualClock(1_000_000)
-  api = new ConfigurationApi(clock)
-  api.put(configurationWith())
+  api = new FakeApiServer(clock)
+  refusals = []
+  api.refusal = ({ method }) => {
+    const status = method === 'PATCH' ? refusals.shift() : undefined
+    return status === undefined ? undefined : { status, message: 'refused' }
+  }
+  put(configurationWith())
   warnings = []
   stop = new AbortController()
 })
@@ -157,8 +49,9 @@ afterEach(async () => {
 
 async function begin(random = () => 0): Promise<void> {
   const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
-  const configurationApi = new Resource(api, CONFIGURATIONS)
-  const options = { client: api, clock, onError: () => {} }
+  const client = api.client()
+  const configurationApi = new Resource(client, CONFIGURATIONS)
+  const options = { client, clock, onError: () => {} }
   const configurations = new Reflector<Configuration>({
     ...options,
     path: configurationApi.path(),
@@ -166,7 +59,7 @@ async function begin(random = () => 0): Promise<void> {
   })
   instances = new Reflector<Instance>({
     ...options,
-    path: new Resource(api, INSTANCES).path(),
+    path: new Resource(client, INSTANCES).path(),
     parse: (object) => object as Instance,
   })
   writer = new StatusWriter(
@@ -196,7 +89,17 @@ function reportWith(devices: number, reason = 'Discovering'): NodeStatus {
   }
 }
 
-const current = () => api.configuration ?? expect.fail('there is no Configuration')
+/** Another program writes the Configuration. */
+function put(configuration: Configuration): void {
+  api.put(PATH, { ...configuration })
+}
+
+const current = () =>
+  (api.objects.get(PATH) ?? expect.fail('there is no Configuration')) as unknown as Configuration
+
+/** The methods of the requests for the Configuration itself. */
+const requests = () =>
+  api.requests.filter(({ path }) => path.startsWith(PATH)).map(({ method }) => method)
 
 /** Somebody else writes what another node has to say. */
 function otherNode(devices: number): void {
@@ -207,7 +110,7 @@ function otherNode(devices: number): void {
     slots: { total: 0, claimed: 0 },
     nodes: {},
   }
-  api.put({
+  put({
     ...current(),
     status: { ...before, nodes: { ...before.nodes, 'node-b': reportWith(devices) } },
   })
@@ -228,9 +131,9 @@ describe('the status of a node', () => {
     await clock.advance(200)
     writer.report(key, reportWith(2))
     await clock.advance(299)
-    expect(api.requests).toEqual([])
+    expect(requests()).toEqual([])
     await clock.advance(1)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     expect(current().status).toEqual({
       observedGeneration: 1,
       devices: 0,
@@ -247,16 +150,16 @@ describe('the status of a node', () => {
       nodes: { [NODE]: reportWith(2) },
     })
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('is written at a random time in the second half of that period, so that nodes do not write at once', async () => {
     await begin(() => 1)
     writer.report(key, reportWith(1))
     await clock.advance(249)
-    expect(api.requests).toEqual([])
+    expect(requests()).toEqual([])
     await clock.advance(1)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('is not written if the server has it already, as after a restart of the agent', async () => {
@@ -272,7 +175,7 @@ describe('the status of a node', () => {
       writer.report(key, reportWith(1))
       await clock.advance(1000)
     }
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('is written once if a message quotes what no API server keeps as it is', async () => {
@@ -285,7 +188,7 @@ describe('the status of a node', () => {
     writer.report(key, { ...report, conditions })
     // Each write tells the writer of a change.
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     expect(current().status?.nodes[NODE]?.conditions[0]?.message).toBe('handler: \ufffd[2J\ufffd')
   })
 
@@ -299,7 +202,7 @@ describe('the status of a node', () => {
     // Who has made it counts it.
     device('lab-000001', {})
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('is not written again after a write of another node', async () => {
@@ -310,7 +213,7 @@ describe('the status of a node', () => {
       otherNode(devices)
       await clock.advance(1000)
     }
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('is written without the parts of other nodes, and with the summary of all nodes', async () => {
@@ -318,7 +221,11 @@ describe('the status of a node', () => {
     otherNode(3)
     writer.report(key, reportWith(1))
     await clock.advance(500)
-    expect(Object.keys(api.patches[0]?.status.nodes ?? {})).toEqual([NODE])
+    expect(api.sent('PATCH')).toEqual([
+      expect.objectContaining({
+        status: expect.objectContaining({ nodes: { [NODE]: reportWith(1) } }),
+      }),
+    ])
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1), 'node-b': reportWith(3) })
     expect(current().status?.conditions).toMatchObject([
       { message: '2 of 2 nodes; node-a: as wished' },
@@ -333,11 +240,12 @@ describe('the status of a node', () => {
     writer.report(key, reportWith(1))
     await clock.advance(60_000)
     expect(current().status?.nodes[NODE]).toEqual(reportWith(1))
-    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
   })
 
   it('is written once although the custom resource of an earlier version drops a field', async () => {
-    api.unknownFields = ['leftOut']
+    api.store.kept = (object) =>
+      JSON.parse(JSON.stringify(object, (name, value) => (name === 'leftOut' ? undefined : value)))
     await begin()
     for (let round = 0; round < 5; round++) {
       writer.report(key, { ...reportWith(1), leftOut: 7 })
@@ -345,7 +253,7 @@ describe('the status of a node', () => {
       await clock.advance(1000)
     }
     expect(current().status?.nodes[NODE]).toEqual(reportWith(1))
-    expect(api.requests.filter((method) => method === 'PATCH')).toHaveLength(1)
+    expect(requests().filter((method) => method === 'PATCH')).toHaveLength(1)
     writer.report(key, { ...reportWith(2), leftOut: 7 })
     await clock.advance(1000)
     expect(current().status?.nodes[NODE]).toEqual(reportWith(2))
@@ -356,9 +264,9 @@ describe('the status of a node', () => {
     writer.report(key, reportWith(1))
     await clock.advance(500)
     const { status: _gone, ...rest } = current()
-    api.put(rest)
+    put(rest)
     await clock.advance(500)
-    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1) })
   })
 
@@ -366,11 +274,11 @@ describe('the status of a node', () => {
     await begin()
     writer.report(key, reportWith(1))
     writer.changed(key)
-    api.remove()
+    api.remove(PATH)
     await clock.advance(0)
-    api.put(configurationWith({}, { uid: 'u2' }))
+    put(configurationWith({}, { uid: 'u2' }))
     await clock.advance(60_000)
-    expect(api.requests).toEqual([])
+    expect(requests()).toEqual([])
     writer.report(key, reportWith(2))
     await clock.advance(500)
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(2) })
@@ -390,14 +298,14 @@ describe('the summary counts', () => {
     device('lab-000003', { 'lab-000003-0': '', 'lab-000003-1': '' }, 'u0')
     writer.report(key, reportWith(1))
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     writer.changed(key)
     await clock.advance(500)
     expect(current().status).toMatchObject({ devices: 2, slots: { total: 4, claimed: 2 } })
     device('lab-000004', {})
     otherNode(1)
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
   })
 
   it('are written once for many changes, and not at all if the changes cancel out', async () => {
@@ -411,44 +319,44 @@ describe('the summary counts', () => {
     expect(current().status).toMatchObject({ devices: 100 })
     writer.changed(key)
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
   })
 
   it('are not written before the first report of the Configuration', async () => {
     await begin()
     writer.changed(key)
     await clock.advance(60_000)
-    expect(api.requests).toEqual([])
+    expect(requests()).toEqual([])
   })
 })
 
 describe('a status that cannot be written', () => {
   it('does not conflict with a write of the same node that the watch has not reported yet', async () => {
     await begin()
-    api.late = true
+    api.isSilent = true
     for (const devices of [1, 2, 2, 3]) {
       writer.report(key, reportWith(devices))
       await clock.advance(500)
     }
-    expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
 
   it('is computed again from the status that another node has written meanwhile', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(0)
-    api.late = true
+    api.isSilent = true
     otherNode(3)
     await clock.advance(500)
-    expect(api.requests).toEqual(['PATCH', 'GET'])
+    expect(requests()).toEqual(['PATCH', 'GET'])
     await clock.advance(500)
-    expect(api.requests).toEqual(['PATCH', 'GET', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'GET', 'PATCH'])
     expect(current().status).toMatchObject({
       nodes: { [NODE]: reportWith(1), 'node-b': reportWith(3) },
       conditions: [{ message: '2 of 2 nodes; node-a: as wished' }],
     })
     await clock.advance(60_000)
-    expect(api.requests).toHaveLength(3)
+    expect(requests()).toHaveLength(3)
     // Nothing is wrong where nodes write at the same time.
     expect(warnings).toEqual([])
   })
@@ -460,12 +368,12 @@ describe('a status that cannot be written', () => {
     const { status } = current()
     writer.report(key, reportWith(2))
     await clock.advance(0)
-    api.late = true
+    api.isSilent = true
     // Another agent of this node, which is about to be exchanged.
     if (status !== undefined)
-      api.put({ ...current(), status: { ...status, nodes: { [NODE]: reportWith(2) } } })
+      put({ ...current(), status: { ...status, nodes: { [NODE]: reportWith(2) } } })
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH', 'PATCH', 'GET'])
+    expect(requests()).toEqual(['PATCH', 'PATCH', 'GET'])
   })
 
   it('is retried with a back-off, and keeps the counts', async () => {
@@ -473,40 +381,39 @@ describe('a status that cannot be written', () => {
     writer.report(key, reportWith(1))
     await clock.advance(500)
     device('lab-000001', {})
-    api.refusals.push(500, 503, 500)
+    refusals.push(500, 503, 500)
     writer.changed(key)
     await clock.advance(500 + 500 + 1000)
-    expect(api.requests).toHaveLength(4)
+    expect(requests()).toHaveLength(4)
     expect(warnings).toMatchObject([{ retryInMs: 500 }, { retryInMs: 1000 }, { retryInMs: 2000 }])
     await clock.advance(2000)
     expect(current().status).toMatchObject({ devices: 1 })
     await clock.advance(60_000)
-    expect(api.requests).toHaveLength(5)
+    expect(requests()).toHaveLength(5)
   })
 
   it('is given up if the Configuration is gone', async () => {
     await begin()
-    api.late = true
-    api.remove()
+    api.isSilent = true
+    api.remove(PATH)
     writer.report(key, reportWith(1))
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     expect(warnings).toEqual([])
   })
 
   it('is not retried after a terminal refusal', async () => {
     await begin()
-    api.refusals.push(422)
+    refusals.push(422)
     writer.report(key, reportWith(1))
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     expect(warnings).toMatchObject([{ retryInMs: undefined }])
   })
 })
 
 describe('an invalid Configuration', () => {
-  const edit = (capacity: number) =>
-    api.put({ ...current(), spec: { ...current().spec, capacity } })
+  const edit = (capacity: number) => put({ ...current(), spec: { ...current().spec, capacity } })
 
   it('has the problem in its status, once, beside the other conditions, until it is valid again', async () => {
     await begin()
@@ -527,7 +434,7 @@ describe('an invalid Configuration', () => {
     })
     writer.report(key, reportWith(2))
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
     edit(1)
     await clock.advance(500)
     expect(current().status).toMatchObject({
@@ -535,14 +442,14 @@ describe('an invalid Configuration', () => {
       conditions: [{ reason: 'Discovering' }],
     })
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
+    expect(requests()).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
 
   it('has the problem in its status from the start, although the cache does not have it', async () => {
     edit(0)
     await begin()
     await clock.advance(60_000)
-    expect(api.requests).toEqual(['PATCH'])
+    expect(requests()).toEqual(['PATCH'])
     expect(current().status).toMatchObject({
       nodes: {
         [NODE]: { devices: 0, conditions: [{ type: 'Ready', reason: 'InvalidConfiguration' }] },

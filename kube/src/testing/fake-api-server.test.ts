@@ -99,6 +99,14 @@ describe('the fake API server', () => {
     expect(await things.patch(key, 'json', [test])).toMatchObject({ metadata })
   })
 
+  it('keeps what a custom resource has and what Go reads', async () => {
+    server.store.kept = ({ unknown: _unknown, ...known }) => known
+    await create({ unknown: 1, spec: { text: 'half \ud800' } })
+    const stored = await things.get(key)
+    expect(stored).toMatchObject({ spec: { text: 'half \ufffd' } })
+    expect(stored).not.toHaveProperty('unknown')
+  })
+
   it('keeps a deleted object until its last finalizer is gone', async () => {
     server.put('/apis/akri.test/v1/namespaces/n/things/a', { metadata: { finalizers: ['f'] } })
     await things.delete(key)

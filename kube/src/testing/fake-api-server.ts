@@ -133,7 +133,9 @@ export class FakeApiServer {
       (request, onEvent) =>
         serve(request, () => {
           this.#record(request)
-          return this.store.watch(request, (event) => onEvent(structuredClone(event)))
+          return this.store.watch(request, (event) => {
+            if (!this.isSilent) onEvent(structuredClone(event))
+          })
         }),
     )
   }

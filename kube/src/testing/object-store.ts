@@ -67,6 +67,8 @@ const PATH =
 export class ObjectStore {
   /** The objects by path. */
   readonly objects = new Map<string, StoredObject>()
+  /** What is kept of an object: a custom resource drops fields that it does not have. */
+  kept: (object: Fields) => Fields = (object) => object
   #version = 100
   readonly #history: Change[] = []
   readonly #watchers = new Set<(change: Change) => void>()
@@ -226,18 +228,19 @@ export class ObjectStore {
 
   #write(
     { key, name = '', namespace }: Address,
-    object: Fields,
+    written: Fields,
     before: StoredObject | undefined,
   ): StoredObject {
     const version = ++this.#version
+    const object = asGoReads(this.kept(written))
     const after = {
-      ...structuredClone(object),
+      ...object,
       metadata: {
         uid: before?.metadata.uid ?? randomUUID(),
         creationTimestamp: before?.metadata.creationTimestamp ?? '2026-01-01T00:00:00Z',
         generation: before?.metadata.generation ?? 1,
         ...(namespace === '' ? {} : { namespace }),
-        ...structuredClone(metadataOf(object)),
+        ...metadataOf(object),
         name,
         resourceVersion: String(version),
       },
@@ -304,6 +307,13 @@ function isEach(selector: string | null, fieldOf: (name: string) => unknown): bo
         throw refusal(400, 'BadRequest', `the fake API server knows no selector ${term}`)
       return fieldOf(name) === value
     })
+}
+
+/** A copy through JSON. Go replaces a half of a surrogate pair. */
+function asGoReads(object: Fields): Fields {
+  return JSON.parse(JSON.stringify(object), (_, value) =>
+    typeof value === 'string' ? Buffer.from(value).toString() : value,
+  )
 }
 
 function fieldsOf(value: unknown): Fields {
