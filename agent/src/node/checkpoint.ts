@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
@@ -39,12 +40,13 @@ export interface CheckpointContent {
  * The state that survives a restart of the agent: device lists, so that devices are offered before
  * a handler answers, and allocations, so that a lost claim of a running container can be restored.
  * It has no Secrets, and no claims: Instances are the truth about claims. Its size follows the
- * device lists and the allocations of the node.
+ * devices that the node serves and its allocations.
  */
 export class Checkpoint {
   readonly #path: string
   readonly #node: NodeName
   readonly #log: Logger
+  /** The digest of the last content: the content can have megabytes. */
   #last: string | undefined
   #writing: Promise<void> = Promise.resolve()
   /** The write that has not started. */
@@ -90,10 +92,11 @@ export class Checkpoint {
     this.#next ??= this.#writing.then(async () => {
       this.#next = undefined
       const text = JSON.stringify({ version: VERSION, node: this.#node, ...content() })
-      if (text === this.#last) return
+      const digest = createHash('sha256').update(text).digest('base64')
+      if (digest === this.#last) return
       try {
         await replaceFile(this.#path, text)
-        this.#last = text
+        this.#last = digest
       } catch (error) {
         this.#log.warn({ file: this.#path, err: error }, 'checkpoint not written')
       }

@@ -5,7 +5,8 @@ import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from 
 import type { DeviceBounds } from './device-bounds.js'
 import { DeviceSelection } from './device-selection.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
-import type { DeviceShare } from './device-shares.js'
+import type { DeviceDemand, DeviceShare } from './device-shares.js'
+import { deviceUnits } from './device-units.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
@@ -25,9 +26,11 @@ export type RankDevices = (configuration: Configuration) => DeviceRanks
 export interface DeviceRanks {
   /**
    * Beyond a bound, devices with smaller ranks are kept first. Those that this node serves come
-   * before others: a flood of new ids never displaces them.
+   * before others: a flood of new ids never displaces them. Large devices come after the other served
+   * devices: a device that grows displaces none of them.
+   * @param units as how many usual devices the device counts
    */
-  rankOf(id: string, shared: boolean): number
+  rankOf(id: string, shared: boolean, units: number): number
   /** Whether this node serves the device. */
   isServed(id: string, shared: boolean): boolean
 }
@@ -95,9 +98,9 @@ export class ConfigurationDiscovery {
     return { handler: this.handler, endpoints }
   }
 
-  /** How many devices could be served, up to the bound of a Configuration. */
-  get demand(): number {
-    return Math.min(this.#agedSet.devices.size, this.#options.bounds.perConfiguration)
+  /** The units of the devices that could be served, up to the bound of a Configuration. */
+  get units(): number {
+    return Math.min(this.#agedSet.units, this.#options.bounds.perConfiguration)
   }
 
   /** The slots of each device. */
@@ -105,12 +108,20 @@ export class ConfigurationDiscovery {
     return this.#configuration.spec.capacity
   }
 
-  /** How many of these devices this node serves. */
-  get served(): number {
+  /** How many of these devices this node serves, and their units. */
+  get served(): Pick<DeviceDemand, 'served' | 'servedUnits'> {
     const { isServed } = this.#options.rankDevices(this.#configuration)
-    let served = 0
-    for (const [id, { shared }] of this.#agedSet.devices) if (isServed(id, shared)) served++
-    return Math.min(served, this.#options.bounds.perConfiguration)
+    let [served, servedUnits] = [0, 0]
+    for (const [id, { device, shared }] of this.#agedSet.devices) {
+      if (!isServed(id, shared)) continue
+      served++
+      servedUnits += deviceUnits(device)
+    }
+    const { perConfiguration } = this.#options.bounds
+    return {
+      served: Math.min(served, perConfiguration),
+      servedUnits: Math.min(servedUnits, perConfiguration),
+    }
   }
 
   /**
@@ -125,7 +136,7 @@ export class ConfigurationDiscovery {
     if (this.#bounded?.of !== aged || this.#bounded.most !== most) {
       const devices = this.#select(aged, most)
       const leftOut = aged.devices.size - devices.size + aged.leftOut
-      const isOfNode = share !== undefined && share.most < this.demand
+      const isOfNode = share !== undefined && share.most < this.units
       const bound = isOfNode ? share.bound : 'perConfiguration'
       const set: DeviceSet = {
         devices,
@@ -137,11 +148,14 @@ export class ConfigurationDiscovery {
     return this.#bounded.set
   }
 
-  #select({ devices }: AgedSet, most: number): ReadonlyMap<string, DiscoveredDevice> {
-    if (devices.size <= most) return devices
+  #select({ devices, units: all }: AgedSet, most: number): ReadonlyMap<string, DiscoveredDevice> {
+    if (all <= most) return devices
     const { rankOf } = this.#options.rankDevices(this.#configuration)
     const selection = new DeviceSelection<[string, DiscoveredDevice]>(most)
-    for (const entry of devices) selection.add(entry[0], rankOf(entry[0], entry[1].shared), entry)
+    for (const [id, found] of devices) {
+      const units = deviceUnits(found.device)
+      selection.add({ id, rank: rankOf(id, found.shared, units), units, value: [id, found] })
+    }
     return new Map(selection.kept())
   }
 
@@ -182,7 +196,7 @@ export class ConfigurationDiscovery {
         mostDevices: this.#options.bounds.perConfiguration,
         rank: (followed, shared) => {
           const { rankOf } = this.#options.rankDevices(followed)
-          return (id) => rankOf(id, shared)
+          return (id, units) => rankOf(id, shared, units)
         },
         log: this.#options.log.child({ endpoint: uid }),
         onChange: () => this.#changed(),

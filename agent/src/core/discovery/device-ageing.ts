@@ -1,5 +1,6 @@
 import type { AdmittedDevice } from '../access/handler-access.js'
 import type { DiscoveredDevice } from './device-set.js'
+import { deviceUnits } from './device-units.js'
 
 /** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
@@ -26,6 +27,8 @@ export interface AgeingOptions {
 /** The devices of a Configuration before the bounds. */
 export interface AgedSet {
   readonly devices: ReadonlyMap<string, DiscoveredDevice>
+  /** The units of all these devices. */
+  readonly units: number
   readonly complete: boolean
   /** How many devices the lists have left out. */
   readonly leftOut: number
@@ -96,5 +99,7 @@ export function ageDevices(
     }
   }
   const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined
-  return { devices, complete, leftOut, changesAt }
+  let units = 0
+  for (const { device } of devices.values()) units += deviceUnits(device)
+  return { devices, units, complete, leftOut, changesAt }
 }

@@ -1,4 +1,7 @@
-/** How many devices one agent serves. */
+/**
+ * How many devices one agent serves. A device with more than 4 KiB counts as several devices, so the
+ * bounds hold for the memory of devices too: 8 MiB for the devices of a node.
+ */
 export interface DeviceBounds {
   /** Of one Configuration, and of one list of a handler. */
   readonly perConfiguration: number

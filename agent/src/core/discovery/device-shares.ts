@@ -2,15 +2,17 @@ import type { DeviceBounds } from './device-bounds.js'
 
 /** The devices of one Configuration that could be served. */
 export interface DeviceDemand {
-  /** The devices that the handlers list, up to the bound of a Configuration. */
-  readonly devices: number
-  /** Those of them that this node serves already. */
+  /** The units of the devices that the handlers list, up to the bound of a Configuration. */
+  readonly units: number
+  /** The units of the devices that this node serves already. */
+  readonly servedUnits: number
+  /** The number of these devices: their units before they grew. */
   readonly served: number
   /** The slots of each device. */
   readonly capacity: number
 }
 
-/** The most devices of a Configuration, and the bound of the node that decides. */
+/** The most units of a Configuration, and the bound of the node that decides. */
 export interface DeviceShare {
   readonly most: number
   readonly bound: 'perNode' | 'slots'
@@ -24,9 +26,13 @@ export function deviceShares<Key>(
   const byDevices = divide(demands, perNode)
   const bySlots = divide(
     new Map(
-      [...demands].map(([key, { devices, served, capacity }]) => [
+      [...demands].map(([key, { units, servedUnits, served, capacity }]) => [
         key,
-        { devices: devices * capacity, served: served * capacity },
+        {
+          units: units * capacity,
+          servedUnits: servedUnits * capacity,
+          served: served * capacity,
+        },
       ]),
     ),
     slots,
@@ -47,18 +53,20 @@ export function deviceShares<Key>(
   return shares
 }
 
+type Demand = Omit<DeviceDemand, 'capacity'>
+
 /**
  * Devices that are served stay. The others get equal shares: a Configuration with many new devices
- * leaves room for those with few.
+ * leaves room for those with few. If devices that are served have grown so much that they no longer
+ * fit, each counts as one unit, and what it has grown by competes with new devices.
  *
  * @returns the share of each Configuration; together at most `most`
  */
-function divide<Key>(
-  demands: ReadonlyMap<Key, Pick<DeviceDemand, 'devices' | 'served'>>,
-  most: number,
-): Map<Key, number> {
-  const shareAt = ({ devices, served }: Pick<DeviceDemand, 'devices' | 'served'>, level: number) =>
-    Math.max(Math.min(devices, served), Math.min(devices, level))
+function divide<Key>(demands: ReadonlyMap<Key, Demand>, most: number): Map<Key, number> {
+  const servedUnits = [...demands.values()].reduce((sum, demand) => sum + demand.servedUnits, 0)
+  const kept = ({ servedUnits: all, served }: Demand) => (servedUnits <= most ? all : served)
+  const shareAt = (demand: Demand, level: number) =>
+    Math.min(demand.units, Math.max(kept(demand), level))
   const sumAt = (level: number) =>
     [...demands.values()].reduce((sum, demand) => sum + shareAt(demand, level), 0)
 
@@ -75,7 +83,7 @@ function divide<Key>(
   for (const [key, demand] of demands) {
     let share = shareAt(demand, level)
     // What does not divide evenly goes to the first Configurations.
-    if (rest > 0 && share === level && share < demand.devices) {
+    if (rest > 0 && share === level && share < demand.units) {
       share++
       rest--
     }

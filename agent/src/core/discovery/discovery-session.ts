@@ -41,10 +41,10 @@ export interface SessionOptions {
   readonly log: Logger
   readonly random: () => number
   readonly observer: AgentObserver
-  /** The most devices of one list. */
+  /** The most devices of one list, in units. */
   readonly mostDevices: number
   /** The order of devices by id, for a list with more devices. */
-  rank(configuration: Configuration, shared: boolean): (id: string) => number
+  rank(configuration: Configuration, shared: boolean): (id: string, units: number) => number
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** What the handler may give to containers of what it reports. */
   admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>

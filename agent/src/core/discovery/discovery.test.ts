@@ -101,7 +101,7 @@ function make(): Discovery {
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
       bounds: { perConfiguration: 4, perNode: 6, slots: 60 },
       rankDevices: () => ({
-        rankOf: (id) => (servedIds.has(id) ? 0 : 1),
+        rankOf: (id, _shared, units) => (servedIds.has(id) ? (units > 1 ? 1 : 0) : 2),
         isServed: (id) => servedIds.has(id),
       }),
       unhealthyAfterMs: 30_000,
@@ -697,11 +697,46 @@ describe('the bounds of devices', () => {
     expect(leftOut()?.devices).toBe(98)
   })
 
+  it('count a large device as several, and never displace a served device by one that grows', async () => {
+    const sized = (id: string, kib: number) => ({
+      id,
+      properties: { TEXT: 'x'.repeat(kib * 1024) },
+    })
+    endpoint.list(sized('a', 1), sized('b', 7), sized('c', 7))
+    await clock.advance(0)
+    expect(found()).toEqual(['a', 'b'])
+    expect(leftOut()).toEqual({ devices: 1, bound: 'perConfiguration' })
+    endpoint.list(sized('a', 1), sized('x', 1), sized('y', 1), sized('z', 1))
+    await clock.advance(0)
+    servedIds = new Set(found())
+    expect(servedIds.size).toBe(4)
+    endpoint.list(sized('a', 60), sized('x', 1), sized('y', 1), sized('z', 1))
+    await clock.advance(0)
+    expect(found()).toEqual(['x', 'y', 'z'])
+  })
+
   it('count what the list of an endpoint has left out already', async () => {
     const devices = ids('a', 4).map((id): Device => ({ id }))
     endpoint.giveList({ devices, leftOut: 96 })
     await clock.advance(0)
     expect(leftOut()).toEqual({ devices: 96, bound: 'perConfiguration' })
+  })
+
+  it('hold for the checkpoint: it has each device that is served once, of the endpoint that describes it', async () => {
+    const second = new ToldEndpoint('told@b')
+    registry.register(second)
+    await clock.advance(0)
+    endpoint.give(...ids('c', 4))
+    await clock.advance(0)
+    servedIds = new Set(found())
+    second.give(...ids('a', 100), ...ids('c', 4))
+    endpoint.give(...ids('b', 100), ...ids('c', 3))
+    await clock.advance(0)
+    const lists = discovery.snapshot()[key]?.lists ?? expect.fail('not in the checkpoint')
+    expect(lists.map((list) => [list.endpoint, list.devices?.map(({ id }) => id)])).toEqual([
+      ['told@a', ids('c', 3)],
+      ['told@b', ['c3']],
+    ])
   })
 
   it('are shared by all endpoints of a Configuration', async () => {

@@ -120,10 +120,21 @@ export class Discovery {
     return this.#discoveries.get(key)?.status
   }
 
+  /**
+   * The lists with the devices that are served, each in the list that describes it: so the bounds
+   * of devices bound the checkpoint.
+   */
   snapshot(): DiscoverySnapshot {
     const current = [...this.#discoveries].map(([key, { uid, lists }]) => {
+      const served = this.deviceSet(key).devices
       const written = lists.flatMap(({ endpoint, shared, devices }) =>
-        devices === undefined ? [] : { endpoint, shared, devices },
+        devices === undefined
+          ? []
+          : {
+              endpoint,
+              shared,
+              devices: devices.filter(({ id }) => served.get(id)?.endpoint === endpoint),
+            },
       )
       return [key, { uid, lists: written }] as const
     })
@@ -200,23 +211,23 @@ export class Discovery {
   /** Divides the bounds of the node among the Configurations, if there are too many devices. */
   #divide(): void {
     const { bounds } = this.#options
-    const all = [...this.#discoveries].map(([key, { demand, capacity }]) => {
-      return { key, devices: demand, capacity }
+    const all = [...this.#discoveries].map(([key, { units, capacity }]) => {
+      return { key, units, capacity }
     })
-    const demands = all.map(({ key, devices, capacity }) => `${key} ${devices} ${capacity}`).join()
+    const demands = all.map(({ key, units, capacity }) => `${key} ${units} ${capacity}`).join()
     if (demands === this.#demands) return
     this.#demands = demands
     const before = this.#shares
-    const devices = all.reduce((sum, demand) => sum + demand.devices, 0)
-    const slots = all.reduce((sum, demand) => sum + demand.devices * demand.capacity, 0)
+    const units = all.reduce((sum, demand) => sum + demand.units, 0)
+    const slots = all.reduce((sum, demand) => sum + demand.units * demand.capacity, 0)
     this.#shares =
-      devices <= bounds.perNode && slots <= bounds.slots
+      units <= bounds.perNode && slots <= bounds.slots
         ? undefined
         : deviceShares(
             new Map(
               all.map(({ key, ...demand }): [ObjectKey, DeviceDemand] => [
                 key,
-                { ...demand, served: this.#discoveries.get(key)?.served ?? 0 },
+                { ...demand, ...(this.#discoveries.get(key)?.served ?? NONE_SERVED) },
               ]),
             ),
             bounds,
@@ -232,4 +243,5 @@ function asReported({ devices, ...list }: RestoredList): WrittenList {
 /** The best use counts. */
 const USES = ['listing', 'silent'] as const satisfies readonly EndpointUse[]
 
+const NONE_SERVED = { served: 0, servedUnits: 0 }
 const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -45,7 +45,7 @@ it('used devices come first, then served devices, then devices of other nodes, t
     ],
   })
   const ids = ['used', 'used by another', 'elsewhere', 'new']
-  const ranks = ids.map((id) => rankOf(id, true))
+  const ranks = ids.map((id) => rankOf(id, true, 1))
   expect(ranks).toEqual([...new Set(ranks)].sort())
   expect(ids.map((id) => isServed(id, true))).toEqual([true, true, false, false])
 })
@@ -57,16 +57,26 @@ it('a device whose id has control characters keeps its rank, and other ids with 
     node,
     instances: [instance(id, { usage: node }), instance('other\u0001')],
   })
-  expect(rankOf(id, true)).toBeLessThan(rankOf('other\u0001', true))
+  expect(rankOf(id, true, 1)).toBeLessThan(rankOf('other\u0001', true, 1))
   expect([id, 'other\u0001'].map((served) => isServed(served, true))).toEqual([true, true])
   // An API server stores U+FFFD in their place: all these ids have the same annotation.
   for (const twin of ['other\u0002', 'other\u0085', 'other\ufffd'])
-    expect(rankOf(twin, true)).toBe(rankOf('new', true))
+    expect(rankOf(twin, true, 1)).toBe(rankOf('new', true, 1))
 })
 
 it('the rank of a device is that of the Instance of its node, if only that node sees it', () => {
   const { isServed } = deviceRanks({ configuration, node, instances: [instance('foo')] })
   expect([isServed('foo', true), isServed('foo', false)]).toEqual([true, false])
+})
+
+it('a large device comes after the other devices that this node serves, and before new devices', () => {
+  const { rankOf } = deviceRanks({
+    configuration,
+    node,
+    instances: [instance('used', { usage: node }), instance('served')],
+  })
+  const ranks = [rankOf('served', true, 1), rankOf('used', true, 2), rankOf('served', true, 64)]
+  expect([...ranks, rankOf('new', true, 1)]).toEqual([...ranks, rankOf('new', true, 64)].sort())
 })
 
 it.each<[string, Made]>([
@@ -75,7 +85,7 @@ it.each<[string, Made]>([
   ['a deletion', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
 ])('an Instance of %s gives no place', (_, made) => {
   const { rankOf } = deviceRanks({ configuration, node, instances: [instance('foo', made)] })
-  expect(rankOf('foo', true)).toBe(rankOf('new', true))
+  expect(rankOf('foo', true, 1)).toBe(rankOf('new', true, 1))
 })
 
 it.each([true, false])(

@@ -11,10 +11,18 @@ const RANK = {
   used: 0,
   /** This node serves the device. */
   served: 1,
+  /** The same of large devices: a device that grows does not displace the others. */
+  usedLarge: 2,
+  servedLarge: 3,
   /** Another node serves the device: nodes with the same bound serve the same devices. */
-  shared: 2,
-  new: 3,
+  shared: 4,
+  new: 5,
 } as const
+
+const LARGE: Readonly<Record<number, number>> = {
+  [RANK.used]: RANK.usedLarge,
+  [RANK.served]: RANK.servedLarge,
+}
 
 interface DeviceRanksInput {
   readonly configuration: Pick<Configuration, 'metadata'>
@@ -47,7 +55,7 @@ export function deviceRanks({ configuration, node, instances }: DeviceRanksInput
     if (id === undefined) isWithoutId = true
     else ids.add(id)
   }
-  const rankOf = (id: string, shared: boolean) => {
+  const instanceRank = (id: string, shared: boolean) => {
     const text = printable(id)
     // A list can have 800,000 ids; a digest costs more than a look at the ids.
     if (!isWithoutId && !ids.has(text)) return RANK.new
@@ -55,7 +63,13 @@ export function deviceRanks({ configuration, node, instances }: DeviceRanksInput
     const found = byName.get(instanceName(configuration.metadata.name, digest))
     return found === undefined || (found.id ?? text) !== text ? RANK.new : found.rank
   }
-  return { rankOf, isServed: (id, shared) => rankOf(id, shared) <= RANK.served }
+  return {
+    rankOf(id, shared, units) {
+      const rank = instanceRank(id, shared)
+      return units > 1 ? (LARGE[rank] ?? rank) : rank
+    },
+    isServed: (id, shared) => instanceRank(id, shared) <= RANK.served,
+  }
 }
 
 function rankIn({ spec, metadata }: Instance, node: NodeName): number | undefined {

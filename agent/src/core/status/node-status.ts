@@ -2,6 +2,7 @@ import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/api
 import { kindOf, messageOf } from '@akrijs/runtime'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
+import { deviceUnits } from '../discovery/device-units.js'
 import type { DigestCollision, TakenName } from '../instances/instance-plan.js'
 import type { NameRefusal } from '../instances/resource-names.js'
 
@@ -143,7 +144,10 @@ function ready({
     return ['False', 'HandlerLost', message]
   }
   if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
-  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, leftOut)]
+  if (leftOut !== undefined) {
+    const hasLarge = [...devices.values()].some(({ device }) => deviceUnits(device) > 1)
+    return ['False', 'TooManyDevices', tooMany(total, hasLarge, leftOut)]
+  }
   if (instances.length < total)
     return ['Unknown', 'Progressing', `${instances.length} of ${total} devices have an Instance`]
   if (!complete) return ['Unknown', 'Waiting', 'not every handler has answered yet']
@@ -158,8 +162,9 @@ const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
     'the devices of this node have the most slots; a smaller capacity leaves room for more devices, and --max-slots of the agent raises the bound',
 }
 
-function tooMany(served: number, { devices, bound }: LeftOut): string {
-  return `${devices} devices are left out and ${served} are served: ${BOUNDS[bound]}`
+function tooMany(served: number, hasLarge: boolean, { devices, bound }: LeftOut): string {
+  const large = hasLarge ? ' (a device with more than 4 KiB counts as several devices)' : ''
+  return `${devices} devices are left out and ${served} are served${large}: ${BOUNDS[bound]}`
 }
 
 function tooManyNames(refusals: readonly NameRefusal[]): string {

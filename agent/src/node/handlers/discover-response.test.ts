@@ -1,9 +1,10 @@
-import { DiscoverResponse } from '@akrijs/proto/discovery'
+import { Device as DeviceMessage, DiscoverResponse } from '@akrijs/proto/discovery'
 import type { Device } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
-import { boundList, MAX_DEVICE_BYTES, readResponse } from './discover-response.js'
+import { deviceUnits } from '../../core/discovery/device-units.js'
+import { boundList, MAX_DEVICE_BYTES, readResponse, wireUnits } from './discover-response.js'
 
 const never = new AbortController().signal
 const withProperties = (id: string, properties: Record<string, string>) => ({
@@ -84,6 +85,44 @@ describe('a message', () => {
     const devices = [withProperties('1', { A: 'x'.repeat(MAX_DEVICE_BYTES) })]
     await expect(readResponse(message(devices), bound(10), never)).rejects.toThrow(
       /a device takes \d+ bytes, more than 262144/,
+    )
+  })
+
+  it('counts large devices as several, and decodes only those that fit', async () => {
+    const large = (id: string) => withProperties(id, { A: 'x'.repeat(60 * 1024) })
+    const devices = [...named(['b', 'a']), ...Array.from({ length: 60 }, (_, n) => large(`0${n}`))]
+    const { devices: kept, leftOut } = await readResponse(message(devices), bound(100), never)
+    expect(kept.map(({ id }) => id)).toEqual(['a', 'b', '00', '01', '010', '011', '012', '013'])
+    expect(leftOut).toBe(54)
+  })
+
+  it('counts empty properties, which take more memory than their message', async () => {
+    const names = Array.from({ length: 10_000 }, (_, index) => [index.toString(36), ''])
+    const devices = ['a', 'b'].map((id) => withProperties(id, Object.fromEntries(names)))
+    const { devices: kept, leftOut } = await readResponse(message(devices), bound(300), never)
+    expect([kept.length, leftOut]).toEqual([1, 1])
+  })
+
+  const text = fc.string({ minLength: 1, maxLength: 2000 })
+  const path = text.map((name) => `/dev/${name}`)
+  const device = fc.record({
+    id: text,
+    properties: fc.dictionary(text, text, { maxKeys: 20 }),
+    mounts: fc.array(fc.record({ hostPath: path, containerPath: path, readOnly: fc.boolean() }), {
+      maxLength: 5,
+    }),
+    deviceSpecs: fc.array(
+      fc.record({ hostPath: path, containerPath: path, permissions: fc.constant('rw') }),
+      { maxLength: 5 },
+    ),
+  })
+
+  it('a device that fits by the units of its message fits after it is decoded', () => {
+    fc.assert(
+      fc.property(device, (each) => {
+        const units = wireUnits(DeviceMessage.encode(each).finish())
+        expect(deviceUnits(each)).toBeLessThanOrEqual(units)
+      }),
     )
   })
 

@@ -5,6 +5,7 @@ import type { DeviceList } from '@akrijs/runtime/handler'
 import { checkDeviceList } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { DeviceSelection } from '../../core/discovery/device-selection.js'
+import { unitsOf } from '../../core/discovery/device-units.js'
 import { InvalidResponseError } from '../../errors.js'
 import type { BoundedList, DiscoverRequest } from '../../ports/handler-endpoint.js'
 
@@ -28,13 +29,17 @@ export async function readResponse(
   signal: AbortSignal,
 ): Promise<BoundedList> {
   try {
-    let count = 0
-    await eachDevice(message, signal, () => count++)
-    const selection = new DeviceSelection<Uint8Array>(mostDevices)
-    const rankOf = count > mostDevices ? rank() : () => 0
+    let all = 0
     await eachDevice(message, signal, (device) => {
-      const id = count > mostDevices ? idOf(device) : ''
-      selection.add(id, rankOf(id), device)
+      all += wireUnits(device)
+    })
+    const isBeyond = all > mostDevices
+    const selection = new DeviceSelection<Uint8Array>(mostDevices)
+    const rankOf = isBeyond ? rank() : () => 0
+    await eachDevice(message, signal, (device) => {
+      const id = isBeyond ? idOf(device) : ''
+      const units = isBeyond ? wireUnits(device) : 0
+      selection.add({ id, rank: rankOf(id, units), units, value: device })
     })
     const devices = selection.kept().map((device) => Device.decode(device))
     return { devices: checkDeviceList(devices), leftOut: selection.leftOut }
@@ -59,8 +64,8 @@ export async function boundList(
     if (signal.aborted) break
     const id: unknown = device?.id
     // A wrong device comes first, so that the check finds it.
-    if (typeof id === 'string') selection.add(id, rankOf(id), device)
-    else selection.add('', -1, device)
+    if (typeof id === 'string') selection.add({ id, rank: rankOf(id, 1), units: 1, value: device })
+    else selection.add({ id: '', rank: -1, units: 1, value: device })
   }
   return { devices: selection.kept(), leftOut: selection.leftOut }
 }
@@ -93,6 +98,17 @@ async function eachDevice(
 const FIELD_DEVICES = 1
 /** The field `id` of Device. */
 const FIELD_ID = 1
+
+/** The units of a device before it is decoded: a field without content can take much memory. */
+export function wireUnits(device: Uint8Array): number {
+  const reader = new BinaryReader(device)
+  let entries = 0
+  for (; reader.pos < reader.len; entries++) {
+    const [field, type] = reader.tag()
+    reader.skip(type, field)
+  }
+  return unitsOf(device.length, entries)
+}
 
 function idOf(device: Uint8Array): string {
   const reader = new BinaryReader(device)
