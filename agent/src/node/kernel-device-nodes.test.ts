@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -32,92 +32,164 @@ describe('the device nodes of the kernel', () => {
     await rm(path.join(root, directory), { recursive: true })
   }
 
-  const find = async (...paths: string[]) => Object.fromEntries(await nodes.find(new Set(paths)))
+  const find = async (...paths: string[]) => {
+    const { present, complete } = await nodes.find(new Set(paths))
+    return [[...present], complete]
+  }
 
-  it('have the names that the kernel gives', async () => {
-    await plug(
-      'char',
-      '13:64',
-      'devices/virtual/input/input0/event0',
-      'MAJOR=13\nDEVNAME=input/event0\n',
-    )
-    await plug('block', '104:0', 'devices/pci/block/cciss!c0d0', 'DEVNAME=cciss/c0d0\n')
-    await plug('char', '189:129', 'devices/usb2/2-1', 'DEVNAME=bus/usb/002/002\n')
-    expect(
-      await find('/dev/input/event0', '/dev/cciss/c0d0', '/dev/bus/usb/002/002', '/dev/event0'),
-    ).toEqual({
-      '/dev/input/event0': { type: 'char', major: 13, minor: 64 },
-      '/dev/cciss/c0d0': { type: 'block', major: 104, minor: 0 },
-      '/dev/bus/usb/002/002': { type: 'char', major: 189, minor: 129 },
-    })
+  /** Makes a file whose readers wait until {@link answer}. */
+  async function block(directory: string) {
+    const uevent = path.join(root, directory, 'uevent')
+    await rm(uevent)
+    execFileSync('mkfifo', [uevent])
+  }
+
+  const answer = (directory: string, text: string) =>
+    writeFile(path.join(root, directory, 'uevent'), text)
+
+  it.each([
+    ['char', '1:3', 'virtual/mem/null', 'null'],
+    ['char', '10:183', 'virtual/misc/hw_random', 'hwrng'],
+    ['char', '10:196', 'virtual/misc/vfio', 'vfio/vfio'],
+    ['char', '10:200', 'virtual/misc/tun', 'net/tun'],
+    ['char', '10:236', 'virtual/misc/device-mapper', 'mapper/control'],
+    ['char', '13:64', 'virtual/input/input0/event0', 'input/event0'],
+    ['char', '116:2', 'pci/sound/card0/pcmC0D0p', 'snd/pcmC0D0p'],
+    ['char', '189:129', 'usb2/2-1', 'bus/usb/002/002'],
+    ['char', '189:16383', 'usb128/128-1', 'bus/usb/128/128'],
+    ['char', '202:1', 'virtual/msr/msr1', 'cpu/1/msr'],
+    ['char', '203:0', 'virtual/cpuid/cpu0', 'cpu/0/cpuid'],
+    ['char', '212:4', 'usb1/1-1/dvb/dvb0.frontend0', 'dvb/adapter0/frontend0'],
+    ['char', '226:128', 'pci/drm/renderD128', 'dri/renderD128'],
+    ['char', '241:0', 'virtual/vfio/12', 'vfio/12'],
+    ['char', '250:7', 'virtual/anything/at-all', 'a/name/of-its-driver'],
+    ['block', '8:1', 'pci/ata1/block/sda/sda1', 'sda1'],
+    ['block', '104:0', 'pci/block/cciss!c0d0', 'cciss/c0d0'],
+  ])('have the names that the kernel gives: %s %s %s is /dev/%s', async (...device) => {
+    const [type, number, directory, name] = device
+    await plug('char', '1:5', 'devices/virtual/mem/zero', 'DEVNAME=zero\n')
+    const [major, minor] = number.split(':')
+    const uevent = `MAJOR=${major}\nMINOR=${minor}\nDEVNAME=${name}\nDEVMODE=0660\n`
+    await plug(type, number, `devices/${directory}`, uevent)
+    expect(await find(`/dev/${name}`)).toEqual([[`/dev/${name}`], expect.anything()])
+    const others = ['absent', path.basename(directory), path.basename(name)]
+      .filter((other) => other !== name)
+      .map((other) => `/dev/${other}`)
+    expect(await find(...others)).toEqual([[], true])
   })
 
   it('do not include a path that only ends like a device', async () => {
     await plug('char', '81:0', 'devices/cam/video4linux/video0', 'DEVNAME=video0\n')
     await plug('char', '81:1', 'devices/cam/video4linux/video1', 'MAJOR=81\n')
-    expect(
-      await find(
-        '/dev/shm/video0',
-        '/video0',
-        '/dev/video1',
-        '/dev/',
-        '/dev',
-        'video0',
-        '/dev/bus/usb/001/001',
-      ),
-    ).toEqual({})
+    const paths = [
+      ...['/dev/shm/video0', '/video0', '/dev/video1', '/dev/', '/dev', 'video0', ''],
+      ...['/dev/bus/usb/001/001', '/dev/char/81:0', '/dev/v4l/by-id/usb-cam-index0'],
+    ]
+    expect(await find(...paths)).toEqual([[], true])
+  })
+
+  it('have no name that a device gives itself', async () => {
+    const text = 'DEVNAME=video0\nPRODUCT=x\rDEVNAME=sda\u2028DEVNAME=sda\nDEVNAME=sda\n'
+    await plug('char', '81:0', 'devices/cam/video4linux/video0', text)
+    expect(await find('/dev/sda', '/dev/video0')).toEqual([['/dev/video0'], true])
   })
 
   it('follow the devices of the machine', async () => {
     const at = 'devices/cam/video4linux/video0'
-    expect(await find('/dev/video0')).toEqual({})
+    expect(await find('/dev/video0')).toEqual([[], true])
     await plug('char', '81:0', at, 'DEVNAME=video0\n')
-    expect(Object.keys(await find('/dev/video0'))).toEqual(['/dev/video0'])
+    expect(await find('/dev/video0')).toEqual([['/dev/video0'], true])
     await unplug('char', '81:0', at)
-    expect(await find('/dev/video0')).toEqual({})
+    expect(await find('/dev/video0')).toEqual([[], true])
     await plug('char', '81:0', at, 'DEVNAME=other/video0\n')
-    expect(await find('/dev/video0')).toEqual({})
+    expect(await find('/dev/video0')).toEqual([[], true])
   })
 
-  it('of a device that does not answer are not found, and keep no other device from being found', async () => {
+  it('may include a path while a device does not answer, and keep no other node from being found', async () => {
     const clock = new ManualClock()
     nodes = new KernelDeviceNodes(root, clock)
-    const stuck = [0, 1, 2].map((number) => `devices/cam/video4linux/video${number}`)
-    for (const [number, directory] of stuck.entries()) {
-      await plug('char', `81:${number}`, directory, '')
-      await rm(path.join(root, directory, 'uevent'))
-      execFileSync('mkfifo', [path.join(root, directory, 'uevent')])
-    }
+    const cameras = [0, 1, 2].map((number) => `devices/cam/video4linux/video${number}`)
+    for (const [number, directory] of cameras.entries())
+      await plug('char', `81:${number}`, directory, `DEVNAME=video${number}\n`)
+    const [first = '', second = ''] = cameras
     await plug('char', '1:3', 'devices/virtual/mem/null', 'DEVNAME=null\n')
-    expect(Object.keys(await find('/dev/null'))).toEqual(['/dev/null'])
-    const all = find('/dev/null', '/dev/video0', '/dev/video1', '/dev/video2')
-    const next = find('/dev/null')
-    for (let reads = 0; reads < 2; reads++) {
-      await eventually(() => expect(clock.sleeping).toEqual([5000]))
-      await clock.advance(5000)
-    }
-    expect(Object.keys(await all)).toEqual(['/dev/null'])
-    expect(Object.keys(await next)).toEqual(['/dev/null'])
-    for (const [number, directory] of stuck.slice(0, 2).entries())
-      await writeFile(path.join(root, directory, 'uevent'), `DEVNAME=video${number}\n`)
-    // The late answers end their reads, and the next search reads again.
-    const uevent = path.join(root, stuck[2] ?? '', 'uevent')
-    await rm(uevent)
-    await writeFile(uevent, 'DEVNAME=video2\n')
+    await block(first)
+    // The directory of the path is read first, and no other.
+    expect(await find('/dev/null')).toEqual([['/dev/null'], false])
+    const slow = find('/dev/null', '/dev/video2', '/dev/absent')
+    await eventually(() => expect(clock.sleeping).toEqual([5000]))
+    await clock.advance(5000)
+    expect(await slow).toEqual([['/dev/null', '/dev/video2'], false])
     await eventually(async () =>
-      expect(Object.keys(await find('/dev/video2'))).toEqual(['/dev/video2']),
+      expect(await find('/dev/null', '/dev/video1')).toEqual([['/dev/null', '/dev/video1'], false]),
     )
+    // No search waits for the same read again.
+    expect(await find('/dev/video0')).toEqual([[], false])
+    expect(clock.sleeping).toEqual([])
+    await answer(first, 'DEVNAME=video0\n')
+    await eventually(async () => expect(await find('/dev/video0')).toEqual([['/dev/video0'], true]))
+    expect(await find('/dev/absent')).toEqual([[], true])
+
+    // Two blocked reads leave two threads to this process: nothing more is read until one answers.
+    for (const [number, directory] of cameras.entries())
+      await unplug('char', `81:${number}`, directory)
+    expect(await find('/dev/video2')).toEqual([[], true])
+    for (const [number, directory] of cameras.entries())
+      await plug('char', `81:${number}`, directory, `DEVNAME=video${number}\n`)
+    for (const directory of [first, second]) await block(directory)
+    const both = find('/dev/video0', '/dev/video1')
+    await eventually(() => expect(clock.sleeping).toEqual([5000]))
+    await clock.advance(5000)
+    expect(await both).toEqual([[], false])
+    expect(await find('/dev/null', '/dev/video2')).toEqual([['/dev/null'], false])
+    await answer(second, 'DEVNAME=video1\n')
+    await eventually(async () =>
+      expect(await find('/dev/video1', '/dev/video2')).toEqual([
+        ['/dev/video1', '/dev/video2'],
+        false,
+      ]),
+    )
+    await answer(first, 'DEVNAME=video0\n')
+    await eventually(async () => expect(await find('/dev/video0')).toEqual([['/dev/video0'], true]))
   })
 
-  it('are none without sysfs', async () => {
+  it('are found without a wait for another device in a directory of that name', async () => {
+    nodes = new KernelDeviceNodes(root, new ManualClock())
+    await plug('char', '90:0', 'devices/a/event0', 'DEVNAME=other/event0\n')
+    await plug('char', '91:0', 'devices/b/event0', 'DEVNAME=input/event0\n')
+    await block('devices/a/event0')
+    expect(await find('/dev/input/event0')).toEqual([['/dev/input/event0'], false])
+    await answer('devices/a/event0', 'DEVNAME=other/event0\n')
+  })
+
+  it('may include a path while a file cannot be read', async () => {
+    await plug('char', '81:0', 'devices/cam/video4linux/video0', '')
+    const uevent = path.join(root, 'devices/cam/video4linux/video0/uevent')
+    await rm(uevent)
+    await mkdir(uevent)
+    expect(await find('/dev/video0')).toEqual([[], false])
+    await rm(uevent, { recursive: true })
+    await writeFile(uevent, 'DEVNAME=video0\n')
+    expect(await find('/dev/video0')).toEqual([['/dev/video0'], true])
+  })
+
+  it('are not complete without sysfs', async () => {
     nodes = new KernelDeviceNodes('/nonexistent')
-    expect(await find('/dev/null')).toEqual({})
+    expect(await find('/dev/null')).toEqual([[], false])
   })
 
-  it.skipIf(!existsSync('/sys/dev/char/1:3'))('of this machine are found', async () => {
+  it.skipIf(!existsSync('/sys/dev/char/1:3'))('of this machine are all found', async () => {
     nodes = new KernelDeviceNodes()
-    expect(await find('/dev/null', '/dev/shm', '/dev/fd/0', '/dev/stdin')).toEqual({
-      '/dev/null': { type: 'char', major: 1, minor: 3 },
-    })
+    const named = ['char', 'block'].flatMap((type) =>
+      readdirSync(`/sys/dev/${type}`).flatMap((number) => {
+        const text = readFileSync(`/sys/dev/${type}/${number}/uevent`, 'utf8')
+        return /^DEVNAME=(.+)$/m.exec(text)?.[1] ?? []
+      }),
+    )
+    const all = named.map((name) => `/dev/${name}`)
+    expect(all).toContain('/dev/null')
+    const [present, complete] = await find(...all, '/dev/shm', '/dev/fd/0', '/dev/stdin')
+    expect(present).toEqual(all)
+    expect(complete).toBe(true)
   })
 })

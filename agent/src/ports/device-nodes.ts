@@ -1,12 +1,11 @@
 /** The device nodes of this node, as its kernel names them. */
 export interface DeviceNodes {
-  /** @returns those of the paths that the kernel names; a symbolic link has no name */
-  find(paths: ReadonlySet<string>): Promise<ReadonlyMap<string, KernelDevice>>
+  find(paths: ReadonlySet<string>): Promise<FoundNodes>
 }
 
-/** The number of a device node. */
-export interface KernelDevice {
-  readonly type: 'char' | 'block'
-  readonly major: number
-  readonly minor: number
+export interface FoundNodes {
+  /** Those of the paths that the kernel names; a symbolic link has no name. */
+  readonly present: ReadonlySet<string>
+  /** Whether the kernel has named all its device nodes. If not, a missing path can be a node. */
+  readonly complete: boolean
 }

@@ -1,19 +1,22 @@
 import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
-import type { DeviceNodes, KernelDevice } from '../../ports/device-nodes.js'
+import type { DeviceNodes } from '../../ports/device-nodes.js'
 import { readDeviceRule, readMountRule, readNameRule } from './access-rules.js'
 import { HandlerAccess } from './handler-access.js'
 
-const NODES: Readonly<Record<string, KernelDevice>> = {
-  '/dev/null': { type: 'char', major: 1, minor: 3 },
-  '/dev/mem': { type: 'char', major: 1, minor: 1 },
-  '/dev/kmsg': { type: 'char', major: 1, minor: 11 },
-  '/dev/video0': { type: 'char', major: 81, minor: 0 },
-  '/dev/ram1': { type: 'block', major: 1, minor: 1 },
-  '/dev/bus/usb/001/002': { type: 'char', major: 189, minor: 1 },
-}
+const NODES: readonly string[] = [
+  '/dev/null',
+  '/dev/mem',
+  '/dev/kmsg',
+  '/dev/video0',
+  '/dev/cpu/0/cpuid',
+  '/dev/bus/usb/001/002',
+]
 const paths: DeviceNodes = {
-  find: async (asked) => new Map(Object.entries(NODES).filter(([path]) => asked.has(path))),
+  find: async (asked) => ({
+    present: new Set(NODES.filter((path) => asked.has(path))),
+    complete: true,
+  }),
 }
 const options = { mounts: 'MOUNTS', devices: 'DEVICES', environment: 'NAMES' }
 
@@ -75,18 +78,29 @@ describe('what a handler may give to containers', () => {
   )
 
   it('of udev is each device node that the kernel names', async () => {
-    for (const path of ['/dev/null', '/dev/video0', '/dev/bus/usb/001/002', '/dev/ram1'])
+    for (const path of ['/dev/null', '/dev/video0', '/dev/bus/usb/001/002', '/dev/cpu/0/cpuid'])
       expect(await refusal(accessBy(), 'udev', nodeOf(path))).toBeUndefined()
   })
 
-  it('of udev is not the memory of the node or the log of its kernel, unless a rule names it', async () => {
+  it('of udev is not the memory or the kernel of the node, unless a rule names it', async () => {
     for (const path of ['/dev/mem', '/dev/kmsg'])
       expect(await refusal(accessBy(), 'udev', nodeOf(path))).toMatch(
-        `because it is the memory of the node or the log of its kernel; only if you trust the handler with it, add udev=/dev/**,udev=${path} to DEVICES`,
+        `because it opens the memory or the kernel of the node; only if you trust the handler with it, add udev=/dev/**,udev=${path} to DEVICES`,
       )
     const named = accessBy(['devices', 'udev=/dev/**'], ['devices', 'udev=/dev/mem'])
     expect(await refusal(named, 'udev', nodeOf('/dev/mem'))).toBeUndefined()
     expect(await refusal(named, 'udev', nodeOf('/dev/kmsg'))).toMatch(/add udev=\/dev\/kmsg to/)
+  })
+
+  it.each([
+    ...['mem', 'kmem', 'port', 'kmsg', 'oldmem', 'crash', 'snapshot', 'vc-mem', 'cpu/0/msr'],
+    ...['cpu/127/msr', 'xen/privcmd', 'xen/hypercall'],
+  ])('by a pattern is never /dev/%s', async (name) => {
+    const path = `/dev/${name}`
+    const named = new HandlerAccess({
+      paths: { find: async () => ({ present: new Set([path]), complete: true }) },
+    })
+    expect(await refusal(named, 'udev', nodeOf(path))).toMatch(/memory or the kernel/)
   })
 
   it.each([
@@ -140,7 +154,26 @@ describe('what a handler may give to containers', () => {
     expect(await refusal(access, 'sensor', nodeOf('/dev/bus'))).toMatch(
       /because the kernel has no device node of this name/,
     )
-    expect(await refusal(access, 'sensor', nodeOf('/dev/mem'))).toMatch(/memory of the node/)
+    expect(await refusal(access, 'sensor', nodeOf('/dev/mem'))).toMatch(/memory or the kernel/)
+  })
+
+  it('by a pattern is decided again if the kernel may name the device node later', async () => {
+    const slow = { find: async () => ({ present: new Set<string>(), complete: false }) }
+    const bad = { id: 'd', properties: { PATH: 'x' } }
+    const devices = [nodeOf('/dev/video9'), { ...nodeOf('/dev/video9'), ...bad }, bad]
+    const [later, never, other] = await new HandlerAccess({ paths: slow }).admit('udev', devices)
+    expect(later).toMatchObject({
+      isTemporary: true,
+      refusal:
+        'handler udev may not give containers the device node "/dev/video9" (rwm) before the kernel has named all its device nodes; the agent asks again',
+    })
+    expect([never?.isTemporary, other?.isTemporary]).toEqual([false, false])
+    const [absent, memory] = await accessBy().admit('udev', [
+      nodeOf('/dev/video9'),
+      nodeOf('/dev/mem'),
+    ])
+    expect([absent?.isTemporary, memory?.isTemporary]).toEqual([true, false])
+    expect(absent?.refusal).toMatch(/a link is none; .* add udev=\/dev\/\*\*,udev=\/dev\/video9 to/)
   })
 
   it('has at most the access of the rule', async () => {

@@ -1,5 +1,5 @@
 import type { Device, DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
-import type { DeviceNodes, KernelDevice } from '../../ports/device-nodes.js'
+import type { DeviceNodes, FoundNodes } from '../../ports/device-nodes.js'
 import {
   isCanonicalPath,
   type NameRule,
@@ -17,6 +17,8 @@ export interface AdmittedDevice extends Device {
    * containers. The members of the device leave that out.
    */
   readonly refusal?: string
+  /** Whether the refusal can end by itself: the kernel may name the device node later. */
+  readonly isTemporary?: boolean
   /** The device as reported, if something is refused. */
   readonly reported?: Device
 }
@@ -52,11 +54,11 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
 const STANDARD_OF_OTHERS: Partial<Record<AccessKind, readonly string[]>> = { environment: ['*'] }
 
 /**
- * The minors of `/dev/mem`, `kmem`, `port`, `kmsg` and `oldmem`, with major 1 (Linux,
- * Documentation/admin-guide/devices.txt): the memory of the node and the log of its kernel are no
- * devices for containers.
+ * Device nodes of the memory and of the kernel itself, which are no devices for containers. The
+ * names are the kernel's (Linux, Documentation/admin-guide/devices.txt, and its drivers).
  */
-const MEMORY_MINORS: readonly number[] = [1, 2, 4, 11, 12]
+const NODES_OF_KERNEL =
+  /^\/dev\/(cpu\/\d+\/msr|crash|kmem|kmsg|mem|oldmem|port|snapshot|vc-mem|xen\/(hypercall|privcmd))$/
 
 /** Something that a handler may not give to containers. */
 interface Problem {
@@ -64,6 +66,7 @@ interface Problem {
   readonly kind: AccessKind
   /** The rule that would allow it, without the handler; undefined if no rule can. */
   readonly rule: string | undefined
+  readonly isTemporary?: boolean
 }
 
 /**
@@ -89,7 +92,7 @@ export class HandlerAccess {
     handler: string,
     device: Device,
     rules: AccessRules,
-    nodes: ReadonlyMap<string, KernelDevice>,
+    nodes: FoundNodes,
   ): AdmittedDevice {
     const problems: Problem[] = []
     const isAllowed = (problem: Problem | undefined) => {
@@ -118,6 +121,7 @@ export class HandlerAccess {
     return {
       ...admitted,
       reported: device,
+      isTemporary: problems.every(({ isTemporary }) => isTemporary),
       refusal: `handler ${handler} may not give containers ${first.what}${more}${this.#remedy(handler, first)}`,
     }
   }
@@ -156,21 +160,20 @@ export class HandlerAccess {
     return (this.#options.rules ?? NO_RULES)[kind].filter((rule) => rule.handler === handler)
   }
 
-  async #findNodes(
-    { devices: rules }: AccessRules,
-    devices: DeviceList,
-  ): Promise<ReadonlyMap<string, KernelDevice>> {
+  async #findNodes({ devices: rules }: AccessRules, devices: DeviceList): Promise<FoundNodes> {
     const { paths } = this.#options
     const asked = new Set(
       devices.flatMap(({ deviceSpecs = [] }) => deviceSpecs.map(({ hostPath }) => hostPath)),
     )
     const hasPatterns = rules.some(({ host }) => !host.isExact)
-    return paths === 'unchecked' || !hasPatterns || asked.size === 0 ? new Map() : paths.find(asked)
+    return paths === 'unchecked' || !hasPatterns || asked.size === 0 ? NO_NODES : paths.find(asked)
   }
 }
 
 /** A longer rule is not proposed in a condition. */
 const MAX_RULE = 300
+
+const NO_NODES: FoundNodes = { present: new Set(), complete: true }
 
 const NO_RULES: AccessRules = { mounts: [], devices: [], environment: [] }
 
@@ -209,7 +212,7 @@ function mountProblem(mount: Mount, rules: readonly PathRule[]): Problem | undef
 function deviceProblem(
   spec: DeviceSpec,
   rules: readonly PathRule[],
-  nodes: ReadonlyMap<string, KernelDevice>,
+  nodes: FoundNodes,
 ): Problem | undefined {
   const { hostPath, permissions } = spec
   const problem = (why: string, rule?: string): Problem => ({
@@ -225,14 +228,16 @@ function deviceProblem(
   )
   if (fitting.length === 0) return problem('', rule)
   if (fitting.some(({ host }) => host.isExact)) return undefined
+  if (NODES_OF_KERNEL.test(hostPath))
+    return problem(', because it opens the memory or the kernel of the node', rule)
   // A pattern of the operator means devices, and not any file below /dev.
-  const node = nodes.get(hostPath)
-  if (node === undefined)
-    return problem(', because the kernel has no device node of this name', rule)
-  const isMemory = node.type === 'char' && node.major === 1 && MEMORY_MINORS.includes(node.minor)
-  return isMemory
-    ? problem(', because it is the memory of the node or the log of its kernel', rule)
-    : undefined
+  if (nodes.present.has(hostPath)) return undefined
+  return {
+    ...(nodes.complete
+      ? problem(', because the kernel has no device node of this name; a link is none', rule)
+      : problem(' before the kernel has named all its device nodes; the agent asks again')),
+    isTemporary: true,
+  }
 }
 
 type Paths = Pick<Mount, 'hostPath' | 'containerPath'>

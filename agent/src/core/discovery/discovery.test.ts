@@ -95,7 +95,9 @@ function make(): Discovery {
       cluster,
       configurations: cluster.configurations,
       registry,
-      access: new HandlerAccess({ paths: { find: async () => new Map() } }),
+      access: new HandlerAccess({
+        paths: { find: async () => ({ present: new Set(), complete: true }) },
+      }),
       clock,
       log: silentLogger,
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
