@@ -10,6 +10,7 @@ import { deviceUnits } from './device-units.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
+import { Readmission } from './readmission.js'
 
 /** `onChange` is called when the devices or the status may have changed. */
 interface ConfigurationDiscoveryOptions
@@ -50,6 +51,7 @@ export class ConfigurationDiscovery {
   readonly #sessions = new Map<string, DiscoverySession>()
   /** The uids of endpoints with a session or a list, in the order in which they came. */
   readonly #seniority = new Set<string>()
+  readonly #readmission: Readmission
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   /**
@@ -80,6 +82,16 @@ export class ConfigurationDiscovery {
     this.#orphans = restored
     for (const { endpoint } of restored) this.#seniority.add(endpoint)
     this.#options = options
+    this.#readmission = new Readmission({
+      ...options,
+      onChange: (before, after) => {
+        for (const session of this.#sessions.values()) session.replace(before, after)
+        this.#orphans = this.#orphans.map((list) =>
+          list.devices === before ? { ...list, devices: after } : list,
+        )
+        this.#changed()
+      },
+    })
   }
 
   get handler(): string {
@@ -223,7 +235,8 @@ export class ConfigurationDiscovery {
 
   async close(): Promise<void> {
     this.#timer.abort()
-    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
+    const parts = [this.#readmission, ...this.#sessions.values()]
+    await Promise.all(parts.map((part) => part.close()))
     await this.#closing
   }
 
@@ -240,6 +253,7 @@ export class ConfigurationDiscovery {
   #changed(): void {
     try {
       this.#dropLost()
+      this.#readmission.follow(this.lists)
       this.#wakeAt(this.#agedSet.changesAt)
     } catch (error) {
       this.#options.log.error({ err: error }, 'device set not made')

@@ -167,6 +167,11 @@ export class DiscoverySession {
     else this.#attempt.stop.abort()
   }
 
+  /** Takes over other refusals of the devices, unless there is another list. */
+  replace(before: readonly AdmittedDevice[], after: readonly AdmittedDevice[]): void {
+    if (this.#list.devices === before) this.#list = { ...this.#list, devices: after }
+  }
+
   async close(): Promise<void> {
     this.#stop.abort()
     this.#attempt.stop.abort()

@@ -7,6 +7,7 @@ import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
+import type { DeviceNodes } from '../../ports/device-nodes.js'
 import {
   type BoundedList,
   type DiscoverRequest,
@@ -15,6 +16,7 @@ import {
 } from '../../ports/handler-endpoint.js'
 import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
+import { readDeviceRule } from '../access/access-rules.js'
 import { HandlerAccess } from '../access/handler-access.js'
 import { Discovery } from './discovery.js'
 import { HandlerRegistry } from './handler-registry.js'
@@ -80,7 +82,23 @@ let failures: string[]
 /** The devices that this node serves. */
 let servedIds: Set<string>
 let resolveProperties: Cluster['resolveProperties']
+/** The device nodes that the kernel names, and how often it was asked. */
+let kernel: { present: Set<string>; complete: boolean; asked: number; answer?: Promise<void> }
 let propertiesChanged: (which: typeof key) => void
+
+const deviceNodes: DeviceNodes = {
+  find: async () => {
+    kernel.asked++
+    await kernel.answer
+    return { ...kernel, present: new Set(kernel.present) }
+  },
+}
+
+const rules = {
+  mounts: [],
+  devices: [readDeviceRule('told=/dev/**') ?? expect.fail()],
+  environment: [],
+}
 
 function make(): Discovery {
   const cluster = {
@@ -95,9 +113,7 @@ function make(): Discovery {
       cluster,
       configurations: cluster.configurations,
       registry,
-      access: new HandlerAccess({
-        paths: { find: async () => ({ present: new Set(), complete: true }) },
-      }),
+      access: new HandlerAccess({ paths: deviceNodes, rules }),
       clock,
       log: silentLogger,
       observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
@@ -119,6 +135,7 @@ beforeEach(() => {
   registry = new HandlerRegistry()
   failures = []
   servedIds = new Set()
+  kernel = { present: new Set(), complete: true, asked: 0 }
   resolveProperties = async () => new DiscoveryProperties()
   discovery = make()
 })
@@ -128,6 +145,8 @@ afterEach(async () => {
 })
 
 const found = (which = key) => [...discovery.deviceSet(which).devices.keys()]
+const refusals = () =>
+  [...discovery.deviceSet(key).devices.values()].flatMap(({ refusal }) => refusal ?? [])
 const unhealthy = () =>
   [...discovery.deviceSet(key).devices.values()]
     .filter(({ healthy }) => !healthy)
@@ -658,6 +677,114 @@ describe('discovery', () => {
     await clock.advance(0)
     await discovery.close()
     expect(endpoint.open).toBe(0)
+    expect(clock.sleeping).toEqual([])
+  })
+})
+
+describe('a device node that the kernel does not name', () => {
+  const withNode = (id: string): Device => {
+    const path = `/dev/${id}`
+    return { id, deviceSpecs: [{ hostPath: path, containerPath: path, permissions: 'rw' }] }
+  }
+  let endpoint: ToldEndpoint
+
+  beforeEach(async () => {
+    configurations.put(configuration('default'))
+    endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+  })
+
+  it.each([
+    ['because it does not answer', false, /before the kernel has named/],
+    ['because the node comes later', true, /no device node of this name/],
+  ])('%s is offered as soon as it has a name, without a new list', async (_why, complete, text) => {
+    kernel.complete = complete
+    const another = new ToldEndpoint('told@b')
+    registry.register(another)
+    await clock.advance(0)
+    endpoint.list(withNode('video0'), withNode('video1'))
+    another.give('other')
+    await clock.advance(0)
+    expect(unhealthy()).toEqual(['video0', 'video1'])
+    expect(refusals()).toEqual([expect.stringMatching(text), expect.stringMatching(text)])
+    const changed = vi.fn()
+    discovery.onChange(changed, new AbortController().signal)
+    await clock.advance(10_000)
+    expect(changed).not.toHaveBeenCalled()
+    kernel.present.add('/dev/video0').add('/dev/video1')
+    await clock.advance(10_000)
+    expect(unhealthy()).toEqual([])
+    expect(found()).toEqual(['video0', 'video1', 'other'])
+    expect(changed).toHaveBeenCalledWith(key)
+    const device = discovery.deviceSet(key).devices.get('video0')?.device
+    expect(device).toEqual(withNode('video0'))
+    // Nothing is left to ask for.
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('is asked for with longer and longer pauses, and with short pauses after another list', async () => {
+    endpoint.list(withNode('video0'))
+    await clock.advance(0)
+    const after = async (ms: number) => {
+      kernel.asked = 0
+      await clock.advance(ms)
+      return kernel.asked
+    }
+    expect(await after(1000)).toBe(1)
+    expect(await after(1999)).toBe(0)
+    expect(await after(1)).toBe(1)
+    expect(await after(3600_000)).toBeLessThan(20)
+    expect(await after(3600_000)).toBe(12)
+    endpoint.list(withNode('video0'), withNode('video1'))
+    expect(await after(0)).toBe(1)
+    expect(await after(1000)).toBe(1)
+    // Another reason that does not pass by itself.
+    endpoint.list({ ...withNode('video0'), properties: { PATH: '/x' } })
+    expect(await after(0)).toBe(1)
+    expect(await after(3600_000)).toBe(0)
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('is offered after a restart of the agent, although its handler is away', async () => {
+    kernel.present.add('/dev/video0')
+    endpoint.list(withNode('video0'))
+    await clock.advance(0)
+    const snapshot = JSON.parse(JSON.stringify(discovery.snapshot()))
+    await discovery.close()
+    kernel = { present: new Set(), complete: false, asked: 0 }
+    registry = new HandlerRegistry()
+    discovery = make()
+    await discovery.restore(snapshot)
+    discovery.start()
+    expect(unhealthy()).toEqual(['video0'])
+    kernel.present.add('/dev/video0')
+    await clock.advance(1000)
+    expect(unhealthy()).toEqual([])
+  })
+
+  it('of a list from before does not replace a newer list', async () => {
+    endpoint.list(withNode('video0'))
+    await clock.advance(999)
+    let answer: () => void = () => expect.fail()
+    kernel.answer = new Promise((resolve) => {
+      answer = resolve
+    })
+    await clock.advance(1)
+    delete kernel.answer
+    endpoint.give('other')
+    await clock.advance(0)
+    kernel.present.add('/dev/video0')
+    answer()
+    await clock.advance(300_000)
+    expect(found()).toEqual(['other'])
+  })
+
+  it('leaves no timer behind', async () => {
+    endpoint.list(withNode('video0'))
+    await clock.advance(10_000)
+    await discovery.close()
     expect(clock.sleeping).toEqual([])
   })
 })
