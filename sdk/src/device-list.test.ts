@@ -52,6 +52,11 @@ describe('checkDeviceList', () => {
       /largest device is "cam"/,
     ],
     [
+      'a device with too many properties and mounts',
+      [{ id: 'cam', properties: { A: '' }, mounts: Array(5000).fill({}) }],
+      /"cam": it has 5001 properties, mounts and device nodes, more than 5000/,
+    ],
+    [
       'a property name with a control character',
       [{ id: 'cam', properties: { 'A\u001b[2J': '' } }],
       /"cam".*property name "A\\u001b\[2J"/,

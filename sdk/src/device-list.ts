@@ -17,6 +17,12 @@ export const MAX_PROPERTIES_BYTES = 64 * 1024
 /** The longest list, in bytes: the default limit of gRPC implementations for one message. */
 export const MAX_LIST_BYTES = 4 * 1024 * 1024
 
+/**
+ * The most properties, mounts and device nodes of one device, all together: the agent checks a device
+ * without a pause for other work.
+ */
+const MAX_DEVICE_ENTRIES = 5000
+
 /** A device with all optional members, in the mutable shape that the generated code encodes. */
 export interface CheckedDevice {
   id: string
@@ -33,24 +39,41 @@ export interface CheckedDevice {
 export function checkDeviceList(list: unknown): CheckedDevice[] {
   if (!Array.isArray(list))
     throw new InvalidDeviceListError(`a device list is an array; this is ${typeOf(list)}`)
-  const ids = new Set<string>()
-  // Array.from also visits the holes of an array; map skips them.
-  const devices = Array.from(list, (entry: unknown, index) => {
-    const device = checkDevice(entry, index)
-    if (ids.has(device.id))
+  const check = new DeviceListCheck()
+  // `for of` also visits the holes of an array.
+  for (const entry of list) check.add(entry)
+  return check.end()
+}
+
+/** Checks a list device by device, as {@link checkDeviceList} does. */
+export class DeviceListCheck {
+  readonly #devices = new Map<string, CheckedDevice>()
+  #bytes = 0
+  #largest = { id: '', bytes: 0 }
+
+  /** @throws InvalidDeviceListError */
+  add(entry: unknown): void {
+    const device = checkDevice(entry, this.#devices.size)
+    const { id } = device
+    if (this.#devices.has(id))
       throw new InvalidDeviceListError(
-        `two devices have the id ${quote(device.id)}; an id belongs to one device`,
+        `two devices have the id ${quote(id)}; an id belongs to one device`,
       )
-    ids.add(device.id)
-    return device
-  })
-  const bytes = encodedSize(devices)
-  if (bytes > MAX_LIST_BYTES) {
-    throw new InvalidDeviceListError(
-      `the list of ${devices.length} devices takes ${bytes} bytes, more than ${MAX_LIST_BYTES}; the largest device is ${quote(largest(devices)?.id ?? '')}`,
-    )
+    this.#devices.set(id, device)
+    const { length: bytes } = DiscoverResponse.encode({ devices: [device] }).finish()
+    this.#bytes += bytes
+    if (bytes > this.#largest.bytes) this.#largest = { id, bytes }
   }
-  return devices
+
+  /** @throws InvalidDeviceListError */
+  end(): CheckedDevice[] {
+    if (this.#bytes > MAX_LIST_BYTES) {
+      throw new InvalidDeviceListError(
+        `the list of ${this.#devices.size} devices takes ${this.#bytes} bytes, more than ${MAX_LIST_BYTES}; the largest device is ${quote(this.#largest.id)}`,
+      )
+    }
+    return [...this.#devices.values()]
+  }
 }
 
 /**
@@ -79,6 +102,10 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   const refuse = (what: string): never => {
     throw new InvalidDeviceListError(`device ${quote(id)}: ${what}`)
   }
+  const entries = entriesOf(entry)
+  if (entries > MAX_DEVICE_ENTRIES) {
+    refuse(`it has ${entries} properties, mounts and device nodes, more than ${MAX_DEVICE_ENTRIES}`)
+  }
   return {
     id,
     properties: checkProperties(entry.properties ?? {}, refuse),
@@ -100,6 +127,15 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
       }),
     ),
   }
+}
+
+/** The number of properties, mounts and device nodes, of any value. */
+function entriesOf(device: Readonly<Record<string, unknown>>): number {
+  const { properties, mounts, deviceSpecs } = device
+  return [isRecord(properties) ? Object.keys(properties) : [], mounts, deviceSpecs].reduce<number>(
+    (sum, entries) => sum + (Array.isArray(entries) ? entries.length : 0),
+    0,
+  )
 }
 
 type Refuse = (what: string) => never
@@ -150,18 +186,6 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
     return value
   return refuse(
     `${where} is ${typeof value === 'string' ? quote(value) : typeOf(value)}; it must be made of r, w and m, each at most once`,
-  )
-}
-
-function encodedSize(devices: CheckedDevice[]): number {
-  return DiscoverResponse.encode({ devices }).finish().length
-}
-
-function largest(devices: readonly CheckedDevice[]): CheckedDevice | undefined {
-  return devices.reduce<CheckedDevice | undefined>(
-    (best, device) =>
-      best !== undefined && encodedSize([best]) >= encodedSize([device]) ? best : device,
-    undefined,
   )
 }
 

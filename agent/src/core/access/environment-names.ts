@@ -101,7 +101,7 @@ const COMPILED = FAMILIES.map(
 )
 
 /** The longest name that is compared: no real name is longer. */
-const MAX_NAME = 256
+export const MAX_NAME = 256
 
 /**
  * @returns why a handler must not report a property: how a program would read it; undefined for a

@@ -1,8 +1,9 @@
 import type { Device } from '@akrijs/runtime/handler'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { DeviceNodes } from '../../ports/device-nodes.js'
 import { readDeviceRule, readMountRule, readNameRule } from './access-rules.js'
 import { HandlerAccess } from './handler-access.js'
+import { Pattern } from './pattern.js'
 
 const NODES: readonly string[] = [
   '/dev/null',
@@ -299,5 +300,70 @@ describe('a rule', () => {
     for (const text of ['a', 'a=', 'a=B=C', 'a=B C', 'a b=C'])
       expect(readNameRule(text)).toBeUndefined()
     expect(readNameRule('a=B_*')?.name.matches('B_/x')).toBe(true)
+  })
+})
+
+describe('the time of a decision', () => {
+  const access = accessBy(['mounts', 'sensor=/a/**/b/**'], ['environment', 'sensor=*A*B*'])
+  const many = <Value>(count: number, value: (index: number) => Value) =>
+    Array.from({ length: count }, (_, index) => value(index))
+
+  it('does not grow with the length of names and paths', async () => {
+    const matches = vi.spyOn(Pattern.prototype, 'matches')
+    try {
+      const long = 'A'.repeat(60_000)
+      expect(await refusal(access, 'sensor', { id: 'd', properties: { [long]: '' } })).toMatch(
+        /because its name has more than 256 characters/,
+      )
+      expect(await refusal(access, 'sensor', mountOf(`/a/${long}`))).toMatch(/is not canonical/)
+      expect(await refusal(access, 'sensor', nodeOf(`/a/${long}`))).toMatch(/is not canonical/)
+      expect(matches).not.toHaveBeenCalled()
+    } finally {
+      matches.mockRestore()
+    }
+  })
+
+  it.each<[string, () => Device[]]>([
+    [
+      'devices',
+      () => many(1500, (n) => ({ id: `${n}`, properties: { ['AB'.repeat(128)]: `${n}` } })),
+    ],
+    [
+      'properties of one device',
+      () => [
+        {
+          id: 'd',
+          properties: Object.fromEntries(many(1500, (n) => [`${n}${'AB'.repeat(120)}`, ''])),
+        },
+      ],
+    ],
+    [
+      'mounts of one device',
+      () => [
+        {
+          id: 'd',
+          mounts: many(150, (n) => ({
+            hostPath: `/a/${'b/x/'.repeat(1000)}${n}`,
+            containerPath: '/a',
+          })),
+        },
+      ],
+    ],
+  ])('is divided: other work gets its turn between %s', async (_, devices) => {
+    const list = devices()
+    const started = performance.now()
+    let turns = 0
+    let isDone = false
+    const admitting = access.admit('sensor', list).finally(() => {
+      isDone = true
+    })
+    while (!isDone) {
+      turns++
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await admitting
+    // A turn ends after 10 ms and the step under way, which a busy machine can interrupt.
+    expect(turns).toBeGreaterThan((performance.now() - started) / 100)
+    expect(turns).toBeGreaterThan(2)
   })
 })

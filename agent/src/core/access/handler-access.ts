@@ -1,3 +1,4 @@
+import { Turns } from '@akrijs/runtime'
 import type { Device, DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { DeviceNodes, FoundNodes } from '../../ports/device-nodes.js'
 import {
@@ -8,7 +9,7 @@ import {
   readMountRule,
   readNameRule,
 } from './access-rules.js'
-import { startEffect } from './environment-names.js'
+import { MAX_NAME, startEffect } from './environment-names.js'
 
 /** A device as its handler may give it to containers. */
 export interface AdmittedDevice extends Device {
@@ -85,35 +86,49 @@ export class HandlerAccess {
   async admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]> {
     const rules = this.#rulesOf(handler)
     const nodes = await this.#findNodes(rules, devices)
-    return devices.map((device) => this.#admitDevice(handler, device, rules, nodes))
+    const turns = new Turns()
+    const admitted: AdmittedDevice[] = []
+    for (const device of devices)
+      admitted.push(await this.#admitDevice(handler, device, rules, nodes, turns))
+    return admitted
   }
 
-  #admitDevice(
+  async #admitDevice(
     handler: string,
     device: Device,
     rules: AccessRules,
     nodes: FoundNodes,
-  ): AdmittedDevice {
+    turns: Turns,
+  ): Promise<AdmittedDevice> {
     const problems: Problem[] = []
-    const isAllowed = (problem: Problem | undefined) => {
-      if (problem !== undefined) problems.push(problem)
-      return problem === undefined
+    const allowed = async <Item>(
+      items: readonly Item[],
+      problemOf: (item: Item) => Problem | undefined,
+    ) => {
+      const kept: Item[] = []
+      for (const item of items) {
+        if (turns.isOver) await turns.next()
+        const problem = problemOf(item)
+        if (problem === undefined) kept.push(item)
+        else problems.push(problem)
+      }
+      return kept
     }
     const { properties = {}, mounts = [], deviceSpecs = [] } = device
     const checksPaths = this.#options.paths !== 'unchecked'
     const admitted = {
       ...device,
       properties: Object.fromEntries(
-        Object.entries(properties).filter(([name, value]) =>
-          isAllowed(propertyProblem(name, value, rules.environment)),
+        await allowed(Object.entries(properties), ([name, value]) =>
+          propertyProblem(name, value, rules.environment),
         ),
       ),
-      mounts: mounts.filter(
-        (mount) => !checksPaths || isAllowed(mountProblem(mount, rules.mounts)),
-      ),
-      deviceSpecs: deviceSpecs.filter(
-        (spec) => !checksPaths || isAllowed(deviceProblem(spec, rules.devices, nodes)),
-      ),
+      mounts: checksPaths
+        ? await allowed(mounts, (mount) => mountProblem(mount, rules.mounts))
+        : mounts,
+      deviceSpecs: checksPaths
+        ? await allowed(deviceSpecs, (spec) => deviceProblem(spec, rules.devices, nodes))
+        : deviceSpecs,
     }
     const [first] = problems
     if (first === undefined) return device
@@ -187,11 +202,13 @@ function propertyProblem(
   value: string,
   rules: readonly NameRule[],
 ): Problem | undefined {
-  const fitting = rules.filter((rule) => rule.name.matches(name))
+  // The time of a match grows with the name.
+  const isLong = name.length > MAX_NAME
+  const fitting = isLong ? [] : rules.filter((rule) => rule.name.matches(name))
   if (fitting.some((rule) => rule.name.isExact)) return undefined
   const effect = startEffect(name, value)
   const problem = (why: string): Problem => {
-    const rule = /^[^=,*?\p{Cc}\s]+$/u.test(name) ? name : undefined
+    const rule = !isLong && /^[^=,*?\p{Cc}\s]+$/u.test(name) ? name : undefined
     return { what: `the property ${quote(name)}, because ${why}`, kind: 'environment', rule }
   }
   if (effect !== undefined) return problem(effect)
@@ -200,12 +217,13 @@ function propertyProblem(
 
 function mountProblem(mount: Mount, rules: readonly PathRule[]): Problem | undefined {
   const mode = mount.readOnly === true ? 'ro' : 'rw'
+  const what = `the mount of ${placeOf(mount, mode)}`
+  // First, because a canonical path is not long: the time of a match grows with the path.
+  if (!areCanonical(mount))
+    return { what: `${what}: it is not canonical`, kind: 'mounts', rule: undefined }
   const isAllowed = rules.some(
     (rule) => pathsFit(mount, rule) && (rule.mode === 'rw' || mode === 'ro'),
   )
-  const what = `the mount of ${placeOf(mount, mode)}`
-  if (!areCanonical(mount))
-    return { what: `${what}: it is not canonical`, kind: 'mounts', rule: undefined }
   return isAllowed ? undefined : { what, kind: 'mounts', rule: ruleFor(mount, mode, 'ro') }
 }
 

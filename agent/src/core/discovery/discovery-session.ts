@@ -65,8 +65,11 @@ const STEADY_MS = BACKOFF.ceilingMs
  * counts.
  */
 const LISTS = { burst: 50, refillMs: 200 }
-/** A list of more devices counts as several lists: each device costs time to read. */
-const DEVICES_OF_A_LIST = 1000
+/**
+ * A list of more devices, properties, mounts and device nodes counts as several lists: each costs
+ * time to read.
+ */
+const ENTRIES_OF_A_LIST = 1000
 
 /**
  * Attempts before the back-off is over: a burst, then one in a second. Any process that may register
@@ -250,7 +253,8 @@ export class DiscoverySession {
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
       onChange()
-      this.#owed += 1 + Math.floor((devices.length + leftOut) / DEVICES_OF_A_LIST)
+      const entries = devices.reduce((sum, device) => sum + entriesOf(device), leftOut)
+      this.#owed += 1 + Math.floor(entries / ENTRIES_OF_A_LIST)
       await this.#payForLists(signal)
     }
   }
@@ -288,6 +292,11 @@ export class DiscoverySession {
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
       log.warn({ err: error }, 'discovery failed')
   }
+}
+
+/** A device with its properties, mounts and device nodes. */
+function entriesOf({ properties = {}, mounts = [], deviceSpecs = [] }: AdmittedDevice): number {
+  return 1 + Object.keys(properties).length + mounts.length + deviceSpecs.length
 }
 
 function newAttempt(): Attempt {

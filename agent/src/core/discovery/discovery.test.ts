@@ -79,6 +79,7 @@ let registry: HandlerRegistry
 let discovery: Discovery
 /** The handlers that have failed. */
 let failures: string[]
+let listsRead: number
 /** The devices that this node serves. */
 let servedIds: Set<string>
 let resolveProperties: Cluster['resolveProperties']
@@ -116,7 +117,13 @@ function make(): Discovery {
       access: new HandlerAccess({ paths: deviceNodes, rules }),
       clock,
       log: silentLogger,
-      observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
+      observer: {
+        ...noopObserver,
+        handlerFailed: (handler) => failures.push(handler),
+        handlerAnswered: () => {
+          listsRead++
+        },
+      },
       bounds: { perConfiguration: 4, perNode: 6, slots: 60 },
       rankDevices: () => ({
         rankOf: (id, _shared, units) => (servedIds.has(id) ? (units > 1 ? 1 : 0) : 2),
@@ -134,6 +141,7 @@ beforeEach(() => {
   configurations = new ObjectStore()
   registry = new HandlerRegistry()
   failures = []
+  listsRead = 0
   servedIds = new Set()
   kernel = { present: new Set(), complete: true, asked: 0 }
   resolveProperties = async () => new DiscoveryProperties()
@@ -972,5 +980,14 @@ describe('the bounds of devices', () => {
       await clock.advance(1)
     }
     expect(new Set(seen)).toEqual(new Set(['id-0']))
+  })
+
+  it('let a list of many properties count as several lists', async () => {
+    const properties = Object.fromEntries(ids('P', 100_000).map((name) => [name, '']))
+    for (let index = 0; index < 5; index++) {
+      endpoint.list({ id: `id-${index}`, properties })
+      await clock.advance(1)
+    }
+    expect(listsRead).toBe(1)
   })
 })

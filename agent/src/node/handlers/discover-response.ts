@@ -1,8 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import { Device } from '@akrijs/proto/discovery'
-import { AkriError, messageOf } from '@akrijs/runtime'
+import { AkriError, messageOf, Turns } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
-import { checkDeviceList } from '@akrijs/sdk/host'
+import { DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { DeviceSelection } from '../../core/discovery/device-selection.js'
 import { unitsOf } from '../../core/discovery/device-units.js'
@@ -11,13 +10,13 @@ import type { BoundedList, DiscoverRequest } from '../../ports/handler-endpoint.
 
 /** The most bytes of one device: a Pod's environment and an Instance hold little more. */
 export const MAX_DEVICE_BYTES = 256 * 1024
-/** The devices that are read before other work gets its turn: about a millisecond. */
-const TURN = 1000
+/** The most devices of a message: 4 MiB have room for two million, which take seconds to read. */
+const MAX_DEVICES = 200_000
 
 type Bound = Pick<DiscoverRequest, 'mostDevices' | 'rank'>
 
 /**
- * Reads a DiscoverResponse. A message of 4 MiB can hold 800,000 devices, which would take a hundred
+ * Reads a DiscoverResponse. A message of 4 MiB can hold so many devices that they would take a hundred
  * times its memory. So only the devices that are kept are decoded.
  *
  * @returns an empty list if the signal is aborted meanwhile
@@ -29,20 +28,26 @@ export async function readResponse(
   signal: AbortSignal,
 ): Promise<BoundedList> {
   try {
+    const turns = new Turns()
     let all = 0
-    await eachDevice(message, signal, (device) => {
+    await eachDevice(message, turns, signal, (device) => {
       all += wireUnits(device)
     })
     const isBeyond = all > mostDevices
     const selection = new DeviceSelection<Uint8Array>(mostDevices)
     const rankOf = isBeyond ? rank() : () => 0
-    await eachDevice(message, signal, (device) => {
+    await eachDevice(message, turns, signal, (device) => {
       const id = isBeyond ? idOf(device) : ''
       const units = isBeyond ? wireUnits(device) : 0
       selection.add({ id, rank: rankOf(id, units), units, value: device })
     })
-    const devices = selection.kept().map((device) => Device.decode(device))
-    return { devices: checkDeviceList(devices), leftOut: selection.leftOut }
+    const check = new DeviceListCheck()
+    for (const device of selection.kept()) {
+      if (turns.isOver) await turns.next()
+      if (signal.aborted) break
+      check.add(Device.decode(device))
+    }
+    return { devices: check.end(), leftOut: selection.leftOut }
   } catch (error) {
     if (AkriError.is(error)) throw error
     throw new InvalidResponseError(`a message is not a DiscoverResponse: ${messageOf(error)}`)
@@ -59,8 +64,9 @@ export async function boundList(
   if (!Array.isArray(list) || list.length <= mostDevices) return { devices: list, leftOut: 0 }
   const selection = new DeviceSelection<DeviceList[number]>(mostDevices)
   const rankOf = rank()
-  for (const [index, device] of list.entries()) {
-    if (index % TURN === TURN - 1) await setImmediate()
+  const turns = new Turns()
+  for (const device of list) {
+    if (turns.isOver) await turns.next()
     if (signal.aborted) break
     const id: unknown = device?.id
     // A wrong device comes first, so that the check finds it.
@@ -72,13 +78,16 @@ export async function boundList(
 
 async function eachDevice(
   message: Uint8Array,
+  turns: Turns,
   signal: AbortSignal,
   visit: (device: Uint8Array) => void,
 ): Promise<void> {
   const reader = new BinaryReader(message)
   for (let read = 1; reader.pos < reader.len; read++) {
-    if (read % TURN === 0) await setImmediate()
+    if (turns.isOver) await turns.next()
     if (signal.aborted) return
+    if (read > MAX_DEVICES)
+      throw new InvalidResponseError(`a message has more than ${MAX_DEVICES} devices`)
     const [field, type] = reader.tag()
     if (field !== FIELD_DEVICES || type !== WireType.LengthDelimited) {
       reader.skip(type, field)
