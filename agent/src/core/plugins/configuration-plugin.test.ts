@@ -324,6 +324,18 @@ describe('the device plugin of a Configuration', () => {
     expect(plugin.prefer([request])).toEqual([['0']])
   })
 
+  it('A16 R84 prefers no id for a device whose slots running containers have, although their claims are lost', async () => {
+    await serve('8120fe')
+    const plugin = pluginOn({}, () => ['8120fe'])
+    const request = { available: ['0'], mustInclude: [], size: 1 }
+    expect(plugin.prefer([request])).toEqual([['0']])
+    for (const index of [0, 1]) {
+      const id = slot('8120fe', index)
+      ledger.record({ slot: id, resourceName: `akri.sh/${instanceName('8120fe')}`, id })
+    }
+    expect(plugin.prefer([request])).toEqual([[]])
+  })
+
   it('A17 releases every claim of a request that fails', async () => {
     await both()
     let claims = 0

@@ -33,6 +33,7 @@ let instances: ObjectStore<ReturnType<typeof instanceWith>>
 /** The calls of the plugin, and the answers to its claims. */
 let calls: string[]
 let answer: (slot: SlotName) => Promise<SlotClaim>
+let ledger: AllocationLedger
 let plugin: InstancePlugin
 
 beforeEach(() => {
@@ -40,6 +41,7 @@ beforeEach(() => {
   instances.put(instanceWith({}, { capacity: 3 }))
   calls = []
   answer = async () => ({ outcome: 'claimed' })
+  ledger = new AllocationLedger({ node: NODE, pods: undefined })
   plugin = new InstancePlugin(served, {
     cluster: {
       instances,
@@ -53,7 +55,7 @@ beforeEach(() => {
       },
     },
     node: NODE,
-    ledger: new AllocationLedger({ node: NODE, pods: undefined }),
+    ledger,
     observer: noopObserver,
     directories: undefined,
     slotTable: (instance) => slotTable(instance, instances.get(instance.key)),
@@ -103,6 +105,12 @@ describe('the behaviour of an Instance’s plugin', () => {
       'just taken by node node-b',
     )
     expect(releases()).toEqual([`release ${slot(1)} node-a`])
+  })
+
+  it('A16 R84 prefers no slot of a running container whose claim the Instance lost', () => {
+    ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    const request = { available: [0, 1, 2].map(slot), mustInclude: [], size: 3 }
+    expect(plugin.prefer([request])).toEqual([[slot(1), slot(2)]])
   })
 
   it('A20 prefers no slot beyond the capacity', () => {
