@@ -6,11 +6,15 @@ import type { DeviceBounds } from './device-bounds.js'
 import { DeviceSelection } from './device-selection.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 import type { DeviceDemand, DeviceShare } from './device-shares.js'
-import { deviceUnits } from './device-units.js'
+import { deviceUnits, listUnits } from './device-units.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
+import { trimLists } from './list-memory.js'
 import { Readmission } from './readmission.js'
+
+/** A handler is asked again for devices that the agent has forgotten, in milliseconds. */
+const ASK_AGAIN_MS = 60_000
 
 /** `onChange` is called when the devices or the status may have changed. */
 interface ConfigurationDiscoveryOptions
@@ -52,6 +56,8 @@ export class ConfigurationDiscovery {
   /** The uids of endpoints with a session or a list, in the order in which they came. */
   readonly #seniority = new Set<string>()
   readonly #readmission: Readmission
+  readonly #stop = new AbortController()
+  #isToAskAgain = false
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   /**
@@ -112,7 +118,8 @@ export class ConfigurationDiscovery {
 
   /** The units of the devices that could be served, up to the bound of a Configuration. */
   get units(): number {
-    return Math.min(this.#agedSet.units, this.#options.bounds.perConfiguration)
+    const { units, leftOut } = this.#agedSet
+    return Math.min(units + leftOut, this.#options.bounds.perConfiguration)
   }
 
   /** The slots of each device. */
@@ -169,6 +176,43 @@ export class ConfigurationDiscovery {
       selection.add({ id, rank: rankOf(id, found.shared, units), units, value: [id, found] })
     }
     return new Map(selection.kept())
+  }
+
+  /** The units of all lists, whose devices can be the same. */
+  get listed(): number {
+    return this.lists.reduce((sum, { devices = [] }) => sum + listUnits(devices), 0)
+  }
+
+  /**
+   * Forgets devices of the lists beyond a number of units, and asks for these lists again later.
+   * @param most at least the units of the devices that are served
+   */
+  trim(most: number, share: DeviceShare | undefined): void {
+    const { rankOf } = this.#options.rankDevices(this.#configuration)
+    const { devices } = this.deviceSet(share)
+    const lists = trimLists(this.lists, most, devices, (id, shared, units) =>
+      rankOf(id, shared, units),
+    )
+    this.#orphans = this.#orphans.map((list) => lists.get(list) ?? list)
+    for (const session of this.#sessions.values())
+      session.trim(lists.get(session.list) ?? session.list)
+    // Nothing keeps the lists before.
+    this.#readmission.follow(this.lists)
+    this.#aged = undefined
+    this.#bounded = undefined
+    this.#askAgainLater()
+  }
+
+  /** There may be room later: nothing else tells the agent of devices that it has forgotten. */
+  #askAgainLater(): void {
+    if (this.#isToAskAgain) return
+    this.#isToAskAgain = true
+    runAfter(this.#options.clock, ASK_AGAIN_MS, this.#stop.signal, () => {
+      this.#isToAskAgain = false
+      if (this.#stop.signal.aborted) return
+      for (const session of this.#sessions.values())
+        if (session.list.forgotten !== undefined) session.restart()
+    })
   }
 
   /** The devices of all lists: the same object until the lists change, or time changes them. */
@@ -235,6 +279,7 @@ export class ConfigurationDiscovery {
 
   async close(): Promise<void> {
     this.#timer.abort()
+    this.#stop.abort()
     const parts = [this.#readmission, ...this.#sessions.values()]
     await Promise.all(parts.map((part) => part.close()))
     await this.#closing

@@ -11,6 +11,11 @@ export interface EndpointList {
   readonly devices: readonly AdmittedDevice[] | undefined
   /** How many devices of the last list are beyond the bound of a list, and not in `devices`. */
   readonly leftOut: number
+  /**
+   * How many further devices the agent has forgotten, because all lists took too much memory. The
+   * devices of a list without this are complete up to its bound.
+   */
+  readonly forgotten?: number
   /** Whether the list is from the checkpoint: the endpoint may have listed more devices since. */
   readonly remembered: boolean
   /** Time when the stream of the list ended; undefined while the stream is open. */
@@ -30,7 +35,7 @@ export interface AgedSet {
   /** The units of all these devices. */
   readonly units: number
   readonly complete: boolean
-  /** How many devices the lists have left out. */
+  /** How many devices are listed and not in the set. */
   readonly leftOut: number
   /** When the set changes by time alone; undefined if it does not. */
   readonly changesAt: number | undefined
@@ -56,8 +61,9 @@ export function ageDevices(
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
   let complete = true
-  // The same devices may be beyond the bounds of several lists.
+  // The same devices may be beyond the bounds of several lists. A forgotten device counts once.
   let leftOut = 0
+  let allForgotten = 0
   const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
     if (now >= since + options.removeAfterMs) return 'over'
     deadlines.push(since + options.removeAfterMs)
@@ -72,6 +78,7 @@ export function ageDevices(
     shared,
     devices: list,
     leftOut: beyondBound,
+    forgotten = 0,
     remembered,
     lostSince,
   } of lists) {
@@ -80,6 +87,7 @@ export function ageDevices(
     // The endpoint may have found devices that are not in the list.
     if (list === undefined || remembered) complete = false
     leftOut = Math.max(leftOut, beyondBound)
+    allForgotten += forgotten
     for (const device of list ?? []) {
       const { refusal } = device
       const healthy = state !== 'unhealthy' && refusal === undefined
@@ -101,5 +109,5 @@ export function ageDevices(
   const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined
   let units = 0
   for (const { device } of devices.values()) units += deviceUnits(device)
-  return { devices, units, complete, leftOut, changesAt }
+  return { devices, units, complete, leftOut: leftOut + allForgotten, changesAt }
 }

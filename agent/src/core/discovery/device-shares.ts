@@ -23,8 +23,8 @@ export function deviceShares<Key>(
   demands: ReadonlyMap<Key, DeviceDemand>,
   { perNode, slots }: Pick<DeviceBounds, 'perNode' | 'slots'>,
 ): Map<Key, DeviceShare> {
-  const byDevices = divide(demands, perNode)
-  const bySlots = divide(
+  const byDevices = divideUnits(demands, perNode)
+  const bySlots = divideUnits(
     new Map(
       [...demands].map(([key, { units, servedUnits, served, capacity }]) => [
         key,
@@ -53,7 +53,7 @@ export function deviceShares<Key>(
   return shares
 }
 
-type Demand = Omit<DeviceDemand, 'capacity'>
+export type UnitDemand = Omit<DeviceDemand, 'capacity'>
 
 /**
  * Devices that are served stay. The others get equal shares: a Configuration with many new devices
@@ -62,10 +62,13 @@ type Demand = Omit<DeviceDemand, 'capacity'>
  *
  * @returns the share of each Configuration; together at most `most`
  */
-function divide<Key>(demands: ReadonlyMap<Key, Demand>, most: number): Map<Key, number> {
+export function divideUnits<Key>(
+  demands: ReadonlyMap<Key, UnitDemand>,
+  most: number,
+): Map<Key, number> {
   const servedUnits = [...demands.values()].reduce((sum, demand) => sum + demand.servedUnits, 0)
-  const kept = ({ servedUnits: all, served }: Demand) => (servedUnits <= most ? all : served)
-  const shareAt = (demand: Demand, level: number) =>
+  const kept = ({ servedUnits: all, served }: UnitDemand) => (servedUnits <= most ? all : served)
+  const shareAt = (demand: UnitDemand, level: number) =>
     Math.min(demand.units, Math.max(kept(demand), level))
   const sumAt = (level: number) =>
     [...demands.values()].reduce((sum, demand) => sum + shareAt(demand, level), 0)

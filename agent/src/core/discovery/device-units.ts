@@ -13,6 +13,17 @@ export function unitsOf(bytes: number, entries: number): number {
 /** Each change of a list counts the units of all lists. */
 const counted = new WeakMap<Device, number>()
 
+const countedLists = new WeakMap<readonly Device[], number>()
+
+/** The units of all devices of a list. */
+export function listUnits(devices: readonly Device[]): number {
+  const before = countedLists.get(devices)
+  if (before !== undefined) return before
+  const units = devices.reduce((sum, device) => sum + deviceUnits(device), 0)
+  countedLists.set(devices, units)
+  return units
+}
+
 /** As how many usual devices a device counts, of all bounds. */
 export function deviceUnits(device: Device & { readonly reported?: Device }): number {
   const before = counted.get(device)

@@ -145,6 +145,11 @@ export class DiscoverySession {
     return this.#list
   }
 
+  /** Replaces the list by a part of it. */
+  trim(list: EndpointList): void {
+    this.#list = list
+  }
+
   /**
    * Takes over an edit. Other details or properties restart the stream; the list stays until the
    * next list.

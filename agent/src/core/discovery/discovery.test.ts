@@ -927,6 +927,44 @@ describe('the bounds of devices', () => {
     })
   })
 
+  it('hold for the memory of the lists of all endpoints: what is not served is forgotten, counted, and asked for again later', async () => {
+    endpoint.give('x', 'y')
+    await clock.advance(0)
+    servedIds = new Set(['x', 'y'])
+    configurations.put(configurationWith({ handler: 'hostile' }, { namespace: 'other', uid: 'o' }))
+    const flood = Array.from({ length: 8 }, (_, index) => {
+      return new ToldEndpoint(`hostile@${index}`, 'hostile')
+    })
+    for (const each of flood) registry.register(each)
+    await clock.advance(0)
+    for (const [index, each] of flood.entries()) each.give(...ids(`${index}-`, 4))
+    await clock.advance(0)
+    expect([found(), leftOut()]).toEqual([['x', 'y'], undefined])
+    expect(found(other)).toEqual(ids('0-', 4))
+    expect(leftOut(other)?.devices).toBe(28)
+
+    // Twice the devices that could be served are remembered.
+    flood[0]?.give()
+    await clock.advance(0)
+    expect(found(other)).toEqual(ids('1-', 4))
+    flood[1]?.give()
+    await clock.advance(0)
+    expect(found(other)).toEqual([])
+    expect(leftOut(other)?.devices).toBe(24)
+    expect(flood.map(({ requests }) => requests.length)).toEqual(flood.map(() => 1))
+
+    await clock.advance(60_000)
+    expect(flood.map(({ requests }) => requests.length)).toEqual([1, 1, 2, 2, 2, 2, 2, 2])
+    expect(endpoint.requests).toHaveLength(1)
+    flood[2]?.give(...ids('2-', 4))
+    await clock.advance(0)
+    expect(found(other)).toEqual(ids('2-', 4))
+    for (const each of flood) each.give()
+    await clock.advance(120_000)
+    expect(flood.map(({ requests }) => requests.length)).toEqual([1, 1, 2, 2, 2, 2, 2, 2])
+    expect(leftOut(other)).toBeUndefined()
+  })
+
   it('count slots too: the capacity of a Configuration decides how many of its devices fit', async () => {
     const edited = (capacity: number) => {
       const before = configuration('default')

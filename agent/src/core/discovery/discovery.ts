@@ -14,9 +14,17 @@ import {
 import type { AgeingOptions, EndpointList } from './device-ageing.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from './device-bounds.js'
 import type { DeviceSet } from './device-set.js'
-import { type DeviceDemand, type DeviceShare, deviceShares } from './device-shares.js'
+import {
+  type DeviceDemand,
+  type DeviceShare,
+  deviceShares,
+  divideUnits,
+  type UnitDemand,
+} from './device-shares.js'
+import { listUnits } from './device-units.js'
 import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
+import { LISTS_PER_DEVICE } from './list-memory.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
@@ -192,6 +200,7 @@ export class Discovery {
         onChange: () => {
           if (this.#discoveries.get(key) !== discovery) return
           this.#divide()
+          this.#trim()
           this.#listeners.tell(key)
         },
       },
@@ -206,6 +215,32 @@ export class Discovery {
     if (closing === undefined) return
     this.#divide()
     this.#closing = this.#closing.then(() => closing)
+  }
+
+  /** Bounds the memory of the lists of all endpoints. */
+  #trim(): void {
+    const { perNode, perConfiguration } = this.#options.bounds
+    const demands = new Map<ObjectKey, UnitDemand>()
+    let all = 0
+    let isBeyond = false
+    for (const [key, { listed }] of this.#discoveries) {
+      const units = Math.min(listed, LISTS_PER_DEVICE * perConfiguration)
+      isBeyond ||= listed > units
+      all += units
+      demands.set(key, { units, served: 0, servedUnits: 0 })
+    }
+    if (!isBeyond && all <= LISTS_PER_DEVICE * perNode) return
+    for (const [key, demand] of demands) {
+      const served = listUnits(
+        [...this.deviceSet(key).devices.values()].map(({ device }) => device),
+      )
+      demands.set(key, { ...demand, served, servedUnits: served })
+    }
+    for (const [key, most] of divideUnits(demands, LISTS_PER_DEVICE * perNode)) {
+      const discovery = this.#discoveries.get(key)
+      if (discovery !== undefined && discovery.listed > most)
+        discovery.trim(most, this.#shares?.get(key))
+    }
   }
 
   /** Divides the bounds of the node among the Configurations, if there are too many devices. */
