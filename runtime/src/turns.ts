@@ -1,21 +1,39 @@
-/** The longest work without a turn for other work, in milliseconds. */
+/** The longest work in one iteration of the event loop, in milliseconds. */
 const TURN_MS = 10
 
+/** End of the turn of this iteration; undefined before the first work. */
+let end: number | undefined
+/** Work that waits for a turn. */
+const waiting: (() => void)[] = []
+let isScheduled = false
+
 /**
- * Interrupts long work, so that other work of the process gets its turn: health checks, and
- * allocations. The work checks {@link isOver} between small steps.
+ * Whether long work has to wait for its next turn, so that other work of the process goes on: health
+ * checks, and allocations. Long work asks before each of its small steps. All long work together has
+ * one turn in an iteration of the event loop.
  */
-export class Turns {
-  #began = performance.now()
-
-  /** No promise, because the steps are small and many. */
-  get isOver(): boolean {
-    return performance.now() - this.#began >= TURN_MS
+export function isTurnOver(): boolean {
+  const now = performance.now()
+  if (end === undefined) {
+    end = now + TURN_MS
+    schedule()
   }
+  return now >= end
+}
 
-  /** Lets other work run. */
-  async next(): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve))
-    this.#began = performance.now()
-  }
+/** Waits for a turn, after the work that waits already. */
+export function nextTurn(): Promise<void> {
+  schedule()
+  return new Promise((resolve) => waiting.push(resolve))
+}
+
+function schedule(): void {
+  if (isScheduled) return
+  isScheduled = true
+  setImmediate(() => {
+    isScheduled = false
+    end = undefined
+    waiting.shift()?.()
+    if (waiting.length > 0) schedule()
+  })
 }

@@ -1,4 +1,4 @@
-import { Turns } from '@akrijs/runtime'
+import { isTurnOver, nextTurn } from '@akrijs/runtime'
 import type { Device, DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { DeviceNodes, FoundNodes } from '../../ports/device-nodes.js'
 import {
@@ -86,10 +86,9 @@ export class HandlerAccess {
   async admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]> {
     const rules = this.#rulesOf(handler)
     const nodes = await this.#findNodes(rules, devices)
-    const turns = new Turns()
     const admitted: AdmittedDevice[] = []
     for (const device of devices)
-      admitted.push(await this.#admitDevice(handler, device, rules, nodes, turns))
+      admitted.push(await this.#admitDevice(handler, device, rules, nodes))
     return admitted
   }
 
@@ -98,7 +97,6 @@ export class HandlerAccess {
     device: Device,
     rules: AccessRules,
     nodes: FoundNodes,
-    turns: Turns,
   ): Promise<AdmittedDevice> {
     const problems: Problem[] = []
     const allowed = async <Item>(
@@ -107,7 +105,7 @@ export class HandlerAccess {
     ) => {
       const kept: Item[] = []
       for (const item of items) {
-        if (turns.isOver) await turns.next()
+        if (isTurnOver()) await nextTurn()
         const problem = problemOf(item)
         if (problem === undefined) kept.push(item)
         else problems.push(problem)

@@ -1,5 +1,5 @@
 import { Device } from '@akrijs/proto/discovery'
-import { AkriError, messageOf, Turns } from '@akrijs/runtime'
+import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
 import { DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
@@ -28,22 +28,21 @@ export async function readResponse(
   signal: AbortSignal,
 ): Promise<BoundedList> {
   try {
-    const turns = new Turns()
     let all = 0
-    await eachDevice(message, turns, signal, (device) => {
+    await eachDevice(message, signal, (device) => {
       all += wireUnits(device)
     })
     const isBeyond = all > mostDevices
     const selection = new DeviceSelection<Uint8Array>(mostDevices)
     const rankOf = isBeyond ? rank() : () => 0
-    await eachDevice(message, turns, signal, (device) => {
+    await eachDevice(message, signal, (device) => {
       const id = isBeyond ? idOf(device) : ''
       const units = isBeyond ? wireUnits(device) : 0
       selection.add({ id, rank: rankOf(id, units), units, value: device })
     })
     const check = new DeviceListCheck()
     for (const device of selection.kept()) {
-      if (turns.isOver) await turns.next()
+      if (isTurnOver()) await nextTurn()
       if (signal.aborted) break
       check.add(Device.decode(device))
     }
@@ -64,9 +63,8 @@ export async function boundList(
   if (!Array.isArray(list) || list.length <= mostDevices) return { devices: list, leftOut: 0 }
   const selection = new DeviceSelection<DeviceList[number]>(mostDevices)
   const rankOf = rank()
-  const turns = new Turns()
   for (const device of list) {
-    if (turns.isOver) await turns.next()
+    if (isTurnOver()) await nextTurn()
     if (signal.aborted) break
     const id: unknown = device?.id
     // A wrong device comes first, so that the check finds it.
@@ -78,13 +76,12 @@ export async function boundList(
 
 async function eachDevice(
   message: Uint8Array,
-  turns: Turns,
   signal: AbortSignal,
   visit: (device: Uint8Array) => void,
 ): Promise<void> {
   const reader = new BinaryReader(message)
   for (let read = 1; reader.pos < reader.len; read++) {
-    if (turns.isOver) await turns.next()
+    if (isTurnOver()) await nextTurn()
     if (signal.aborted) return
     if (read > MAX_DEVICES)
       throw new InvalidResponseError(`a message has more than ${MAX_DEVICES} devices`)
