@@ -110,8 +110,12 @@ describe.skipIf(missingHere() !== undefined)(`a hostile handler${unlessHere}`, (
       await eventually(async () => expect(await world.allocatable(NODE_1, INSTANCE)).toBe(1))
       const script = 'cat /data/value; touch /data/x || echo; echo read-only; exec sleep 100000'
       await world.apply(podYaml('user', { 'akri.sh/cam': 1 }, { script, node: NODE_1 }))
-      await eventually(async () => expect(await world.logs('user')).toMatch(/from the node/))
-      expect(await world.logs('user')).toMatch(/Read-only file system.*read-only/s)
+      // The output and the errors of a container come in any order.
+      await eventually(async () => {
+        const logs = await world.logs('user')
+        expect(logs).toMatch(/from the node/)
+        expect(logs).toMatch(/x: Read-only file system/)
+      })
       await world.remove('Pod', 'user')
     } finally {
       await trusting.stop()
