@@ -1,9 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
+import http2 from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
@@ -14,6 +15,7 @@ let server: Server
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-remote-'))
+  server = new Server()
 })
 
 afterEach(async () => {
@@ -144,6 +146,58 @@ describe('a hostile handler', () => {
   it('that sends more than 4 MiB in a message fails with the size', async () => {
     const endpoint = await handler((call) => call.write(Buffer.alloc(4 * 1024 * 1024 + 1, 0x0a)))
     await expect(firstList(endpoint)).rejects.toThrow(/larger than max \(4194305 vs 4194304\)/)
+  })
+})
+
+describe('the keepalive of a connection', () => {
+  afterEach(() => void vi.useRealTimers())
+
+  it('asks every 30 s, and a handler that refuses this every 330 s', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const pings: http2.ServerHttp2Session[] = []
+    const streams: http2.ServerHttp2Stream[] = []
+    const handler = http2.createServer()
+    handler.on('session', (session) => {
+      session.on('error', () => undefined)
+      session.on('ping', () => pings.push(session))
+    })
+    handler.on('stream', (stream) => {
+      stream.on('error', () => undefined)
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' })
+      streams.push(stream)
+    })
+    await new Promise<void>((resolve) => handler.listen(path.join(directory, 's.sock'), resolve))
+    const until = async (isSo: () => boolean) => {
+      while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
+    }
+    /** Passes time. The answer to a ping comes before the next ping. */
+    const pass = async (seconds: number) => {
+      const before = pings.length
+      for (let second = 0; second < seconds; second++) {
+        await vi.advanceTimersByTimeAsync(1000)
+        for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+      }
+      return pings.length - before
+    }
+    try {
+      const endpoint = registration(true)
+      const stop = new AbortController()
+      const first = endpoint.discover(request, stop.signal).next()
+      await until(() => streams.length === 1)
+      expect(await pass(61)).toBe(2)
+      streams[0]?.session?.goaway(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM)
+      streams[0]?.session?.destroy()
+      await expect(first).rejects.toThrow(/sensor/)
+      const second = endpoint.discover(request, stop.signal).next()
+      await until(() => streams.length === 2)
+      expect(await pass(325)).toBe(0)
+      expect(await pass(10)).toBe(1)
+      stop.abort()
+      await second
+    } finally {
+      for (const { session } of streams) session?.destroy()
+      handler.close()
+    }
   })
 })
 

@@ -30,6 +30,17 @@ export type EndpointAddress = (
   problem(): Promise<string | undefined>
 }
 
+/**
+ * The time between two questions of the connection whether the handler is there, in milliseconds. A
+ * node that lost its network, and a process that hangs, do not close a connection.
+ */
+const KEEPALIVE_MS = 30_000
+/**
+ * The same for a handler that refuses frequent questions: servers of gRPC in C++, Go and Python allow
+ * one in five minutes (gRPC A8), and close the connection after a few more.
+ */
+const SLOW_KEEPALIVE_MS = 330_000
+
 /** The pause of gRPC between two connection attempts, in milliseconds. */
 const RECONNECT_MS = 10
 
@@ -54,6 +65,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
   #isRegistered = true
   /** The value of `shared` that the connected process has sent. */
   #sentShared: boolean | undefined
+  #keepaliveMs = KEEPALIVE_MS
   /** The messages of each discovery with a connection. */
   readonly #connected = new Set<Latest<Buffer>>()
 
@@ -114,8 +126,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       'grpc.max_reconnect_backoff_ms': RECONNECT_MS,
       // The request has credentials of devices: it goes to the handler directly.
       'grpc.enable_http_proxy': 0,
-      // A node that lost its network does not close the connection.
-      'grpc.keepalive_time_ms': 30_000,
+      'grpc.keepalive_time_ms': this.#keepaliveMs,
       'grpc.keepalive_timeout_ms': 10_000,
     })
     // The stream buffers 16 messages. Only the newest is needed, so only the newest takes memory.
@@ -203,6 +214,8 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const details = error.details || error.message
     if (error.code === status.INVALID_ARGUMENT)
       return new DiscoveryFailedError('invalid-details', details, { cause: error })
+    // HTTP/2 has the code ENHANCE_YOUR_CALM for this.
+    if (error.code === status.RESOURCE_EXHAUSTED) this.#keepaliveMs = SLOW_KEEPALIVE_MS
     if (error.code === status.UNAVAILABLE && !answered) {
       return new DiscoveryFailedError(
         'unreachable',
