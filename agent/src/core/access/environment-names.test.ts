@@ -67,7 +67,23 @@ describe('the name of a property', () => {
       'HABANA_VISIBLE_DEVICES',
       'NOTIFY_SOCKET',
     ],
-    ...['AKRI_BROKER_INFO_DIRECTORY', 'A B', 'A\nLD_PRELOAD', `X${'A'.repeat(300)}`],
+    ...['GUNICORN_CMD_ARGS', 'SPRING_APPLICATION_JSON', 'spring_config_import', 'LOADER_PATH'],
+    ...['GENICAM_GENTL64_PATH', 'MY_GENTL64_PATH', 'SPINNAKER_GENTL64_CTI', 'GI_TYPELIB_PATH'],
+    ...['GDAL_DRIVER_PATH', 'OMP_TOOL_LIBRARIES', 'TAR_OPTIONS', 'MAKEFLAGS', 'GREP_OPTIONS'],
+    ...['PM2_HOME', 'GOTOOLCHAIN', 'GOCACHEPROG', 'CARGO_HOME', 'RUSTC_WRAPPER', 'GHCRTS'],
+    ...['FLASK_APP', 'DJANGO_SETTINGS_MODULE', 'MPLBACKEND', 'GPIOZERO_PIN_FACTORY'],
+    ...['LIBVA_DRIVER_NAME', 'FREI0R_PATH', 'LADSPA_PATH', 'OPENCV_VIDEOIO_PLUGIN_PATH'],
+    ...['LIBCAMERA_IPA_MODULE_PATH', 'SPA_PLUGIN_DIR', 'SDL_DYNAMIC_API', 'OCL_ICD_VENDORS'],
+    ...['OPENVINO_LIB_PATHS', 'HSA_TOOLS_LIB', 'NCCL_NET_PLUGIN', 'INTEL_LIBITTNOTIFY64'],
+    ...['RMW_IMPLEMENTATION', 'AMENT_PREFIX_PATH', 'ROS_MASTER_URI', 'CYCLONEDDS_URI'],
+    ...['ODBCINI', 'ODBCSYSINI', 'PGSERVICEFILE', 'LIBMYSQL_PLUGIN_DIR', 'TNS_ADMIN'],
+    ...['KRB5_CONFIG', 'SASL_PATH', 'LDAPCONF', 'PKCS11_MODULE_PATH', 'TSS2_TCTI', 'LC_ALL', 'TZ'],
+    ...['TERMINFO_DIRS', 'KUBE_EDITOR', 'CONTAINER_HOST', 'CONTAINERS_CONF', 'HELM_PLUGINS'],
+    ...['SSH_SK_PROVIDER', 'OTEL_EXPORTER_OTLP_ENDPOINT', 'NO_GRPC_PROXY', 'SYSTEMD_PAGER'],
+    ...['ANYTHING_VISIBLE_DEVICES', 'BASH_FUNC_x()', '_RLD_LIST'],
+    // The agent sets them, also with the digest of another device.
+    ...['AKRI_BROKER_INFO_DIRECTORY', 'AKRI_BROKER_INFO_DIRECTORY_8120FE'],
+    ...['A B', 'A\nLD_PRELOAD', 'PATH=/x', `X${'A'.repeat(300)}`],
   ])('%s is refused', (name) => {
     expect(startEffect(name, '/x')).toBeTypeOf('string')
   })
@@ -108,6 +124,9 @@ describe('the name of a property', () => {
       'HOME_ID',
       'größe',
     ],
+    ...['PM2_5', 'TORCH_LEVEL', 'HELM_ANGLE', 'CARGO_WEIGHT', 'HF_FREQUENCY', 'UV_INDEX'],
+    ...['ANT_DEVICE_ID', 'GENICAM_SERIAL', 'MAKE', 'LOADER_ID', 'hip_visible_devices', 'TAPE'],
+    ...['UR_ROBOT_IP', 'SENSOR_CA_CERT', 'PGA_GAIN', 'R_VALUE', 'TFT_WIDTH', 'PERIOD', 'PHASE'],
   ])('%s is allowed', (name) => {
     expect(startEffect(name, '/x')).toBeUndefined()
   })
