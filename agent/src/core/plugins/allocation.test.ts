@@ -1,6 +1,8 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
+import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
+import { HandlerAccess } from '../access/handler-access.js'
 import { containerAllocation, type GrantedSlot } from './allocation.js'
 
 const PATHS = ['/a', '/b']
@@ -69,5 +71,58 @@ describe('the directory for the reports of a container', () => {
     const { envs, mounts } = allocationOf(granted('cam-8120fe', 0, { device, properties }))
     expect(envs.AKRI_BROKER_INFO_DIRECTORY).toBe('/run/akri/cam-8120fe')
     expect(mounts).toEqual([mount('/run/akri/cam-8120fe', '/a')])
+  })
+})
+
+describe('the environment of a container', () => {
+  const CAMERA = {
+    ONVIF_DEVICE_SERVICE_URL: 'http://10.0.0.7/onvif/device_service',
+    ONVIF_DEVICE_UUID: '3fa1fe68-b915-4053-a3e1-c006c3afec0e',
+    ONVIF_DEVICE_IP_ADDRESS: '10.0.0.7',
+    ONVIF_DEVICE_MAC_ADDRESS: '48:0f:cf:4e:1b:3d',
+  }
+  const MOUSE = {
+    UDEV_DEVPATH: '/devices/pci0000:00/usb1/1-1',
+    UDEV_DEVNODE: '/dev/bus/usb/001/002',
+    'USB_RESOURCE_AKRI_SH_UDEV-MOUSE': '1:2',
+  }
+  const GROUP = {
+    UDEV_DEVPATH: '/devices/pci0000:00/0000:01:00.0',
+    UDEV_DEVNODE_0: '/dev/video0',
+    UDEV_DEVNODE_1: '/dev/snd/controlC0',
+    'PCI_RESOURCE_AKRI_SH_UDEV-GPU': '0000:01:00.0',
+    'USB_RESOURCE_AKRI_SH_UDEV-GPU_1': '1:3',
+  }
+
+  it.each<[handler: string, properties: Readonly<Record<string, string>>]>([
+    ['debugEcho', { DEBUG_ECHO_DESCRIPTION: 'foo0' }],
+    ['onvif', CAMERA],
+    ['opcua', { OPCUA_DISCOVERY_URL: 'opc.tcp://10.0.0.8:4840/' }],
+    ['udev', MOUSE],
+    ['udev', GROUP],
+  ])('R106 has each property of %s, plain and with the digest', async (handler, properties) => {
+    const node = '/dev/bus/usb/001/002'
+    const spec = { hostPath: node, containerPath: node, permissions: 'rwm' }
+    const reported: Device = {
+      id: 'd',
+      properties,
+      ...(handler === 'udev' && { deviceSpecs: [spec] }),
+    }
+    const access = new HandlerAccess({
+      paths: { find: async () => ({ present: new Set([node]), complete: true }) },
+    })
+    const [device] = await access.admit(handler, [reported])
+    if (device === undefined) return expect.fail()
+    expect(device.refusal).toBeUndefined()
+    // As the plan of Instances has it: the properties of the Configuration count.
+    const all = { ...device.properties, SITE: 'north', LD_PRELOAD: '/of/the/author.so' }
+    const { envs, devices } = containerAllocation(
+      [granted('cam-8120fe', 0, { device, properties: all })],
+      new Map(),
+    )
+    const plain = { ...properties, SITE: 'north', LD_PRELOAD: '/of/the/author.so' }
+    const withDigest = Object.entries(plain).map(([name, value]) => [`${name}_8120FE`, value])
+    expect(envs).toEqual({ ...plain, ...Object.fromEntries(withDigest) })
+    expect(devices).toEqual(handler === 'udev' ? [spec] : [])
   })
 })
