@@ -8,7 +8,8 @@ export class MissingPropertyError extends defineError('AKRI_ERR_MISSING_PROPERTY
 
 /**
  * A Configuration refers to a Secret or ConfigMap of another namespace, and the object does not
- * consent. The message is the same if there is no such object.
+ * consent. The message is the same if there is no such object. Or the Configuration is beyond a
+ * bound of objects or of their data; the message names the bound.
  */
 export class PropertyRefusedError extends defineError('AKRI_ERR_PROPERTY_REFUSED', 'transient') {}
 

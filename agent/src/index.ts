@@ -3,6 +3,7 @@ export { HandlerAccess } from './core/access/handler-access.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
 export {
   type DataReference,
+  isSameData,
   type ReferencedData,
   referencesOf,
   referenceText,

@@ -24,6 +24,7 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { AcceptedConfigurations } from '../core/accepted-configurations.js'
 import { resolveReferences } from '../core/discovery/property-references.js'
 import {
   brokerInfoStep,
@@ -100,7 +101,7 @@ export class KubernetesCluster implements Cluster {
     this.configurations = this.#configurations
     this.#properties = new PropertySources({
       ...options,
-      configurations: this.#configurations,
+      configurations: new AcceptedConfigurations(this.#configurations, this.#stop.signal),
     })
     this.#statuses = new StatusWriter({
       ...options,
@@ -194,7 +195,9 @@ export class KubernetesCluster implements Cluster {
   }
 
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
-    return resolveReferences(configuration, (reference) => this.#properties.look(reference))
+    return resolveReferences(configuration, (reference) =>
+      this.#properties.look(configuration, reference),
+    )
   }
 
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {

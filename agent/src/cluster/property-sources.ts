@@ -1,66 +1,61 @@
-import { type Configuration, READABLE_FROM_ANNOTATION } from '@akrijs/api'
-import {
-  type ApiClient,
-  CONFIG_MAPS,
-  keyOf,
-  keyParts,
-  type ObjectKey,
-  Reflector,
-  Resource,
-  SECRETS,
-} from '@akrijs/kube'
-import { aborted, type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
+import { type Configuration, isReadableFrom } from '@akrijs/api'
+import { type ApiClient, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
+import { aborted, type Clock, Listeners, type Logger, runAfter } from '@akrijs/runtime'
 import {
   type DataReference,
   type ReferencedData,
   referencesOf,
   referenceText,
 } from '../core/discovery/property-references.js'
-import { MissingPropertyError } from '../errors.js'
+import {
+  type Referrer,
+  SOURCE_BOUNDS,
+  SourceAdmission,
+  type SourceBounds,
+} from '../core/discovery/source-admission.js'
+import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
 import type { ObjectCache } from '../ports/cluster.js'
+import { PropertySource } from './property-source.js'
 
 interface PropertySourcesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
-  readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
+  /** The accepted Configurations. */
+  readonly configurations: Pick<ObjectCache<Configuration>, 'get' | 'list' | 'onChange'>
 }
 
-/** The data of a Secret or ConfigMap. */
-interface DataObject extends ReferencedData {
-  readonly metadata: {
-    readonly namespace: string
-    readonly name: string
-    readonly resourceVersion: string
-  }
-}
-
-interface Source {
-  readonly reflector: Reflector<DataObject>
-  readonly stop: AbortController
-  readonly running: Promise<void>
-  /** The last failure and its time. */
-  failure: { readonly message: string; readonly at: number } | undefined
-  readonly settled: Promise<void>
-}
-
-const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
-
-/** The longest wait for the first answer of the API server, in milliseconds. */
-const ANSWER_MS = 10_000
+/** Between two divisions of places that became free, in milliseconds. */
+const DIVIDE_MS = 1000
+/** With more unusable objects, each is read less often: all of them take one read in this time. */
+const RECHECK_MS = 1000
 
 /**
  * The Secrets and ConfigMaps of Configurations, each with its own watch: the agent reads no other
- * objects.
+ * objects, and an operator can grant the right to read single objects.
  */
 export class PropertySources {
   readonly #options: PropertySourcesOptions
-  readonly #sources = new Map<string, Source>()
+  readonly #bounds: SourceBounds
+  readonly #random: () => number
+  readonly #admission: SourceAdmission
+  readonly #sources = new Map<string, PropertySource>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #ending = new Set<Promise<void>>()
+  readonly #stop = new AbortController()
+  /** Configurations that have changed since the last update of the admission. */
+  readonly #changed = new Set<ObjectKey>()
+  #isDividing = false
 
-  constructor(options: PropertySourcesOptions) {
+  /** @param bounds and random, for tests */
+  constructor(
+    options: PropertySourcesOptions,
+    { bounds = SOURCE_BOUNDS, random = Math.random } = {},
+  ) {
     this.#options = options
+    this.#bounds = bounds
+    this.#random = random
+    this.#admission = new SourceAdmission(bounds)
   }
 
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
@@ -69,131 +64,123 @@ export class PropertySources {
 
   async run(signal: AbortSignal): Promise<void> {
     const { configurations } = this.#options
-    configurations.onChange(() => this.#dropUnused(), signal)
+    for (const configuration of configurations.list()) this.#changed.add(keyOf(configuration))
+    configurations.onChange((key) => {
+      // A list brings many Configurations at once: the oldest of them come first.
+      if (this.#changed.size === 0) setImmediate(() => this.#update())
+      this.#changed.add(key)
+    }, signal)
     await aborted(signal)
-    for (const name of [...this.#sources.keys()]) this.#end(name)
+    this.#stop.abort()
+    for (const object of [...this.#sources.keys()]) this.#end(object)
     await Promise.all(this.#ending)
   }
 
   /**
-   * @returns undefined if there is no such object
+   * @returns undefined if there is no such object, or no Configuration may use it
    * @throws MissingPropertyError if the object cannot be read
+   * @throws PropertyRefusedError if the Configuration is beyond a bound
    */
-  async look(reference: DataReference): Promise<ReferencedData | undefined> {
-    const { clock } = this.#options
-    const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
-    const deadline = new AbortController()
-    await Promise.race([
-      source.settled,
-      clock.sleep(ANSWER_MS, deadline.signal).catch(() => undefined),
-    ])
-    deadline.abort()
-    const found = source.reflector.get(reference.key)
-    const { failure, reflector } = source
-    // Only an answer of the server shows that the object does not exist.
-    if (
-      found === undefined &&
-      failure !== undefined &&
-      (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at
-    )
-      throw new MissingPropertyError(
-        `${reference.kind} ${reference.key} cannot be read: ${failure.message}`,
+  async look(
+    configuration: Configuration,
+    reference: DataReference,
+  ): Promise<ReferencedData | undefined> {
+    this.#update()
+    const key = keyOf(configuration)
+    const refusal = this.#admission.refusal(key)
+    if (refusal !== undefined) {
+      const users =
+        refusal === 'perNamespace'
+          ? `the Configurations of namespace ${configuration.metadata.namespace}`
+          : 'all Configurations of this agent'
+      throw new PropertyRefusedError(
+        `with this one, ${users} would use more than ${this.#bounds[refusal]} ` +
+          'Secrets and ConfigMaps, which is a bound; refer to fewer objects',
       )
-    return found
+    }
+    const object = referenceText(reference)
+    if (!this.#admission.isUser(object, key))
+      throw new MissingPropertyError(`Configuration ${key} no longer refers to ${object}`)
+    const source = this.#sources.get(object) ?? this.#begin(object, reference)
+    return source.look()
   }
 
-  #begin(reference: DataReference): Source {
-    const { client, clock, log } = this.#options
-    const { namespace, name } = keyParts(reference.key)
-    const stop = new AbortController()
-    let settle = () => {}
-    const settled = new Promise<void>((resolve) => {
-      settle = resolve
-    })
-    const reflector = new Reflector<DataObject>({
-      client,
-      clock,
-      path: new Resource(client, KINDS[reference.kind]).path(namespace),
-      query: { fieldSelector: `metadata.name=${name}` },
-      parse: (object) => parseData(reference.kind, object),
-      onError: (error, retryInMs) => {
-        source.failure = { message: messageOf(error), at: clock.monotonicMs() }
-        log.warn(
-          { kind: reference.kind, object: reference.key, err: error, retryInMs },
-          'property not read',
-        )
-        settle()
+  #begin(object: string, reference: DataReference): PropertySource {
+    const { namespace } = keyParts(reference.key)
+    const source = new PropertySource({
+      ...this.#options,
+      random: this.#random,
+      reference,
+      isUsable: (found) => {
+        for (const user of this.#admission.namespacesOf(object)) {
+          if (user === namespace) return true
+          if (found !== undefined && isReadableFrom(found.readableFrom, user)) return true
+        }
+        return false
+      },
+      spreadMs: () => {
+        const idle = [...this.#sources.values()].filter(({ isIdle }) => isIdle)
+        return idle.length * RECHECK_MS
+      },
+      onChange: () => {
+        for (const key of [...this.#admission.usersOf(object)]) this.#listeners.tell(key)
       },
     })
-    reflector.onChange(() => this.#changed(reference), stop.signal)
-    const source: Source = {
-      reflector,
-      stop,
-      running: reflector.run(stop.signal),
-      failure: undefined,
-      settled,
-    }
-    void reflector.synced.then(() => {
-      settle()
-      this.#changed(reference)
-    })
-    this.#sources.set(referenceText(reference), source)
+    this.#sources.set(object, source)
     return source
   }
 
-  #changed(reference: DataReference): void {
-    for (const configuration of this.#options.configurations.list()) {
-      if (
-        referencesOf(configuration).some((used) => referenceText(used) === referenceText(reference))
-      )
-        this.#listeners.tell(keyOf(configuration))
+  /** Takes over the Configurations that have changed. */
+  #update(): void {
+    if (this.#changed.size === 0) return
+    const { configurations } = this.#options
+    const changes = new Map<ObjectKey, Referrer | undefined>()
+    for (const key of this.#changed) changes.set(key, referrerOf(configurations.get(key)))
+    this.#changed.clear()
+    this.#follow(this.#admission.update(changes))
+    if (!this.#admission.isDue || this.#isDividing) return
+    this.#isDividing = true
+    runAfter(this.#options.clock, DIVIDE_MS, this.#stop.signal, () => {
+      this.#isDividing = false
+      const admitted = this.#admission.admitWaiting()
+      this.#follow(admitted)
+      for (const key of admitted) this.#listeners.tell(key)
+    })
+  }
+
+  /** Makes the sources follow the admission of Configurations that have changed. */
+  #follow(changed: readonly ObjectKey[]): void {
+    if (changed.length === 0) return
+    for (const [object, source] of this.#sources) {
+      const [user] = this.#admission.namespacesOf(object)
+      if (user === undefined) this.#end(object)
+      else source.review()
+    }
+    for (const key of changed) {
+      const configuration = this.#options.configurations.get(key)
+      for (const reference of configuration === undefined ? [] : referencesOf(configuration)) {
+        const object = referenceText(reference)
+        // The next look reads the object at once: the Configuration may be allowed to use it.
+        if (this.#sources.get(object)?.isIdle === true) this.#end(object)
+      }
     }
   }
 
-  #dropUnused(): void {
-    const used = new Set(
-      this.#options.configurations
-        .list()
-        .flatMap((configuration) => referencesOf(configuration).map(referenceText)),
-    )
-    for (const name of [...this.#sources.keys()]) if (!used.has(name)) this.#end(name)
-  }
-
-  #end(name: string): void {
-    const source = this.#sources.get(name)
-    if (source === undefined) return
-    this.#sources.delete(name)
-    source.stop.abort()
-    this.#ending.add(source.running)
-    void source.running.finally(() => this.#ending.delete(source.running))
+  #end(object: string): void {
+    const closing = this.#sources.get(object)?.close()
+    this.#sources.delete(object)
+    if (closing === undefined) return
+    this.#ending.add(closing)
+    void closing.finally(() => this.#ending.delete(closing))
   }
 }
 
-/**
- * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
- * base64.
- */
-function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
-  const { metadata, data, binaryData } = object as {
-    metadata: {
-      namespace: string
-      name: string
-      resourceVersion: string
-      annotations?: Readonly<Record<string, string>>
-    }
-    data?: Readonly<Record<string, string>>
-    binaryData?: Readonly<Record<string, string>>
-  }
-  const values = new Map<string, Uint8Array>()
-  for (const [key, value] of Object.entries(binaryData ?? {}))
-    values.set(key, Buffer.from(value, 'base64'))
-  for (const [key, value] of Object.entries(data ?? {}))
-    values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
-  const { namespace, name, resourceVersion, annotations } = metadata
-  const readableFrom = annotations?.[READABLE_FROM_ANNOTATION]
-  return {
-    metadata: { namespace, name, resourceVersion },
-    ...(readableFrom !== undefined && { readableFrom }),
-    data: values,
-  }
+/** @returns undefined for a Configuration that refers to no object */
+function referrerOf(configuration: Configuration | undefined): Referrer | undefined {
+  if (configuration === undefined) return undefined
+  const { creationTimestamp, uid, deletionTimestamp } = configuration.metadata
+  const objects = [...new Set(referencesOf(configuration).map(referenceText))]
+  return objects.length === 0 || deletionTimestamp !== undefined
+    ? undefined
+    : { key: keyOf(configuration), age: `${creationTimestamp} ${uid}`, objects }
 }

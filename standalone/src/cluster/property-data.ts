@@ -1,5 +1,6 @@
 import {
   type DataReference,
+  isSameData,
   type ObjectCache,
   type ReferencedData,
   referencesOf,
@@ -34,7 +35,7 @@ export class PropertyData {
     }
     const changed = new Set(
       [...before.keys(), ...this.#data.keys()].filter(
-        (name) => !isSame(before.get(name), this.#data.get(name)),
+        (name) => !isSameData(before.get(name), this.#data.get(name)),
       ),
     )
     if (changed.size === 0) return
@@ -48,16 +49,4 @@ export class PropertyData {
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }
-}
-
-function isSame(a: KeyedData | undefined, b: KeyedData | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b
-  return (
-    a.readableFrom === b.readableFrom &&
-    a.data.size === b.data.size &&
-    [...a.data].every(
-      ([key, value]) =>
-        Buffer.from(value).equals(b.data.get(key) ?? Buffer.alloc(0)) && b.data.has(key),
-    )
-  )
 }

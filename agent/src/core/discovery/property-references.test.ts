@@ -4,6 +4,7 @@ import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 import { configurationWith } from '../../testing/objects.js'
 import {
   type DataReference,
+  isSameData,
   type ReferencedData,
   referenceText,
   resolveReferences,
@@ -116,5 +117,50 @@ describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) =>
     await expect(
       resolveReferences(configuration, () => Promise.reject(new TypeError('a mistake'))),
     ).rejects.toThrow(TypeError)
+  })
+})
+
+describe('the properties of a Configuration', () => {
+  const referring = (...names: readonly string[]) => {
+    const discoveryProperties = names.map((name) => ({
+      name,
+      valueFrom: { secretKeyRef: { name, key: 'k' } },
+    }))
+    return configurationWith({
+      discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties },
+    })
+  }
+  const of = (size: number) => async () => ({ data: new Map([['k', Buffer.alloc(size)]]) })
+
+  it('have 1 MiB in all at most, although each object has less', async () => {
+    const quarter = 256 * 1024
+    const four = await resolveReferences(referring('a', 'b', 'c', 'd'), of(quarter))
+    expect(four.text('d')).toHaveLength(quarter)
+    await expect(
+      resolveReferences(referring('a', 'b', 'c', 'd', 'e'), of(quarter)),
+    ).rejects.toThrow(PropertyRefusedError)
+  })
+})
+
+describe('two states of an object', () => {
+  const object = (value: string, readableFrom?: string): ReferencedData => ({
+    data: new Map([['k', Buffer.from(value)]]),
+    ...(readableFrom !== undefined && { readableFrom }),
+  })
+
+  it('give the same if their data and their consent are equal', () => {
+    expect(isSameData(object('a'), object('a'))).toBe(true)
+    expect(isSameData(undefined, undefined)).toBe(true)
+    for (const other of [
+      undefined,
+      object('b'),
+      object('a', ''),
+      { data: new Map() },
+      { data: new Map([['other', Buffer.from('a')]]) },
+      { ...object('a'), isTooLarge: true },
+    ]) {
+      expect(isSameData(object('a'), other)).toBe(false)
+      expect(isSameData(other, object('a'))).toBe(false)
+    }
   })
 })

@@ -16,7 +16,32 @@ export interface DataReference {
 }
 
 /** What a Secret or ConfigMap gives to Configurations. */
-export type ReferencedData = Pick<KeyedData, 'data' | 'readableFrom'>
+export interface ReferencedData extends Pick<KeyedData, 'data' | 'readableFrom'> {
+  /** Whether the object has more than {@link MAX_OBJECT_BYTES}. Then there is no data. */
+  readonly isTooLarge?: boolean
+}
+
+/** The most data of an object, in bytes: an agent keeps it in memory. */
+export const MAX_OBJECT_BYTES = 256 * 1024
+/**
+ * The most data of the properties of a Configuration, in bytes. A handler reads a message of 4 MiB
+ * at most, and many small Configurations may refer to the same large objects.
+ */
+const MAX_PROPERTIES_BYTES = 1024 * 1024
+
+/** Whether two states of an object give the same to Configurations. */
+export function isSameData(a: ReferencedData | undefined, b: ReferencedData | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.readableFrom === b.readableFrom &&
+    a.isTooLarge === b.isTooLarge &&
+    a.data.size === b.data.size &&
+    [...a.data].every(([key, value]) => {
+      const other = b.data.get(key)
+      return other !== undefined && Buffer.compare(value, other) === 0
+    })
+  )
+}
 
 /** A key that is unique over both kinds. */
 export function referenceText({ kind, key }: DataReference): string {
@@ -34,7 +59,8 @@ export function referencesOf(configuration: Configuration): DataReference[] {
  * The properties of a Configuration as the handler receives them.
  * @param lookUp reads an object; undefined if there is no such object
  * @throws MissingPropertyError naming the missing object or key
- * @throws PropertyRefusedError if an object of another namespace does not consent
+ * @throws PropertyRefusedError if an object of another namespace does not consent, or there is too
+ * much data
  */
 export async function resolveReferences(
   configuration: Configuration,
@@ -52,6 +78,11 @@ export async function resolveReferences(
     const object = isForeign
       ? await lookUpForeign(property.name, reference, configuration, lookUp)
       : await lookUp(reference)
+    if (object?.isTooLarge === true)
+      throw new PropertyRefusedError(
+        `discovery property ${property.name}: ${kind} ${key} has more than ${MAX_OBJECT_BYTES} ` +
+          'bytes of data; put the key into a smaller object',
+      )
     const value = object?.data.get(selector.key)
     if (value !== undefined) values.push([property.name, value])
     else if (selector.optional !== true) {
@@ -62,6 +93,11 @@ export async function resolveReferences(
       throw new MissingPropertyError(`discovery property ${property.name}: ${missing}`)
     }
   }
+  const bytes = values.reduce((sum, [, value]) => sum + (value?.length ?? 0), 0)
+  if (bytes > MAX_PROPERTIES_BYTES)
+    throw new PropertyRefusedError(
+      `the discovery properties have ${bytes} bytes, and may have ${MAX_PROPERTIES_BYTES}`,
+    )
   return new DiscoveryProperties(values)
 }
 

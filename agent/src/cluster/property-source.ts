@@ -1,0 +1,281 @@
+import { READABLE_FROM_ANNOTATION } from '@akrijs/api'
+import {
+  type ApiClient,
+  ApiError,
+  CONFIG_MAPS,
+  keyParts,
+  Reflector,
+  Resource,
+  SECRETS,
+} from '@akrijs/kube'
+import {
+  aborted,
+  Backoff,
+  type Clock,
+  type Logger,
+  messageOf,
+  runAfter,
+  TokenBucket,
+} from '@akrijs/runtime'
+import {
+  type DataReference,
+  isSameData,
+  MAX_OBJECT_BYTES,
+  type ReferencedData,
+} from '../core/discovery/property-references.js'
+import { MissingPropertyError } from '../errors.js'
+
+interface PropertySourceOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  readonly random: () => number
+  readonly reference: DataReference
+  /** Whether a Configuration may use the object, as it is, or absent. */
+  isUsable(object: ReferencedData | undefined): boolean
+  /** The least wait between two reads, if many objects are unusable, in milliseconds. */
+  spreadMs(): number
+  /** Called after the object, or the right to read it, changed. */
+  onChange(): void
+}
+
+/** The data of a Secret or ConfigMap, with the metadata that a cache needs. */
+interface DataObject extends ReferencedData {
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly resourceVersion: string
+  }
+}
+
+type State =
+  /** The API server has not answered yet. */
+  | { readonly phase: 'asking' }
+  /** A Configuration may use the object, which may be absent. */
+  | { readonly phase: 'watched'; readonly object: DataObject | undefined }
+  /** No Configuration may use the object: the agent keeps nothing of it. */
+  | { readonly phase: 'unusable' }
+  /** The API server refuses the read. */
+  | { readonly phase: 'denied'; readonly message: string }
+
+const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
+
+/** The longest wait for the first answer of the API server, in milliseconds. */
+const ANSWER_MS = 10_000
+/**
+ * Between two reads of an object that no Configuration may use, in milliseconds. The first wait is
+ * short: an API server that has just started can refuse a right that the agent has.
+ */
+const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
+/** Waits from this on grow with the number of such objects, in milliseconds. */
+const SPREAD_FROM_MS = 30_000
+/**
+ * The changes of an object that are reported: a burst, then one in 5 s. A program that writes a
+ * Secret without a pause must not restart discoveries without a pause.
+ */
+const CHANGES = { burst: 10, refillMs: 5000 }
+/**
+ * One Secret or ConfigMap. The agent watches the object while a Configuration may use it, and reads
+ * it now and then otherwise.
+ */
+export class PropertySource {
+  readonly #options: PropertySourceOptions
+  readonly #stop = new AbortController()
+  readonly #running: Promise<void>
+  readonly #changes: TokenBucket
+  readonly #settled: Promise<void>
+  #settle: () => void = () => {}
+  #state: State = { phase: 'asking' }
+  /** The last failure of a read, and its time. */
+  #failure: { readonly message: string; readonly at: number } | undefined
+  #reflector: Pick<Reflector<DataObject>, 'lastContact'> | undefined
+  /** Ends the present watch. */
+  #watch = new AbortController()
+  #wasLookedAt = false
+  #isReporting = false
+
+  constructor(options: PropertySourceOptions) {
+    this.#options = options
+    this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
+    this.#settled = new Promise((resolve) => {
+      this.#settle = resolve
+    })
+    this.#running = this.#run()
+  }
+
+  /** Whether the agent only reads the object now and then. */
+  get isIdle(): boolean {
+    return this.#state.phase === 'unusable' || this.#state.phase === 'denied'
+  }
+
+  /**
+   * Waits for the first answer of the API server.
+   * @returns undefined if there is no such object, or no Configuration may use it
+   * @throws MissingPropertyError if the object cannot be read
+   */
+  async look(): Promise<ReferencedData | undefined> {
+    const { clock, reference } = this.#options
+    const deadline = new AbortController()
+    await Promise.race([
+      this.#settled,
+      clock.sleep(ANSWER_MS, deadline.signal).catch(() => undefined),
+    ])
+    deadline.abort()
+    this.#wasLookedAt = true
+    const state = this.#state
+    if (state.phase === 'unusable') return undefined
+    if (state.phase === 'watched' && state.object !== undefined) return state.object
+    const problem = state.phase === 'denied' ? state.message : this.#outage
+    if (state.phase === 'watched' && problem === undefined) return undefined
+    throw new MissingPropertyError(
+      `${reference.kind} ${reference.key} cannot be read: ${problem ?? 'no answer'}`,
+    )
+  }
+
+  /** To be called after the Configurations that refer to the object changed. */
+  review(): void {
+    if (this.#state.phase === 'watched') this.#take(this.#state.object)
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random, spreadMs } = this.#options
+    const { signal } = this.#stop
+    const waits = new Backoff({ ...RECHECK, random })
+    while (!signal.aborted) {
+      if (await this.#follow()) waits.reset()
+      const wait = waits.next()
+      await clock
+        .sleep(wait < SPREAD_FROM_MS ? wait : Math.max(wait, spreadMs()), signal)
+        .catch(() => undefined)
+    }
+  }
+
+  /**
+   * Lists the object, and watches it while a Configuration may use it.
+   * @returns whether a Configuration could use it
+   */
+  async #follow(): Promise<boolean> {
+    const { client, clock, random, reference } = this.#options
+    const { namespace, name } = keyParts(reference.key)
+    const watch = new AbortController()
+    this.#watch = watch
+    void aborted(this.#stop.signal, watch.signal).then(() => watch.abort())
+    const reflector = new Reflector<DataObject>(
+      {
+        client,
+        clock,
+        path: new Resource(client, KINDS[reference.kind]).path(namespace),
+        query: { fieldSelector: `metadata.name=${name}` },
+        parse: (object) => parseData(reference.kind, object),
+        onError: (error, retryInMs) => this.#failed(error, retryInMs),
+      },
+      { random },
+    )
+    this.#reflector = reflector
+    let wasUsable = false
+    const take = () => {
+      if (watch.signal.aborted) return
+      this.#take(reflector.get(reference.key))
+      wasUsable ||= this.#state.phase === 'watched'
+    }
+    reflector.onChange(take, watch.signal)
+    void reflector.synced.then(take)
+    await reflector.run(watch.signal)
+    return wasUsable
+  }
+
+  #take(object: DataObject | undefined): void {
+    if (this.#options.isUsable(object)) this.#become({ phase: 'watched', object })
+    else this.#become({ phase: 'unusable' })
+  }
+
+  #failed(error: unknown, retryInMs: number): void {
+    const { clock, reference, log } = this.#options
+    const before = this.#outage
+    const message = messageOf(error)
+    const fields = { kind: reference.kind, object: reference.key, err: error, retryInMs }
+    if (message === before) log.debug(fields, 'property not read')
+    else log.warn(fields, 'property not read')
+    // An outage keeps the last value. A right that was withdrawn does not.
+    if (ApiError.is(error, 401) || ApiError.is(error, 403))
+      this.#become({ phase: 'denied', message })
+    this.#failure = { message, at: clock.monotonicMs() }
+    this.#settle()
+  }
+
+  /** The failure of the last read, unless the server has answered since. */
+  get #outage(): string | undefined {
+    // Only an answer of the server shows that the object does not exist.
+    const contact = this.#reflector?.lastContact ?? Number.NEGATIVE_INFINITY
+    return this.#failure !== undefined && contact <= this.#failure.at
+      ? this.#failure.message
+      : undefined
+  }
+
+  #become(state: State): void {
+    const before = this.#state
+    this.#state = state
+    this.#settle()
+    if (this.isIdle) this.#watch.abort()
+    if (!isSameState(before, state)) this.#report()
+  }
+
+  #report(): void {
+    const { clock, onChange } = this.#options
+    // The first look waits for the first answer.
+    if (!this.#wasLookedAt || this.#isReporting) return
+    const wait = this.#changes.take()
+    if (wait === 0) {
+      onChange()
+      return
+    }
+    this.#isReporting = true
+    runAfter(clock, wait, this.#stop.signal, () => {
+      this.#isReporting = false
+      onChange()
+    })
+  }
+}
+
+function isSameState(a: State, b: State): boolean {
+  return a.phase === 'watched' && b.phase === 'watched'
+    ? isSameData(a.object, b.object)
+    : a.phase === b.phase
+}
+
+/**
+ * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
+ * base64.
+ */
+function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
+  const { metadata, data, binaryData } = object as {
+    metadata: {
+      namespace: string
+      name: string
+      resourceVersion: string
+      annotations?: Readonly<Record<string, string>>
+    }
+    data?: Readonly<Record<string, string>>
+    binaryData?: Readonly<Record<string, string>>
+  }
+  const values = new Map<string, Uint8Array>()
+  for (const [key, value] of Object.entries(binaryData ?? {}))
+    values.set(key, Buffer.from(value, 'base64'))
+  for (const [key, value] of Object.entries(data ?? {}))
+    values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
+  const { namespace, name, resourceVersion, annotations } = metadata
+  const readableFrom = annotations?.[READABLE_FROM_ANNOTATION]
+  const bytes = [...values.values()].reduce((sum, { length }) => sum + length, 0)
+  const isTooLarge = bytes > MAX_OBJECT_BYTES
+  return {
+    metadata: { namespace, name, resourceVersion },
+    ...(readableFrom !== undefined && { readableFrom }),
+    data: isTooLarge ? new Map() : values,
+    ...(isTooLarge && { isTooLarge }),
+  }
+}
