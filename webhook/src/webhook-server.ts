@@ -46,11 +46,10 @@ const MAX_VALUES = 50_000
 const LIMITS: HttpLimits = {
   connections: 600,
   ofPeer: 250,
-  newOfPeer: { burst: 400, refillMs: 20 },
-  stageMs: { opened: 5000, receiving: 5000, answering: 30_000, idle: 120_000 },
+  stageMs: { opened: 5000, receiving: 5000, answering: 30_000, sending: 5000, idle: 120_000 },
   // The old and the new object, each of at most 1.5 MiB in etcd.
   body: 4 * 1024 * 1024,
-  bodies: 16 * 1024 * 1024,
+  memory: 16 * 1024 * 1024,
 }
 
 /** The HTTPS server of `POST /validate`. */
@@ -115,20 +114,19 @@ class Reviews {
     if (type !== undefined && !/^application\/json(;|$)/i.test(type))
       throw new HttpRefusal(415, 'send application/json')
     const body = await request.body()
+    const turn = await this.#turns.take(peer)
     try {
-      const turn = await this.#turns.take(peer)
-      try {
-        if (signal.aborted) throw new HttpRefusal(400, 'the client has gone')
-        const review = readAdmissionReview(parse(body.bytes()))
-        body.release()
-        if (typeof review === 'string') throw new HttpRefusal(400, review)
-        const answer = admissionReview(review, await this.#judged(review, turn))
-        return { status: 200, type: 'application/json', text: JSON.stringify(answer) }
-      } finally {
-        turn.end()
+      if (signal.aborted) throw new HttpRefusal(400, 'the client has gone')
+      const review = readAdmissionReview(parse(body))
+      if (typeof review === 'string') throw new HttpRefusal(400, review)
+      const answer = admissionReview(review, await this.#judged(review, turn))
+      return {
+        status: 200,
+        type: 'application/json',
+        body: Buffer.from(JSON.stringify(answer)),
       }
     } finally {
-      body.release()
+      turn.end()
     }
   }
 

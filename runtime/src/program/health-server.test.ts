@@ -1,14 +1,23 @@
 import net from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import { type Clock, systemClock } from '../clock.js'
 import { type Logger, silentLogger } from '../logger.js'
+import { ManualClock } from '../testing/index.js'
 import { type HealthServer, type HealthServerOptions, serveHealth } from './health-server.js'
 
 let health: HealthServer
 const sockets: net.Socket[] = []
 
-async function open(options: Partial<HealthServerOptions> = {}, log: Logger = silentLogger) {
+async function open(
+  options: Partial<HealthServerOptions> = {},
+  log: Logger = silentLogger,
+  clock: Clock = systemClock,
+) {
   const standard = { ready: () => undefined, metrics: async () => 'a 1' }
-  health = await serveHealth({ port: 0, host: '127.0.0.1', ...standard, ...options }, { log })
+  health = await serveHealth(
+    { port: 0, host: '127.0.0.1', ...standard, ...options },
+    { log, clock },
+  )
 }
 
 afterEach(async () => {
@@ -47,6 +56,36 @@ describe('the port of health and metrics', () => {
       if (number % 2 === 0) socket.write('GET /healthz HTTP/1.1\r\nhost: a\r\n')
     }
     for (let round = 0; round < 5; round++) expect(await get('/healthz')).toEqual([200, 'ok\n'])
+  })
+
+  it('answers a probe while other addresses read no metrics', async () => {
+    await open({ metrics: async () => 'a 1\n'.repeat(1_000_000) })
+    for (let number = 0; number < 64; number++) {
+      const socket = connect(`127.0.0.${2 + (number % 4)}`)
+      socket.pause()
+      socket.write('GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n')
+    }
+    for (let round = 0; round < 5; round++) expect(await get('/healthz')).toEqual([200, 'ok\n'])
+  })
+
+  it('answers hundreds of probes of one address at once: other programs can make it connect', async () => {
+    await open()
+    for (let round = 0; round < 200; round++) expect((await get('/readyz'))[0]).toBe(200)
+  })
+
+  it('collects the metrics at most ten times a second, however many requests come', async () => {
+    let collections = 0
+    const clock = new ManualClock()
+    const count = async () => String(++collections)
+    await open({ metrics: count }, silentLogger, clock)
+    expect(await get('/metrics')).toEqual([200, '1\n'])
+    const answers = Promise.all([get('/metrics'), get('/metrics')])
+    // The sweep of the listener, and the pause.
+    await clock.untilSleeping(2)
+    expect(collections).toBe(1)
+    await clock.advance(100)
+    await answers
+    expect(collections).toBe(2)
   })
 
   it('asks the program once for many requests at the same time', async () => {

@@ -29,6 +29,9 @@ interface HealthServerContext {
   readonly clock?: Clock
 }
 
+/** The time between two collections of the same metrics or checks, in milliseconds. */
+const PAUSE_MS = 100
+
 /**
  * The kubelet opens a connection for each probe, and each Prometheus keeps one: a few connections
  * are enough. Any Pod can reach the port.
@@ -37,9 +40,9 @@ const LIMITS = {
   connections: 64,
   ofPeer: 16,
   newOfPeer: { burst: 50, refillMs: 100 },
-  stageMs: { opened: 3000, receiving: 3000, answering: 10_000, idle: 5000 },
+  stageMs: { opened: 3000, receiving: 3000, answering: 10_000, sending: 10_000, idle: 5000 },
   body: 0,
-  bodies: 0,
+  memory: 16 * 1024 * 1024,
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. */
@@ -48,8 +51,8 @@ export async function serveHealth(
   { log, clock = systemClock }: HealthServerContext,
 ): Promise<HealthServer> {
   // Many requests at once cost no more than one.
-  const health = shared(async () => healthy?.())
-  const measured = shared(metrics)
+  const health = shared(clock, async () => healthy?.())
+  const measured = shared(clock, async () => Buffer.from(`${await metrics()}\n`))
   const answer = async ({ method, path }: HttpRequest): Promise<HttpAnswer> => {
     if (method !== 'GET' && method !== 'HEAD')
       throw new HttpRefusal(405, 'only GET', { allow: 'GET, HEAD' })
@@ -59,12 +62,11 @@ export async function serveHealth(
       return {
         status: 200,
         type: 'text/plain; version=0.0.4; charset=utf-8',
-        text: `${await measured()}\n`,
+        body: await measured(),
       }
     throw new HttpRefusal(404, 'there are /healthz, /readyz and /metrics')
   }
   const name = 'health'
-  // Without keep-alive, the limit of new connections also limits the requests of a peer.
   const options = { name, port, host, limits: LIMITS, keepAlive: false, answer, clock, log }
   const opening = HttpServer.open(options)
   const server = await opening.catch((error: unknown) => {
@@ -76,11 +78,21 @@ export async function serveHealth(
   return { port: server.port, close: () => server.close() }
 }
 
-/** Calls while one is under way get its result. */
-function shared<T>(work: () => Promise<T>): () => Promise<T> {
+/**
+ * Calls while one is under way get its result. The next work begins {@link PAUSE_MS} after the last
+ * began: so many requests cost no more processor time than few.
+ */
+function shared<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
   let underWay: Promise<T> | undefined
+  let begunAt = -Infinity
+  const begin = async () => {
+    const pause = begunAt + PAUSE_MS - clock.monotonicMs()
+    if (pause > 0) await clock.sleep(pause)
+    begunAt = clock.monotonicMs()
+    return work()
+  }
   return () => {
-    underWay ??= work().finally(() => {
+    underWay ??= begin().finally(() => {
       underWay = undefined
     })
     return underWay
@@ -91,6 +103,6 @@ function verdict(problem: string | undefined): HttpAnswer {
   return {
     status: problem === undefined ? 200 : 503,
     type: 'text/plain; charset=utf-8',
-    text: `${problem ?? 'ok'}\n`,
+    body: Buffer.from(`${problem ?? 'ok'}\n`),
   }
 }

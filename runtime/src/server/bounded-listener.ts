@@ -2,28 +2,9 @@ import { once } from 'node:events'
 import net from 'node:net'
 import type { Clock } from '../clock.js'
 import type { Logger } from '../logger.js'
-import { TokenBucket } from '../token-bucket.js'
+import { admission, type ConnectionStage, type PlaceLimits } from './connection-policy.js'
 
-/** What a connection does at present. */
-export type ConnectionStage =
-  /** It has sent no complete request yet; a TLS handshake is a part of this stage. */
-  | 'opened'
-  /** A request has begun, and has not ended. */
-  | 'receiving'
-  /** The server works on the answer, or sends it. */
-  | 'answering'
-  /** The server has answered, and the connection waits for the next request. */
-  | 'idle'
-  /** The server has refused, and the client may still read the refusal. */
-  | 'ending'
-
-export interface ConnectionLimits {
-  /** The most connections. */
-  readonly connections: number
-  /** The most connections of one address. All peers of a unix socket are one address. */
-  readonly ofPeer: number
-  /** The new connections of one address: so many at once, and then another one in `refillMs`. */
-  readonly newOfPeer: { readonly burst: number; readonly refillMs: number }
+export interface ConnectionLimits extends PlaceLimits {
   /**
    * The longest time in each stage, in milliseconds. Bytes that arrive do not prolong it. Infinity:
    * no limit.
@@ -46,13 +27,6 @@ interface BoundedListenerOptions {
 const SWEEP_MS = 1000
 /** The time in which a client reads a refusal, in milliseconds. */
 const ENDING_MS = 2000
-/**
- * A connection this young, in milliseconds, is not dropped while there is an idle connection of the
- * same peer: its first request is probably on its way.
- */
-const YOUNG_MS = 1000
-/** The most addresses without a connection whose budgets are kept. */
-const MAX_PEERS = 4096
 /** Dropped connections are logged at most once in this time, in milliseconds. */
 const LOG_MS = 60_000
 
@@ -96,22 +70,17 @@ export class BoundedConnection {
   }
 }
 
-interface Peer {
-  readonly budget: TokenBucket
-  readonly connections: Set<BoundedConnection>
-  seenAt: number
-}
-
 /**
  * A server socket with a bounded number of connections, in all and of each address. When it is
- * full, the peer with the most connections loses the oldest connection that is not at work, and the
- * new connection is accepted. So one peer cannot keep another peer out.
+ * full, {@link admission} decides which connection gives way. So one peer cannot keep another peer
+ * out. The rate of new connections has no bound: other programs can make the kubelet connect, and
+ * its probes have the same address.
  */
 export class BoundedListener {
   readonly #options: BoundedListenerOptions
   readonly #server: net.Server
   readonly #connections = new Set<BoundedConnection>()
-  readonly #peers = new Map<string, Peer>()
+  readonly #peers = new Map<string, Set<BoundedConnection>>()
   readonly #stop = new AbortController()
   /** Since the last line of the log. */
   #dropped = 0
@@ -157,74 +126,36 @@ export class BoundedListener {
   }
 
   #accept(socket: net.Socket): void {
-    const { clock, onConnection } = this.#options
+    const { clock, limits, onConnection } = this.#options
     const connection = new BoundedConnection(socket, clock)
-    const peer = this.#peerOf(connection)
-    if (peer.budget.take() > 0 || !this.#makeRoom(peer)) {
+    const own = this.#peers.get(connection.peer) ?? new Set()
+    const others = [...this.#peers.values()].filter((peer) => peer !== own)
+    const admitted = admission(own, others, limits, clock.monotonicMs())
+    if (admitted === 'refused') {
       this.#refused++
-      socket.destroy()
-      return
+      return void socket.destroy()
     }
+    if (admitted !== 'room') this.#drop(admitted.drop)
     this.#connections.add(connection)
-    peer.connections.add(connection)
+    // The drop may have removed the last connection of the peer.
+    this.#peers.set(connection.peer, own.add(connection))
     socket.once('close', () => this.#remove(connection))
     // Without a listener, the reset of a connection would end the process.
     socket.on('error', () => socket.destroy())
     onConnection(connection)
   }
 
-  #peerOf({ peer: address, since }: BoundedConnection): Peer {
-    const peer = this.#peers.get(address) ?? {
-      budget: new TokenBucket({ clock: this.#options.clock, ...this.#options.limits.newOfPeer }),
-      connections: new Set<BoundedConnection>(),
-      seenAt: since,
-    }
-    peer.seenAt = since
-    // The peers that came last are at the end.
-    this.#peers.delete(address)
-    this.#peers.set(address, peer)
-    if (this.#peers.size > MAX_PEERS) this.#forgetPeer()
-    return peer
-  }
-
-  #forgetPeer(): void {
-    for (const [address, { connections }] of this.#peers)
-      if (connections.size === 0) return void this.#peers.delete(address)
+  #drop(connection: BoundedConnection): void {
+    this.#dropped++
+    this.#remove(connection)
+    connection.socket.destroy()
   }
 
   #remove(connection: BoundedConnection): void {
+    const { peer } = connection
     this.#connections.delete(connection)
-    this.#peers.get(connection.peer)?.connections.delete(connection)
-  }
-
-  /** @returns whether another connection of the peer fits */
-  #makeRoom({ connections }: Peer): boolean {
-    const { limits } = this.#options
-    if (connections.size >= limits.ofPeer) return this.#dropOneOf(connections)
-    if (this.#connections.size < limits.connections) return true
-    return [...this.#peers.values()]
-      .sort((a, b) => b.connections.size - a.connections.size)
-      .some((peer) => this.#dropOneOf(peer.connections))
-  }
-
-  #dropOneOf(connections: ReadonlySet<BoundedConnection>): boolean {
-    const now = this.#options.clock.monotonicMs()
-    let victim: { readonly rank: number; readonly connection: BoundedConnection } | undefined
-    for (const connection of connections) {
-      const rank = rankOf(connection, now)
-      if (rank === undefined) continue
-      if (
-        victim === undefined ||
-        rank < victim.rank ||
-        (rank === victim.rank && connection.since < victim.connection.since)
-      )
-        victim = { rank, connection }
-    }
-    if (victim === undefined) return false
-    this.#dropped++
-    this.#remove(victim.connection)
-    victim.connection.socket.destroy()
-    return true
+    const own = this.#peers.get(peer)
+    if (own?.delete(connection) && own.size === 0) this.#peers.delete(peer)
   }
 
   /** Ends what takes too long. */
@@ -248,23 +179,13 @@ export class BoundedListener {
         if (onLate === undefined || stage === 'ending') connection.socket.destroy()
         else onLate(connection)
       }
-      this.#forgetPeers(now)
       this.#report(now)
     }
   }
 
-  /** Forgets peers whose budgets are full again. */
-  #forgetPeers(now: number): void {
-    const { burst, refillMs } = this.#options.limits.newOfPeer
-    for (const [address, { connections, seenAt }] of this.#peers)
-      if (connections.size === 0 && now - seenAt >= burst * refillMs) this.#peers.delete(address)
-  }
-
   #report(now: number): void {
     if (this.#dropped + this.#refused === 0 || now - this.#loggedAt < LOG_MS) return
-    const [busiest] = [...this.#peers].sort(
-      ([, a], [, b]) => b.connections.size - a.connections.size,
-    )
+    const [busiest] = [...this.#peers].sort(([, a], [, b]) => b.size - a.size)
     const { name, log, limits } = this.#options
     log.warn(
       {
@@ -274,7 +195,7 @@ export class BoundedListener {
         connections: this.#connections.size,
         limit: limits.connections,
         limitOfPeer: limits.ofPeer,
-        ...(busiest && { busiestPeer: busiest[0], itsConnections: busiest[1].connections.size }),
+        ...(busiest && { busiestPeer: busiest[0], itsConnections: busiest[1].size }),
       },
       'connections over the limit dropped or refused',
     )
@@ -282,14 +203,6 @@ export class BoundedListener {
     this.#dropped = 0
     this.#refused = 0
   }
-}
-
-/** The connection with the lowest rank gives way; undefined if it does not. */
-function rankOf({ stage, since }: BoundedConnection, now: number): number | undefined {
-  if (stage === 'ending') return 0
-  if (stage === 'opened') return now - since < YOUNG_MS ? 3 : 1
-  if (stage === 'idle') return 2
-  return stage === 'receiving' ? 4 : undefined
 }
 
 /** An IPv4 address has two forms on a socket that also serves IPv6. */

@@ -4,15 +4,15 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { type Logger, silentLogger } from '../logger.js'
 import { ManualClock } from '../testing/index.js'
-import { type HttpLimits, HttpRefusal, type HttpRequest, HttpServer } from './http-server.js'
+import { HttpRefusal } from './http-refusal.js'
+import { type HttpLimits, type HttpRequest, HttpServer } from './http-server.js'
 
 const LIMITS: HttpLimits = {
   connections: 6,
   ofPeer: 4,
-  newOfPeer: { burst: 20, refillMs: 1000 },
-  stageMs: { opened: 3000, receiving: 5000, answering: 10_000, idle: 60_000 },
+  stageMs: { opened: 3000, receiving: 5000, answering: 10_000, sending: 4000, idle: 60_000 },
   body: 1000,
-  bodies: 1500,
+  memory: 1500,
 }
 
 let server: HttpServer
@@ -21,9 +21,11 @@ let lines: { readonly fields: Readonly<Record<string, unknown>>; readonly messag
 
 async function echo(request: HttpRequest) {
   const body = await request.body()
-  const text = `${request.path} ${body.bytes().toString()}`
-  body.release()
-  return { status: 200, type: 'text/plain', text }
+  return {
+    status: 200,
+    type: 'text/plain',
+    body: Buffer.from(`${request.path} ${body.toString()}`),
+  }
 }
 
 async function open({ answer = echo, limits = {} as Partial<HttpLimits>, keepAlive = true } = {}) {
@@ -72,6 +74,15 @@ async function client(localAddress = '127.0.0.1'): Promise<Client> {
     socket.once('close', resolve)
   })
   return { socket, text: () => text, isOpen: () => isOpen }
+}
+
+/** A connection whose client reads nothing. */
+async function unreading(localAddress = '127.0.0.1'): Promise<net.Socket> {
+  const socket = net.connect({ host: '127.0.0.1', port: server.port, localAddress })
+  socket.on('error', () => {})
+  socket.pause()
+  await new Promise((resolve) => socket.once('connect', resolve))
+  return socket
 }
 
 const head = (length: number, path = '/a') =>
@@ -152,17 +163,6 @@ describe('a server for hostile clients', () => {
     for (const answer of answers) answer()
     answers = []
     await eventually(() => expect(busy.every(({ text }) => text().includes('/a x'))).toBe(true))
-  })
-
-  it('limits the new connections of an address in a time', async () => {
-    await open()
-    const flood: Client[] = []
-    for (let number = 0; number < 40; number++) flood.push(await client())
-    await eventually(() => expect(open_(flood).filter(Boolean)).toHaveLength(4))
-    expect(open_(flood.slice(20)).some(Boolean)).toBe(false)
-    await request(await client('127.0.0.2'))
-    await clock.advance(1000)
-    await request(await client())
   })
 
   it('limits the time of a whole request, also when its bytes come slowly', async () => {
@@ -255,8 +255,8 @@ describe('a server for hostile clients', () => {
 
   it('ends a connection whose client reads no answer', async () => {
     await open({
-      answer: async () => ({ status: 200, type: 'text/plain', text: 'x'.repeat(50_000_000) }),
-      limits: { body: 0, bodies: 0 },
+      answer: async () => ({ status: 200, type: 'text/plain', body: Buffer.alloc(50_000_000) }),
+      limits: { body: 0, memory: 100_000_000 },
     })
     const socket = net.connect({ host: '127.0.0.1', port: server.port })
     socket.on('error', () => {})
@@ -270,6 +270,127 @@ describe('a server for hostile clients', () => {
     socket.resume()
     await new Promise<void>((resolve) => socket.once('close', () => resolve()))
     expect(socket.bytesRead).toBeLessThan(50_000_000)
+  })
+
+  it('answers no second request before the client has read the first answer', async () => {
+    let begun = 0
+    await open({
+      answer: async () => {
+        begun++
+        return { status: 200, type: 'text/plain', body: Buffer.alloc(50_000_000) }
+      },
+      limits: { memory: 100_000_000 },
+    })
+    const one = await unreading()
+    one.write(head(0))
+    await eventually(() => expect(begun).toBe(1))
+    one.write(head(0))
+    one.resume()
+    await new Promise<void>((resolve) => one.once('close', () => resolve()))
+    expect(begun).toBe(1)
+  })
+
+  it('bounds the bytes of unread answers: the address with the most loses one', async () => {
+    let answers = 0
+    await open({
+      answer: async () => {
+        answers++
+        return { status: 200, type: 'text/plain', body: Buffer.alloc(20_000_000) }
+      },
+      limits: { memory: 50_000_000 },
+    })
+    const mine = await unreading('127.0.0.2')
+    mine.write(head(0))
+    const flood = [await unreading(), await unreading(), await unreading()]
+    for (const socket of flood) socket.write(head(0))
+    const received = [mine, ...flood].map((socket) => {
+      let bytes = 0
+      let isClosed = false
+      socket.on('data', (chunk) => {
+        bytes += chunk.length
+      })
+      socket.on('close', () => {
+        isClosed = true
+      })
+      socket.pause()
+      return { bytes: () => bytes, isClosed: () => isClosed }
+    })
+    // The clients read after the last answer has begun.
+    await eventually(() => expect(answers).toBe(4))
+    for (const socket of [mine, ...flood]) socket.resume()
+    await eventually(() => expect(received[0]?.bytes()).toBeGreaterThan(20_000_000))
+    await eventually(() => expect(received.filter(({ isClosed }) => isClosed())).toHaveLength(2))
+    expect(received[0]?.isClosed()).toBe(false)
+  })
+
+  it('drops an unread answer for a new connection of the address', async () => {
+    await open({
+      answer: async ({ path }) => ({
+        status: 200,
+        type: 'text/plain',
+        body: path === '/large' ? Buffer.alloc(20_000_000) : Buffer.from('/a x'),
+      }),
+      limits: { memory: 500_000_000 },
+    })
+    for (let number = 0; number < 4; number++) (await unreading()).write(head(0, '/large'))
+    await clock.advance(1000)
+    await request(await client())
+  })
+
+  it('answers a new address although requests at work have all places', async () => {
+    let waiting = 0
+    let aborted = 0
+    await open({
+      answer: async ({ path, signal }) => {
+        if (path === '/wait') {
+          waiting++
+          signal.addEventListener('abort', () => aborted++)
+          await new Promise(() => {})
+        }
+        return { status: 200, type: 'text/plain', body: Buffer.from('/a x') }
+      },
+      limits: { body: 0 },
+    })
+    for (const address of ['127.0.0.2', '127.0.0.3'])
+      for (let number = 0; number < 3; number++)
+        (await client(address)).socket.write('GET /wait HTTP/1.1\r\nhost: a\r\n\r\n')
+    await eventually(() => expect(waiting).toBe(6))
+    const one = await client()
+    one.socket.write('GET /a HTTP/1.1\r\nhost: a\r\n\r\n')
+    await eventually(() => expect(one.text()).toContain('/a x'))
+    await eventually(() => expect(aborted).toBe(1))
+  })
+
+  it.each<[string, number, RegExp]>([
+    ['pieces of 100 bytes', 100, /^HTTP\/1.1 200 /],
+    ['pieces of a byte', 1, /^$/],
+  ])('reads a body in %s, unless they cost too much time', async (_what, size, answer) => {
+    await open({ limits: { body: 100_000, memory: 100_000 } })
+    const one = await client()
+    one.socket.write('POST /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
+    const piece = `${size.toString(16)}\r\n${'x'.repeat(size)}\r\n`
+    one.socket.write(`${piece.repeat(90_000 / size)}0\r\n\r\n`)
+    if (size === 1) await eventually(() => expect(one.isOpen()).toBe(false))
+    else await eventually(() => expect(one.text().length).toBeGreaterThan(90_000))
+    expect(one.text()).toMatch(answer)
+  })
+
+  it('keeps no body of a refused request in memory', async () => {
+    let refused = 0
+    await open({
+      answer: async () => {
+        refused++
+        throw new HttpRefusal(404, 'nothing here')
+      },
+      limits: { body: 300_000, memory: 400_000 },
+    })
+    const first = await client()
+    first.socket.write(head(300_000) + 'x'.repeat(250_000))
+    const second = await client('127.0.0.2')
+    second.socket.write(head(300_000) + 'x'.repeat(250_000))
+    await eventually(() => expect(refused).toBe(2))
+    for (const { text } of [first, second])
+      await eventually(() => expect(text()).toMatch(/^HTTP\/1.1 404 /))
   })
 
   it('serves one request per connection without keep-alive', async () => {

@@ -7,18 +7,20 @@ import type net from 'node:net'
 import tls from 'node:tls'
 import type { Clock } from '../clock.js'
 import type { Logger } from '../logger.js'
-import { BodyBudget } from './body-budget.js'
 import {
   type BoundedConnection,
   BoundedListener,
   type ConnectionLimits,
 } from './bounded-listener.js'
+import { HttpRefusal } from './http-refusal.js'
+import { MemoryBudget } from './memory-budget.js'
+import { OpenRequest } from './open-request.js'
 
 export interface HttpLimits extends ConnectionLimits {
   /** The longest body, in bytes. 0: requests have no body. */
   readonly body: number
-  /** The bytes of all bodies in memory. */
-  readonly bodies: number
+  /** The bytes of all bodies and unread answers in memory. */
+  readonly memory: number
 }
 
 interface HttpServerOptions {
@@ -48,9 +50,9 @@ interface Client {
   readonly connection: BoundedConnection
   /** The stream of HTTP, inside TLS. */
   readonly stream: net.Socket
-  /** Whether a request has begun whose answer has not. */
+  /** Whether a request has begun whose answer has not been sent. */
   isBusy: boolean
-  /** Refuses the body that takes too long. */
+  /** Refuses the request that takes too long. */
   onLate: (() => void) | undefined
 }
 
@@ -61,38 +63,19 @@ export interface HttpRequest {
   readonly headers: IncomingHttpHeaders
   /** The address of the client. */
   readonly peer: string
-  /** Aborted when the connection has closed. */
+  /** Aborted when the connection has closed, or the request is refused. */
   readonly signal: AbortSignal
   /**
-   * Reads the whole body. The memory counts until `release`.
-   * @throws HttpRefusal if the body is too large, or has to give way
+   * Reads the whole body. Its memory counts until the answer has been sent.
+   * @throws HttpRefusal if the body is too large or too slow, or has to give way
    */
-  body(): Promise<HttpBody>
-}
-
-export interface HttpBody {
-  /** @throws HttpRefusal if the body had to give way in the meantime */
-  bytes(): Buffer
-  release(): void
+  body(): Promise<Buffer>
 }
 
 export interface HttpAnswer {
   readonly status: number
   readonly type: string
-  readonly text: string
-}
-
-/** A request that is refused. The client reads the message, and the connection closes. */
-export class HttpRefusal extends Error {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-
-  constructor(status: number, message: string, headers: Readonly<Record<string, string>> = {}) {
-    super(message)
-    this.name = 'HttpRefusal'
-    this.status = status
-    this.headers = headers
-  }
+  readonly body: Buffer
 }
 
 const MAX_HEADER_BYTES = 16 * 1024
@@ -109,7 +92,7 @@ export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #listener: BoundedListener
   readonly #http: http.Server
-  readonly #bodies: BodyBudget
+  readonly #memory: MemoryBudget
   readonly #clients = new WeakMap<BoundedConnection, Client>()
   readonly #clientOf = new WeakMap<net.Socket, Client>()
   /** The requests whose answers are not sent yet. */
@@ -120,7 +103,7 @@ export class HttpServer {
   private constructor(options: HttpServerOptions) {
     const { name, limits, clock, log, keyPair } = options
     this.#options = options
-    this.#bodies = new BodyBudget(limits.bodies)
+    this.#memory = new MemoryBudget(limits.memory)
     if (keyPair !== undefined) this.renew(keyPair)
     // This server does not listen: the listener passes connections to it, and checks their times.
     this.#http = http.createServer(
@@ -194,7 +177,7 @@ export class HttpServer {
       ALPNProtocols: ['http/1.1'],
     })
     // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
-    stream.once('error', (err) => this.#options.log.debug({ err }, 'TLS connection failed'))
+    stream.on('error', (err) => this.#options.log.debug({ err }, 'TLS connection failed'))
     return stream
   }
 
@@ -208,47 +191,59 @@ export class HttpServer {
     client.isBusy = true
     if (connection.stage !== 'ending') connection.enter('receiving')
     const sent = new Promise<void>((resolve) => response.once('close', resolve))
-    const answered = this.#answer(client, request, response)
-      .then(() => sent)
+    const { body: longest, stageMs } = this.#options.limits
+    const open = new OpenRequest({ connection, request, response, budget: this.#memory, longest })
+    client.onLate = () => open.refuse(tooSlow(stageMs.receiving))
+    const answered = this.#answer(connection, request, response, open)
+      .then(async (isLast) => {
+        await sent
+        if (isLast) return
+        connection.enter('idle')
+        client.onLate = undefined
+        client.isBusy = false
+      })
       .finally(() => {
+        open.release()
         this.#open.delete(answered)
-        if (connection.stage === 'answering') connection.enter('idle')
       })
     this.#open.add(answered)
   }
 
-  async #answer(client: Client, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { connection } = client
+  /** @returns whether the connection serves no other request */
+  async #answer(
+    connection: BoundedConnection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    open: OpenRequest,
+  ): Promise<boolean> {
     const { limits, answer, log, name, keepAlive = true } = this.#options
-    const gone = new AbortController()
-    response.once('close', () => gone.abort())
     const { method = '', headers } = request
     const path = request.url?.split('?')[0] ?? ''
     try {
-      const hasBody =
-        headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
-      if (limits.body === 0 && hasBody) throw new HttpRefusal(413, 'send no body')
-      if (Number(headers['content-length'] ?? 0) > limits.body) throw tooLarge(limits.body)
-      if (limits.body === 0) {
-        request.resume()
-        connection.enter('answering')
-      }
-      const { status, type, text } = await answer({
-        method,
-        path,
-        headers,
-        peer: connection.peer,
-        signal: gone.signal,
-        body: () => this.#body(client, request),
+      const { status, type, body } = await open.unlessRefused(() => {
+        if (limits.body === 0) connection.enter('answering')
+        return answer({
+          method,
+          path,
+          headers,
+          peer: connection.peer,
+          signal: open.signal,
+          async body() {
+            const received = await open.body()
+            connection.enter('answering')
+            return received
+          },
+        })
       })
+      open.count(body)
       // An answer before the end of the request: the connection cannot be used again.
-      if (this.#isClosing || !keepAlive || !request.complete)
-        response.setHeader('connection', 'close')
-      connection.enter('answering')
-      client.isBusy = false
-      reply(response, status, type, text)
+      const isLast = this.#isClosing || !keepAlive || !request.complete || !response.shouldKeepAlive
+      if (isLast) response.setHeader('connection', 'close')
+      connection.enter('sending')
+      reply(response, status, type, body)
+      return isLast
     } catch (error) {
-      if (response.destroyed) return
+      if (response.destroyed) return true
       const refusal = error instanceof HttpRefusal ? error : undefined
       if (refusal === undefined)
         log.error({ err: error, server: name, method, path: shown(path) }, 'request failed')
@@ -257,55 +252,10 @@ export class HttpServer {
       for (const [key, value] of Object.entries(refusal?.headers ?? {}))
         response.setHeader(key, value)
       connection.enter('ending')
-      reply(
-        response,
-        refusal?.status ?? 500,
-        'text/plain; charset=utf-8',
-        `${refusal?.message ?? 'the request failed; the log of the program says why'}\n`,
-      )
-    }
-  }
-
-  async #body(client: Client, request: IncomingMessage): Promise<HttpBody> {
-    const { connection } = client
-    const { limits } = this.#options
-    let chunks: Buffer[] = []
-    let refuse: (refusal: HttpRefusal) => void = () => {}
-    const share = this.#bodies.open(connection.peer, () => refuse(gaveWay()))
-    try {
-      // Not `for await`: an early exit ends the connection before the client reads the refusal.
-      await new Promise<void>((resolve, reject) => {
-        let received = 0
-        const onData = (chunk: Buffer) => {
-          received += chunk.length
-          if (received > limits.body) return refuse(tooLarge(limits.body))
-          chunks.push(chunk)
-          share.add(chunk.length)
-        }
-        refuse = (refusal) => {
-          request.off('data', onData)
-          chunks = []
-          reject(refusal)
-        }
-        client.onLate = () => refuse(tooSlow(limits.stageMs.receiving))
-        request.on('data', onData)
-        request.once('end', resolve)
-        request.once('close', () => reject(new HttpRefusal(400, 'the request has no end')))
-      })
-    } catch (error) {
-      share.release()
-      throw error
-    }
-    connection.enter('answering')
-    return {
-      bytes() {
-        if (share.isRefused) throw gaveWay()
-        return Buffer.concat(chunks)
-      },
-      release() {
-        chunks = []
-        share.release()
-      },
+      const text = refusal?.message ?? 'the request failed; the log of the program says why'
+      const status = refusal?.status ?? 500
+      reply(response, status, 'text/plain; charset=utf-8', Buffer.from(`${text}\n`))
+      return true
     }
   }
 
@@ -320,22 +270,12 @@ export class HttpServer {
   }
 }
 
-function reply(response: ServerResponse, status: number, type: string, text: string): void {
-  response
-    .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
-    .end(text)
-}
-
-function tooLarge(most: number): HttpRefusal {
-  return new HttpRefusal(413, `the body has more than ${most} bytes`)
+function reply(response: ServerResponse, status: number, type: string, body: Buffer): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': body.length }).end(body)
 }
 
 function tooSlow(ms: number): HttpRefusal {
   return new HttpRefusal(408, `the request took longer than ${ms} ms`)
-}
-
-function gaveWay(): HttpRefusal {
-  return new HttpRefusal(503, 'too much data in open requests')
 }
 
 /** A path in a log: a client can send any text. */

@@ -25,8 +25,13 @@ const REGISTRATIONS = { burst: 32, refillMs: 1000 }
 export const HANDLER_CONNECTION_LIMITS: ConnectionLimits = {
   connections: 512,
   ofPeer: 512,
-  newOfPeer: { burst: 512, refillMs: 10 },
-  stageMs: { opened: 10_000, receiving: Infinity, answering: Infinity, idle: Infinity },
+  stageMs: {
+    opened: 10_000,
+    receiving: Infinity,
+    answering: Infinity,
+    sending: Infinity,
+    idle: Infinity,
+  },
 }
 
 interface OpenConnection {
