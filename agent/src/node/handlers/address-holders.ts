@@ -1,4 +1,4 @@
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, untilAborted } from '@akrijs/runtime'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 
 /**
@@ -32,16 +32,17 @@ export class AddressHolders {
   async soon(address: string): Promise<string | undefined> {
     const holder = this.of(address)
     if (holder !== undefined || this.#waiting >= MAX_WAITING) return holder
-    const found = new AbortController()
-    const stop = AbortSignal.any([found.signal, this.#signal])
+    const over = new AbortController()
     this.#addresses.onChange(() => {
-      if (this.of(address) !== undefined) found.abort()
-    }, stop)
+      if (this.of(address) !== undefined) over.abort()
+    }, over.signal)
     this.#waiting++
     // Rejects if the wait ends early.
-    await this.#clock.sleep(POD_WAIT_MS, stop).catch(() => undefined)
+    const waited = this.#clock.sleep(POD_WAIT_MS, over.signal).catch(() => undefined)
+    // Not AbortSignal.any, which leaves some bytes on the agent's signal for each registration.
+    await untilAborted(waited, this.#signal)
     this.#waiting--
-    found.abort()
+    over.abort()
     return this.of(address)
   }
 }
