@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import http from 'node:http'
 import https from 'node:https'
-import { type Clock, codeOf, isRecord, messageOf, systemClock } from '@akrijs/runtime'
+import { type Clock, codeOf, isRecord, messageOf, systemClock, untilAborted } from '@akrijs/runtime'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { Deadline } from './deadline.js'
 import { ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
@@ -161,7 +161,9 @@ export class ApiClient {
   ): Promise<IncomingMessage> {
     const { method, path, query = {}, body, patch } = request
     const { access, userAgent } = this.#options
+    // A source of credentials may hang, and takes no signal.
     const credentials = await untilAborted(this.#currentCredentials(), signal)
+    if (credentials === undefined) throw signal.reason
     const url = new URL(access.server.href.replace(/\/$/, '') + path)
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value))
@@ -222,16 +224,6 @@ export class ApiClient {
 /** Whether a second execution of the request changes nothing more. */
 function isRepeatable({ method, patch }: ApiRequest): boolean {
   return method !== 'POST' && patch !== 'json'
-}
-
-/** A source of credentials may hang, and takes no signal. */
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 function unreachable(title: string, error: unknown): ApiUnreachableError {
