@@ -1,5 +1,5 @@
 import { GROUP, type Instance } from '@akrijs/api'
-import { aborted, messageOf } from '@akrijs/runtime'
+import { aborted, kindOf, messageOf } from '@akrijs/runtime'
 import { retry } from '../retry.js'
 import type { BrokerContext, BrokerOptions, BrokerState } from './broker.js'
 import { type BrokerCommand, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
@@ -60,6 +60,8 @@ export async function runBroker(
     return { ...end, ranMs: clock.monotonicMs() - startedAt }
   } catch (error) {
     const ranMs = clock.monotonicMs() - startedAt
+    if (kindOf(error) === 'bug')
+      options.log.error({ broker: instance.name, err: error }, 'broker failed')
     return { succeeded: false, reason: messageOf(error), ranMs }
   } finally {
     kubelet.remove(uid)

@@ -14,7 +14,7 @@ import path from 'node:path'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { askAgent } from '../../../cli/src/control/control-client.js'
 import { serveControl } from '../../../cli/src/control/control-server.js'
 import { eventually } from '../../../test/support/eventually.js'
@@ -138,6 +138,16 @@ describe('the brokers of a machine', () => {
     process.kill(first, 'SIGKILL')
     await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
     await vi.waitFor(() => expect(used()).toBe(1), patience)
+  })
+
+  it('are restarted after a bug, which is logged as an error', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const bug = new TypeError('x is not a function')
+    const admit = vi.spyOn(standalone.kubelet, 'admit').mockRejectedValueOnce(bug)
+    onTestFinished(() => admit.mockRestore())
+    process.kill(first, 'SIGKILL')
+    await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
+    expect(linesOf('error', 'broker failed')).toMatchObject([{ err: bug }])
   })
 
   it('of an edited Configuration are replaced, and one slot is allocated in the end', async () => {
