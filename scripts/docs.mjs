@@ -75,7 +75,8 @@ function errorsPage() {
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, { kinds, packages, docs }]) => {
       if (docs.size === 0) throw new TypeError(`${code} has no comment that says when it happens`)
-      return `| \`${code}\` | ${[...kinds].join(', ')} | ${[...docs].join(' ')} | ${[...packages].join(', ')} |`
+      const inOrder = Object.keys(MEANING).filter((kind) => kinds.has(kind))
+      return `| \`${code}\` | ${inOrder.join(', ')} | ${[...docs].join(' ')} | ${[...packages].join(', ')} |`
     })
   return `# Errors
 
@@ -112,12 +113,38 @@ ${rows.join('\n')}
   }
 }
 
-/** The possible kinds of an expression: its literal, or all kinds in the file of a look-up. */
+/**
+ * The possible kinds of an expression. A condition compares kinds, and is none; a variable has the
+ * kinds of its declaration.
+ */
 function kindsOf(expression) {
   if (expression === undefined) return []
-  if (ts.isStringLiteral(expression)) return [expression.text]
-  const { text } = expression.getSourceFile()
-  return Object.keys(MEANING).filter((kind) => text.includes(`'${kind}'`))
+  if (ts.isStringLiteral(expression)) return expression.text in MEANING ? [expression.text] : []
+  if (ts.isConditionalExpression(expression))
+    return [...kindsOf(expression.whenTrue), ...kindsOf(expression.whenFalse)]
+  if (
+    ts.isElementAccessExpression(expression) ||
+    ts.isAsExpression(expression) ||
+    ts.isSatisfiesExpression(expression)
+  )
+    return kindsOf(expression.expression)
+  if (ts.isObjectLiteralExpression(expression))
+    return expression.properties.flatMap(({ initializer }) => kindsOf(initializer))
+  if (ts.isIdentifier(expression)) return kindsOf(initializerOf(expression))
+  return []
+}
+
+/** The value of the nearest variable of this name. */
+function initializerOf(identifier) {
+  let found
+  const visit = (node) => {
+    if (ts.isVariableDeclaration(node) && node.name.getText() === identifier.text)
+      found ??= node.initializer
+    ts.forEachChild(node, visit)
+  }
+  for (let scope = identifier.parent; scope && found === undefined; scope = scope.parent)
+    visit(scope)
+  return found
 }
 
 function sources(directory) {

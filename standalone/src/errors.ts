@@ -1,4 +1,4 @@
-import { AkriError, defineError } from '@akrijs/runtime'
+import { defineError } from '@akrijs/runtime'
 
 /** The state of the standalone agent cannot be written or read. */
 export class StateFileError extends defineError('AKRI_ERR_STATE_FILE', 'transient') {}
@@ -7,9 +7,8 @@ export class StateFileError extends defineError('AKRI_ERR_STATE_FILE', 'transien
 export class StateLockedError extends defineError('AKRI_ERR_STATE_LOCKED', 'terminal') {}
 
 /** The simulated kubelet refused a Pod, with the reason that a kubelet gives. */
-export class AdmissionError extends AkriError {
+export class AdmissionError extends defineError('AKRI_ERR_ADMISSION', 'transient') {
   constructor(message: string) {
-    super('AKRI_ERR_ADMISSION', 'transient', `UnexpectedAdmissionError: ${message}`)
-    this.name = 'AdmissionError'
+    super(`UnexpectedAdmissionError: ${message}`)
   }
 }

@@ -88,7 +88,6 @@ export class DiscoveryFailedError extends AkriError {
   constructor(failure: DiscoveryFailure, message: string, options?: { cause?: unknown }) {
     const kind = kindOf(options?.cause) === 'bug' ? 'bug' : KINDS[failure]
     super('AKRI_ERR_DISCOVERY_FAILED', kind, message, options)
-    this.name = 'DiscoveryFailedError'
     this.failure = failure
   }
 }

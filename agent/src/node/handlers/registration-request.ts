@@ -2,7 +2,7 @@ import { lstat, realpath } from 'node:fs/promises'
 import { isIP, isIPv6 } from 'node:net'
 import path from 'node:path'
 import type { RegisterDiscoveryHandlerRequest } from '@akrijs/proto/discovery'
-import { AkriError, messageOf } from '@akrijs/runtime'
+import { defineError, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import { hostOf, plainAddress } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
@@ -11,12 +11,14 @@ import type { AddressHolders } from './address-holders.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
 /** A registration is refused. The handler gets the message. */
-export class RegistrationRefusedError extends AkriError {
+export class RegistrationRefusedError extends defineError(
+  'AKRI_ERR_REGISTRATION_REFUSED',
+  'terminal',
+) {
   readonly status: status
 
   constructor(code: status, message: string) {
-    super('AKRI_ERR_REGISTRATION_REFUSED', 'terminal', message)
-    this.name = 'RegistrationRefusedError'
+    super(message)
     this.status = code
   }
 }
