@@ -8,6 +8,7 @@ import { printFigures } from './table.mjs'
 
 const figures = []
 const cluster = await loadTypeScript('bench/src/cluster.ts')
+const cost = await loadTypeScript('bench/src/cost.ts')
 const onvif = await loadTypeScript('bench/src/onvif-cameras.ts')
 const opcua = await loadTypeScript('bench/src/opcua.ts')
 const opcuaSession = await loadTypeScript('bench/src/opcua-session.ts')
@@ -19,6 +20,7 @@ const all = {
   opcua,
   'opcua-session': opcuaSession,
   cluster,
+  cost,
 }
 // Arguments select benches by name.
 const wanted = process.argv.slice(2)

@@ -1,0 +1,291 @@
+// What an agent, a controller and a webhook cost on a real Kubernetes: memory, CPU and requests.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { Agent, request } from 'node:https'
+import path from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { systemClock } from '@akrijs/runtime'
+import { credentials, Metadata } from '@grpc/grpc-js'
+import { HostController } from '../../test/e2e/support/host-controller.js'
+import { NodeAgent } from '../../test/e2e/support/node-agent.js'
+import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'
+import { echoYaml, eventually, World } from '../../test/e2e/support/world.js'
+import { HostWebhook } from '../../test/e2e/webhook/host-webhook.js'
+import { type Figure, percentile } from './table.mjs'
+
+const NODE = NODE_1
+const PORT = 19_392
+const IDLE_MS = 300_000
+const SLOTS = 120
+const ALLOCATIONS = 100
+const SETTLE_MS = 30
+const CONFIGURATIONS = 20
+const REVIEWS = 200
+/** The figures of the existing system in the same cluster, measured once beside ours. */
+const EXISTING = 'the existing system'
+
+/** Empty if there is no Kubernetes for tests. */
+export async function measure(): Promise<Figure[]> {
+  const lacks = missingHere()
+  if (lacks !== undefined) {
+    process.stdout.write(`without the figures of a cluster: ${lacks}\n`)
+    return []
+  }
+  const world = await World.open()
+  const agent = await NodeAgent.create(NODE, { METRICS_PORT: String(PORT), LOG_LEVEL: 'warn' })
+  await agent.start()
+  try {
+    return [
+      ...(await measureMemory(world, agent)),
+      ...(await measureIdle(world, agent)),
+      ...(await measureAllocate(world, agent)),
+      ...(await measureConfigurations(world)),
+      ...(await measureReviews(world)),
+    ]
+  } finally {
+    await world.close()
+    await agent.dispose()
+  }
+}
+
+async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> {
+  const figures: Figure[] = []
+  for (const [count, budget, existing] of [
+    [0, 20, 11],
+    [100, 25, 19],
+    [1000, 50, 49],
+  ] as const) {
+    await applyDevices(world, count)
+    // Memory that only the start needed is free by now, and statuses are written.
+    await systemClock.sleep(10_000)
+    figures.push({
+      what: `memory of the agent (PSS) with ${count} devices`,
+      value: proportionalMegabytes(agent.pid),
+      unit: 'MB',
+      budget,
+      peer: { name: EXISTING, value: existing },
+    })
+  }
+  await world.clear()
+  return figures
+}
+
+async function measureIdle(world: World, agent: NodeAgent): Promise<Figure[]> {
+  const controller = new HostController('bench', world.namespace)
+  await controller.lead()
+  try {
+    await applyDevices(world, 100)
+    await systemClock.sleep(30_000)
+    const asked = async () =>
+      (await agentRequests()) +
+      Object.values(await controller.requests()).reduce((sum, count) => sum + count, 0)
+    const [requestsBefore, cpuBefore] = [await asked(), cpuSeconds(agent.pid)]
+    await systemClock.sleep(IDLE_MS)
+    const [requests, cpu] = [(await asked()) - requestsBefore, cpuSeconds(agent.pid) - cpuBefore]
+    return [
+      {
+        what: 'CPU of the agent in 5 idle minutes, 100 devices',
+        value: cpu,
+        unit: 's',
+        budget: 0.1,
+        peer: { name: EXISTING, value: 0.05 },
+      },
+      {
+        what: 'requests of agent and controller in 5 idle minutes',
+        value: requests,
+        unit: '',
+        budget: 60,
+        peer: { name: EXISTING, value: 5 },
+      },
+    ]
+  } finally {
+    await controller.stop()
+    await world.clear()
+  }
+}
+
+/** One Instance with many slots, and beside it an equal one for bare patches. */
+async function measureAllocate(world: World, agent: NodeAgent): Promise<Figure[]> {
+  await world.apply(echoYaml('bench', ['ours', 'bare'], SLOTS))
+  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), 2))
+  const [ours = '', bare = ''] = (await world.instances()).map(({ metadata }) => metadata.name)
+  const directory = path.join(access.kubeletDirectory(NODE), 'device-plugins')
+  const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${ours}`)) ?? ''
+  const client = new DevicePluginClient(
+    `unix:${path.join(directory, socket)}`,
+    credentials.createInsecure(),
+  )
+  const allocate = (slot: number) =>
+    new Promise((resolve, reject) => {
+      const containers = { containerRequests: [{ devicesIDs: [`${ours}-${slot}`] }] }
+      client.allocate(containers, new Metadata(), (error, response) =>
+        error ? reject(error) : resolve(response),
+      )
+    })
+  const patch = (slot: number) => {
+    const pointer = `/spec/deviceUsage/${bare}-${slot}`
+    return world.api('Instance').patch(world.key(bare), 'json', [
+      { op: 'test', path: pointer, value: '' },
+      { op: 'replace', path: pointer, value: 'somebody' },
+    ])
+  }
+  const times: { ours: number[]; bare: number[] } = { ours: [], bare: [] }
+  let cpu = 0
+  try {
+    for (let slot = 0; slot < ALLOCATIONS; slot++) {
+      times.bare.push(await timed(() => patch(slot)))
+      await systemClock.sleep(SETTLE_MS)
+      const before = cpuSeconds(agent.pid)
+      times.ours.push(await timed(() => allocate(slot)))
+      // Everything that one request triggers in the agent is over before the next request.
+      await systemClock.sleep(SETTLE_MS)
+      cpu += cpuSeconds(agent.pid) - before
+    }
+  } finally {
+    client.close()
+    await world.clear()
+  }
+  const peer = percentile(times.bare, 0.5)
+  return [
+    {
+      what: `Allocate, 1 Instance with ${SLOTS} slots, median`,
+      value: percentile(times.ours, 0.5),
+      unit: 'ms',
+      budget: Math.round(peer * 13) / 10,
+      peer: { name: 'a bare PATCH', value: peer },
+    },
+    {
+      what: `CPU of the agent per ${ALLOCATIONS} Allocates`,
+      value: cpu,
+      unit: 's',
+      budget: 0.2,
+      peer: { name: EXISTING, value: 0.15 },
+    },
+  ]
+}
+
+/** The time from the answer for a new Configuration to its Instance. */
+async function measureConfigurations(world: World): Promise<Figure[]> {
+  const times: number[] = []
+  for (let round = 0; round < CONFIGURATIONS; round++) {
+    const name = `new${round}`
+    await world.apply(echoYaml(name, ['foo'], 1))
+    const begun = performance.now()
+    while (!(await world.instances()).some(({ metadata }) => metadata.name.startsWith(`${name}-`)))
+      await systemClock.sleep(2)
+    times.push(performance.now() - begun)
+    await systemClock.sleep(SETTLE_MS)
+  }
+  await world.clear()
+  return [
+    {
+      what: 'new Configuration to Instance, median',
+      value: percentile(times, 0.5),
+      unit: 'ms',
+      budget: 20,
+      peer: { name: EXISTING, value: 24 },
+    },
+  ]
+}
+
+/** Reviews as an API server sends them: in turn, on one connection. */
+async function measureReviews(world: World): Promise<Figure[]> {
+  const secret = 'bench-webhook'
+  await world.api('Secret').create(world.namespace, { metadata: { name: secret } })
+  const webhook = await HostWebhook.create({
+    POD_NAMESPACE: world.namespace,
+    AKRI_CERTIFICATE_SECRET: secret,
+  })
+  await webhook.start()
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, rejectUnauthorized: false })
+  const object = JSON.parse(echoYaml('bench', ['foo'], 1))
+  const review = () => {
+    const uid = '0f0e0d0c-0000-4000-8000-000000000000'
+    const resource = { group: 'akri.sh', version: 'v0', resource: 'configurations' }
+    const kind = { group: 'akri.sh', version: 'v0', kind: 'Configuration' }
+    return JSON.stringify({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      request: { uid, kind, resource, operation: 'CREATE', namespace: 'default', object },
+    })
+  }
+  const ask = () =>
+    new Promise<void>((resolve, reject) => {
+      const asked = request(webhook.url, { method: 'POST', agent }, (response) => {
+        response
+          .resume()
+          .on('end', () => resolve())
+          .on('error', reject)
+      })
+      asked.on('error', reject)
+      asked.setHeader('Content-Type', 'application/json')
+      asked.end(review())
+    })
+  try {
+    for (let count = 0; count < 20; count++) await ask()
+    const before = cpuSeconds(webhook.pid)
+    const times: number[] = []
+    for (let count = 0; count < REVIEWS; count++) times.push(await timed(ask))
+    return [
+      {
+        what: `CPU of the webhook per ${REVIEWS} reviews`,
+        value: cpuSeconds(webhook.pid) - before,
+        unit: 's',
+        budget: 0.1,
+        peer: { name: EXISTING, value: 0.04 },
+      },
+      {
+        what: 'review, median',
+        value: percentile(times, 0.5),
+        unit: 'ms',
+        budget: 1,
+        peer: { name: EXISTING, value: 0.5 },
+      },
+    ]
+  } finally {
+    agent.destroy()
+    await webhook.stop()
+  }
+}
+
+async function applyDevices(world: World, count: number): Promise<void> {
+  const descriptions = Array.from({ length: count }, (_, index) => `device-${index}`)
+  await world.apply(echoYaml('bench', descriptions, 1))
+  await eventually(
+    async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count),
+    300_000,
+  )
+}
+
+/** The memory of a process, with its share of pages that several processes map. */
+function proportionalMegabytes(pid: number | undefined): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
+  return Number(/^Pss:\s+(\d+)/m.exec(text)?.[1]) / 1024
+}
+
+/** The time on a processor since the start of the process, in steps of 10 ms or finer. */
+function cpuSeconds(pid: number | undefined): number {
+  let nanoseconds = 0
+  for (const thread of readdirSync(`/proc/${pid}/task`))
+    nanoseconds += Number(
+      readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0],
+    )
+  return nanoseconds / 1e9
+}
+
+async function agentRequests(): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${PORT}/metrics`)).text()
+  const counts = text.matchAll(/^akri_api_requests_total\{[^}]*\} (\d+)$/gm)
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now()
+  await work()
+  return performance.now() - begun
+}
+
+function equal(a: unknown, b: unknown): void {
+  if (a !== b) throw new TypeError(`${String(a)} is not ${String(b)}`)
+}
