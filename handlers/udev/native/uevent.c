@@ -1,11 +1,11 @@
-// A NETLINK_KOBJECT_UEVENT socket for Node: the kernel's device events, or those that udevd sends on.
+// A NETLINK_KOBJECT_UEVENT socket for Node.js: the device events of the kernel or of udevd.
 //
 //   open(groups, receiveBufferBytes, callback) -> close()
 //   callback(message: Buffer | null, errno, senderPort, senderUid)
 //
-// Nothing but Node-API and functions of libuv that are part of its stable ABI is used, and of libuv's types only pointers,
-// so that one binary serves every version of Node. It names no library to link with (see scripts/build-addon.mjs): what it
-// calls is in the process already, be its C library glibc or musl.
+// The addon uses Node-API and functions of libuv from its stable ABI only. It uses types of libuv
+// as pointers only. So one binary serves each version of Node.js. The binary links to no library
+// (scripts/build-addon.mjs): the process has all functions already, with glibc and with musl.
 #define _GNU_SOURCE
 #define NAPI_VERSION 8
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// libuv, as far as it is needed.
+// The part of libuv that the addon uses.
 struct uv_loop_s;
 enum { UV_POLL_TYPE = 8, UV_READABLE_EVENT = 1 };
 size_t uv_handle_size(int type);
@@ -30,9 +30,9 @@ void uv_unref(void *handle);
 void *uv_handle_get_data(const void *handle);
 void uv_handle_set_data(void *handle, void *data);
 
-// The largest message: the kernel's are 2 KiB with its header, udevd's 8 KiB.
+// The largest message. The kernel sends at most 2 KiB with the header, udevd 8 KiB.
 enum { MESSAGE_BYTES = 65536 };
-// How many messages are taken before the loop gets its turn again.
+// The most messages that one call reads before it returns to the event loop.
 enum { MESSAGES_PER_TURN = 256 };
 
 struct listener {
@@ -98,7 +98,7 @@ static void tell(struct listener *listener, const char *message, size_t length, 
   napi_create_uint32(env, uid, &arguments[3]);
   if (napi_make_callback(env, listener->context, global, callback, 4, arguments, &result) == napi_pending_exception) {
     napi_value exception;
-    // To the process's uncaughtException: there is no JavaScript above us that could catch it.
+    // No JavaScript calls this function, so the exception goes to `uncaughtException`.
     if (napi_get_and_clear_last_exception(env, &exception) == napi_ok) napi_fatal_exception(env, exception);
   }
   napi_close_handle_scope(env, scope);
@@ -108,7 +108,8 @@ static void on_readable(void *handle, int status, int events) {
   struct listener *listener = uv_handle_get_data(handle);
   char *message = listener->message;
   (void)events;
-  // An overrun shows as POLLERR, for which libuv stops the poll: go on, and let recvmsg() say what it was.
+  // After an overrun libuv reports POLLERR and stops the poll. Start the poll again: recvmsg()
+  // returns the error.
   if (status < 0) uv_poll_start(handle, UV_READABLE_EVENT, on_readable);
   for (int taken = 0; taken < MESSAGES_PER_TURN && !listener->closing; taken++) {
     union {
@@ -124,7 +125,7 @@ static void on_readable(void *handle, int status, int events) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return;
       int error = errno;
-      // With ENOBUFS messages were lost, and the socket goes on. Anything else is its end.
+      // After ENOBUFS, messages are lost and the socket still works. Any other error ends the socket.
       if (error != ENOBUFS) uv_poll_stop(handle);
       tell(listener, NULL, 0, error, 0, UINT32_MAX);
       if (error == ENOBUFS) continue;
@@ -135,7 +136,8 @@ static void on_readable(void *handle, int status, int events) {
       continue;
     }
     uint32_t uid = UINT32_MAX;
-    // The credentials are the only part that was asked for. CMSG_NXTHDR would call a function that only glibc has.
+    // The socket requests credentials only, so the first part has them. CMSG_NXTHDR would call a
+    // function that only glibc has.
     struct cmsghdr *part = CMSG_FIRSTHDR(&request);
     if (part && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS) {
       struct ucred credentials;
@@ -156,7 +158,7 @@ static napi_value close_listener(napi_env env, napi_callback_info info) {
 
 static napi_value fail(napi_env env, int error) {
   char code[16] = "errno ";
-  // Without the C library's formatting: at most three digits.
+  // An errno has at most three digits. The C library's formatting is not used.
   int at = 6;
   if (error >= 100) code[at++] = (char)('0' + error / 100 % 10);
   if (error >= 10) code[at++] = (char)('0' + error / 10 % 10);
@@ -185,7 +187,7 @@ static napi_value open_listener(napi_env env, napi_callback_info info) {
   struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
-  // Beyond the system's limit where we may, within it where we may not.
+  // A privileged process can exceed the limit of the system; any other process cannot.
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) < 0) {
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
   }
@@ -215,7 +217,7 @@ static napi_value open_listener(napi_env env, napi_callback_info info) {
   napi_async_init(env, NULL, name, &listener->context);
   napi_add_async_cleanup_hook(env, on_environment_end, listener, &listener->cleanup);
   uv_poll_start(poll, UV_READABLE_EVENT, on_readable);
-  // Listening alone is no reason for a process to live.
+  // An open socket alone must not keep the process alive.
   uv_unref(poll);
 
   napi_create_function(env, "close", NAPI_AUTO_LENGTH, close_listener, listener, &result);
