@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_MESSAGE_BYTES, objectMessage, printable, printableLines } from './printable.js'
 
-/** Cursor movement, a window title, C1, DEL, NUL, bidi controls, separators, half a surrogate pair. */
+/**
+ * Cursor movement, a window title, C1, DEL, NUL, bidi controls, separators, half a surrogate pair.
+ */
 const HOSTILE = [
   '\u001b[2J',
   '\u001b]0;owned\u0007',

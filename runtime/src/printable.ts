@@ -1,6 +1,7 @@
 /**
- * Characters that terminals and editors obey and do not show: control characters (C0, DEL, C1), marks that change the
- * direction of text, separators of lines and paragraphs. And halves of surrogate pairs, which UTF-8 cannot hold.
+ * Characters that terminals and editors obey and do not show: control characters (C0, DEL, C1),
+ * marks that change the direction of text, separators of lines and paragraphs. Halves of surrogate
+ * pairs too, which UTF-8 cannot hold.
  */
 const OBEYED = /[\p{Cc}\p{Bidi_C}\p{Zl}\p{Zp}\p{Cs}]/gu
 const OBEYED_IN_LINES = /(?![\t\n])[\p{Cc}\p{Bidi_C}\p{Zl}\p{Zp}\p{Cs}]/gu

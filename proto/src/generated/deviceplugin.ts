@@ -34,7 +34,7 @@ export interface DevicePluginOptions {
 
 export interface RegisterRequest {
   version: string;
-  /** The file name of the plugin's socket, in the directory of kubelet.sock. */
+  /** The file name of the plugin's socket. The socket is in the directory of kubelet.sock. */
   endpoint: string;
   resourceName: string;
   options: DevicePluginOptions | undefined;
@@ -96,7 +96,7 @@ export interface ContainerAllocateRequest {
 }
 
 export interface CDIDevice {
-  /** Fully qualified: vendor.com/class=device. */
+  /** The fully qualified name: vendor.com/class=device. */
   name: string;
 }
 
@@ -1328,7 +1328,7 @@ export const DeviceSpec: MessageFns<DeviceSpec> = {
   },
 };
 
-/** Served by the kubelet on kubelet.sock. */
+/** The kubelet serves it on kubelet.sock. */
 export type RegistrationService = typeof RegistrationService;
 export const RegistrationService = {
   register: {
@@ -1370,7 +1370,7 @@ export const RegistrationClient = makeGenericClientConstructor(
   serviceName: string;
 };
 
-/** Served by a plugin on the socket that it registered. */
+/** A plugin serves it on the socket in its registration. */
 export type DevicePluginService = typeof DevicePluginService;
 export const DevicePluginService = {
   getDevicePluginOptions: {

@@ -26,12 +26,12 @@ export const protobufPackage = "v0";
 export const protobufFileName = "discovery.proto";
 
 /**
- * The contract between the agent and discovery handlers. Names and numbers are fixed: handlers and agents of other
- * implementations speak it.
+ * The contract between the agent and discovery handlers. Names and numbers are fixed, because
+ * handlers and agents of other implementations use them.
  */
 
 export interface RegisterDiscoveryHandlerRequest {
-  /** Equals discoveryHandler.name of the Configurations that it serves; case-sensitive. */
+  /** The value of discoveryHandler.name in the Configurations of this handler. Case matters. */
   name: string;
   /** The path of a unix socket, or http://address:port. */
   endpoint: string;
@@ -65,7 +65,7 @@ export interface DiscoverRequest_DiscoveryPropertiesEntry {
 }
 
 export interface ByteData {
-  /** Absent, where a property has neither a value nor a reference. */
+  /** Absent if a property has neither a value nor a reference. */
   vec?: Buffer | undefined;
 }
 
@@ -95,7 +95,7 @@ export interface Mount {
 export interface DeviceSpec {
   containerPath: string;
   hostPath: string;
-  /** Of r (read), w (write), m (mknod). */
+  /** Some of r (read), w (write) and m (mknod). */
   permissions: string;
 }
 
@@ -697,7 +697,7 @@ export const DeviceSpec: MessageFns<DeviceSpec> = {
   },
 };
 
-/** Served by the agent on agent-registration.sock. */
+/** The agent serves it on agent-registration.sock. */
 export type RegistrationService = typeof RegistrationService;
 export const RegistrationService = {
   registerDiscoveryHandler: {
@@ -741,7 +741,7 @@ export const RegistrationClient = makeGenericClientConstructor(RegistrationServi
   serviceName: string;
 };
 
-/** Served by the handler. */
+/** The handler serves it. */
 export type DiscoveryHandlerService = typeof DiscoveryHandlerService;
 export const DiscoveryHandlerService = {
   /** Each response is the complete current list for this request. */

@@ -24,8 +24,8 @@ export const protobufPackage = "runtime.v1";
 export const protobufFileName = "runtime.proto";
 
 /**
- * The part of the container runtime interface that is needed to see which containers have which slots
- * (k8s.io/cri-api/pkg/apis/runtime/v1). Fields that are left out here are skipped when they come.
+ * The part of the container runtime interface (k8s.io/cri-api/pkg/apis/runtime/v1) that shows which
+ * containers hold which slots. A reader skips all other fields.
  */
 
 export const ContainerState = {
