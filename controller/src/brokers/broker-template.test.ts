@@ -234,7 +234,8 @@ describe('a broker Job', () => {
 
 describe('the Deployment of a Configuration', () => {
   it('R42 asks for any device of the Configuration, and selects only its own Pods', () => {
-    const spec = { replicas: 3, template: { spec: { containers: [broker] } } }
+    const selector = { matchLabels: { app: 'another' } }
+    const spec = { replicas: 3, selector, template: { spec: { containers: [broker] } } }
     const deployment = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Template
     expect(deployment.metadata.name).toBe('cam-deployment')
     expect(deployment.spec.replicas).toBe(3)

@@ -64,6 +64,18 @@ describe('a lost node', () => {
     ])
   })
 
+  it('R64 R103 leaves all its Instances', async () => {
+    const other = testInstance(['a', 'b'])
+    const metadata = { ...other.metadata, uid: 'uid-cam-a19705' }
+    api.put(INSTANCE.replace('8120fe', 'a19705'), { ...other, metadata })
+    await leave()
+    const instances = [...api.objects].filter(([path]) => path.includes('/instances/'))
+    expect(instances.map(([, { spec }]) => spec)).toEqual([
+      expect.objectContaining({ nodes: ['b'] }),
+      expect.objectContaining({ nodes: ['b'] }),
+    ])
+  })
+
   it('takes an Instance with it that no other node sees, unless a node joins at the same moment', async () => {
     const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as {
       resourceVersion: string

@@ -1,5 +1,5 @@
 import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -34,6 +34,7 @@ let instances: ObjectStore<ReturnType<typeof instanceWith>>
 let calls: string[]
 let answer: (slot: SlotName) => Promise<SlotClaim>
 let ledger: AllocationLedger
+let options: ConstructorParameters<typeof InstancePlugin>[1]
 let plugin: InstancePlugin
 
 beforeEach(() => {
@@ -42,7 +43,7 @@ beforeEach(() => {
   calls = []
   answer = async () => ({ outcome: 'claimed' })
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
-  plugin = new InstancePlugin(served, {
+  options = {
     cluster: {
       instances,
       claimSlot: (_key, name, usage) => {
@@ -59,7 +60,8 @@ beforeEach(() => {
     observer: noopObserver,
     directories: undefined,
     slotTable: (instance) => slotTable(instance, instances.get(instance.key)),
-  })
+  }
+  plugin = new InstancePlugin(served, options)
 })
 
 const allocate = (...requests: SlotName[][]) =>
@@ -105,6 +107,24 @@ describe('the behaviour of an Instance’s plugin', () => {
       'just taken by node node-b',
     )
     expect(releases()).toEqual([`release ${slot(1)} node-a`])
+  })
+
+  it('R68 opens a directory for each slot, and mounts it into each container of the slot', async () => {
+    const opened: SlotName[] = []
+    const open = async (_instance: ObjectKey, name: SlotName) => {
+      opened.push(name)
+      return `/reports/${name}`
+    }
+    const directories = { open, prepare() {}, discard() {} }
+    plugin = new InstancePlugin(served, { ...options, directories })
+    const allocations = await allocate([slot(0)], [slot(1)], [slot(0)])
+    expect(opened).toEqual([slot(0), slot(1)])
+    const mounted = allocations.map(({ mounts }) => mounts[0])
+    expect(mounted.map((mount) => [mount?.containerPath, mount?.hostPath])).toEqual([
+      ['/run/akri/cam-8120fe', `/reports/${slot(0)}`],
+      ['/run/akri/cam-8120fe', `/reports/${slot(1)}`],
+      ['/run/akri/cam-8120fe', `/reports/${slot(0)}`],
+    ])
   })
 
   it('A16 R84 prefers no slot of a running container whose claim the Instance lost', () => {
