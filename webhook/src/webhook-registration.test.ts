@@ -1,0 +1,138 @@
+import { FakeApiServer } from '@akrijs/kube/testing'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
+import type { FailurePolicy } from './review/reviewer.js'
+import { WebhookRegistration } from './webhook-registration.js'
+
+const REGISTRATIONS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+
+describe('the registration of the webhook', () => {
+  let api: FakeApiServer
+  let stop: AbortController
+  let running: Promise<void>
+  let warnings: string[]
+
+  beforeEach(() => {
+    api = new FakeApiServer(systemClock)
+    stop = new AbortController()
+    running = Promise.resolve()
+    warnings = []
+  })
+
+  afterEach(async () => {
+    stop.abort()
+    await running
+    await api.close()
+  })
+
+  async function start(
+    failurePolicy: FailurePolicy = 'Fail',
+    clock = systemClock,
+  ): Promise<WebhookRegistration> {
+    const registration = new WebhookRegistration({
+      client: await api.open(),
+      clock,
+      log: { ...silentLogger, warn: (_fields, message) => void warnings.push(message) },
+      name: 'mine',
+      failurePolicy,
+    })
+    running = registration.run(stop.signal)
+    await api.untilWatched(1)
+    return registration
+  }
+
+  const put = (name: string, webhooks: readonly object[]) =>
+    api.put(`${REGISTRATIONS}/${name}`, { webhooks })
+  const webhooks = (name = 'mine') => api.objects.get(`${REGISTRATIONS}/${name}`)?.webhooks
+  const webhook = (name: string, more: object = {}) => ({
+    name,
+    clientConfig: { service: { name: 'akri' } },
+    failurePolicy: 'Fail',
+    ...more,
+  })
+
+  it('gets the authorities and the failure policy in each webhook, and keeps all else', async () => {
+    put('mine', [webhook('a', { timeoutSeconds: 5 }), webhook('b', { failurePolicy: 'Ignore' })])
+    put('other', [webhook('c')])
+    const registration = await start('Ignore')
+    registration.announce('authority 1')
+    const clientConfig = { service: { name: 'akri' }, caBundle: base64('authority 1') }
+    await eventually(() =>
+      expect(webhooks()).toEqual([
+        { name: 'a', clientConfig, failurePolicy: 'Ignore', timeoutSeconds: 5 },
+        { name: 'b', clientConfig, failurePolicy: 'Ignore' },
+      ]),
+    )
+    expect(webhooks('other')).toEqual([webhook('c')])
+  })
+
+  it('gets both again after another program has changed them', async () => {
+    put('mine', [webhook('a')])
+    const registration = await start()
+    registration.announce('authority 1')
+    const expected = [
+      webhook('a', {
+        clientConfig: { service: { name: 'akri' }, caBundle: base64('authority 1') },
+      }),
+    ]
+    await eventually(() => expect(webhooks()).toEqual(expected))
+    put('mine', [webhook('a', { failurePolicy: 'Ignore' })])
+    await eventually(() => expect(webhooks()).toEqual(expected))
+  })
+
+  it('is not written if it is right', async () => {
+    const right = { clientConfig: { caBundle: base64('authority 1') } }
+    put('mine', [webhook('a', right)])
+    const registration = await start()
+    registration.announce('authority 1')
+    await eventually(() => expect(registration.announcedAt('authority 1')).toBeDefined())
+    // A later change is seen, and needs no write either.
+    put('mine', [webhook('a', { ...right, timeoutSeconds: 7 })])
+    await eventually(() => expect(JSON.stringify(webhooks())).toContain('7'))
+    expect(api.sent('PATCH')).toEqual([])
+  })
+
+  it('is announced from the time at which each webhook has the authority', async () => {
+    put('mine', [
+      webhook('a', { clientConfig: { caBundle: base64('authority 1') } }),
+      webhook('b', { clientConfig: { caBundle: base64('authority 0') } }),
+    ])
+    const clock = new ManualClock(1000)
+    const registration = await start('Fail', clock)
+    expect(registration.announcedAt('authority 1')).toBeUndefined()
+    registration.announce('authority 1')
+    await eventually(() => expect(registration.announcedAt('authority 1')).toBe(1000))
+    await clock.advance(500)
+    expect(registration.announcedAt('authority 1')).toBe(1000)
+    expect(registration.announcedAt('authority 0')).toBeUndefined()
+  })
+
+  it('is written again if it changed before the write', async () => {
+    put('mine', [webhook('a')])
+    let changes = 0
+    api.before = ({ method }) => {
+      if (method === 'PATCH' && changes++ === 0) put('mine', [webhook('b')])
+    }
+    const registration = await start()
+    registration.announce('authority 1')
+    await eventually(() =>
+      expect(webhooks()).toEqual([
+        webhook('b', {
+          clientConfig: { service: { name: 'akri' }, caBundle: base64('authority 1') },
+        }),
+      ]),
+    )
+    expect(warnings).toContain('registration changed before the write')
+  })
+
+  it('that is missing is logged, and written when it comes', async () => {
+    const registration = await start()
+    registration.announce('authority 1')
+    await eventually(() => expect(warnings).toContain('ValidatingWebhookConfiguration not found'))
+    put('mine', [webhook('a')])
+    await eventually(() => expect(JSON.stringify(webhooks())).toContain(base64('authority 1')))
+  })
+})
