@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '@akrijs/runtime'
+import { RecentUse } from '@akrijs/runtime/server'
 
 /** The right to work on a request. */
 export interface Turn {
@@ -13,8 +14,6 @@ interface Candidate {
   readonly start: () => void
 }
 
-/** The use of the processor counts for this time, in milliseconds. */
-const WINDOW_MS = 10_000
 /** The most requests that wait for other programs: each holds a whole review in memory. */
 const MAX_OPEN = 16
 
@@ -22,24 +21,40 @@ const MAX_OPEN = 16
  * Decides which request is worked on next: the one of the peer that has used the processor least.
  * One request at a time uses the processor. So a peer with many large requests does not delay
  * another peer's by more than one request.
+ *
+ * A peer has at most as many open turns as are free. So there is room for the first requests of
+ * other peers while a few peers wait for other programs.
  */
 export class FairTurns {
-  readonly #clock: Pick<Clock, 'monotonicMs'>
-  readonly #candidates: Candidate[] = []
-  readonly #usedMs = new Map<string, number>()
-  #windowBegan = 0
+  readonly #used: RecentUse
+  readonly #candidates = new Set<Candidate>()
+  readonly #open = new Map<string, number>()
+  #openCount = 0
   #isBusy = false
-  #open = 0
   #isChoosing = false
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
-    this.#clock = clock
+    this.#used = new RecentUse(clock)
   }
 
-  /** Waits for a turn. The caller must end it. */
-  async take(peer: string): Promise<Turn> {
-    await new Promise<void>((start) => {
-      this.#candidates.push({ peer, start })
+  /**
+   * Waits for a turn. The caller must end it.
+   * @throws the reason of the signal
+   */
+  async take(peer: string, signal: AbortSignal): Promise<Turn> {
+    signal.throwIfAborted()
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = () => {
+        this.#candidates.delete(candidate)
+        reject(signal.reason)
+      }
+      const start = () => {
+        signal.removeEventListener('abort', onAbort)
+        resolve()
+      }
+      const candidate = { peer, start }
+      signal.addEventListener('abort', onAbort, { once: true })
+      this.#candidates.add(candidate)
       void this.#choose()
     })
     const begun = performance.now()
@@ -49,26 +64,28 @@ export class FairTurns {
       if (!isWorking) return
       isWorking = false
       this.#isBusy = false
-      this.#charge(peer, performance.now() - begun)
+      this.#used.charge(peer, performance.now() - begun)
       void this.#choose()
     }
     const end = () => {
       waits()
       if (!isOpen) return
       isOpen = false
-      this.#open--
+      this.#count(peer, -1)
       void this.#choose()
     }
     return { waits, end }
   }
 
-  #charge(peer: string, ms: number): void {
-    const now = this.#clock.monotonicMs()
-    if (now - this.#windowBegan >= WINDOW_MS) {
-      this.#usedMs.clear()
-      this.#windowBegan = now
-    }
-    this.#usedMs.set(peer, (this.#usedMs.get(peer) ?? 0) + ms)
+  #openOf(peer: string): number {
+    return this.#open.get(peer) ?? 0
+  }
+
+  #count(peer: string, change: 1 | -1): void {
+    this.#openCount += change
+    const open = this.#openOf(peer) + change
+    if (open === 0) this.#open.delete(peer)
+    else this.#open.set(peer, open)
   }
 
   async #choose(): Promise<void> {
@@ -77,13 +94,15 @@ export class FairTurns {
     // Requests of other peers may have arrived meanwhile, and probes wait for an answer.
     await setImmediate()
     this.#isChoosing = false
-    if (this.#isBusy || this.#open >= MAX_OPEN) return
-    const used = ({ peer }: Candidate) => this.#usedMs.get(peer) ?? 0
-    const [next] = [...this.#candidates].sort((a, b) => used(a) - used(b))
+    if (this.#isBusy) return
+    const free = MAX_OPEN - this.#openCount
+    const next = this.#used.least(
+      [...this.#candidates].filter(({ peer }) => this.#openOf(peer) < free),
+    )
     if (next === undefined) return
-    this.#candidates.splice(this.#candidates.indexOf(next), 1)
+    this.#candidates.delete(next)
     this.#isBusy = true
-    this.#open++
+    this.#count(next.peer, 1)
     next.start()
   }
 }

@@ -114,9 +114,8 @@ class Reviews {
     if (type !== undefined && !/^application\/json(;|$)/i.test(type))
       throw new HttpRefusal(415, 'send application/json')
     const body = await request.body()
-    const turn = await this.#turns.take(peer)
+    const turn = await this.#turns.take(peer, signal)
     try {
-      if (signal.aborted) throw new HttpRefusal(400, 'the client has gone')
       const review = readAdmissionReview(parse(body))
       if (typeof review === 'string') throw new HttpRefusal(400, review)
       const answer = admissionReview(review, await this.#judged(review, turn))
