@@ -29,8 +29,11 @@ export type Verdict =
 const API_VERSIONS = ['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'] as const
 type ApiVersion = (typeof API_VERSIONS)[number]
 
+/** The longest `uid`: API servers send 36 characters. The answer repeats it. */
+const MAX_UID = 128
 /** The most problems and characters in an answer, which goes to a terminal and to the audit log. */
 const MAX_SHOWN = 20
+const MAX_CHARACTERS = 10_000
 const MAX_PATH = 300
 const MAX_MESSAGE = 1000
 /** The longest warning: API servers cut longer warnings. */
@@ -49,6 +52,7 @@ export function readAdmissionReview(body: unknown): AdmissionRequest | string {
   if (typeof request !== 'object' || request === null) return 'the AdmissionReview has no request'
   const uid = valueAt(request, 'uid')
   if (typeof uid !== 'string') return 'the request of the AdmissionReview has no uid'
+  if (uid.length > MAX_UID) return `the uid of the request has more than ${MAX_UID} characters`
   const [operation, namespace] = [valueAt(request, 'operation'), valueAt(request, 'namespace')]
   return {
     apiVersion,
@@ -81,11 +85,15 @@ export function admissionReview(
       status: { status: 'Failure', code: 503, reason: 'ServiceUnavailable', message },
     })
   }
-  const causes = verdict.problems.slice(0, MAX_SHOWN).map(({ path, message }) => ({
-    reason: 'FieldValueInvalid',
-    field: shown(path, MAX_PATH),
-    message: shown(message, MAX_MESSAGE),
-  }))
+  const causes: { reason: string; field: string; message: string }[] = []
+  let characters = 0
+  for (const problem of verdict.problems.slice(0, MAX_SHOWN)) {
+    const field = shown(problem.path, MAX_PATH)
+    const message = shown(problem.message, MAX_MESSAGE)
+    characters += field.length + message.length
+    if (characters > MAX_CHARACTERS) break
+    causes.push({ reason: 'FieldValueInvalid', field, message })
+  }
   const left = verdict.problems.length - causes.length
   const lines = [
     ...causes.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)),

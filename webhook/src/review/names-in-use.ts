@@ -39,13 +39,11 @@ export class ClusterNamesInUse implements NamesInUse {
       owner === undefined ? [] : this.#named(INSTANCES, name),
       owner === undefined ? [] : this.#named(CONFIGURATIONS, owner),
     ])
-    const other = namesakes.find((home) => home !== namespace)
-    if (other !== undefined) return refuse(`is that of the Configuration ${other}/${name} already`)
-    const [instance] = instances
-    if (instance !== undefined) return refuse(`is that of the Instance ${instance}/${name} already`)
-    const [home] = owners
-    if (home !== undefined)
-      return refuse(`could be that of an Instance of the Configuration ${home}/${owner}`)
+    // Any program can ask for reviews: the answers name no namespace.
+    if (namesakes.some((home) => home !== namespace))
+      return refuse('is that of a Configuration in another namespace already')
+    if (instances.length > 0) return refuse('is that of an Instance already')
+    if (owners.length > 0) return refuse(`could be that of an Instance of a Configuration ${owner}`)
     return []
   }
 

@@ -331,6 +331,11 @@ describe('an AdmissionReview', () => {
 
   it.each<[string, unknown, RegExp]>([
     ['is none', { kind: 'Pod' }, /send an AdmissionReview/],
+    [
+      'has a uid that is too long',
+      review({ request: { uid: 'u'.repeat(129) } }),
+      /the uid of the request has more than 128 characters/,
+    ],
     ['is nothing', null, /send an AdmissionReview/],
     ['is a list', [], /send an AdmissionReview/],
     [
@@ -383,8 +388,8 @@ describe('an AdmissionReview', () => {
     const text = JSON.stringify(
       admissionReview(request({}), { outcome: 'denied', problems, warnings: ['w'.repeat(5000)] }),
     )
-    expect(text.length).toBeLessThan(64 * 1024)
-    expect(text).toContain('and 480 more')
+    expect(text.length).toBeLessThan(32 * 1024)
+    expect(text).toContain('and 493 more')
   })
 
   it('asks for a retry if a check could not be done', () => {
