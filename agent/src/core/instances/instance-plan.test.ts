@@ -186,6 +186,23 @@ describe('the plan of the Instances of a Configuration', () => {
       expect(served.map(({ device }) => device.id)).toEqual([holder])
     })
 
+    it('names the served device for each refused device, in any order of the list', () => {
+      const ids = ['camera-16258', 'camera-26847', 'camera-60728']
+      const holder = 'camera-60728'
+      for (const order of [ids, ids.toReversed()]) {
+        const { served, collisions } = plan(
+          found(...order.map((id) => ({ id }))),
+          instance(holder, ['node-a', 'node-b']),
+        )
+        expect(served.map(({ device }) => device.id)).toEqual([holder])
+        expect(collisions).toEqual(
+          ['camera-16258', 'camera-26847'].map((refused) => {
+            return { digest: '9a007d', kept: holder, refused }
+          }),
+        )
+      }
+    })
+
     it('refuses a device if the Instance of another node belongs to the other device', () => {
       const { served, collisions, leave } = plan(found({ id: second }), instance(first, ['node-b']))
       expect(served).toEqual([])

@@ -167,20 +167,23 @@ function oneDevicePerDigest(
   node: NodeName,
   holderOf: (digest: string) => string | undefined,
 ): { winners: Map<string, DiscoveredDevice>; collisions: DigestCollision[] } {
+  const byDigest = new Map<string, DiscoveredDevice[]>()
+  for (const found of [...devices].sort((a, b) => (a.device.id < b.device.id ? -1 : 1))) {
+    const digest = digestOf(found, node)
+    const twins = byDigest.get(digest)
+    if (twins === undefined) byDigest.set(digest, [found])
+    else twins.push(found)
+  }
   const winners = new Map<string, DiscoveredDevice>()
   const collisions: DigestCollision[] = []
-  const inOrder = [...devices].sort((a, b) => (a.device.id < b.device.id ? -1 : 1))
-  for (const found of inOrder) {
-    const digest = digestOf(found, node)
-    const winner = winners.get(digest)
-    if (winner === undefined) {
-      winners.set(digest, found)
-      continue
-    }
-    const [kept, refused] =
-      holderOf(digest) === printable(found.device.id) ? [found, winner] : [winner, found]
+  for (const [digest, found] of byDigest) {
+    const holder = holderOf(digest)
+    const kept = found.find(({ device }) => printable(device.id) === holder) ?? found[0]
+    if (kept === undefined) continue
     winners.set(digest, kept)
-    collisions.push({ digest, kept: kept.device.id, refused: refused.device.id })
+    for (const other of found)
+      if (other !== kept)
+        collisions.push({ digest, kept: kept.device.id, refused: other.device.id })
   }
   return { winners, collisions }
 }
