@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { type Configuration, configurationOf } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
@@ -102,6 +103,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { log } = options
   const closer = new Closer()
   const stop = new AbortController()
+  // Each part listens to the signal, and Node.js would warn of a leak.
+  setMaxListeners(0, stop.signal)
   closer.add(() => log.info({}, 'agent stopped'))
   closer.add(() => stop.abort())
   try {
