@@ -1,11 +1,12 @@
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
 /**
- * Bounds of the registered endpoints, in all and of one name: a flood of registrations must not
- * fill the memory of the agent.
+ * Bounds of the registered endpoints, in all, of one name, and of one name and owner: a flood of
+ * registrations, and the lists of these endpoints, must not fill the memory of the agent.
  */
 const MAX_ENDPOINTS = 256
-const MAX_ENDPOINTS_PER_NAME = 32
+const MAX_ENDPOINTS_OF_NAME = 32
+const MAX_ENDPOINTS_OF_OWNER = 8
 
 /** What an endpoint is good for at present. */
 export type EndpointUse =
@@ -34,10 +35,15 @@ export function roomFor(
   useOf: (endpoint: HandlerEndpoint) => EndpointUse,
 ): EndpointRoom {
   const namesakes = registered.filter((endpoint) => endpoint.name === name)
-  const nameIsFull = namesakes.length >= MAX_ENDPOINTS_PER_NAME
-  if (!nameIsFull && registered.length < MAX_ENDPOINTS) return { kind: 'free' }
+  const ofOwner = namesakes.filter((endpoint) => endpoint.owner === owner)
+  const full = [
+    ofOwner.length >= MAX_ENDPOINTS_OF_OWNER ? ofOwner : undefined,
+    namesakes.length >= MAX_ENDPOINTS_OF_NAME ? namesakes : undefined,
+    registered.length >= MAX_ENDPOINTS ? registered : undefined,
+  ].find((endpoints) => endpoints !== undefined)
+  if (full === undefined) return { kind: 'free' }
   // An embedded handler has no owner, and does not register again.
-  const rivals = (nameIsFull ? namesakes : registered).filter((rival) => rival.owner !== undefined)
+  const rivals = full.filter((rival) => rival.owner !== undefined)
   const counts = new Map<string | undefined, number>()
   const countOf = (of: string | undefined) => counts.get(of) ?? 0
   for (const rival of rivals) counts.set(rival.owner, countOf(rival.owner) + 1)

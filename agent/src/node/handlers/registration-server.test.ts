@@ -101,17 +101,26 @@ const uids = (name: string) => registry.endpoints(name).map(({ uid }) => uid)
 const range = (first: number, last: number) =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index)
 
-async function registerPorts(name: string, first: number, last: number): Promise<string[]> {
+/** The names in {@link address}. */
+const addressed: string[] = []
+
+/** An endpoint with an address of its own. */
+function address(name: string, number: number): string {
+  if (!addressed.includes(name)) addressed.push(name)
+  return `http://10.${addressed.indexOf(name)}.0.${number}:1`
+}
+
+async function registerMany(name: string, first: number, last: number): Promise<string[]> {
   const answers: string[] = []
-  for (const port of range(first, last))
-    answers.push(await register(name, `http://10.0.0.7:${port}`, 1))
+  for (const number of range(first, last))
+    answers.push(await register(name, address(name, number), 1))
   return answers
 }
 
-/** The endpoints that {@link registerPorts} has registered. */
-const ports = (name: string) =>
+/** The endpoints that {@link registerMany} has registered. */
+const numbers = (name: string) =>
   uids(name)
-    .map((uid) => Number(uid.split(':').at(-1)))
+    .map((uid) => Number(/\.(\d+):1$/.exec(uid)?.[1]))
     .sort((a, b) => a - b)
 
 /** A handler with one device. */
@@ -207,43 +216,53 @@ describe('the registration of handlers', () => {
   })
 
   it('accepts a bounded number of endpoints', async () => {
-    await registerPorts('other', 1, 1)
-    expect(await registerPorts('a', 1, 40)).toEqual(Array(40).fill('taken'))
-    expect([ports('a'), ports('other')]).toEqual([range(9, 40), [1]])
-    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    await registerMany('other', 1, 1)
+    expect(await registerMany('a', 1, 40)).toEqual(Array(40).fill('taken'))
+    expect([numbers('a'), numbers('other')]).toEqual([range(9, 40), [1]])
+    for (let number = 1; number <= 10; number++) await registerMany(`b${number}`, 1, 32)
     expect(registry.size).toBe(256)
     // The oldest registrations gave way. A repeated registration counts as new.
-    expect(['other', 'a', 'b1', 'b2', 'b3'].map(ports)).toEqual([[], [], [], [], range(1, 32)])
-    await registerPorts('b3', 1, 1)
-    await registerPorts('c', 1, 2)
-    expect(ports('b3')).toEqual([1, ...range(4, 32)])
+    expect(['other', 'a', 'b1', 'b2', 'b3'].map(numbers)).toEqual([[], [], [], [], range(1, 32)])
+    await registerMany('b3', 1, 1)
+    await registerMany('c', 1, 2)
+    expect(numbers('b3')).toEqual([1, ...range(4, 32)])
     expect(registry.size).toBe(256)
+  })
+
+  it('accepts eight endpoints of a name from one address, of which unused ones give way', async () => {
+    for (const port of range(1, 40)) await register('a', `http://10.0.0.7:${port}`, 1)
+    expect(uids('a')).toHaveLength(8)
+    expect(await register('a', address('a', 1), 1)).toBe('taken')
+    expect(uids('a')).toHaveLength(9)
+    registry.judgeBy(() => 'listing')
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED/)
+    expect(await register('a', address('a', 2), 1)).toBe('taken')
   })
 
   it('takes no place of an endpoint in use, and refuses if all are in use', async () => {
     const inUse = (...used: number[]) =>
       registry.judgeBy(({ uid }) =>
-        used.some((port) => uid.endsWith(`:${port}`)) ? 'listing' : 'unused',
+        used.some((number) => uid.endsWith(`.${number}:1`)) ? 'listing' : 'unused',
       )
     inUse(1, 7)
-    await registerPorts('a', 1, 70)
-    expect(ports('a')).toEqual([1, 7, ...range(41, 70)])
+    await registerMany('a', 1, 70)
+    expect(numbers('a')).toEqual([1, 7, ...range(41, 70)])
     inUse(...range(1, 70))
-    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(
+    expect(await register('a', address('a', 99), 1)).toMatch(
       /RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/,
     )
-    expect(await register('a', 'http://10.0.0.7:70', 1)).toBe('taken')
-    expect(await register('b', 'http://10.0.0.7:99', 1)).toBe('taken')
+    expect(await register('a', address('a', 70), 1)).toBe('taken')
+    expect(await register('b', address('b', 99), 1)).toBe('taken')
     inUse(1, 7)
-    expect(await register('a', 'http://10.0.0.7:99', 1)).toBe('taken')
-    expect(ports('a')).toEqual([1, 7, ...range(42, 70), 99])
+    expect(await register('a', address('a', 99), 1)).toBe('taken')
+    expect(numbers('a')).toEqual([1, 7, ...range(42, 70), 99])
   })
 
   it('takes no place of a handler in this process, which does not register again', async () => {
     const load = () => Promise.reject(new TypeError('nobody asks'))
     registry.register(new EmbeddedEndpoint({ name: 'a', load }, silentLogger, Promise.resolve()))
-    await registerPorts('a', 1, 40)
-    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    await registerMany('a', 1, 40)
+    for (let number = 1; number <= 10; number++) await registerMany(`b${number}`, 1, 32)
     expect(registry.endpoints('a').map(({ uid }) => uid)).toEqual(['embedded-a'])
     expect(registry.size).toBe(256)
   })
@@ -597,7 +616,7 @@ describe('a flood of registrations', () => {
 
   it('A5 under a name without a Configuration yet does not lock out the handler of that name', async () => {
     // As a handler in a Pod whose address changes each time.
-    await registerPorts('told', 1, 40)
+    await registerMany('told', 1, 40)
     await serveTold()
     await eventually(() =>
       expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true),
@@ -609,7 +628,7 @@ describe('a flood of registrations', () => {
 
   it('A5 under a name with a Configuration does not lock out its handler once the other endpoints do not answer', async () => {
     configurations.put(configurationWith())
-    for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
+    for (const number of range(1, 32)) await register('told', `http://127.0.0.${number}:1`, 1)
     await eventually(() => {
       const states = discovery
         .status(keyOf(configurationWith()))
