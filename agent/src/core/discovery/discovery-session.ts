@@ -8,7 +8,7 @@ import {
   messageOf,
   TokenBucket,
 } from '@akrijs/runtime'
-import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { Device, DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
@@ -258,7 +258,8 @@ export class DiscoverySession {
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
       onChange()
-      const entries = devices.reduce((sum, device) => sum + entriesOf(device), leftOut)
+      // As read: the agent may have refused some of them.
+      const entries = list.devices.reduce((sum, device) => sum + entriesOf(device), leftOut)
       this.#owed += 1 + Math.floor(entries / ENTRIES_OF_A_LIST)
       await this.#payForLists(signal)
     }
@@ -300,7 +301,7 @@ export class DiscoverySession {
 }
 
 /** A device with its properties, mounts and device nodes. */
-function entriesOf({ properties = {}, mounts = [], deviceSpecs = [] }: AdmittedDevice): number {
+function entriesOf({ properties = {}, mounts = [], deviceSpecs = [] }: Device): number {
   return 1 + Object.keys(properties).length + mounts.length + deviceSpecs.length
 }
 

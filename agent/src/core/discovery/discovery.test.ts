@@ -1021,15 +1021,17 @@ describe('the bounds of devices', () => {
     expect(new Set(seen)).toEqual(new Set(['id-0']))
   })
 
-  it('let a list of many properties count as several lists', async () => {
-    const properties = Object.fromEntries(ids('P', 100_000).map((name) => [name, '']))
-    endpoint.list({ id: 'first', properties })
-    // The check of a long list takes turns with other work.
+  it('let a list of many properties and mounts count as several lists', async () => {
+    const mount = { hostPath: '/a', containerPath: '/a', readOnly: true }
+    const device = { id: 'a', mounts: Array(55_000).fill(mount) }
+    endpoint.list(device)
+    await clock.advance(0)
     await eventually(() => expect(listsRead).toBe(1))
-    for (let index = 0; index < 5; index++) {
-      endpoint.list({ id: `id-${index}` })
-      await clock.advance(1)
-    }
+    endpoint.give('b')
+    // Six more than the burst.
+    await clock.advance(1000)
     expect(listsRead).toBe(1)
+    await clock.advance(1000)
+    await eventually(() => expect(listsRead).toBe(2))
   })
 })
