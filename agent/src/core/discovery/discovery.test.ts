@@ -19,6 +19,7 @@ import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
 import { readDeviceRule } from '../access/access-rules.js'
 import { HandlerAccess } from '../access/handler-access.js'
+import { ConfigurationDiscovery } from './configuration-discovery.js'
 import { Discovery } from './discovery.js'
 import { HandlerRegistry } from './handler-registry.js'
 
@@ -799,6 +800,15 @@ describe('a device node that the kernel does not name', () => {
 })
 
 describe('the bounds of devices', () => {
+  it('ask a Configuration for its demand only after its own changes', async () => {
+    const units = vi.spyOn(ConfigurationDiscovery.prototype, 'units', 'get')
+    for (let index = 0; index < 200; index++) configurations.put(configuration(`n${index}`))
+    await clock.advance(0)
+    expect(units.mock.calls.length).toBeGreaterThan(199)
+    expect(units.mock.calls.length).toBeLessThan(200 * 10)
+    units.mockRestore()
+  })
+
   const other = keyOf(configuration('other'))
   let endpoint: ToldEndpoint
 

@@ -59,6 +59,14 @@ type RestoredLists = Readonly<
   Record<ObjectKey, { readonly uid: string; readonly lists: readonly RestoredList[] }>
 >
 
+/** What a Configuration takes of the bounds of the node, if it gets all. */
+interface Demand {
+  readonly units: number
+  readonly slots: number
+  /** The units of all lists, as far as one Configuration may have them. */
+  readonly listed: number
+}
+
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
   readonly #options: Required<DiscoveryOptions>
@@ -70,8 +78,9 @@ export class Discovery {
   #restored: RestoredLists = {}
   /** What the bounds of the node leave to each Configuration; undefined while all devices fit. */
   #shares: ReadonlyMap<ObjectKey, DeviceShare> | undefined
-  /** The demands at the last division, for a comparison. */
-  #demands = ''
+  /** The demand of each Configuration at its last change, and the sum of all. */
+  readonly #demands = new Map<ObjectKey, Demand>()
+  #sum: Demand = NO_DEMAND
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -199,8 +208,8 @@ export class Discovery {
         admit: (handler, devices) => access.admit(handler, devices),
         onChange: () => {
           if (this.#discoveries.get(key) !== discovery) return
-          this.#divide()
-          this.#trim()
+          if (this.#count(key)) this.#divide()
+          this.#trim(discovery)
           this.#listeners.tell(key)
         },
       },
@@ -213,61 +222,74 @@ export class Discovery {
     const closing = this.#discoveries.get(key)?.close()
     this.#discoveries.delete(key)
     if (closing === undefined) return
-    this.#divide()
+    if (this.#count(key)) this.#divide()
     this.#closing = this.#closing.then(() => closing)
   }
 
-  /** Bounds the memory of the lists of all endpoints. */
-  #trim(): void {
-    const { perNode, perConfiguration } = this.#options.bounds
-    const demands = new Map<ObjectKey, UnitDemand>()
-    let all = 0
-    let isBeyond = false
-    for (const [key, { listed }] of this.#discoveries) {
-      const units = Math.min(listed, LISTS_PER_DEVICE * perConfiguration)
-      isBeyond ||= listed > units
-      all += units
-      demands.set(key, { units, served: 0, servedUnits: 0 })
+  /**
+   * Counts the demand of a Configuration again. Others are not asked: a flood of Configurations must
+   * not make each change slow.
+   * @returns whether the division depends on the change
+   */
+  #count(key: ObjectKey): boolean {
+    const discovery = this.#discoveries.get(key)
+    const before = this.#demands.get(key) ?? NO_DEMAND
+    const now = discovery === undefined ? NO_DEMAND : this.#demandOf(discovery)
+    if (discovery === undefined) this.#demands.delete(key)
+    else this.#demands.set(key, now)
+    this.#sum = {
+      units: this.#sum.units + now.units - before.units,
+      slots: this.#sum.slots + now.slots - before.slots,
+      listed: this.#sum.listed + now.listed - before.listed,
     }
-    if (!isBeyond && all <= LISTS_PER_DEVICE * perNode) return
+    return now.units !== before.units || now.slots !== before.slots
+  }
+
+  #demandOf({ units, capacity, listed }: ConfigurationDiscovery): Demand {
+    const most = LISTS_PER_DEVICE * this.#options.bounds.perConfiguration
+    return { units, slots: units * capacity, listed: Math.min(listed, most) }
+  }
+
+  /** Bounds the memory of the lists of all endpoints. */
+  #trim(changed: ConfigurationDiscovery): void {
+    const { perNode } = this.#options.bounds
+    const isBeyond = changed.listed > this.#demandOf(changed).listed
+    if (!isBeyond && this.#sum.listed <= LISTS_PER_DEVICE * perNode) return
+    const demands = new Map<ObjectKey, UnitDemand>()
+    for (const [key, discovery] of this.#discoveries)
+      demands.set(key, { units: this.#demandOf(discovery).listed, served: 0, servedUnits: 0 })
     for (const [key, demand] of demands) {
       const served = listUnits(
         [...this.deviceSet(key).devices.values()].map(({ device }) => device),
       )
       demands.set(key, { ...demand, served, servedUnits: served })
     }
+    let isChanged = false
     for (const [key, most] of divideUnits(demands, LISTS_PER_DEVICE * perNode)) {
       const discovery = this.#discoveries.get(key)
       if (discovery !== undefined && discovery.listed > most)
         discovery.trim(most, this.#shares?.get(key))
+      if (this.#count(key)) isChanged = true
     }
+    if (isChanged) this.#divide()
   }
 
   /** Divides the bounds of the node among the Configurations, if there are too many devices. */
   #divide(): void {
     const { bounds } = this.#options
-    const all = [...this.#discoveries].map(([key, { units, capacity }]) => {
-      return { key, units, capacity }
-    })
-    const demands = all.map(({ key, units, capacity }) => `${key} ${units} ${capacity}`).join()
-    if (demands === this.#demands) return
-    this.#demands = demands
     const before = this.#shares
-    const units = all.reduce((sum, demand) => sum + demand.units, 0)
-    const slots = all.reduce((sum, demand) => sum + demand.units * demand.capacity, 0)
-    this.#shares =
-      units <= bounds.perNode && slots <= bounds.slots
-        ? undefined
-        : deviceShares(
-            new Map(
-              all.map(({ key, ...demand }): [ObjectKey, DeviceDemand] => [
-                key,
-                { ...demand, ...(this.#discoveries.get(key)?.served ?? NONE_SERVED) },
-              ]),
-            ),
-            bounds,
-          )
-    for (const { key } of all)
+    const fits = this.#sum.units <= bounds.perNode && this.#sum.slots <= bounds.slots
+    if (fits && before === undefined) return
+    const demandOf = ({ units, capacity, served }: ConfigurationDiscovery): DeviceDemand => {
+      return { units, capacity, ...served }
+    }
+    this.#shares = fits
+      ? undefined
+      : deviceShares(
+          new Map([...this.#discoveries].map(([key, each]) => [key, demandOf(each)])),
+          bounds,
+        )
+    for (const key of this.#discoveries.keys())
       if (before?.get(key)?.most !== this.#shares?.get(key)?.most) this.#listeners.tell(key)
   }
 }
@@ -278,5 +300,5 @@ function asReported({ devices, ...list }: RestoredList): WrittenList {
 /** The best use counts. */
 const USES = ['listing', 'silent'] as const satisfies readonly EndpointUse[]
 
-const NONE_SERVED = { served: 0, servedUnits: 0 }
+const NO_DEMAND: Demand = { units: 0, slots: 0, listed: 0 }
 const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }
