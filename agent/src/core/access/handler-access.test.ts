@@ -304,7 +304,7 @@ describe('a rule', () => {
 })
 
 describe('the time of a decision', () => {
-  const access = accessBy(['mounts', 'sensor=/a/**/b/**'], ['environment', 'sensor=*A*B*'])
+  const access = accessBy(['mounts', 'sensor=/a/**/b/**/c'], ['environment', 'sensor=*A*B*C'])
   const many = <Value>(count: number, value: (index: number) => Value) =>
     Array.from({ length: count }, (_, index) => value(index))
 
@@ -326,14 +326,14 @@ describe('the time of a decision', () => {
   it.each<[string, () => Device[]]>([
     [
       'devices',
-      () => many(1500, (n) => ({ id: `${n}`, properties: { ['AB'.repeat(128)]: `${n}` } })),
+      () => many(3000, (n) => ({ id: `${n}`, properties: { ['AB'.repeat(128)]: `${n}` } })),
     ],
     [
       'properties of one device',
       () => [
         {
           id: 'd',
-          properties: Object.fromEntries(many(1500, (n) => [`${n}${'AB'.repeat(120)}`, ''])),
+          properties: Object.fromEntries(many(3000, (n) => [`${n}${'AB'.repeat(120)}`, ''])),
         },
       ],
     ],
@@ -342,7 +342,7 @@ describe('the time of a decision', () => {
       () => [
         {
           id: 'd',
-          mounts: many(150, (n) => ({
+          mounts: many(300, (n) => ({
             hostPath: `/a/${'b/x/'.repeat(1000)}${n}`,
             containerPath: '/a',
           })),

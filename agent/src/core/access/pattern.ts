@@ -27,7 +27,10 @@ export class Pattern {
 
   matches(text: string): boolean {
     let states = this.#withoutWildcards(new Set([0]))
+    const last = this.#tokens.length - 1
     for (const character of text) {
+      // Most rules for names end like this.
+      if (this.#tokens[last]?.kind === 'components' && states.has(last)) return true
       const next = new Set<number>()
       for (const at of states) {
         const token = this.#tokens[at]
