@@ -243,8 +243,7 @@ describe('the source of a property', () => {
     /** The next read, after the shortest wait. */
     const recheck = async (wait = 2000) => {
       const before = reads().length
-      await clock.untilSleeping()
-      expect(clock.sleeping).toEqual([wait])
+      await eventually(() => expect(clock.sleeping).toEqual([wait]))
       await clock.advance(wait)
       await eventually(() => expect(reads().length).toBeGreaterThan(before))
     }
