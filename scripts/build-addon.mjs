@@ -35,7 +35,8 @@ function build() {
     const version = versionOf(compiler)
     if (version === undefined)
       fail(
-        `${compiler} is missing, or its headers are: install both (Debian: gcc, libc6-dev, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)`,
+        `${compiler} is missing, or its headers are: install both (Debian: gcc, libc6-dev, ` +
+          'gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)',
       )
     const output = path.join(prebuilds, target, 'uevent.node')
     mkdirSync(path.dirname(output), { recursive: true })

@@ -1,5 +1,6 @@
-// Writes the parts of docs and chart that come from the code: docs/errors.md, the tables of options,
-// the chart's handlers and CRDs. `--check` writes nothing, and fails if something would change.
+// Writes the parts of docs and chart that come from the code: docs/errors.md, the tables of
+// options, the chart's handlers and CRDs. `--check` writes nothing, and fails if something would
+// change.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -76,7 +77,10 @@ function errorsPage() {
     .map(([code, { kinds, packages, docs }]) => {
       if (docs.size === 0) throw new TypeError(`${code} has no comment that says when it happens`)
       const inOrder = Object.keys(MEANING).filter((kind) => kinds.has(kind))
-      return `| \`${code}\` | ${inOrder.join(', ')} | ${[...docs].join(' ')} | ${[...packages].join(', ')} |`
+      return (
+        `| \`${code}\` | ${inOrder.join(', ')} | ${[...docs].join(' ')} | ` +
+        `${[...packages].join(', ')} |`
+      )
     })
   return `# Errors
 
@@ -245,7 +249,9 @@ async function loadSources(...files) {
     conditions: ['akri-source'],
     // CommonJS in the bundle requires Node's modules at run time.
     banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+      js:
+        "import { createRequire } from 'node:module'; " +
+        'const require = createRequire(import.meta.url)',
     },
   })
   return import(pathToFileURL(outfile).href)

@@ -13,7 +13,8 @@ const { status } = spawnSync(process.execPath, prepare, { cwd: root, stdio: 'inh
 if (status !== 0) process.exit(status ?? 1)
 if (wantsHelp)
   process.stdout.write(
-    'npm start -- --demo adds simulated cameras and OPC UA servers. Other options are those of akri run:\n\n',
+    'npm start -- --demo adds simulated cameras and OPC UA servers. Other options are those ' +
+      'of akri run:\n\n',
   )
 
 const demo = isDemo ? await (await import('./demo/demo.mjs')).startDevices() : undefined

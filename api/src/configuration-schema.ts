@@ -64,7 +64,8 @@ const objectName = text
   .max(253)
   .regex(
     dnsSubdomain,
-    'write the name of an object: lower-case letters, digits, - and ., beginning and ending with a letter or digit',
+    'write the name of an object: lower-case letters, digits, - and ., beginning and ending ' +
+      'with a letter or digit',
   )
 
 const namespaceName = text
@@ -147,7 +148,9 @@ const spec = z.strictObject({
       if (sources.size > MAX_SOURCES)
         context.addIssue({
           code: 'custom',
-          message: `refer to at most ${MAX_SOURCES} Secrets and ConfigMaps, with several keys in each; there are ${sources.size}`,
+          message:
+            `refer to at most ${MAX_SOURCES} Secrets and ConfigMaps, with several keys in ` +
+            `each; there are ${sources.size}`,
         })
     }),
   }),
@@ -193,7 +196,8 @@ const manifest = z.strictObject({
     name: text
       .max(
         MAX_NAME_LENGTH,
-        `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`,
+        `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can ` +
+          'name a resource',
       )
       .regex(
         dnsSubdomain,

@@ -72,7 +72,8 @@ export function parseManifests(text: string, file: string): Manifests {
       refuse(
         document,
         `${at}kind`,
-        `it is ${kind === undefined ? 'missing' : shorten(kind)}; Configuration, Secret and ConfigMap are used here`,
+        `it is ${kind === undefined ? 'missing' : shorten(kind)}; Configuration, Secret and ` +
+          'ConfigMap are used here',
       )
     }
   }
@@ -123,7 +124,8 @@ function readData(
   if (readableFrom !== undefined && typeof readableFrom !== 'string')
     return void refuse(
       `metadata.annotations["${READABLE_FROM_ANNOTATION}"]`,
-      `it must be a text: namespaces with commas between them, or "*"; it is ${shorten(readableFrom)}`,
+      'it must be a text: namespaces with commas between them, or "*"; it is ' +
+        `${shorten(readableFrom)}`,
     )
   const data = new Map<string, Uint8Array>()
   // The later field wins, as in Kubernetes: `stringData` over `data` in a Secret, `data` over

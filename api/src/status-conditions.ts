@@ -11,8 +11,8 @@ const PRECEDENCE: Readonly<Record<Condition['type'], readonly Condition['status'
 }
 
 /**
- * Reasons of `False` that count on a single node: every node refuses the same details and the same reference,
- * and nothing but an edit helps.
+ * Reasons of `False` that count on a single node: every node refuses the same details and the same
+ * reference, and nothing but an edit helps.
  */
 const REFUSALS: ReadonlySet<string> = new Set(['InvalidDetails', 'PropertyRefused'])
 

@@ -42,7 +42,8 @@ await startCommands(
   {
     name: 'akri',
     description:
-      'Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.',
+      'Finds the devices around this machine, makes each one an Instance, and shares it out ' +
+      'to brokers.',
     version: '0.1.0',
     log: (level = 'warn') => peopleLogger((line) => process.stderr.write(`${line}\n`), level),
   },

@@ -6,7 +6,8 @@ import { runController } from './program/run-controller.js'
 await startProgram({
   name: 'akri-controller',
   description:
-    'The Akri controller of a Kubernetes: starts what uses the devices, and tidies up after nodes that are gone.',
+    'The Akri controller of a Kubernetes: starts what uses the devices, and tidies up after ' +
+    'nodes that are gone.',
   version: '0.1.0',
   options: controllerOptions,
   run: runController,

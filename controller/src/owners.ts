@@ -12,8 +12,8 @@ import type { KubernetesObject } from './kubernetes-objects.js'
 import { CONTROLLER, LABELS } from './labels.js'
 
 // Which object owns another object. Any user who may create Pods in a namespace can write any label
-// and any owner reference there. So a reference means an owner in its own namespace only, and counts
-// only in an object with the controller's label.
+// and any owner reference there. So a reference means an owner in its own namespace only, and
+// counts only in an object with the controller's label.
 
 const GROUPS = { Configuration: GROUP, Instance: GROUP, Job: JOBS.group } as const
 

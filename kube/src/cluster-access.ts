@@ -66,7 +66,8 @@ export function inClusterAccess({
       return await readFile(path.join(serviceAccountDirectory, name), 'utf8')
     } catch (error) {
       throw new ClusterAccessError(
-        `this is a Pod, but ${serviceAccountDirectory}/${name} cannot be read; automountServiceAccountToken must be true`,
+        `this is a Pod, but ${serviceAccountDirectory}/${name} cannot be read; ` +
+          'automountServiceAccountToken must be true',
         { cause: error },
       )
     }

@@ -19,7 +19,8 @@ export function kubeconfigAccess(
   const cluster = config.getCurrentCluster()
   if (cluster === null)
     throw refusal(
-      `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster of the file`,
+      `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no ` +
+        'cluster of the file',
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
     throw refusal(`the server ${JSON.stringify(cluster.server)} is no address of a server`)

@@ -56,7 +56,8 @@ export function checkSocketPath(file: string): void {
   const bytes = Buffer.byteLength(file)
   if (bytes > MAX_SOCKET_PATH) {
     throw new SocketUnusableError(
-      `${file} has ${bytes} bytes; the path of a socket has ${MAX_SOCKET_PATH} at most. Give a shorter directory`,
+      `${file} has ${bytes} bytes; the path of a socket has ${MAX_SOCKET_PATH} at most. ` +
+        'Give a shorter directory',
     )
   }
 }

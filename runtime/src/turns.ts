@@ -8,9 +8,9 @@ const waiting: (() => void)[] = []
 let isScheduled = false
 
 /**
- * Whether long work has to wait for its next turn, so that other work of the process goes on: health
- * checks, and allocations. Long work asks before each of its small steps. All long work together has
- * one turn in an iteration of the event loop.
+ * Whether long work has to wait for its next turn, so that other work of the process goes on:
+ * health checks, and allocations. Long work asks before each of its small steps. All long work
+ * together has one turn in an iteration of the event loop.
  */
 export function isTurnOver(): boolean {
   const now = performance.now()

@@ -25,7 +25,8 @@ const KEPT_ERRORS = 2000
  */
 export async function startDevices() {
   process.stderr.write(
-    'akri: starting two simulated cameras and two OPC UA servers, on this machine only (some seconds)\n',
+    'akri: starting two simulated cameras and two OPC UA servers, on this machine only ' +
+      '(some seconds)\n',
   )
   const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-demo-'))
   const configuration = path.join(directory, 'opcua-servers.yaml')

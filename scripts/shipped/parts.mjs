@@ -160,7 +160,8 @@ export function readNpmPart(directory) {
   const other = ids.find((id) => !ALLOWED.includes(id))
   if (other !== undefined)
     throw new ShippedError(
-      `${what} has the licence ${other}: use another package, or decide about it in scripts/shipped/parts.mjs`,
+      `${what} has the licence ${other}: use another package, or decide about it in ` +
+        'scripts/shipped/parts.mjs',
     )
   const repository = manifest.repository?.url ?? manifest.repository ?? manifest.homepage
   const url = webAddress(repository)

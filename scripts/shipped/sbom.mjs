@@ -193,7 +193,7 @@ function bill({ subject, components, dependencies, compositions }) {
   }
   const hash = createHash('sha256').update(JSON.stringify(document)).digest('hex')
   // The form of a UUID of version 8 (RFC 9562): its other bits are ours to choose.
-  const uuid = `${hash.slice(0, 8)}-${hash.slice(8, 12)}-8${hash.slice(13, 16)}-a${hash.slice(17, 20)}-${hash.slice(20, 32)}`
+  const uuid = hash.slice(0, 32).replace(/^(.{8})(.{4}).(.{3}).(.{3})(.*)$/, '$1-$2-8$3-a$4-$5')
   const { $schema, bomFormat, specVersion, ...rest } = document
   return { $schema, bomFormat, specVersion, serialNumber: `urn:uuid:${uuid}`, ...rest }
 }

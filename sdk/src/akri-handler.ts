@@ -50,7 +50,8 @@ async function load(specifier: string): Promise<DiscoveryHandler> {
   const handler = isRecord(module) ? module.default : undefined
   if (isDiscoveryHandler(handler)) return handler
   throw new HandlerPackageError(
-    `${specifier} does not export a handler as its default; export the result of defineDiscoveryHandler`,
+    `${specifier} does not export a handler as its default; export the result of ` +
+      'defineDiscoveryHandler',
   )
 }
 

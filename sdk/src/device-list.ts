@@ -18,8 +18,8 @@ export const MAX_PROPERTIES_BYTES = 64 * 1024
 export const MAX_LIST_BYTES = 4 * 1024 * 1024
 
 /**
- * The most properties, mounts and device nodes of one device, all together: the agent checks a device
- * without a pause for other work.
+ * The most properties, mounts and device nodes of one device, all together: the agent checks a
+ * device without a pause for other work.
  */
 const MAX_DEVICE_ENTRIES = 5000
 
@@ -69,7 +69,8 @@ export class DeviceListCheck {
   end(): CheckedDevice[] {
     if (this.#bytes > MAX_LIST_BYTES) {
       throw new InvalidDeviceListError(
-        `the list of ${this.#devices.size} devices takes ${this.#bytes} bytes, more than ${MAX_LIST_BYTES}; the largest device is ${quote(this.#largest.id)}`,
+        `the list of ${this.#devices.size} devices takes ${this.#bytes} bytes, more than ` +
+          `${MAX_LIST_BYTES}; the largest device is ${quote(this.#largest.id)}`,
       )
     }
     return [...this.#devices.values()]
@@ -185,7 +186,8 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
   )
     return value
   return refuse(
-    `${where} is ${typeof value === 'string' ? quote(value) : typeOf(value)}; it must be made of r, w and m, each at most once`,
+    `${where} is ${typeof value === 'string' ? quote(value) : typeOf(value)}; it must be ` +
+      'made of r, w and m, each at most once',
   )
 }
 

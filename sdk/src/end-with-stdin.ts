@@ -13,7 +13,8 @@ export function endWithStdin(): void {
   const stdin = fstatSync(0)
   if (!stdin.isFIFO() && !stdin.isSocket()) {
     throw new InvalidOptionError(
-      'the standard input is not a pipe: leave out --until-stdin-ends, or start akri-handler with a pipe',
+      'the standard input is not a pipe: leave out --until-stdin-ends, or start ' +
+        'akri-handler with a pipe',
     )
   }
   // The reader of our output has ended by then too. A failed write must not end the process before

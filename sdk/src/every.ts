@@ -35,6 +35,7 @@ function toMilliseconds(interval: number | string): number {
     typeof interval === 'number' ? interval : Number(digits) * (UNITS[unit ?? ''] ?? Number.NaN)
   if (Number.isFinite(ms) && ms >= 1) return ms
   throw new InvalidIntervalError(
-    `${JSON.stringify(interval)} is not an interval; write milliseconds, or a text such as "500ms", "10s", "5m", "1h"`,
+    `${JSON.stringify(interval)} is not an interval; write milliseconds, or a text such as ` +
+      '"500ms", "10s", "5m", "1h"',
   )
 }

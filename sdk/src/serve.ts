@@ -31,7 +31,8 @@ export function servingOptions(
   const directory = options.directory ?? environment.DISCOVERY_HANDLERS_DIRECTORY
   if (directory === undefined || directory === '') {
     throw new InvalidOptionError(
-      'no directory for sockets: set DISCOVERY_HANDLERS_DIRECTORY, as the agent has it (/var/lib/akri in the chart)',
+      'no directory for sockets: set DISCOVERY_HANDLERS_DIRECTORY, as the agent has it ' +
+        '(/var/lib/akri in the chart)',
     )
   }
   if (handlers.length === 0) throw new InvalidOptionError('there is no handler to serve')

@@ -38,7 +38,9 @@ export class WebhookMetrics {
     })
     new Gauge({
       name: 'akri_webhook_types_info',
-      help: 'Source of the Kubernetes types that specs are checked against: cluster, or bundled with the webhook',
+      help:
+        'Source of the Kubernetes types that specs are checked against: cluster, or bundled ' +
+        'with the webhook',
       labelNames: ['source', 'version'],
       registers: [this.registry],
       collect() {

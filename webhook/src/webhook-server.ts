@@ -39,9 +39,9 @@ const MAX_VALUES = 50_000
 /**
  * An API server opens a connection for each review at the same time (it writes 200 objects at once
  * by default), and keeps up to 25 idle ones for 90 seconds (HTTP/1.1: it uses no HTTP/2 for
- * webhooks). It may send a request at any time until then, so the webhook keeps them longer. In some
- * clusters the requests of all API servers, or of all Pods of a node, come from one address. An idle
- * connection takes 60 kB of memory.
+ * webhooks). It may send a request at any time until then, so the webhook keeps them longer. In
+ * some clusters the requests of all API servers, or of all Pods of a node, come from one address.
+ * An idle connection takes 60 kB of memory.
  */
 const LIMITS: HttpLimits = {
   connections: 600,

@@ -84,7 +84,8 @@ async function readFiles(directory: FileHandle): Promise<WorkloadContents> {
     if (!NAME.test(name)) {
       refuse(
         'name',
-        `${shown(name)} is no name; write letters, digits, "-", "_" and ".", beginning with a letter or a digit`,
+        `${shown(name)} is no name; write letters, digits, "-", "_" and ".", beginning with ` +
+          'a letter or a digit',
       )
       continue
     }

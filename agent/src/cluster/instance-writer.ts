@@ -120,6 +120,8 @@ export class InstanceWriter {
 
 /** The server's custom resource lacks `status.brokerInfo`. */
 function outdated(cause?: unknown): OutdatedResourceError {
-  const message = `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: apply the one of this version`
+  const message =
+    `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: ` +
+    'apply the one of this version'
   return new OutdatedResourceError(message, { cause })
 }

@@ -23,7 +23,9 @@ const USB_DEVICES_OF_BUS = 128
  * The time for some reads, in milliseconds: the kernel blocks readers of a device that it sets up.
  */
 const READ_MS = 5000
-/** The most reads at a time: each holds one of the four threads that read files for this process. */
+/**
+ * The most reads at a time: each holds one of the four threads that read files for this process.
+ */
 const MAX_READING = 2
 
 /**
@@ -159,8 +161,8 @@ function usbNode(number: string): string | undefined {
 }
 
 /**
- * Most directories have the name of the node, or its path with `!` for `/`. If these are read first,
- * most searches read few files.
+ * Most directories have the name of the node, or its path with `!` for `/`. If these are read
+ * first, most searches read few files.
  */
 function likelyDirectories(nodes: ReadonlySet<string>): (device: KernelDevice) => boolean {
   const likely = new Set(

@@ -8,8 +8,8 @@ export interface HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   /**
-   * Owner of the endpoint, as far as the agent can check it. Undefined for a handler in this process,
-   * which does not register.
+   * Owner of the endpoint, as far as the agent can check it. Undefined for a handler in this
+   * process, which does not register.
    */
   readonly owner?: string
   /**
@@ -53,8 +53,8 @@ export interface DiscoverRequest {
   /** The most devices of one list. A device with many properties counts as several devices. */
   readonly mostDevices: number
   /**
-   * The order of devices by id, for a list with more devices: those with smaller ranks are kept, and
-   * of one rank those with the first ids. Called once for each such list.
+   * The order of devices by id, for a list with more devices: those with smaller ranks are kept,
+   * and of one rank those with the first ids. Called once for each such list.
    */
   rank(): (id: string, units: number) => number
 }

@@ -51,7 +51,8 @@ export const agentOptions = {
   handlersGroup: integer([1, 2 ** 32 - 2], {
     argument: '<gid>',
     meaning:
-      'the group that may make sockets in that directory, for handlers that are not root; the agent must be a member',
+      'the group that may make sockets in that directory, for handlers that are not root; ' +
+      'the agent must be a member',
     variable: 'AKRI_HANDLERS_GROUP',
   }),
   pluginDirectory: text({
@@ -69,7 +70,8 @@ export const agentOptions = {
   criSocket: text({
     argument: '<path>',
     meaning:
-      "the container runtime's socket: the agent reads allocations from annotations there; without it the agent asks the kubelet",
+      "the container runtime's socket: the agent reads allocations from annotations there; " +
+      'without it the agent asks the kubelet',
     variable: 'AKRI_CRI_SOCKET',
   }),
   stateDirectory: directory({
@@ -101,7 +103,9 @@ export const agentOptions = {
   handlerMounts: list({
     argument: '<rule>',
     meaning:
-      'a directory or file of the node that a handler may give to containers: HANDLER=PATH[:PATH IN THE CONTAINER][:ro or :rw], by default read-only; can be repeated, or a list with commas',
+      'a directory or file of the node that a handler may give to containers: ' +
+      'HANDLER=PATH[:PATH IN THE CONTAINER][:ro or :rw], by default read-only; can be ' +
+      'repeated, or a list with commas',
     variable: 'AKRI_HANDLER_MOUNTS',
     item: rule(readMountRule, 'write HANDLER=/path, HANDLER=/path:rw or HANDLER=/path:/path:rw'),
     chart: 'agent.handlerAccess.mounts',
@@ -109,7 +113,8 @@ export const agentOptions = {
   handlerDevices: list({
     argument: '<rule>',
     meaning:
-      'device nodes that a handler may give to containers: HANDLER=PATH[:PATH IN THE CONTAINER][:PERMISSIONS], by default rwm; can be repeated, or a list with commas',
+      'device nodes that a handler may give to containers: HANDLER=PATH[:PATH IN THE ' +
+      'CONTAINER][:PERMISSIONS], by default rwm; can be repeated, or a list with commas',
     variable: 'AKRI_HANDLER_DEVICES',
     item: rule(readDeviceRule, 'write HANDLER=/dev/name or HANDLER=/dev/name:rw'),
     defaultText: 'udev=/dev/**',
@@ -118,7 +123,8 @@ export const agentOptions = {
   handlerAddresses: list({
     argument: '<network>',
     meaning:
-      'addresses at which handlers may serve besides those of Pods on this node: an address or a network such as 10.1.0.0/16; can be repeated, or a list with commas',
+      'addresses at which handlers may serve besides those of Pods on this node: an address ' +
+      'or a network such as 10.1.0.0/16; can be repeated, or a list with commas',
     variable: 'AKRI_HANDLER_ADDRESSES',
     item: checked(isNetwork, 'write an address or a network such as 10.1.0.0/16'),
     chart: 'agent.handlerAccess.addresses',
@@ -126,7 +132,8 @@ export const agentOptions = {
   handlerEnvironment: list({
     argument: '<rule>',
     meaning:
-      'names of properties that a handler may report: HANDLER=NAME; can be repeated, or a list with commas',
+      'names of properties that a handler may report: HANDLER=NAME; can be repeated, or a ' +
+      'list with commas',
     variable: 'AKRI_HANDLER_ENVIRONMENT',
     item: rule(readNameRule, 'write HANDLER=NAME'),
     defaultText: 'the own names of built-in handlers; names that only describe devices',
@@ -172,7 +179,8 @@ export const agentOptions = {
   maxResourceNames: integer([1, 10_000], {
     argument: '<count>',
     meaning:
-      'how many names of akri.sh resources the Node may have, with those that nothing offers any more, before the agent offers no new ones',
+      'how many names of akri.sh resources the Node may have, with those that nothing ' +
+      'offers any more, before the agent offers no new ones',
     variable: 'AKRI_MAX_RESOURCE_NAMES',
     default: RESOURCE_NAME_BOUNDS.most,
     chart: 'env',
@@ -180,7 +188,8 @@ export const agentOptions = {
   newResourceNames: integer([1, 100_000], {
     argument: '<count>',
     meaning:
-      'how many names of resources that the Node never had the agent offers in an hour, after as many at once as it may serve devices',
+      'how many names of resources that the Node never had the agent offers in an hour, ' +
+      'after as many at once as it may serve devices',
     variable: 'AKRI_NEW_RESOURCE_NAMES',
     default: RESOURCE_NAME_BOUNDS.perHour,
     chart: 'env',
@@ -188,7 +197,8 @@ export const agentOptions = {
   slotGrace: integer([1, 86_400], {
     argument: '<seconds>',
     meaning:
-      'how long a claimed slot of an existing Pod can be without a container before the agent releases it; 20, with --cri-socket 300',
+      'how long a claimed slot of an existing Pod can be without a container before the ' +
+      'agent releases it; 20, with --cri-socket 300',
     variable: 'AKRI_SLOT_GRACE',
     chart: 'env',
   }),

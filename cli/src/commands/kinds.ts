@@ -19,7 +19,8 @@ export function kindOf(text: string): Kind {
   const kind = KINDS[text.toLowerCase()]
   if (kind === undefined)
     throw new InvalidOptionError(
-      `${JSON.stringify(text)} is no kind; the kinds are configurations (akric) and instances (akrii)`,
+      `${JSON.stringify(text)} is no kind; the kinds are configurations (akric) and ` +
+        'instances (akrii)',
     )
   return kind
 }

@@ -39,7 +39,9 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
     call.on('error', (error) => {
       const isAbsent = ['ENOENT', 'ECONNREFUSED'].includes(String(codeOf(error)))
       const why = isAbsent ? 'no agent runs there' : messageOf(error)
-      const message = `no agent answers on ${socket}: ${why}. Start an agent with akri run, or name its directory with --state-dir`
+      const message =
+        `no agent answers on ${socket}: ${why}. Start an agent with akri run, or name its ` +
+        'directory with --state-dir'
       reject(new NoAgentError(message, { cause: error }))
     })
     call.end()

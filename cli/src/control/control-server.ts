@@ -33,6 +33,11 @@ export async function serveControl(
   }
 }
 
+/** `/apis/akri.sh/v0[/namespaces/NAMESPACE]/KIND[/NAME]` */
+const OBJECTS = new RegExp(
+  '^/apis/akri\\.sh/v0/(?:namespaces/([^/]+)/)?' + '(configurations|instances)(?:/([^/]+))?$',
+)
+
 function answerTo(
   url: string,
   { cluster, problems, kubelet }: StandaloneAgent,
@@ -51,10 +56,7 @@ function answerTo(
       })),
     }
   }
-  const found =
-    /^\/apis\/akri\.sh\/v0\/(?:namespaces\/([^/]+)\/)?(configurations|instances)(?:\/([^/]+))?$/.exec(
-      pathname,
-    )
+  const found = OBJECTS.exec(pathname)
   if (found === null) return undefined
   const [, namespace, kind, name] = found
   const store = kind === 'instances' ? cluster.instances : cluster.configurations

@@ -42,7 +42,9 @@ const green = styled(32, 39)
 export function drawAgent(input: PictureInput): string[] {
   const { standalone, lines, columns, rows } = input
   const { cluster, problems, handlers } = standalone
-  const about = `${cluster.instances.list().length} instances, handlers ${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
+  const about =
+    `${cluster.instances.list().length} instances, handlers ` +
+    `${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
   const head = [row(columns, bold('akri'), dim(about)), '']
   // Devices have most of the room.
   const problemLines = problems

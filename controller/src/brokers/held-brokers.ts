@@ -44,5 +44,9 @@ export async function reportHeldBrokers(
 
 function describe(kind: string, { metadata }: KubernetesObject): string {
   const { deletionTimestamp, finalizers = [] } = metadata
-  return `${kind} ${keyOf({ metadata })} has been waiting for its deletion since ${deletionTimestamp}: find out what its finalizers ${finalizers.join(', ')} wait for, or remove them`
+  return (
+    `${kind} ${keyOf({ metadata })} has been waiting for its deletion since ` +
+    `${deletionTimestamp}: find out what its finalizers ${finalizers.join(', ')} wait for, or ` +
+    'remove them'
+  )
 }

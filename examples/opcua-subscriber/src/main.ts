@@ -32,9 +32,8 @@ try {
     onValue: ({ value, statusCode, sourceTimestamp, serverTimestamp }) => {
       const time = sourceTimestamp ?? serverTimestamp ?? new Date()
       const text = JSON.stringify(value?.value ?? null)
-      process.stdout.write(
-        `${JSON.stringify({ time, nodeId, status: statusCode.name, value: value?.value ?? null })}\n`,
-      )
+      const line = { time, nodeId, status: statusCode.name, value: value?.value ?? null }
+      process.stdout.write(`${JSON.stringify(line)}\n`)
       report('connected', 'yes')
       report('value', text)
       report('time', time.toISOString())

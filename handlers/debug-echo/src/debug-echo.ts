@@ -76,7 +76,8 @@ export function optionsFromEnvironment(
     )
   if (availabilityFile !== undefined && !path.isAbsolute(availabilityFile))
     throw new InvalidHandlerError(
-      `DEBUG_ECHO_AVAILABILITY_FILE is ${JSON.stringify(availabilityFile)}; it must be an absolute path`,
+      `DEBUG_ECHO_AVAILABILITY_FILE is ${JSON.stringify(availabilityFile)}; it must be an ` +
+        'absolute path',
     )
   return {
     shared: shared === 'true',

@@ -6,6 +6,7 @@ import path from 'node:path'
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0
 
 /** node-opcua sets another configuration for openssl. */
+const USES = 'digitalSignature,nonRepudiation,keyEncipherment,dataEncipherment'
 const ENVIRONMENT = { PATH: process.env.PATH }
 
 export interface Issued {
@@ -52,7 +53,7 @@ export class Certificates {
       'extensions',
       [
         `basicConstraints=critical,CA:${isIssuer}`,
-        `keyUsage=${isIssuer ? 'keyCertSign' : 'digitalSignature,nonRepudiation,keyEncipherment,dataEncipherment'}`,
+        `keyUsage=${isIssuer ? 'keyCertSign' : USES}`,
         ...(subjectAltName === undefined ? [] : [`subjectAltName=${subjectAltName}`]),
       ].join('\n'),
     )

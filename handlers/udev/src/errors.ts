@@ -41,5 +41,8 @@ function excerptOf(text: string, { line, column }: RulePosition): string {
   const from = Math.max(0, column - 1 - CONTEXT)
   const to = column - 1 + CONTEXT
   const [before, after] = [from > 0 ? '…' : '', to < shown.length ? '…' : '']
-  return `  ${before}${shown.slice(from, to).join('')}${after}\n  ${' '.repeat(before.length + column - 1 - from)}^`
+  return (
+    `  ${before}${shown.slice(from, to).join('')}${after}\n  ` +
+    `${' '.repeat(before.length + column - 1 - from)}^`
+  )
 }

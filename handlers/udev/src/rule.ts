@@ -70,7 +70,9 @@ const ESCAPED_VALUE_END = /(?:[^"\n\\]|\\.)*"/sy
 /** Match keys of udev that a handler cannot evaluate, with the reason of the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {
   ACTION: 'matches events, and a device that is present has none',
-  NAME: 'matches what earlier rules of udev have set, which udev does not store; try ENV{INTERFACE}',
+  NAME:
+    'matches what earlier rules of udev have set, which udev does not store; try ' +
+    'ENV{INTERFACE}',
   SYMLINK: 'matches what earlier rules of udev have set; try ENV{DEVLINKS}',
   PROGRAM: 'runs a program',
   RESULT: 'needs a program to run',
@@ -189,8 +191,11 @@ class RuleParser {
    */
   #withoutEscapes(value: string, start: number): string {
     const bytes: number[] = []
-    const escapes =
-      /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
+    const hex = (digits: number) => `([0-9a-fA-F]{${digits}})`
+    const escapes = new RegExp(
+      `\\\\(?:([abfnrtv\\\\"'s])|x${hex(2)}|u${hex(4)}|U${hex(8)}|([0-3][0-7]{2}))`,
+      'y',
+    )
     for (let at = 0; at < value.length; ) {
       if (value[at] !== '\\') {
         const next = value.indexOf('\\', at)

@@ -36,7 +36,8 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   if (directory === undefined)
     return refuse(
       isPath(specifier)
-        ? `there is no package.json in ${path.resolve(from, specifier)}; give the directory of the package`
+        ? `there is no package.json in ${path.resolve(from, specifier)}; give the directory ` +
+            'of the package'
         : `it is not installed where ${from} can find it; run npm install ${specifier}`,
     )
   const file = path.join(directory, 'package.json')
@@ -46,7 +47,8 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   const akri = fieldOf(manifest, 'akri')
   if (akri === undefined)
     return refuse(
-      `${file} has no field "akri"; a handler's package has "akri": { "contract": ${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
+      `${file} has no field "akri"; a handler's package has "akri": { "contract": ` +
+        `${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
     )
   const contract = fieldOf(akri, 'contract')
   if (contract !== HANDLER_CONTRACT) {
@@ -55,7 +57,8 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
         ? 'install a newer akri.js'
         : 'install a newer version of the package'
     return refuse(
-      `it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`,
+      `it is made for contract ${JSON.stringify(contract)}, and this program has ` +
+        `${HANDLER_CONTRACT}; ${fix}`,
     )
   }
   const handlers = fieldOf(akri, 'handlers')

@@ -65,7 +65,8 @@ export function defineDiscoveryHandler<Details>(
   const { name, shared, details, discover } = definition
   if (typeof name !== 'string' || !/^[A-Za-z][A-Za-z0-9._-]{0,62}$/.test(name)) {
     throw new InvalidHandlerError(
-      `name: ${JSON.stringify(name)} is not a handler name; it starts with a letter and has letters, digits, '-', '_' and '.', 63 characters at most`,
+      `name: ${JSON.stringify(name)} is not a handler name; it starts with a letter and has ` +
+        "letters, digits, '-', '_' and '.', 63 characters at most",
     )
   }
   if (typeof shared !== 'boolean')

@@ -19,7 +19,8 @@ export function isDnsName(name: string): boolean {
 export function nodeName(name: string): string {
   if (isDnsName(name)) return name
   throw new InvalidArgumentError(
-    `write a DNS name: at most ${MAX_DNS_NAME} of a-z, 0-9, - and .; it begins and ends with a letter or digit, also beside each .`,
+    `write a DNS name: at most ${MAX_DNS_NAME} of a-z, 0-9, - and .; it begins and ends ` +
+      'with a letter or digit, also beside each .',
   )
 }
 
@@ -64,7 +65,8 @@ export function handlerVariablesOption(
   return list({
     argument: '<name>',
     meaning:
-      'an environment variable that handlers in processes of their own get too; can be repeated, or a list with commas',
+      'an environment variable that handlers in processes of their own get too; can be ' +
+      'repeated, or a list with commas',
     variable: 'AKRI_HANDLER_VARIABLES',
     item: (name) => {
       if (VARIABLE.test(name)) return name

@@ -17,8 +17,8 @@ interface OpenShare {
 
 /**
  * Bounds the bytes of all requests in memory: bodies, and answers that clients have not read. When
- * they are too many, the peer with the most bytes loses its largest request. So slow requests of one
- * peer do not keep another peer's out.
+ * they are too many, the peer with the most bytes loses its largest request. So slow requests of
+ * one peer do not keep another peer's out.
  */
 export class MemoryBudget {
   readonly #most: number

@@ -191,7 +191,9 @@ function texts(value: unknown, at: string): string[] | Problem {
   if (!Array.isArray(value))
     return {
       path: at,
-      message: `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec program"]`,
+      message:
+        `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec ` +
+        'program"]',
     }
   const list: string[] = []
   for (const [index, text] of value.entries()) {

@@ -84,7 +84,8 @@ async function endOf(
         onFailure: (fields) =>
           log.warn(
             { broker: instance.name, file: ledger.file, pid, ...fields },
-            'broker not recorded: if this agent is killed now, the next agent does not end the broker',
+            'broker not recorded: if this agent is killed now, the next agent does not end ' +
+              'the broker',
           ),
       })
       setState({ phase: 'running', pid })
@@ -142,6 +143,8 @@ function checkCapacity(
   const capacity = context.capacity()
   if (path === undefined || capacity === undefined) return
   if (resource !== `${GROUP}/${instance.name}` || wanted <= capacity) return
-  const message = `${wanted} is more than spec.capacity, which is ${capacity}: such a broker can never run; ask for less, or raise spec.capacity`
+  const message =
+    `${wanted} is more than spec.capacity, which is ${capacity}: such a broker can never run; ` +
+    'ask for less, or raise spec.capacity'
   context.refuse({ path, message })
 }

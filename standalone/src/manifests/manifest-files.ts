@@ -151,7 +151,9 @@ function withoutClashes(
     if (first === undefined)
       configurations.set(name, { file, document, content: content.configuration })
     else {
-      const message = `there is a Configuration ${name} in ${first.file} already (namespace ${first.content.namespace}); this one is left out`
+      const message =
+        `there is a Configuration ${name} in ${first.file} already (namespace ` +
+        `${first.content.namespace}); this one is left out`
       refuse({ file, document }, message)
     }
   }
@@ -159,7 +161,9 @@ function withoutClashes(
     const { name } = configuration.content
     const owner = configurations.get(possibleOwner(name) ?? '')
     if (owner === undefined) return true
-    const message = `${name} could be the name of an Instance of the Configuration ${owner.content.name} in ${owner.file}; this one is left out; write another name`
+    const message =
+      `${name} could be the name of an Instance of the Configuration ${owner.content.name} in ` +
+      `${owner.file}; this one is left out; write another name`
     refuse(configuration, message)
     return false
   })

@@ -223,7 +223,8 @@ export class SimulatedKubelet {
     const available = (plugin?.healthy ?? []).filter((id) => !taken.has(id))
     if (plugin === undefined || available.length < count) {
       throw new AdmissionError(
-        `requested number of devices unavailable for ${resource}. Requested: ${count}, Available: ${available.length}`,
+        `requested number of devices unavailable for ${resource}. Requested: ${count}, ` +
+          `Available: ${available.length}`,
       )
     }
     try {

@@ -21,7 +21,8 @@ export async function makeStateDirectory(directory: string): Promise<void> {
     const code = String(codeOf(error))
     const why = Object.hasOwn(REASONS, code) ? REASONS[code] : messageOf(error)
     throw new StateFileError(
-      `state directory ${directory} cannot be made: ${why}; choose another one, which this user may write to`,
+      `state directory ${directory} cannot be made: ${why}; choose another one, which this ` +
+        'user may write to',
       { cause: error },
     )
   })

@@ -100,7 +100,8 @@ export class IssuedCertificates {
     if (found === undefined) {
       // The watch shows a new Secret. Until then the certificates in force are served.
       const err = new MissingSecretError(
-        `there is no Secret ${key}, and the webhook may create none: kubectl -n ${namespace} create secret generic ${secret}`,
+        `there is no Secret ${key}, and the webhook may create none: kubectl -n ` +
+          `${namespace} create secret generic ${secret}`,
       )
       log.warn({ err }, 'certificate Secret not found')
       return {}

@@ -148,7 +148,8 @@ function certificateSource(options: WebhookProgramOptions): CertificateSource {
     throw new InvalidOptionError('--tls-crt-file and --tls-key-file go together')
   if (namespace === undefined)
     throw new InvalidOptionError(
-      'give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file',
+      'give --namespace (POD_NAMESPACE) for a certificate of its own, or one by ' +
+        '--tls-crt-file and --tls-key-file',
     )
   return {
     kind: 'issued',

@@ -24,7 +24,8 @@ export const webhookOptions = {
   tlsCrtFile: text({
     argument: '<path>',
     meaning:
-      'a file with the certificate, in PEM; the webhook reads it again after a change. Without it the webhook issues its own certificate',
+      'a file with the certificate, in PEM; the webhook reads it again after a change. ' +
+      'Without it the webhook issues its own certificate',
     variable: 'AKRI_TLS_CRT_FILE',
   }),
   tlsKeyFile: text({
@@ -52,7 +53,8 @@ export const webhookOptions = {
   serverName: list({
     argument: '<name>',
     meaning:
-      'another DNS name or IP address in the own certificate; can be repeated, or a list with commas',
+      'another DNS name or IP address in the own certificate; can be repeated, or a list ' +
+      'with commas',
     variable: 'AKRI_SERVER_NAMES',
     item: serverName,
     chart: 'env',
@@ -60,13 +62,15 @@ export const webhookOptions = {
   webhookConfiguration: text({
     argument: '<name>',
     meaning:
-      'the ValidatingWebhookConfiguration into which the webhook writes its authority and the failure policy; without it none',
+      'the ValidatingWebhookConfiguration into which the webhook writes its authority and ' +
+      'the failure policy; without it none',
     variable: 'AKRI_WEBHOOK_CONFIGURATION',
   }),
   failurePolicy: choice(['Fail', 'Ignore'], {
     argument: '<policy>',
     meaning:
-      'what happens to a Configuration that cannot be checked, because no webhook answers or something that the check needs is missing',
+      'what happens to a Configuration that cannot be checked, because no webhook answers ' +
+      'or something that the check needs is missing',
     variable: 'AKRI_FAILURE_POLICY',
     default: 'Fail',
     chart: 'webhookConfiguration.failurePolicy',
@@ -79,7 +83,8 @@ export const webhookOptions = {
   drain: integer([0, 300], {
     argument: '<seconds>',
     meaning:
-      'how long the webhook still serves after it was asked to end, until clients know that it is not ready',
+      'how long the webhook still serves after it was asked to end, until clients know that ' +
+      'it is not ready',
     variable: 'AKRI_DRAIN',
     default: 5,
     chart: 'env',

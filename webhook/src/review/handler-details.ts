@@ -64,14 +64,16 @@ export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   if (handlers.has(name))
     return typeof details === 'string' && isTooLong(details)
       ? [
-          `${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition Discovering`,
+          `${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition ` +
+            'Discovering',
         ]
       : []
   const near = nearest(name, [...handlers.keys()], 2)
   return near === undefined
     ? []
     : [
-        `spec.discoveryHandler.name: there is also a handler ${near}; this one is another, and its discoveryDetails are not checked`,
+        `spec.discoveryHandler.name: there is also a handler ${near}; this one is another, ` +
+          'and its discoveryDetails are not checked',
       ]
 }
 

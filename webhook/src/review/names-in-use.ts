@@ -30,7 +30,9 @@ export class ClusterNamesInUse implements NamesInUse {
     const refuse = (claim: string) => [
       {
         path: 'metadata.name',
-        message: `its resource ${resource} ${claim}; write another name; it is ${JSON.stringify(name)}`,
+        message:
+          `its resource ${resource} ${claim}; write another name; it is ` +
+          `${JSON.stringify(name)}`,
       },
     ]
     const owner = possibleOwner(name)

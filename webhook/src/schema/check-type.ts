@@ -86,7 +86,8 @@ class TypeCheck {
     if (!isRecord(value))
       this.#refuse(
         path,
-        `write a mapping of names to ${plural(fieldType(of, this.#types))}; it is ${shorten(value)}`,
+        `write a mapping of names to ${plural(fieldType(of, this.#types))}; it is ` +
+          `${shorten(value)}`,
       )
     else {
       for (const key in value) {
@@ -105,7 +106,8 @@ class TypeCheck {
     if (!isRecord(value))
       this.#refuse(
         path,
-        `write a mapping with fields such as ${required[0] ?? Object.keys(fields)[0]}; it is ${shorten(value)}`,
+        `write a mapping with fields such as ${required[0] ?? Object.keys(fields)[0]}; it ` +
+          `is ${shorten(value)}`,
       )
     else {
       const around = [{ path, fields }, ...parents]

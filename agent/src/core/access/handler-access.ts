@@ -58,8 +58,10 @@ const STANDARD_OF_OTHERS: Partial<Record<AccessKind, readonly string[]>> = { env
  * Device nodes of the memory and of the kernel itself, which are no devices for containers. The
  * names are the kernel's (Linux, Documentation/admin-guide/devices.txt, and its drivers).
  */
-const NODES_OF_KERNEL =
-  /^\/dev\/(cpu\/\d+\/msr|crash|kmem|kmsg|mem|oldmem|port|snapshot|vc-mem|xen\/(hypercall|privcmd))$/
+const NODES_OF_KERNEL = new RegExp(
+  '^/dev/(cpu/\\d+/msr|crash|kmem|kmsg|mem|oldmem|port|snapshot|vc-mem|' +
+    'xen/(hypercall|privcmd))$',
+)
 
 /** Something that a handler may not give to containers. */
 interface Problem {
@@ -135,7 +137,9 @@ export class HandlerAccess {
       ...admitted,
       reported: device,
       isTemporary: problems.every(({ isTemporary }) => isTemporary),
-      refusal: `handler ${handler} may not give containers ${first.what}${more}${this.#remedy(handler, first)}`,
+      refusal:
+        `handler ${handler} may not give containers ` +
+        `${first.what}${more}${this.#remedy(handler, first)}`,
     }
   }
 

@@ -31,8 +31,8 @@ export type RankDevices = (configuration: Configuration) => DeviceRanks
 export interface DeviceRanks {
   /**
    * Beyond a bound, devices with smaller ranks are kept first. Those that this node serves come
-   * before others: a flood of new ids never displaces them. Large devices come after the other served
-   * devices: a device that grows displaces none of them.
+   * before others: a flood of new ids never displaces them. Large devices come after the other
+   * served devices: a device that grows displaces none of them.
    * @param units as how many usual devices the device counts
    */
   rankOf(id: string, shared: boolean, units: number): number
@@ -146,7 +146,8 @@ export class ConfigurationDiscovery {
   /**
    * The devices to serve: the same object until they change, so that a long work can see that they
    * have changed.
-   * @param share what the bounds of the node leave to this Configuration; undefined if they leave all
+   * @param share what the bounds of the node leave to this Configuration; undefined if they leave
+   * all
    */
   deviceSet(share: DeviceShare | undefined): DeviceSet {
     const aged = this.#agedSet

@@ -118,7 +118,9 @@ async function lookUpForeign(
   if (object !== undefined && isReadableFrom(object.readableFrom, namespace)) return object
   const { kind, key } = reference
   throw new PropertyRefusedError(
-    `discovery property ${property}: ${kind} ${key} is in another namespace than the Configuration. It counts only if it exists, the agent may read it, and its annotation ${READABLE_FROM_ANNOTATION} names ${namespace}`,
+    `discovery property ${property}: ${kind} ${key} is in another namespace than the ` +
+      'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
+      `${READABLE_FROM_ANNOTATION} names ${namespace}`,
   )
 }
 

@@ -364,7 +364,9 @@ export class InstanceReconciler {
         regarding: { kind: 'Configuration', key },
         type: 'Warning',
         reason: 'DigestCollision',
-        message: `devices ${JSON.stringify(kept)} and ${JSON.stringify(refused)} have the same digest ${digest}; the second gets no Instance`,
+        message:
+          `devices ${JSON.stringify(kept)} and ${JSON.stringify(refused)} have the same ` +
+          `digest ${digest}; the second gets no Instance`,
       })
     }
     this.#collisions.set(key, collisions)

@@ -4,7 +4,9 @@ import { FairBudget } from './fair-budget.js'
 
 /** How many names of resources the agent puts on its Node. */
 export interface ResourceNameBounds {
-  /** The names of `akri.sh/…` in the status of the Node, with those that nothing offers any more. */
+  /**
+   * The names of `akri.sh/…` in the status of the Node, with those that nothing offers any more.
+   */
   readonly most: number
   /** New names that Configurations need at once without a wait, and then in an hour. */
   readonly atOnce: number

@@ -52,7 +52,9 @@ export class ClaimReporter {
       regarding: { kind: 'Instance', key },
       type: 'Warning',
       reason: 'BeyondCapacity',
-      message: `a container of ${node} has slot ${slot}, and with it ${held} slots are held; the capacity is ${capacity}`,
+      message:
+        `a container of ${node} has slot ${slot}, and with it ${held} slots are held; the ` +
+        `capacity is ${capacity}`,
     })
   }
 
@@ -64,7 +66,9 @@ export class ClaimReporter {
       regarding: { kind: 'Configuration', key: configuration },
       type: 'Warning',
       reason: 'UnknownSlot',
-      message: `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: another container may get the same slot`,
+      message:
+        `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: ` +
+        'another container may get the same slot',
     })
   }
 
@@ -76,7 +80,9 @@ export class ClaimReporter {
       regarding: { kind: 'Instance', key },
       type: 'Warning',
       reason: 'SlotUsedTwice',
-      message: `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more containers than the capacity use the device until one of them ends`,
+      message:
+        `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more ` +
+        'containers than the capacity use the device until one of them ends',
     })
   }
 }

@@ -93,7 +93,9 @@ export function chooseSlots(
       if (other !== undefined)
         return {
           ok: false,
-          reason: `ids ${other} and ${id} both stand for Instance ${slot.instance}, and a container uses each device once`,
+          reason:
+            `ids ${other} and ${id} both stand for Instance ${slot.instance}, and a container ` +
+            'uses each device once',
         }
       idByInstance.set(slot.instance, id)
       fixed.set(id, slot)

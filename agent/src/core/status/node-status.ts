@@ -47,7 +47,9 @@ export function refusedStatus(
     configuration === undefined || configuration.metadata.name === name
       ? ''
       : ' and could have an Instance of this name'
-  const message = `Configuration ${name} of namespace ${namespace} is older${claim}, and resources are named without a namespace; choose another name`
+  const message =
+    `Configuration ${name} of namespace ${namespace} is older${claim}, and resources are ` +
+    'named without a namespace; choose another name'
   return notReady(configuration, 'NameTaken', message)
 }
 
@@ -123,19 +125,26 @@ function ready({
   }
   const [clash] = taken
   if (clash !== undefined) {
-    const message = `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ${clash.owner} has its name, and resources are named without a namespace; choose another name for one of the two Configurations`
+    const message =
+      `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ` +
+      `${clash.owner} has its name, and resources are named without a namespace; choose ` +
+      'another name for one of the two Configurations'
     return ['False', 'NameTaken', message]
   }
   const [collision] = collisions
   if (collision !== undefined) {
-    const message = `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} have the same digest; the second has no Instance`
+    const message =
+      `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} ` +
+      'have the same digest; the second has no Instance'
     return ['False', 'DigestCollision', message]
   }
   const total = devices.size
   const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
   const [first] = refused
   if (first !== undefined) {
-    const message = `${refused.length} of ${total} devices are not offered; device ${JSON.stringify(first.device.id)}: ${first.refusal}`
+    const message =
+      `${refused.length} of ${total} devices are not offered; device ` +
+      `${JSON.stringify(first.device.id)}: ${first.refusal}`
     return ['False', 'DeviceRefused', message]
   }
   const unhealthy = [...devices.values()].filter(({ healthy }) => !healthy).length
@@ -159,7 +168,8 @@ const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
     'that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
   perNode: 'all Configurations of this node share one bound; --max-devices of the agent raises it',
   slots:
-    'the devices of this node have the most slots; a smaller capacity leaves room for more devices, and --max-slots of the agent raises the bound',
+    'the devices of this node have the most slots; a smaller capacity leaves room for more ' +
+    'devices, and --max-slots of the agent raises the bound',
 }
 
 function tooMany(served: number, hasLarge: boolean, { devices, bound }: LeftOut): string {
@@ -169,7 +179,9 @@ function tooMany(served: number, hasLarge: boolean, { devices, bound }: LeftOut)
 
 function tooManyNames(refusals: readonly NameRefusal[]): string {
   const cause = refusals.some(({ why }) => why === 'full')
-    ? 'the Node has too many names of resources, or too many old names of this Configuration; an operator can remove old names, or raise --max-resource-names of the agent'
-    : 'the Node had many new names of resources; more follow, as many an hour as --new-resource-names of the agent says'
+    ? 'the Node has too many names of resources, or too many old names of this Configuration; ' +
+      'an operator can remove old names, or raise --max-resource-names of the agent'
+    : 'the Node had many new names of resources; more follow, as many an hour as ' +
+      '--new-resource-names of the agent says'
   return `${refusals.length} resources are not offered: ${cause}`
 }

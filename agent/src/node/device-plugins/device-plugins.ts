@@ -243,6 +243,7 @@ function taken(
   other: ObjectKey,
 ): ResourceTakenError {
   return new ResourceTakenError(
-    `${behaviour.resourceName} is the resource of ${behaviour.level} ${key}; ${other} cannot have it`,
+    `${behaviour.resourceName} is the resource of ${behaviour.level} ${key}; ${other} ` +
+      'cannot have it',
   )
 }

@@ -2,8 +2,8 @@ import { type Clock, untilAborted } from '@akrijs/runtime'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 
 /**
- * How long a registration waits for the Pod with its address, in milliseconds: a container knows its
- * address before the API server does.
+ * How long a registration waits for the Pod with its address, in milliseconds: a container knows
+ * its address before the API server does.
  */
 const POD_WAIT_MS = 5000
 /** The most registrations that wait. Further ones are answered at once, and come again. */

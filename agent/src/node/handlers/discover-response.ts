@@ -16,8 +16,8 @@ const MAX_DEVICES = 200_000
 type Bound = Pick<DiscoverRequest, 'mostDevices' | 'rank'>
 
 /**
- * Reads a DiscoverResponse. A message of 4 MiB can hold so many devices that they would take a hundred
- * times its memory. So only the devices that are kept are decoded.
+ * Reads a DiscoverResponse. A message of 4 MiB can hold so many devices that they would take a
+ * hundred times its memory. So only the devices that are kept are decoded.
  *
  * @returns an empty list if the signal is aborted meanwhile
  * @throws InvalidDeviceListError, InvalidResponseError

@@ -3,21 +3,21 @@ import { type Clock, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { BoundedConnection, ConnectionLimits } from '@akrijs/runtime/server'
 
 /**
- * The connections of an endpoint end so many milliseconds after the endpoint was dropped: its handler
- * then registers again. A shorter time would let too many handlers replace each other without a
- * pause.
+ * The connections of an endpoint end so many milliseconds after the endpoint was dropped: its
+ * handler then registers again. A shorter time would let too many handlers replace each other
+ * without a pause.
  */
 const RETURN_MS = 10_000
 
 /**
- * The registrations of one connection. A program with several handlers registers all of them over one
- * connection.
+ * The registrations of one connection. A program with several handlers registers all of them over
+ * one connection.
  */
 const REGISTRATIONS = { burst: 32, refillMs: 1000 }
 
 /**
- * The connections of handlers. A handler registers at once. Then it keeps its connection, or ends it.
- * Each endpoint has one connection that does not give way (stage `answering`), so the bound of
+ * The connections of handlers. A handler registers at once. Then it keeps its connection, or ends
+ * it. Each endpoint has one connection that does not give way (stage `answering`), so the bound of
  * endpoints bounds these connections too. When there are too many connections, those without a
  * registration give way first, and then those that registered an endpoint of another connection
  * (stage `idle`).

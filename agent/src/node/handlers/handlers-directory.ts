@@ -18,7 +18,10 @@ export async function openDirectoryToGroup(directory: string, group: number): Pr
     await giveToGroup(directory, group)
     await chmod(directory, DIRECTORY_MODE)
   } catch (error) {
-    const message = `${directory} cannot be opened to the group ${group}: ${messageOf(error)}; it must belong to the agent's user, and the agent's Pod must have supplementalGroups: [${group}]`
+    const message =
+      `${directory} cannot be opened to the group ${group}: ${messageOf(error)}; it must ` +
+      "belong to the agent's user, and the agent's Pod must have supplementalGroups: " +
+      `[${group}]`
     throw new SocketUnusableError(message, { cause: error })
   }
 }

@@ -130,6 +130,7 @@ function handlerProgram(from: string): string {
   const program = directory && path.join(directory, 'dist/akri-handler.js')
   if (program !== undefined && existsSync(program)) return program
   throw new HandlerPackageError(
-    `@akrijs/sdk is not installed where ${from} can find it, and isolated handlers need it; run npm install @akrijs/sdk`,
+    `@akrijs/sdk is not installed where ${from} can find it, and isolated handlers need it; ` +
+      'run npm install @akrijs/sdk',
   )
 }

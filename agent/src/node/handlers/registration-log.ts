@@ -3,7 +3,10 @@ import { type Clock, type Logger, type LogMethod, TokenBucket } from '@akrijs/ru
 /** The lines about registrations: a burst, then one in a second. */
 const LINES = { burst: 100, refillMs: 1000 }
 
-/** The log of registrations. Its lines are bounded, because any process that may register causes them. */
+/**
+ * The log of registrations. Its lines are bounded, because any process that may register causes
+ * them.
+ */
 export function registrationLog(log: Logger, clock: Clock): Pick<Logger, 'info' | 'warn'> {
   const budget = new TokenBucket({ clock, ...LINES })
   let linesLeftOut = 0

@@ -40,7 +40,8 @@ export async function endpointOf(
 ): Promise<RemoteEndpoint> {
   if (!isHandlerName(name)) {
     throw invalid(
-      `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', 63 characters at most`,
+      `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', ` +
+        '63 characters at most',
     )
   }
   return new RemoteEndpoint(name, shared, await addressOf(endpoint, endpointType, places))
@@ -73,7 +74,9 @@ async function networkAddress(endpoint: string, holders: AddressHolders): Promis
   if (holder === undefined)
     throw new RegistrationRefusedError(
       status.PERMISSION_DENIED,
-      `endpoint ${shown(endpoint)}: ${address} is not the address of a Pod on this node; register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of the agent (chart: agent.handlerAccess.addresses)`,
+      `endpoint ${shown(endpoint)}: ${address} is not the address of a Pod on this node; ` +
+        'register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of ' +
+        'the agent (chart: agent.handlerAccess.addresses)',
     )
   const problem = async () =>
     holders.of(address) === holder

@@ -179,7 +179,8 @@ function checkName(name: string, names: RegistrationNames): void {
   throw new RegistrationRefusedError(
     status.PERMISSION_DENIED,
     'allBut' in names
-      ? `the agent loads a handler ${name} itself; end this handler, or do not name it in AKRI_HANDLERS of the agent`
+      ? `the agent loads a handler ${name} itself; end this handler, or do not name it in ` +
+          'AKRI_HANDLERS of the agent'
       : `only ${[...names.only].join(', ')} register here`,
   )
 }
@@ -198,7 +199,8 @@ function makeRoom(
   if (room.kind === 'none') {
     throw new RegistrationRefusedError(
       status.RESOURCE_EXHAUSTED,
-      `${registry.endpoints(name).length} endpoints of ${name} and ${registry.size} in all are registered and in use; there is no room for another endpoint of ${owner}`,
+      `${registry.endpoints(name).length} endpoints of ${name} and ${registry.size} in all ` +
+        `are registered and in use; there is no room for another endpoint of ${owner}`,
     )
   }
   registry.drop(room.endpoint)

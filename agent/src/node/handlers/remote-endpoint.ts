@@ -36,8 +36,8 @@ export type EndpointAddress = (
  */
 const KEEPALIVE_MS = 30_000
 /**
- * The same for a handler that refuses frequent questions: servers of gRPC in C++, Go and Python allow
- * one in five minutes (gRPC A8), and close the connection after a few more.
+ * The same for a handler that refuses frequent questions: servers of gRPC in C++, Go and Python
+ * allow one in five minutes (gRPC A8), and close the connection after a few more.
  */
 const SLOW_KEEPALIVE_MS = 330_000
 
@@ -82,8 +82,8 @@ export class RemoteEndpoint implements HandlerEndpoint {
   }
 
   /**
-   * Takes over a further registration of this endpoint. While a registered process is connected, the
-   * registration waits for the end of that process.
+   * Takes over a further registration of this endpoint. While a registered process is connected,
+   * the registration waits for the end of that process.
    *
    * @returns whether the registration counts now
    */
@@ -120,8 +120,8 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const client = new Client(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
       'grpc.enable_retries': 0,
-      // All discoveries of an endpoint share a connection. The sessions have a back-off of their own,
-      // and a handler that registers again is connected at once.
+      // All discoveries of an endpoint share a connection. The sessions have a back-off of their
+      // own, and a handler that registers again is connected at once.
       'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
       'grpc.max_reconnect_backoff_ms': RECONNECT_MS,
       // The request has credentials of devices: it goes to the handler directly.

@@ -31,7 +31,8 @@ export const MEDIA_SERVICES: readonly MediaService[] = [
   mediaService(MEDIA_2, '<Protocol>RTSP</Protocol>'),
   mediaService(
     MEDIA_1,
-    `<StreamSetup><Stream xmlns="${SCHEMA}">RTP-Unicast</Stream><Transport xmlns="${SCHEMA}"><Protocol>RTSP</Protocol></Transport></StreamSetup>`,
+    `<StreamSetup><Stream xmlns="${SCHEMA}">RTP-Unicast</Stream>` +
+      `<Transport xmlns="${SCHEMA}"><Protocol>RTSP</Protocol></Transport></StreamSetup>`,
   ),
 ]
 

@@ -143,7 +143,8 @@ export class SoapSession {
 
 function envelope({ namespace, operation, body = '' }: SoapCall, header: string): string {
   return (
-    '<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope">' +
+    '<?xml version="1.0" encoding="UTF-8"?><s:Envelope ' +
+    'xmlns:s="http://www.w3.org/2003/05/soap-envelope">' +
     `${header === '' ? '' : `<s:Header>${header}</s:Header>`}` +
     `<s:Body><${operation} xmlns="${namespace}">${body}</${operation}></s:Body></s:Envelope>`
   )

@@ -17,11 +17,13 @@ export function usernameToken(
   nonce: Uint8Array = randomBytes(16),
 ): string {
   const created = new Date(time).toISOString()
+  const digest = passwordDigest(nonce, created, password)
+  const encoded = Buffer.from(nonce).toString('base64')
   return (
     `<Security xmlns="${WSS}-wssecurity-secext-1.0.xsd" s:mustUnderstand="1"><UsernameToken>` +
     `<Username>${escapeXml(username)}</Username>` +
-    `<Password Type="${WSS}-username-token-profile-1.0#PasswordDigest">${passwordDigest(nonce, created, password)}</Password>` +
-    `<Nonce EncodingType="${WSS}-soap-message-security-1.0#Base64Binary">${Buffer.from(nonce).toString('base64')}</Nonce>` +
+    `<Password Type="${WSS}-username-token-profile-1.0#PasswordDigest">${digest}</Password>` +
+    `<Nonce EncodingType="${WSS}-soap-message-security-1.0#Base64Binary">${encoded}</Nonce>` +
     `<Created xmlns="${WSS}-wssecurity-utility-1.0.xsd">${created}</Created>` +
     '</UsernameToken></Security>'
   )

@@ -179,6 +179,8 @@ export function encodeMessage(
     `<a:MessageID>urn:uuid:${messageId}</a:MessageID>${answers}<a:To>${to}</a:To>` +
     `<a:Action>${NAMESPACES.d}/${action}</a:Action>`
   return Buffer.from(
-    `<?xml version="1.0" encoding="UTF-8"?>\n<s:Envelope${DECLARED}><s:Header>${header}</s:Header><s:Body>${body}</s:Body></s:Envelope>`,
+    '<?xml version="1.0" encoding="UTF-8"?>\n' +
+      `<s:Envelope${DECLARED}><s:Header>${header}</s:Header>` +
+      `<s:Body>${body}</s:Body></s:Envelope>`,
   )
 }

@@ -29,9 +29,10 @@ export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
   if (host === undefined || port === 0) return undefined
   const values = readText(text)
   const capabilities = capabilitiesFrom(values.get('caps') ?? '')
+  const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`
   return {
     name: name[0] ?? '',
-    discoveryUrl: `opc.tcp://${host.includes(':') ? `[${host}]` : host}:${port}${pathFrom(values.get('path') ?? '')}`,
+    discoveryUrl: `opc.tcp://${authority}${pathFrom(values.get('path') ?? '')}`,
     addresses: [...addresses].sort(byReach),
     capabilities,
     isDiscoveryServer: capabilities.includes('LDS'),

@@ -193,13 +193,16 @@ export function isUserRefused(error: unknown): boolean {
   )
 }
 
+const CERTIFICATE_REFUSED = new RegExp(
+  '\\bBad(?:SecurityChecksFailed|SecurityPolicyRejected|' +
+    'ApplicationSignatureInvalid|Certificate\\w+)\\b',
+)
+
 /**
  * Whether the server may have refused the certificate of the handler. Some servers close the
  * connection without a reason, before any user is sent.
  */
 export function isCertificateRefused(error: unknown): boolean {
   if (error instanceof OpcuaSessionError && error.stage === 'channel') return true
-  return /\bBad(?:SecurityChecksFailed|Certificate\w+|SecurityPolicyRejected|ApplicationSignatureInvalid)\b/.test(
-    messageOf(error),
-  )
+  return CERTIFICATE_REFUSED.test(messageOf(error))
 }

@@ -181,7 +181,8 @@ export class Conversation {
     if ((messageBytes > 0 && request.length > messageBytes) || (chunks > 0 && count > chunks)) {
       throw new OpcuaProtocolError(
         'request-too-large',
-        `the request has ${request.length} bytes in ${count} chunks; the server accepts ${messageBytes} bytes in ${chunks} chunks`,
+        `the request has ${request.length} bytes in ${count} chunks; the server accepts ` +
+          `${messageBytes} bytes in ${chunks} chunks`,
       )
     }
     return Array.from({ length: count }, (_, index) => {
@@ -201,7 +202,8 @@ export class Conversation {
     if (channelId !== this.#channelId || tokenId !== this.#tokenId) {
       throw new OpcuaProtocolError(
         'wrong-channel',
-        `a chunk has channel ${channelId} and token ${tokenId} instead of ${this.#channelId} and ${this.#tokenId}`,
+        `a chunk has channel ${channelId} and token ${tokenId} instead of ` +
+          `${this.#channelId} and ${this.#tokenId}`,
       )
     }
     this.#checkSequence(reader.uint32(), reader.uint32(), REQUEST_ID)
