@@ -292,7 +292,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     )
     const { message } = await refusal(configuration({}, device))
     await world.remove('Instance', device)
-    expect(message).toContain(`the Instance ${world.namespace}/${device}`)
+    expect(message).toContain(`akri.sh/${device} is that of an Instance already`)
     await create(configuration({}, `${world.namespace}-free-0a1b2d`))
     await world.api('Configuration').patch(world.key(taken), 'merge', { spec: { capacity: 3 } })
   })

@@ -264,6 +264,23 @@ describe('the server of the webhook', () => {
     await expect(version('TLSv1.1')).rejects.toThrow()
   })
 
+  it('renegotiates no connection', async () => {
+    await open()
+    const socket = tls.connect({
+      socket: net.connect({ host: '127.0.0.1', port: server.port }),
+      servername: 'localhost',
+      ca: authority.cert,
+      maxVersion: 'TLSv1.2',
+    })
+    await new Promise((resolve) => socket.once('secureConnect', resolve))
+    const error = await new Promise((resolve) => {
+      socket.on('error', resolve)
+      socket.renegotiate({}, resolve)
+    })
+    expect(String(error)).toMatch(/no renegotiation/i)
+    socket.destroy()
+  })
+
   it('takes over another certificate while connections are open', async () => {
     await open()
     const agent = new https.Agent({ keepAlive: true, maxSockets: 1 })

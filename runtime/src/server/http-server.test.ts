@@ -275,19 +275,44 @@ describe('a server for hostile clients', () => {
   it('answers no second request before the client has read the first answer', async () => {
     let begun = 0
     await open({
-      answer: async () => {
+      answer: async ({ path }) => {
+        if (path === '/a') return { status: 200, type: 'text/plain', body: Buffer.from('/a x') }
         begun++
         return { status: 200, type: 'text/plain', body: Buffer.alloc(50_000_000) }
       },
       limits: { memory: 100_000_000 },
     })
     const one = await unreading()
-    one.write(head(0))
+    one.write(head(0, '/large'))
     await eventually(() => expect(begun).toBe(1))
-    one.write(head(0))
-    one.resume()
-    await new Promise<void>((resolve) => one.once('close', () => resolve()))
+    one.write(head(0, '/large'))
+    await request(await client('127.0.0.2'))
     expect(begun).toBe(1)
+    one.destroy()
+  })
+
+  it('answers a request that comes before the server knows that the last answer was sent', async () => {
+    const begun: string[] = []
+    await open({
+      answer: async ({ path }) => {
+        begun.push(path)
+        return { status: 200, type: 'text/plain', body: Buffer.alloc(20_000_000) }
+      },
+      limits: { memory: 100_000_000 },
+    })
+    const one = await unreading()
+    one.write(head(0, '/first'))
+    await eventually(() => expect(begun).toEqual(['/first']))
+    one.write(head(0, '/second'))
+    let received = 0
+    one.on('data', (chunk) => {
+      received += chunk.length
+    })
+    one.resume()
+    await eventually(() => expect(received).toBeGreaterThan(40_000_000))
+    expect(begun).toEqual(['/first', '/second'])
+    one.write(head(0, '/third'))
+    await eventually(() => expect(begun).toHaveLength(3))
   })
 
   it('bounds the bytes of unread answers: the address with the most loses one', async () => {

@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto'
 import http, {
   type IncomingHttpHeaders,
   type IncomingMessage,
@@ -50,8 +51,10 @@ interface Client {
   readonly connection: BoundedConnection
   /** The stream of HTTP, inside TLS. */
   readonly stream: net.Socket
-  /** Whether a request has begun whose answer has not been sent. */
-  isBusy: boolean
+  /** Requests that have begun and whose answers have not been sent. */
+  requests: number
+  /** Resolves when the answer to the last request has been sent, to whether it is the last one. */
+  sent: Promise<boolean>
   /** Refuses the request that takes too long. */
   onLate: (() => void) | undefined
 }
@@ -96,7 +99,7 @@ export class HttpServer {
   readonly #clients = new WeakMap<BoundedConnection, Client>()
   readonly #clientOf = new WeakMap<net.Socket, Client>()
   /** The requests whose answers are not sent yet. */
-  readonly #open = new Set<Promise<void>>()
+  readonly #open = new Set<Promise<unknown>>()
   #context: tls.SecureContext | undefined
   #isClosing = false
 
@@ -140,7 +143,8 @@ export class HttpServer {
    * @throws if the key does not belong to the certificate
    */
   renew({ cert, key }: TlsKeyPair): void {
-    this.#context = tls.createSecureContext({ cert, key, minVersion: TLS_VERSION })
+    const secureOptions = constants.SSL_OP_NO_RENEGOTIATION
+    this.#context = tls.createSecureContext({ cert, key, minVersion: TLS_VERSION, secureOptions })
   }
 
   /**
@@ -163,7 +167,13 @@ export class HttpServer {
 
   #connect(connection: BoundedConnection): void {
     const stream = this.#streamOf(connection.socket)
-    const client: Client = { connection, stream, isBusy: false, onLate: undefined }
+    const client: Client = {
+      connection,
+      stream,
+      requests: 0,
+      sent: Promise.resolve(false),
+      onLate: undefined,
+    }
     this.#clients.set(connection, client)
     this.#clientOf.set(stream, client)
     this.#http.emit('connection', stream)
@@ -183,30 +193,37 @@ export class HttpServer {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const client = this.#clientOf.get(request.socket)
-    // No known client sends a request before it has the answer to the last one.
+    // No known client sends a request before it has the answer to the last one. It may have all of
+    // the answer before this server knows.
+    const isEarly =
+      client !== undefined && client.requests > (client.connection.stage === 'sending' ? 1 : 0)
     // The parser goes on with what it has of a destroyed connection.
-    if (client === undefined || client.isBusy || request.socket.destroyed)
+    if (client === undefined || isEarly || request.socket.destroyed)
       return void request.socket.destroy()
     const { connection } = client
-    client.isBusy = true
-    if (connection.stage !== 'ending') connection.enter('receiving')
-    const sent = new Promise<void>((resolve) => response.once('close', resolve))
+    client.requests++
+    if (client.requests === 1 && connection.stage !== 'ending') connection.enter('receiving')
+    const closed = new Promise<void>((resolve) => response.once('close', resolve))
     const { body: longest, stageMs } = this.#options.limits
     const open = new OpenRequest({ connection, request, response, budget: this.#memory, longest })
-    client.onLate = () => open.refuse(tooSlow(stageMs.receiving))
-    const answered = this.#answer(connection, request, response, open)
-      .then(async (isLast) => {
-        await sent
-        if (isLast) return
-        connection.enter('idle')
-        client.onLate = undefined
-        client.isBusy = false
-      })
-      .finally(() => {
-        open.release()
-        this.#open.delete(answered)
-      })
-    this.#open.add(answered)
+    const before = client.sent
+    const work = async (): Promise<boolean> => {
+      if (await before) return true
+      if (connection.stage === 'idle') connection.enter('receiving')
+      client.onLate = () => open.refuse(tooSlow(stageMs.receiving))
+      const isLast = await this.#answer(connection, request, response, open)
+      await closed
+      if (!isLast) connection.enter('idle')
+      client.onLate = undefined
+      return isLast
+    }
+    const sent = work().finally(() => {
+      client.requests--
+      open.release()
+      this.#open.delete(sent)
+    })
+    client.sent = sent
+    this.#open.add(sent)
   }
 
   /** @returns whether the connection serves no other request */
