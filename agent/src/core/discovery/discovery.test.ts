@@ -284,6 +284,21 @@ describe('discovery', () => {
     expect(registry.size).toBe(1)
   })
 
+  it('A5 makes no work for Configurations when a handler with open streams registers again', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    const changed = vi.fn()
+    discovery.onChange(changed, new AbortController().signal)
+    registry.register(endpoint)
+    await clock.advance(0)
+    expect(changed).not.toHaveBeenCalled()
+  })
+
   it('A5 asks a handler that registers again at once when its stream has ended, or ends later', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')

@@ -114,8 +114,9 @@ export class Discovery {
     registry.onChange(({ name, reregistered }) => {
       for (const [key, discovery] of this.#discoveries) {
         if (discovery.handler !== name) continue
+        // A registration that is repeated without a pause must not make work for each Configuration.
         if (reregistered !== undefined) discovery.wake(reregistered)
-        this.#follow(key)
+        else this.#follow(key)
       }
     }, signal)
     registry.judgeBy(({ uid }) => {
