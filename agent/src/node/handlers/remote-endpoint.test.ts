@@ -269,6 +269,12 @@ describe('an endpoint that is registered again', () => {
     expect(endpoint.registerAgain(registration(false))).toBe(true)
     await expect(after.next()).rejects.toThrow('it registered with another value of shared')
     expect(endpoint.shared).toBe(false)
+    // The agent has ended the stream. The process has registered, so no other registration counts.
+    const last = open(endpoint)
+    await last.next()
+    expect(endpoint.registerAgain(registration(true))).toBe(false)
+    expect(endpoint.shared).toBe(false)
+    last.close()
   })
 
   it('A5 has the value that its process sends, whatever is registered', async () => {

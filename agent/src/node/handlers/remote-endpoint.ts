@@ -66,8 +66,8 @@ export class RemoteEndpoint implements HandlerEndpoint {
   /** The value of `shared` that the connected process has sent. */
   #sentShared: boolean | undefined
   #keepaliveMs = KEEPALIVE_MS
-  /** The messages of each discovery with a connection. */
-  readonly #connected = new Set<Latest<Buffer>>()
+  /** The discoveries with a connection: each function ends its discovery. */
+  readonly #connected = new Set<(error: DiscoveryFailedError) => void>()
 
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
@@ -98,13 +98,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#next = undefined
     this.#isRegistered = true
     // The agent had found the process before the process registered.
-    if (shared !== this.shared)
-      for (const messages of this.#connected)
-        messages.end(
-          this.#failed(
-            'it registered with another value of shared; its devices are asked for again',
-          ),
-        )
+    if (shared !== this.shared) {
+      const problem = 'it registered with another value of shared; its devices are asked for again'
+      for (const end of this.#connected) end(this.#failed(problem))
+      // The process is still there: its registration counts until the process ends.
+      this.#connected.clear()
+    }
     return true
   }
 
@@ -148,8 +147,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
     let isOver = false
+    const end = (error: DiscoveryFailedError) => {
+      isOver = true
+      messages.end(error)
+    }
     const onConnected = () => {
-      if (!isOver) this.#connected.add(messages)
+      if (!isOver) this.#connected.add(end)
     }
     const channel = client.getChannel()
     // `waitForReady` would connect again after the end of the stream.
@@ -183,7 +186,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     } finally {
       signal.removeEventListener('abort', onAbort)
       isOver = true
-      if (this.#connected.delete(messages) && !signal.aborted) this.#onLost()
+      if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
       stream.cancel()
       client.close()
     }
