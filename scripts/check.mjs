@@ -9,6 +9,11 @@ const bin = (name) => path.join(root, 'node_modules/.bin', name)
 
 const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))]
 
+const LINE = 100
+/** Their titles and data may be longer; comments may not. */
+const TESTS = /\.test\.|\.contract\.|\/testing\/|test-peers\/|^(?:test|bench)\//
+const COMMENT = /^ *(?:\/\/|\/?\*)/
+
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
   ['types', () => run(bin('tsc'), ['--noEmit'])],
@@ -22,6 +27,7 @@ const CHECKS = [
     'licences, notices and bills of materials',
     () => run(process.execPath, ['scripts/shipped.mjs', '--check']),
   ],
+  [`lines of at most ${LINE} characters`, longLines],
   ['native addon', () => run(process.execPath, ['scripts/build-addon.mjs', '--check'])],
 ]
 
@@ -39,6 +45,30 @@ process.exit(failed > 0 ? 1 : 0)
 function run(command, args, cwd = root) {
   const result = spawnSync(command, args, { cwd, encoding: 'utf8' })
   return result.status === 0 ? undefined : `${result.stdout}${result.stderr}${result.error ?? ''}`
+}
+
+/** The formatter breaks code, but no texts, regular expressions and comments. */
+function longLines() {
+  const { stdout } = spawnSync('git', ['ls-files', '*.ts', '*.mjs', '*.js'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  const problems = stdout
+    .trimEnd()
+    .split('\n')
+    .filter((file) => !file.includes('/generated/'))
+    .flatMap((file) =>
+      readFileSync(path.join(root, file), 'utf8')
+        .split('\n')
+        .flatMap((line, index) =>
+          line.length <= LINE ||
+          /https?:\/\//.test(line) ||
+          (TESTS.test(file) && !COMMENT.test(line))
+            ? []
+            : [`${file}:${index + 1}: ${line.length} characters`],
+        ),
+    )
+  return problems.length === 0 ? undefined : problems.join('\n')
 }
 
 /** proto/src/generated is what buf makes of proto/*.proto. */

@@ -334,7 +334,9 @@ describe('forged owner references', () => {
         regarding: { kind: 'Instance', key: keyOf(instance) },
         type: 'Warning',
         reason: 'BrokerFailed',
-        message: `Job plant/cam-8120fe-3-job has been waiting for its deletion since ${deleted}: find out what its finalizers foregroundDeletion wait for, or remove them`,
+        message:
+          `Job plant/cam-8120fe-3-job has been waiting for its deletion since ${deleted}: ` +
+          'find out what its finalizers foregroundDeletion wait for, or remove them',
       })
     })
   })

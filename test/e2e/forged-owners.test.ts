@@ -7,8 +7,8 @@ import { alivePodsIn, type Made, namesIn, podSpec, runningPodsIn, service } from
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
-// An attacker who may write Pods, Jobs and Services in one namespace, and nothing in the namespace of
-// a Configuration, forges the owner of these objects.
+// An attacker who may write Pods, Jobs and Services in one namespace, and nothing in the namespace
+// of a Configuration, forges the owner of these objects.
 
 const HELD = 'akri.test/held'
 
@@ -198,7 +198,9 @@ describe.skipIf(missing() !== undefined)(`forged owners on a real cluster${unles
         expect.objectContaining({
           reason: 'BrokerFailed',
           involvedObject: expect.objectContaining({ kind: 'Instance', name: 'cam-8120fe' }),
-          message: `${name} and ${other} in ${world.namespace} belong to another owner: delete or rename one of them`,
+          message:
+            `${name} and ${other} in ${world.namespace} belong to another owner: delete or ` +
+            'rename one of them',
         }),
       )
     })

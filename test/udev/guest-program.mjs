@@ -1,9 +1,10 @@
-// The program beside the devices, in a USB machine or beside a separate udevd: it runs the built udev
-// handler. Requests are lines of JSON over the named port, or over standard input and output.
-//   {"id":1,"run":"lsblk","input":"…"}       -> {"id":1,"status":0,"output":"…"}
-//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC
-//                                               in ms, `heldUpMs` the longest block of the event loop
-//   {"id":2,"stop":true}                     -> {"id":2,"ended":true}
+// The program beside the devices, in a USB machine or beside a separate udevd: it runs the built
+// udev handler. Requests are lines of JSON over the named port, or over standard input and output.
+//   {"id":1,"run":"lsblk","input":"…"}   -> {"id":1,"status":0,"output":"…"}
+//   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…],"at":…} for each list; `at` is
+//                                           CLOCK_MONOTONIC in ms, `heldUpMs` the longest block
+//                                           of the event loop
+//   {"id":2,"stop":true}                 -> {"id":2,"ended":true}
 import { execFile } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'

@@ -24,6 +24,7 @@ it('counts reviews by outcome, for any operation, and has the expiry of the cert
     issueAuthority('test', validity),
   ).cert
   expect(await metrics.registry.metrics()).toContain(
-    `akri_webhook_certificate_expiry_timestamp_seconds ${Date.parse('2030-01-01T00:00:00Z') / 1000}`,
+    'akri_webhook_certificate_expiry_timestamp_seconds ' +
+      `${Date.parse('2030-01-01T00:00:00Z') / 1000}`,
   )
 })

@@ -140,7 +140,8 @@ describe('the ONVIF handler', () => {
           ONVIF_DEVICE_SERIAL_NUMBER: '00000000000000000001',
           ONVIF_DEVICE_HARDWARE_ID: 'simulated',
           ONVIF_DEVICE_SCOPES:
-            'onvif://www.onvif.org/name/simulated onvif://www.onvif.org/location/laboratory onvif://www.onvif.org/hardware/simulated',
+            'onvif://www.onvif.org/name/simulated onvif://www.onvif.org/location/laboratory ' +
+            'onvif://www.onvif.org/hardware/simulated',
           ONVIF_DEVICE_AUTHENTICATION: 'none',
         },
         mounts: [],

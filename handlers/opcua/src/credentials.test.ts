@@ -86,7 +86,9 @@ describe('credentials of servers', () => {
         {
           ...texts,
           device_credential_ref_list: '["a"]',
-          a: '{"default": {"certificate_ref": "certificate_urn_plc_1_mixer", "private_key_ref": "private_key_urn_plc_1_mixer"}}',
+          a:
+            '{"default": {"certificate_ref": "certificate_urn_plc_1_mixer", ' +
+            '"private_key_ref": "private_key_urn_plc_1_mixer"}}',
         },
       ]
       for (const form of forms) {

@@ -124,7 +124,9 @@ describe.skipIf(missing.length > 0)(
       async (file) => {
         const tree = path.join(directory, file)
         mkdirSync(tree)
-        const script = `env -u LD_PRELOAD cp -a "$UMOCKDEV_DIR/." ${tree} && exec ${process.execPath} -e '${ASK}'`
+        const script =
+          `env -u LD_PRELOAD cp -a "$UMOCKDEV_DIR/." ${tree} && exec ${process.execPath} -e ` +
+          `'${ASK}'`
         const { stdout } = await exec(
           'umockdev-run',
           ['-d', path.join(RECORDED, file), '--', 'sh', '-c', script],

@@ -103,7 +103,8 @@ describe('the socket for device events', () => {
       process.execPath,
       [
         '-e',
-        `try { require(${JSON.stringify(addon)}).open(1) } catch (error) { console.log(error.message) }`,
+        `try { require(${JSON.stringify(addon)}).open(1) } catch (error) { ` +
+          'console.log(error.message) }',
       ],
       { encoding: 'utf8' },
     )

@@ -26,7 +26,9 @@ export interface PlaceLimits {
   readonly ofPeer: number
 }
 
-/** The fate of a new connection: there is room, or another connection gives way, or it is refused. */
+/**
+ * The fate of a new connection: there is room, or another connection gives way, or it is refused.
+ */
 export type Admission<Connection> = 'room' | 'refused' | { readonly drop: Connection }
 
 /**

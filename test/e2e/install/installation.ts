@@ -25,7 +25,10 @@ export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent'] as cons
 export function missingForInstallation(): string | undefined {
   if (missing() !== undefined) return missing()
   if (kubeTools !== undefined && !existsSync(path.join(kubeTools, 'kube-node-image')))
-    return 'needs a way to make images: AKRI_KUBE_TOOLS must hold kube-node-image, which makes one of Node and a directory'
+    return (
+      'needs a way to make images: AKRI_KUBE_TOOLS must hold kube-node-image, which makes one ' +
+      'of Node and a directory'
+    )
   if (!hasKubectl()) return 'needs kubectl'
   return undefined
 }

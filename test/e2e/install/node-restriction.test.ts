@@ -138,7 +138,8 @@ describe.skipIf(lacks !== undefined)(
       )
       await refused(
         make(first, { deviceUsage: free }),
-        `the agent of ${NODE_1} may not enter other nodes in spec.nodes, nor take them out: it is [] and would be [${NODE_1}, ${NODE_2}]`,
+        `the agent of ${NODE_1} may not enter other nodes in spec.nodes, nor take them out: ` +
+          `it is [] and would be [${NODE_1}, ${NODE_2}]`,
       )
       for (const usage of [NODE_2, `C:${CONFIGURATION}-0:${NODE_2}`, 'C::', `${NODE_1}:x`])
         await refused(
@@ -184,7 +185,9 @@ describe.skipIf(lacks !== undefined)(
 
     it('does not let an agent add its node to an Instance that is not shared, or claim a slot of it', async () => {
       await given({ shared: false, nodes: [NODE_2], deviceUsage: { [slot(0)]: '' } })
-      const message = `the agent of ${NODE_1} may not use a device that is not shared: it is that of ${NODE_2}`
+      const message =
+        `the agent of ${NODE_1} may not use a device that is not shared: it is that of ` +
+        `${NODE_2}`
       await refused(spec(first, { nodes: [NODE_2, NODE_1] }), message)
       await refused(usage(first, { [slot(0)]: NODE_1 }), message)
       await usage(second, { [slot(0)]: NODE_2 })
@@ -199,12 +202,15 @@ describe.skipIf(lacks !== undefined)(
       await refused(usage(second, { [slot(0)]: '' }), byInstance)
       await refused(usage(second, { [slot(0)]: NODE_2 }), byInstance)
       await refused(usage(second, { [slot(0)]: null }), byInstance)
-      const byConfiguration = `the agent of ${NODE_1} may not take slot ${slot(1)} from who holds it: C:${CONFIGURATION}-0:${NODE_2}`
+      const byConfiguration =
+        `the agent of ${NODE_1} may not take slot ${slot(1)} from who holds it: ` +
+        `C:${CONFIGURATION}-0:${NODE_2}`
       await refused(usage(first, { [slot(1)]: '' }), byConfiguration)
       await refused(usage(first, { [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}` }), byConfiguration)
       await refused(
         usage(first, { [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` }),
-        `the agent of ${NODE_1} may not claim slot ${slot(2)} for another node: C:${CONFIGURATION}-1:${NODE_2}`,
+        `the agent of ${NODE_1} may not claim slot ${slot(2)} for another node: ` +
+          `C:${CONFIGURATION}-1:${NODE_2}`,
       )
       await json(first, [
         { op: 'test', path: `/spec/deviceUsage/${slot(2)}`, value: '' },
@@ -239,7 +245,9 @@ describe.skipIf(lacks !== undefined)(
         `may not take slot ${slot(1)}`,
       )
       await given({ nodes: [NODE_2] })
-      const message = `the agent of ${NODE_1} may not change capacity and brokerProperties of an Instance that its node is not in: spec.nodes is [${NODE_2}]`
+      const message =
+        `the agent of ${NODE_1} may not change capacity and brokerProperties of an Instance ` +
+        `that its node is not in: spec.nodes is [${NODE_2}]`
       await refused(spec(first, { capacity: 1 }), message)
       await refused(spec(first, { brokerProperties: { SITE: 'x' } }), message)
       await refused(spec(first, { brokerProperties: null }), message)
@@ -283,12 +291,14 @@ describe.skipIf(lacks !== undefined)(
       await given()
       await refused(
         remove(first),
-        `the agent of ${NODE_1} may not delete an Instance that other nodes are in too: spec.nodes is [${NODE_1}, ${NODE_2}]`,
+        `the agent of ${NODE_1} may not delete an Instance that other nodes are in too: ` +
+          `spec.nodes is [${NODE_1}, ${NODE_2}]`,
       )
       await given({ nodes: [NODE_2] })
       await refused(
         remove(first),
-        `the agent of ${NODE_1} may not delete an Instance that its node is not in: spec.nodes is [${NODE_2}]`,
+        `the agent of ${NODE_1} may not delete an Instance that its node is not in: ` +
+          `spec.nodes is [${NODE_2}]`,
       )
       await given({ nodes: [] })
       await refused(remove(first), 'spec.nodes is []')
@@ -300,7 +310,8 @@ describe.skipIf(lacks !== undefined)(
       await given()
       await report(first, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
       const foisted = (entry: string) =>
-        `the agent of ${NODE_1} may not write status.brokerInfo.${entry}: its slot is not held by this node`
+        `the agent of ${NODE_1} may not write status.brokerInfo.${entry}: its slot is not ` +
+        'held by this node'
       await refused(
         report(first, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }),
         foisted('x'),
@@ -319,7 +330,9 @@ describe.skipIf(lacks !== undefined)(
       await report(second, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
       await refused(report(first, { brokerInfo: { version: '3' } }), foisted('version'))
       await usage(first, { [slot(0)]: '' })
-      const silenced = `the agent of ${NODE_1}, which holds no slot, may not take away status.brokerInfo.version: its slot is held`
+      const silenced =
+        `the agent of ${NODE_1}, which holds no slot, may not take away ` +
+        'status.brokerInfo.version: its slot is held'
       await refused(
         report(first, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }),
         silenced,

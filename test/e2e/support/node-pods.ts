@@ -185,7 +185,8 @@ async function providePod(node: string): Promise<string> {
       'jsonpath={.status.containerStatuses[0].state}',
     )
     throw new Error(
-      `the way into ${node} does not open: it needs the image ${IMAGE}, and privileged Pods: ${state}`,
+      `the way into ${node} does not open: it needs the image ${IMAGE}, and privileged ` +
+        `Pods: ${state}`,
       {
         cause: error,
       },

@@ -68,7 +68,10 @@ export function missing(): string | undefined {
 export function missingHere(): string | undefined {
   if (missing() !== undefined) return missing()
   if (access instanceof NodeSpaces) return undefined
-  return 'needs nodes that are namespaces of this machine: set AKRI_KUBE_TOOLS to a directory with kube-node'
+  return (
+    'needs nodes that are namespaces of this machine: set AKRI_KUBE_TOOLS to a directory with ' +
+    'kube-node'
+  )
 }
 
 /** The address of this machine for nodes and the API server. */

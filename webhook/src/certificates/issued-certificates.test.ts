@@ -69,7 +69,8 @@ describe('the own certificates of the webhook', () => {
     await start()
     await eventually(() => expect(warnings).toEqual([expect.any(MissingSecretError)]))
     expect(String(warnings[0])).toContain(
-      'there is no Secret akri/akri-webhook-configuration, and the webhook may create none: kubectl -n akri create secret generic akri-webhook-configuration',
+      'there is no Secret akri/akri-webhook-configuration, and the webhook may create none: ' +
+        'kubectl -n akri create secret generic akri-webhook-configuration',
     )
     expect(renewed).toEqual([])
     api.put(SECRET, EMPTY)

@@ -17,11 +17,13 @@ it('a reference to the namespace of the Configuration needs no warning', () => {
 it('a reference to another namespace is a warning that names the annotation to write', () => {
   const map = { name: 'q', valueFrom: { configMapKeyRef: { name: 'm', namespace: 'hall' } } }
   expect(referenceWarnings(withProperties([secret(), map]), 'line')).toEqual([
-    'refused unless annotation akri.sh/readable-from names line: spec.discoveryHandler.discoveryProperties[1]: ConfigMap hall/m',
+    'refused unless annotation akri.sh/readable-from names line: ' +
+      'spec.discoveryHandler.discoveryProperties[1]: ConfigMap hall/m',
   ])
   const many = Array.from({ length: 60_000 }, () => secret('hall'))
   expect(referenceWarnings(withProperties(many), 'line')).toEqual([
-    'refused unless annotation akri.sh/readable-from names line: spec.discoveryHandler.discoveryProperties[0]: Secret hall/cameras, and 59999 more',
+    'refused unless annotation akri.sh/readable-from names line: ' +
+      'spec.discoveryHandler.discoveryProperties[0]: Secret hall/cameras, and 59999 more',
   ])
 })
 

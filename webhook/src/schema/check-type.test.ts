@@ -27,7 +27,8 @@ describe('a spec of Kubernetes', () => {
     [
       'claims',
       'podSpec',
-      '{containers: [{name: b, resources: {claims: [{name: c, request: r}]}}], resourceClaims: [{name: c}]}',
+      '{containers: [{name: b, resources: {claims: [{name: c, request: r}]}}], ' +
+        'resourceClaims: [{name: c}]}',
     ],
     [
       'ephemeral containers',
@@ -47,7 +48,8 @@ describe('a spec of Kubernetes', () => {
     [
       'quantities',
       'podSpec',
-      '{containers: [], overhead: {a: 1, b: 0.5, c: "1e3", d: 500m, e: 1.5Gi, f: -1, g: .5, h: 100n}}',
+      '{containers: [], overhead: {a: 1, b: 0.5, c: "1e3", d: 500m, e: 1.5Gi, f: -1, g: .5, ' +
+        'h: 100n}}',
     ],
     [
       'a Job',
@@ -57,7 +59,8 @@ describe('a spec of Kubernetes', () => {
     [
       'a Deployment',
       'deploymentSpec',
-      '{replicas: 2, selector: {}, template: {spec: {containers: []}}, strategy: {rollingUpdate: {maxSurge: 25%}}}',
+      '{replicas: 2, selector: {}, template: {spec: {containers: []}}, strategy: ' +
+        '{rollingUpdate: {maxSurge: 25%}}}',
     ],
     [
       'anything in a field that may hold anything',

@@ -72,8 +72,8 @@ const LISTS = { burst: 50, refillMs: 200 }
 const ENTRIES_OF_A_LIST = 1000
 
 /**
- * Attempts before the back-off is over: a burst, then one in a second. Any process that may register
- * can cause them. Then a handler that registers still waits for a second at most.
+ * Attempts before the back-off is over: a burst, then one in a second. Any process that may
+ * register can cause them. Then a handler that registers still waits for a second at most.
  */
 const EARLY_ATTEMPTS = { burst: 10, refillMs: 1000 }
 
@@ -167,8 +167,8 @@ export class DiscoverySession {
   }
 
   /**
-   * The endpoint registered again: another process may be behind it. A stream that is open shows that
-   * the process of the stream lives. So only a wait ends at once, also the next wait.
+   * The endpoint registered again: another process may be behind it. A stream that is open shows
+   * that the process of the stream lives. So only a wait ends at once, also the next wait.
    */
   wake(): void {
     if (this.#state.phase === 'open') this.#attempt.isWoken = true

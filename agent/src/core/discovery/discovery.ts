@@ -228,8 +228,8 @@ export class Discovery {
   }
 
   /**
-   * Counts the demand of a Configuration again. Others are not asked: a flood of Configurations must
-   * not make each change slow.
+   * Counts the demand of a Configuration again. Others are not asked: a flood of Configurations
+   * must not make each change slow.
    * @returns whether the division depends on the change
    */
   #count(key: ObjectKey): boolean {

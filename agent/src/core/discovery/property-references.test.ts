@@ -82,7 +82,8 @@ describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) =>
     async (consent) => {
       const refused = (selector: object) => messageFrom(tokenOf(kind, holding(consent), selector))
       expect(await refused({})).toMatch(
-        `discovery property token: ${kind} factory/cameras is in another namespace than the Configuration`,
+        `discovery property token: ${kind} factory/cameras is in another namespace than the ` +
+          'Configuration',
       )
       expect(await refused({})).toMatch('annotation akri.sh/readable-from names line')
       expect(await refused({ optional: true })).toBe(await refused({}))

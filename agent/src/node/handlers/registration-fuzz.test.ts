@@ -16,7 +16,9 @@ import { isHandlerName } from '../../ports/handler-endpoint.js'
 import { AllowedAddresses } from './allowed-addresses.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
-/** A clock on which a wait for a Pod ends at once. The server checks its connections each second. */
+/**
+ * A clock on which a wait for a Pod ends at once. The server checks its connections each second.
+ */
 const clock: Clock = {
   ...systemClock,
   sleep: (ms, signal) => (ms > 1000 ? Promise.resolve() : systemClock.sleep(ms, signal)),
