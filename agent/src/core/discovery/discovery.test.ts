@@ -1,6 +1,6 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube/objects'
-import { Latest, silentLogger } from '@akrijs/runtime'
+import { aborted, Latest, silentLogger } from '@akrijs/runtime'
 import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
@@ -67,6 +67,24 @@ class ToldEndpoint implements HandlerEndpoint {
     } finally {
       this.open--
     }
+  }
+}
+
+/** A handler that gives the same list to each Configuration. */
+class ManyLists implements HandlerEndpoint {
+  readonly shared = true
+  readonly name = 'flood'
+  readonly uid: string
+  readonly #ids: readonly string[]
+
+  constructor(uid: string, ids: readonly string[]) {
+    this.uid = uid
+    this.#ids = ids
+  }
+
+  async *discover(_: DiscoverRequest, signal: AbortSignal) {
+    yield { devices: this.#ids.map((id) => ({ id })), leftOut: 0 }
+    await aborted(signal)
   }
 }
 
@@ -989,6 +1007,30 @@ describe('the bounds of devices', () => {
     await clock.advance(120_000)
     expect(flood.map(({ requests }) => requests.length)).toEqual([1, 1, 2, 2, 2, 2, 2, 2])
     expect(leftOut(other)).toBeUndefined()
+  })
+
+  it('leave room for a handler that moves: another endpoint keeps its served devices healthy', async () => {
+    endpoint.give('x', 'y', 'z')
+    await clock.advance(0)
+    servedIds = new Set(['x', 'y', 'z'])
+    for (const namespace of ['p', 'q', 'r'])
+      configurations.put(configurationWith({ handler: 'flood' }, { namespace, uid: namespace }))
+    for (const index of [1, 2, 3, 4]) {
+      const flood = new ManyLists(`flood@${index}`, ids(`${index}-`, 4))
+      registry.register(flood)
+    }
+    await clock.advance(0)
+    const moved = new ToldEndpoint('told@moved')
+    registry.register(moved)
+    await clock.advance(0)
+    moved.give('x', 'y', 'z')
+    await clock.advance(0)
+    endpoint.away = true
+    endpoint.fail('failed')
+    await clock.advance(30_000)
+    expect([found(), unhealthy()]).toEqual([['x', 'y', 'z'], []])
+    await clock.advance(270_000)
+    expect([found(), unhealthy()]).toEqual([['x', 'y', 'z'], []])
   })
 
   it('count slots too: the capacity of a Configuration decides how many of its devices fit', async () => {

@@ -263,7 +263,9 @@ export class Discovery {
       const served = listUnits(
         [...this.deviceSet(key).devices.values()].map(({ device }) => device),
       )
-      demands.set(key, { ...demand, served, servedUnits: served })
+      // A second list keeps the devices when the endpoint of the first list goes.
+      const kept = Math.min(demand.units, LISTS_PER_DEVICE * served)
+      demands.set(key, { ...demand, served: kept, servedUnits: kept })
     }
     let isChanged = false
     for (const [key, most] of divideUnits(demands, LISTS_PER_DEVICE * perNode)) {

@@ -63,3 +63,12 @@ it('lists keep a second description of each device before a third description of
   const changed = trimLists(before, 6, servedOf(before, ['a', 'b', 'c']), () => 1)
   expect(before.map((list) => (changed.get(list) ?? list).devices?.length)).toEqual([3, 3, 0])
 })
+
+it('lists keep a second description of an open stream before those of ended streams', () => {
+  const same = () => ['a', 'b', 'c'].map((id) => ({ id }))
+  const before = ['x', 'y', 'z'].map((endpoint) => {
+    return { ...listOf(endpoint, same()), lostSince: endpoint === 'z' ? undefined : 0 }
+  })
+  const changed = trimLists(before, 6, servedOf(before, ['a', 'b', 'c']), () => 1)
+  expect(before.map((list) => (changed.get(list) ?? list).devices?.length)).toEqual([3, 0, 3])
+})

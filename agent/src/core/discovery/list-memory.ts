@@ -16,7 +16,8 @@ const COPY = 1000
 /**
  * Makes the lists of a Configuration smaller. What is served stays, as its first endpoint describes
  * it. Then come the same devices in lists of other endpoints: first one more of each, and so on.
- * Then come devices that are not served, in the order of the bounds.
+ * Those of open streams come first, because they show that a device is there. Then come devices that
+ * are not served, in the order of the bounds.
  *
  * @param lists in the order in which their endpoints came
  * @param most in units; at least those of the devices that are served
@@ -31,7 +32,9 @@ export function trimLists(
 ): Map<EndpointList, EndpointList> {
   const selection = new DeviceSelection<object>(most)
   const copies = new Map<string, number>()
-  for (const { endpoint, shared, devices = [] } of lists) {
+  const isLost = ({ lostSince }: EndpointList) => Number(lostSince !== undefined)
+  const openFirst = lists.toSorted((a, b) => isLost(a) - isLost(b))
+  for (const { endpoint, shared, devices = [] } of openFirst) {
     for (const device of devices) {
       const { id } = device
       const units = deviceUnits(device)
