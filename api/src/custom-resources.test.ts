@@ -64,7 +64,7 @@ describe('the custom resource Configuration', () => {
     })
   })
 
-  it('R58 R95 has a discovery handler, a capacity, brokers, Services, and variables for all brokers', () => {
+  it('R58 R95 has a handler, a capacity, brokers, Services, and variables', () => {
     expect(Object.keys(fields).sort()).toEqual([
       'brokerProperties',
       'brokerSpec',
@@ -80,7 +80,7 @@ describe('the custom resource Configuration', () => {
     ])
   })
 
-  it('R59 keeps unknown fields of the specs of Pods, Jobs, Deployments and Services, which can be null', () => {
+  it('R59 keeps unknown fields of specs of brokers and Services, or null', () => {
     const brokers = fields.brokerSpec?.properties ?? {}
     for (const spec of [
       brokers.brokerPodSpec,

@@ -22,7 +22,7 @@ describe('the directories of the standalone agent', () => {
     )
   })
 
-  it('hold sockets in the state directory, or in a short directory if its path is too long', async () => {
+  it('hold sockets in the state directory, or in a short one if it is too long', async () => {
     expect(await socketDirectory('/var/lib/akri')).toBe('/var/lib/akri')
     expect(await controlSocket('/var/lib/akri')).toBe('/var/lib/akri/control.sock')
     const long = `/${'x'.repeat(90)}`

@@ -80,7 +80,7 @@ describe('an index', () => {
     expect(reported).toEqual(['blue'])
   })
 
-  it('finds no object by its value from before a list, also while the list is taken over', async () => {
+  it('finds no object by its value from before a list that is taken over', async () => {
     const listed = (name: string, version: string, colour: string) => ({
       metadata: { namespace: 'plant', name, resourceVersion: version },
       colour,

@@ -23,7 +23,7 @@ describe('the state of a cluster', () => {
     await api.stop()
   })
 
-  it('keeps the last valid spec of a Configuration that became invalid, and shows its deletion', async () => {
+  it('keeps the last valid spec of an invalid Configuration, and its deletion', async () => {
     const { metadata, ...rest } = testConfiguration()
     api.put(CONFIGURATION, { metadata, ...rest })
     state = (await api.start()).state
@@ -51,7 +51,7 @@ describe('the state of a cluster', () => {
     await eventually(() => expect(reported).toEqual(['plant/cam-8120fe']))
   })
 
-  it('reports a node, with its Instances, only if a change decides whether Pods can run there', async () => {
+  it('reports a node only if a change decides whether Pods can run there', async () => {
     const node = (more: object = {}, ready = 'True') => {
       const conditions = [
         { type: 'Ready', status: ready, lastTransitionTime: '2026-01-01T00:00:00Z' },

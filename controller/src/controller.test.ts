@@ -205,7 +205,7 @@ describe('the work of a controller', () => {
     })
   })
 
-  it('C8 gives no brokers to an Instance whose owner is an older Configuration of the name', async () => {
+  it('C8 gives no brokers to an Instance of an older owner of the name', async () => {
     putReadyNode('a')
     const { metadata, ...rest } = testConfiguration(POD_BROKER)
     api.put(CONFIGURATION, { ...rest, metadata: { ...metadata, uid: 'uid-new' } })
@@ -227,7 +227,7 @@ describe('the work of a controller', () => {
     expect(sentTo('POST', PODS)).toHaveLength(1)
   })
 
-  it('A8 has no workloads for Configurations whose names belong to older ones, until these are gone', async () => {
+  it('A8 has no workloads for Configurations while older ones have their names', async () => {
     putReadyNode('a')
     const services = {
       instanceServiceSpec: { ports: [{ port: 80 }] },

@@ -248,7 +248,7 @@ describe('forged owner references', () => {
     )
   })
 
-  it('give a broker another name if they take its name, without the label of the controller', async () => {
+  it('give a broker another name if they take its name, without the label', async () => {
     configuration(POD_BROKER)
     const [, forgery] = FORGERIES[5]
     forge(pods, `${NODE}-cam-8120fe-pod`, forgery, { spec: { nodeName: NODE } })
@@ -283,7 +283,7 @@ describe('forged owner references', () => {
     })
   })
 
-  it('R102 are not mixed up with a Service of the controller whose label a person removed', async () => {
+  it('R102 are not mixed up with a Service whose label a person removed', async () => {
     configuration({ ...POD_BROKER, ...SERVICES })
     const pod = brokerPod({
       instance,
@@ -309,7 +309,7 @@ describe('forged owner references', () => {
     expect(events).toEqual([])
   })
 
-  it('that hold the deletion of a Job keep no new Job away for ever, and show in an Event', async () => {
+  it('that hold a deleted Job keep no new Job away for ever, and show in an Event', async () => {
     configuration(JOB_BROKER)
     await start()
     const own = `${jobs('plant')}/cam-8120fe-3-job`

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { WRITE_BUDGET } from './broker-info-reconciler.js'
 
 describe('the write budget of a node', () => {
-  it('R69 allows a hundred writes at once and then ten a second, however long no write happened before', async () => {
+  it('R69 allows a hundred writes at once and then ten a second, after any pause', async () => {
     const clock = new ManualClock()
     const budget = new TokenBucket({ clock, ...WRITE_BUDGET })
     const granted = () => {

@@ -86,7 +86,7 @@ const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
 const events = () => cluster.events.list().filter(({ reason }) => reason === 'BrokerInfoRefused')
 
 describe('reports of workloads', () => {
-  it('R68 R70 has a directory for each workload, which any user may write and no other workload can reach', async () => {
+  it('R68 R70 has a directory per workload, writable, that no other workload reaches', async () => {
     const directory = await allocate(0)
     expect(directory).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
     expect((await stat(directory)).mode & 0o7777).toBe(0o777)
@@ -120,7 +120,7 @@ describe('reports of workloads', () => {
     await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
-  it('R68 uses a new directory for the next workload of the slot, although the workload before still writes', async () => {
+  it('R68 uses a new directory for the next workload, even if the last one writes', async () => {
     const directory = await allocate(0)
     await writeFile(path.join(directory, 'a'), 'of the first')
     const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], {
@@ -140,7 +140,7 @@ describe('reports of workloads', () => {
     }
   })
 
-  it('R68 R69 stays while a container has the slot, although its Instance has lost the claim', async () => {
+  it('R68 R69 stays while a container has the slot whose claim the Instance lost', async () => {
     const directory = await allocate(0)
     const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
     ledger.record(held)
@@ -173,7 +173,7 @@ describe('reports of workloads', () => {
     await eventually(() => expect(info()).toEqual({}))
   })
 
-  it('R69 survives the agent: the next agent finds what was written, freed or left meanwhile', async () => {
+  it('R69 survives the agent: the next one finds what was written, freed or left', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
     for (const directory of [first, second, third])
       await writeFile(path.join(directory, path.basename(directory)), '1')
@@ -282,7 +282,7 @@ describe('reports of workloads', () => {
     expect(await brokerInfo.open(key(), slot(0))).toBeDefined()
   })
 
-  it('R68 takes hardly any time in Allocate, even after a workload that left very many files', async () => {
+  it('R68 takes hardly any time in Allocate, even after a workload with many files', async () => {
     const directory = await allocate(0)
     execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: directory })
     await brokerInfo.open(key(), slot(0))

@@ -79,7 +79,7 @@ describe('the directory of a workload', () => {
     expect(await readWorkload(at('link'))).toEqual({ files: new Map(), refused: [] })
   })
 
-  it('R69 skips names that start with a dot, so that a workload can rename complete files', async () => {
+  it('R69 skips names that start with a dot: a workload can rename complete files', async () => {
     await write('.firmware-version.tmp', '2.')
     expect(await read()).toEqual({ files: {}, reasons: [] })
   })
@@ -205,7 +205,7 @@ describe('the directory of a workload', () => {
     ])
   })
 
-  it('R69 never yields content from outside, and never fails, while names are replaced all the time', async () => {
+  it('R69 never yields content from outside, and never fails, while names change', async () => {
     const script = `const fs = require('fs')
 for (let round = 0; ; round++) {
   if (round % 2) fs.symlinkSync(${JSON.stringify(path.join(outside, 'secret'))}, 'next')

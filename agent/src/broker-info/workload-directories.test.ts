@@ -102,7 +102,7 @@ describe('the directories of workloads', () => {
     expect(await readdir(await directories.renew(instance, slot))).toEqual([])
   })
 
-  it('R68 are new, although the workload before has removed all rights from its directory', async () => {
+  it('R68 are new, although the last workload has removed all rights from its own', async () => {
     await directories.open()
     const directory = await directories.renew(instance, slot)
     await mkdir(path.join(directory, 'inner'))

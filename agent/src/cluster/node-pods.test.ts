@@ -98,7 +98,7 @@ async function follow(wanted?: Wanted): Promise<void> {
 }
 
 describe('the Pods of a node', () => {
-  it('R92 are known after the first list, without Pods that have ended or do not ask for the resource', async () => {
+  it('R92 are known after the first list, without ended Pods and other Pods', async () => {
     put({ name: 'two', asks: 2 })
     put({ name: 'waits', phase: 'Pending' })
     put({ name: 'done', phase: 'Succeeded' })
@@ -165,7 +165,7 @@ describe('the Pods of a node', () => {
     },
   )
 
-  it('R90 use nothing after their deletion if the deletion waited for their containers', async () => {
+  it('R90 use nothing after a deletion that waited for their containers', async () => {
     await follow()
     put({ ending: true })
     await heard()

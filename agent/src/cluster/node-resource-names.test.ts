@@ -15,7 +15,7 @@ afterEach(() => api.close())
 
 const names = (node: string) => nodeResourceNames(client, node as NodeName)
 
-it('the names of the resources of a Node are those of its capacity and of what is allocatable', async () => {
+it('the names of resources of a Node are those of its capacity and allocatable', async () => {
   api.put('/api/v1/nodes/node-a', {
     metadata: { name: 'node-a' },
     status: { capacity: { cpu: '2', 'akri.sh/old': '0' }, allocatable: { 'akri.sh/new': '1' } },

@@ -254,7 +254,7 @@ describe('the source of a property', () => {
       sources.onChange((key) => told.push(key), stop.signal)
     })
 
-    it('counts and is watched while its annotation consents, and listeners hear of changes', async () => {
+    it('counts and is watched while its annotation consents; listeners hear changes', async () => {
       put()
       await expect(resolve()).rejects.toThrow(PropertyRefusedError)
       expect(reads().map(isWatch)).toEqual([false])
@@ -356,7 +356,7 @@ describe('the source of a property', () => {
     expect(told).toEqual(['default/cam'])
   })
 
-  it('calls listeners once in 5 s if it changes without a pause, and after the last change', async () => {
+  it('calls listeners once in 5 s if it changes all the time, and after the last', async () => {
     putSecret('0')
     await look(reference)
     await watching('secrets lab')

@@ -153,7 +153,7 @@ describe('the status of a node', () => {
     expect(requests()).toEqual(['PATCH'])
   })
 
-  it('is written at a random time in the second half of that period, so that nodes do not write at once', async () => {
+  it('is written at a random time of the period, so that nodes do not write at once', async () => {
     await begin(() => 1)
     writer.report(key, reportWith(1))
     await clock.advance(249)
@@ -243,7 +243,7 @@ describe('the status of a node', () => {
     expect(requests()).toEqual(['PATCH', 'PATCH'])
   })
 
-  it('is written once although the custom resource of an earlier version drops a field', async () => {
+  it('is written once although an earlier custom resource drops a field', async () => {
     api.store.kept = (object) =>
       JSON.parse(JSON.stringify(object, (name, value) => (name === 'leftOut' ? undefined : value)))
     await begin()
@@ -270,7 +270,7 @@ describe('the status of a node', () => {
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1) })
   })
 
-  it('is not written for a deleted Configuration, nor for its successor of the same name', async () => {
+  it('is not written for a deleted Configuration, nor for its successor', async () => {
     await begin()
     writer.report(key, reportWith(1))
     writer.changed(key)
@@ -331,7 +331,7 @@ describe('the summary counts', () => {
 })
 
 describe('a status that cannot be written', () => {
-  it('does not conflict with a write of the same node that the watch has not reported yet', async () => {
+  it('does not conflict with its own write that the watch has not reported yet', async () => {
     await begin()
     api.isSilent = true
     for (const devices of [1, 2, 2, 3]) {
@@ -415,7 +415,7 @@ describe('a status that cannot be written', () => {
 describe('an invalid Configuration', () => {
   const edit = (capacity: number) => put({ ...current(), spec: { ...current().spec, capacity } })
 
-  it('has the problem in its status, once, beside the other conditions, until it is valid again', async () => {
+  it('has its problem once in the status, beside other conditions, until it is valid', async () => {
     await begin()
     writer.report(key, reportWith(2))
     await clock.advance(500)
@@ -445,7 +445,7 @@ describe('an invalid Configuration', () => {
     expect(requests()).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
 
-  it('has the problem in its status from the start, although the cache does not have it', async () => {
+  it('has its problem in the status from the start, although no cache has it', async () => {
     edit(0)
     await begin()
     await clock.advance(60_000)

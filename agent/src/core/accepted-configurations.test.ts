@@ -55,7 +55,7 @@ describe('the Configurations that the agent serves', () => {
     expect(inForce()).toEqual(['a/cam', 'a/mic'])
   })
 
-  it('A8 are replaced by the next of the same name after a deletion, and listeners hear of both', () => {
+  it('A8 are replaced by the next of the name; listeners hear of both', () => {
     const [old, young] = [
       configuration('b', '2026-01-01T00:00:00Z'),
       configuration('a', '2026-01-02T00:00:00Z'),
@@ -70,7 +70,7 @@ describe('the Configurations that the agent serves', () => {
     expect(accepted.get(keyOf(young))).toBe(young)
   })
 
-  it('do not call listeners of the same name for a change that is neither a birth nor a death', () => {
+  it('do not call listeners for a change that is neither a birth nor a death', () => {
     const [old, young] = [
       configuration('b', '2026-01-01T00:00:00Z'),
       configuration('a', '2026-01-02T00:00:00Z'),
@@ -145,7 +145,7 @@ describe('a Configuration whose name could be that of an Instance', () => {
     expect(inForce()).toEqual(['factory/cam', `line/${name}`])
   })
 
-  it('is left out also if its rival is left out itself, so that a deletion takes no resource away', () => {
+  it('is left out also if its rival is left out: no deletion takes a resource away', () => {
     const [a, b, c] = [
       named('cam', 'a', first),
       named('cam-8120fe', 'b', second),

@@ -43,7 +43,7 @@ describe('the checkpoint', () => {
     expect(await open('node-b' as NodeName).load()).toEqual(nothing)
   })
 
-  it('of another node is not corrupt: the log names its node, and the next save replaces it', async () => {
+  it('of another node is not corrupt: the log names it, and a save replaces it', async () => {
     await open().save(() => content)
     const logged: unknown[] = []
     const note = (fields: object, message: string) => void logged.push({ ...fields, message })
@@ -80,7 +80,7 @@ describe('the checkpoint', () => {
     expect(await open().load()).toEqual(nothing)
   })
 
-  it('is written once for many simultaneous changes, with the last state, and not at all without a change', async () => {
+  it('is written once for many changes, with the last state, and only for changes', async () => {
     const checkpoint = open()
     let asked = 0
     let now = nothing

@@ -105,7 +105,7 @@ describe('the device nodes of the kernel', () => {
     expect(await find('/dev/video0')).toEqual([[], true])
   })
 
-  it('may include a path while a device does not answer, and keep no other node from being found', async () => {
+  it('may include a path of a slow device, and do not hide another node', async () => {
     const clock = new ManualClock()
     nodes = new KernelDeviceNodes(root, clock)
     const cameras = [0, 1, 2].map((number) => `devices/cam/video4linux/video${number}`)

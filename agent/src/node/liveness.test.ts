@@ -83,7 +83,7 @@ describe('the liveness of an agent', () => {
     expect(await liveness.problem()).toBe(`${registration} does not answer`)
   })
 
-  it('is logged once when it is lost and once when it returns, however often a probe asks', async () => {
+  it('is logged once when it is lost and once when it returns', async () => {
     const askTwice = async () => {
       for (let probe = 0; probe < 2; probe++) await liveness.problem()
     }
@@ -132,7 +132,7 @@ describe('the liveness of an agent', () => {
     }
   })
 
-  it('costs 32 dials with 1,000 device plugins, and reports each plugin that does not answer from then on', async () => {
+  it('costs 32 dials with 1,000 device plugins, and reports each silent plugin', async () => {
     plugins = await manyPlugins(1000)
     const probe = async (afterMs = 0) => {
       const found = await liveness.problem()

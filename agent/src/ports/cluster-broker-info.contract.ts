@@ -7,7 +7,7 @@ import { found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluste
 
 /** Of the contract of a cluster: what workloads report. */
 export function brokerInfoContract(tested: TestedCluster): void {
-  it('R69 writes the reports of a node’s workloads, and keeps the slots and the generation of the Instance', async () => {
+  it('R69 writes reports of workloads, and keeps slots and generation', async () => {
     const instance = await tested.instance(2)
     await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
     const before = await eventually(() => {

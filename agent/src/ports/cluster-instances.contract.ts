@@ -134,7 +134,7 @@ export function instancesContract(tested: TestedCluster): void {
     }
   })
 
-  it('A10 deletes an Instance with the last of its nodes, which leave at the same moment', async () => {
+  it('A10 deletes an Instance with its last nodes, which leave at the same moment', async () => {
     for (let round = 0; round < 10; round++) {
       const instance = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
       const outcomes = await Promise.all(

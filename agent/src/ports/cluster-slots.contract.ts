@@ -44,7 +44,7 @@ export function slotsContract(tested: TestedCluster): void {
     ).toEqual({ outcome: 'gone' })
   })
 
-  it('R84 lets a node join with the claims of its containers, and replaces no other claim', async () => {
+  it('R84 lets a node join with its claims, and replaces no other claim', async () => {
     const instance = await tested.instance(2)
     const [key, ownSlot, taken, beyond] = [
       keyOf(instance),
@@ -128,7 +128,7 @@ export function slotsContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: '' }))
   })
 
-  it('adds slots at once when the capacity is raised, and keeps claimed slots after it is lowered', async () => {
+  it('adds slots when the capacity is raised, and keeps claims when it is lowered', async () => {
     const instance = await tested.instance(2)
     await tested.cluster.updateInstance(keyOf(instance), { capacity: 4, brokerProperties: {} })
     await eventually(() =>
@@ -156,7 +156,7 @@ export function slotsContract(tested: TestedCluster): void {
     })
   })
 
-  it('R84 accepts no slot twice and loses no claim, for any concurrent writes of nodes', async () => {
+  it('R84 accepts no slot twice and loses no claim, for any concurrent writes', async () => {
     const node = fc.constantFrom(...NODES)
     const index = fc.nat({ max: 4 })
     const step = fc.oneof(

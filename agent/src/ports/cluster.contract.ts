@@ -60,7 +60,7 @@ function configurationsContract(tested: TestedCluster): void {
     )
   })
 
-  it('raises the generation of a Configuration with its spec, and not with its status', async () => {
+  it('raises the generation of a Configuration with its spec, not with its status', async () => {
     const wanted = manifest()
     await tested.adapter.applyConfiguration(wanted)
     const first = await tested.seen(wanted)

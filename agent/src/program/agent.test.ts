@@ -100,7 +100,7 @@ async function measured(...lines: readonly string[]): Promise<(number | undefine
   })
 }
 
-it('A23 an agent counts what happens, from the first list of a handler to the release of a slot', async () => {
+it('A23 an agent counts what happens, from the first list to the last release', async () => {
   const [good, bad] = [
     manifest({ discoveryHandler: discoveryHandler(true) }),
     manifest({ discoveryHandler: discoveryHandler(false) }),
@@ -213,7 +213,7 @@ it('a restarted agent offers the devices of its checkpoint before it imports a h
   await eventually(async () => expect(await atImport).toEqual([4]))
 })
 
-it('an agent is healthy while it replaces lost sockets, and names a device plugin that stays silent', async () => {
+it('an agent is healthy while it replaces lost sockets, and names silent plugins', async () => {
   let ahead = 0
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`

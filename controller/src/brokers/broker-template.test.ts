@@ -84,7 +84,7 @@ describe('a broker Pod', () => {
     expect(pod({ containers: [broker] }, { instance: local }).metadata.name).toBe('cam-8120fe-pod')
   })
 
-  it('R110 asks for its Instance instead of the placeholder: in containers, init containers and the Pod', () => {
+  it('R110 asks for its Instance instead of the placeholder, everywhere', () => {
     const { spec } = pod({
       containers: [broker],
       initContainers: [broker],
@@ -137,7 +137,7 @@ describe('a broker Pod', () => {
     ])
   })
 
-  it('C9 has a valid name and valid labels, however long the names of its node and Instance are', () => {
+  it('C9 has a valid name and labels, however long node and Instance are named', () => {
     const label = /^(?=.{1,63}$)[a-z0-9A-Z]([-a-z0-9A-Z_.]*[a-z0-9A-Z])?$/
     // Without a size, fast-check tries only short texts.
     const text = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
@@ -210,7 +210,7 @@ describe('a broker Job', () => {
     })
   })
 
-  it('C9 has a name that can be a label of its Pods, however long the name of the Instance is', () => {
+  it('C9 has a name that can be a label, however long the Instance is named', () => {
     const long = testInstance(['node-a'], { name: `${'x'.repeat(56)}-8120fe` })
     const name = jobName(long, testConfiguration())
     expect(name).toMatch(/^(?=.{1,63}$)x[-a-z0-9]*[a-z0-9]$/)
@@ -219,7 +219,7 @@ describe('a broker Job', () => {
     expect(jobName(other, testConfiguration())).not.toBe(name)
   })
 
-  it('C5 has Pods with the labels that Services select, and with the labels of the template', () => {
+  it('C5 has Pods with the labels of Services and of the template', () => {
     expect(job.spec.template.metadata).toEqual({
       labels: {
         mine: 'x',

@@ -18,7 +18,7 @@ describe('the Deployment of a Configuration', () => {
     await api.stop()
   })
 
-  it('C8 R86 gets rid of Pods that the kubelet refused; Pods of other owners with its labels stay', async () => {
+  it('C8 R86 removes Pods that the kubelet refused; foreign Pods stay', async () => {
     const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
     const controller = (apiVersion: string, kind: string, name: string, uid: string) => ({
       apiVersion,

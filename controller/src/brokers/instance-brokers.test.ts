@@ -76,7 +76,7 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
 
-  it('R43 R46 are removed if none is specified; Pods of users stay, whatever labels they have', async () => {
+  it('R43 R46 are removed if none is specified; Pods of users always stay', async () => {
     await start(['a'], POD_BROKER)
     await reconcile()
     const labels = {
@@ -113,7 +113,7 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toHaveLength(3)
   })
 
-  it('C6 are created again at once after a deletion, then with a back-off while deletions go on', async () => {
+  it('C6 are created again after a deletion, then with a back-off', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []
     for (let round = 0; round < 5; round++) {

@@ -45,7 +45,7 @@ describe('the broker Job of an Instance', () => {
     expect(plan(recorded('cam-8120fe-3-job'), [])).toEqual({ do: 'nothing' })
   })
 
-  it('is replaced for a new spec five minutes after its deletion, if only a finalizer holds it', () => {
+  it('is replaced five minutes after its deletion if only a finalizer holds it', () => {
     const since = new Date(T0).toISOString()
     const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
     const metadata = {
@@ -161,7 +161,7 @@ describe('for any Jobs', () => {
     hasRun: false,
   })
 
-  it('C4 repeated plans end with at most one Job, create at most one, and none that was created before', () => {
+  it('C4 repeated plans end with at most one Job, and create none twice', () => {
     fc.assert(
       fc.property(
         fc.array(anyJob, { maxLength: 4 }),

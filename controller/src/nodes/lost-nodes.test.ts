@@ -76,7 +76,7 @@ describe('a lost node', () => {
     ])
   })
 
-  it('takes an Instance with it that no other node sees, unless a node joins at the same moment', async () => {
+  it('takes a deserted Instance with it, unless a node joins at the same moment', async () => {
     const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as {
       resourceVersion: string
     }
@@ -142,7 +142,7 @@ describe('a lost node', () => {
     ])
   })
 
-  it('is removed from the status of Configurations if it was deleted; the other nodes decide', async () => {
+  it('is removed from the status of Configurations if it was deleted', async () => {
     api.remove(INSTANCE)
     const report = (status: 'True' | 'False') => ({
       observedGeneration: 3,
@@ -195,7 +195,7 @@ describe('a lost node', () => {
     expect(patches()).toHaveLength(2)
   })
 
-  it('does not leave if another write came first: the watch event starts a new reconcile', async () => {
+  it('does not leave if another write came first: its event starts a reconcile', async () => {
     api.refusal = ({ method }) => {
       if (method !== 'PATCH') return undefined
       api.put(INSTANCE, { ...testInstance(['a', 'b', 'c']) })

@@ -7,7 +7,7 @@ import { startStandalone } from '@akrijs/standalone'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 
-it('is loaded by an agent by the name of its package, and its sensors become Instances', async () => {
+it('is loaded by the name of its package, and its sensors become Instances', async () => {
   const sensors = JSON.stringify([{ id: 'hall', url: 'http://hall/' }])
   const web = createServer(
     (_, response) => void response.writeHead(200, { connection: 'close' }).end(sensors),

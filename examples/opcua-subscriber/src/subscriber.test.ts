@@ -115,7 +115,7 @@ function run(environment: Readonly<Record<string, string>>) {
 }
 
 describe('the OPC UA subscriber', () => {
-  it('prints and reports the values of a node, ends at SIGTERM, and writes nothing elsewhere', async () => {
+  it('prints and reports values, ends at SIGTERM, and writes nothing elsewhere', async () => {
     const info = mkdtempSync(path.join(directory, 'info-'))
     const environment = {
       OPCUA_DISCOVERY_URL: server.url,

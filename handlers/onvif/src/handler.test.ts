@@ -124,7 +124,7 @@ async function unusedPort(): Promise<number> {
 }
 
 describe('the ONVIF handler', () => {
-  it('offers a camera with the id and properties of the original Akri, and with more properties', async () => {
+  it('offers a camera with the properties of the original Akri, and more', async () => {
     const camera = await start()
     expect(await find()).toEqual([
       {
@@ -222,7 +222,7 @@ describe('the ONVIF handler', () => {
     expect(found).toEqual(filters.map(([what, , wanted]) => [what, wanted]))
   })
 
-  it('does not find a camera with an unknown address if a filter needs the address, also by Exclude', async () => {
+  it('does not find a camera by a filter of an unknown address', async () => {
     await start({ credential })
     expect(await find({ ipAddresses: { items: ['10.0.0.1'], action: 'Exclude' } })).toEqual([])
     expect(await find({ ipAddresses: { items: [], action: 'Exclude' } })).toHaveLength(1)
@@ -237,7 +237,7 @@ describe('the ONVIF handler', () => {
     expect(camera.service.requests).toEqual([])
   })
 
-  it('D2 does not call a known camera in rounds without changes, also if a filter excludes it', async () => {
+  it('D2 does not call a known camera in rounds without changes', async () => {
     const [camera, ruledOut] = [
       await start(),
       await start({ identity: { macAddress: '02:00:00:00:00:99' } }),
@@ -273,7 +273,7 @@ describe('the ONVIF handler', () => {
     )
   })
 
-  it('finds cameras with https; with certificates: verify only those with a signed certificate', async () => {
+  it('finds cameras with https; with verify only those with a signed certificate', async () => {
     const valid = {
       notBefore: new Date(Date.now() - 3_600_000),
       notAfter: new Date(Date.now() + 3_600_000),
@@ -330,7 +330,7 @@ describe('the ONVIF handler', () => {
     expect(JSON.stringify(log.info.mock.calls)).not.toMatch(/hunt|er2/)
   })
 
-  it('resolves host names one after the other, and each once, also for several Configurations', async () => {
+  it('resolves host names in turn, and each once for all Configurations', async () => {
     let [underWay, most] = [0, 0]
     const lookup = vi.spyOn(dns, 'lookup').mockImplementation(async () => {
       most = Math.max(most, ++underWay)

@@ -75,7 +75,7 @@ describe('the entries of brokerInfo', () => {
     )
   })
 
-  it('R69 are removed with the slot of their workload, once the slot is free and reported as abandoned', () => {
+  it('R69 are removed with the slot of their workload, once it is free and abandoned', () => {
     const subject = instance(
       { [slot(0)]: '' },
       { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
@@ -170,7 +170,7 @@ describe('the entries of brokerInfo', () => {
     expect(isEmpty(planBrokerInfo(next, A, grown))).toBe(true)
   })
 
-  it('R69 come to rest, each with one workload or none behind it, however two nodes take turns', () => {
+  it('R69 come to rest, each with a workload or none, however nodes take turns', () => {
     const files = fc.dictionary(
       fc.constantFrom('a', 'b', 'c', 'constructor'),
       fc.constantFrom('1', '2'),

@@ -32,7 +32,7 @@ describe('the devices of a Configuration', () => {
     expect(ids([list('a', [])], 1000)).toEqual({ complete: true, devices: [] })
   })
 
-  it('A2 A3 stay when their handler is lost, become unhealthy after a first grace period, and go after a second', () => {
+  it('A2 A3 stay when their handler is lost, become unhealthy, and go later', () => {
     const lost = [list('a', ['1'], 1000)]
     expect(ids(lost, 1029)).toEqual({ complete: true, devices: ['1'] })
     expect(ids(lost, 1030)).toEqual({ complete: true, devices: ['1!'] })
@@ -51,7 +51,7 @@ describe('the devices of a Configuration', () => {
     })
   })
 
-  it('R104 of a list from the checkpoint are incomplete: the checkpoint may be older than the last list', () => {
+  it('R104 of a list from the checkpoint are incomplete: it may be outdated', () => {
     const lists = [list('a', ['1']), remembered('b', ['3'], 1000)]
     expect(ids(lists, 1010)).toEqual({ complete: false, devices: ['1', '3'] })
     expect(ids(lists, 1300)).toEqual({ complete: true, devices: ['1'] })

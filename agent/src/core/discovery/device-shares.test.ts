@@ -33,7 +33,7 @@ it('shares use the whole bound, and never more than the bound or the demand', ()
   )
 })
 
-it('devices that are served keep their share as long as it fits, whatever other Configurations demand', () => {
+it('served devices keep their share as long as it fits, whatever others demand', () => {
   fc.assert(
     fc.property(fc.array(demand, { maxLength: 20 }), fc.nat(300), (list, more) => {
       const perNode = sum(list.map((each) => each.servedUnits)) + more
@@ -43,7 +43,7 @@ it('devices that are served keep their share as long as it fits, whatever other 
   )
 })
 
-it('devices that are served keep a unit each, however much the served devices of others grow', () => {
+it('served devices keep a unit each, however much others grow', () => {
   fc.assert(
     fc.property(fc.array(demand, { maxLength: 20 }), fc.nat(300), (list, more) => {
       const served = sum(list.map((each) => each.served))
@@ -55,7 +55,7 @@ it('devices that are served keep a unit each, however much the served devices of
   )
 })
 
-it('shares never have more slots than the bound, and devices that are served keep their slots', () => {
+it('shares keep within the bound of slots, and served devices keep their slots', () => {
   fc.assert(
     fc.property(fc.array(demand, { maxLength: 20 }), fc.nat(300), (list, more) => {
       const capacityOf = (key: number) => list[key]?.capacity ?? 0

@@ -181,7 +181,7 @@ const unhealthy = () =>
     .map(({ device }) => device.id)
 
 describe('discovery', () => {
-  it('A1 asks a handler at once when it registers, however long the Configuration has waited', async () => {
+  it('A1 asks a handler at once when it registers, after any wait', async () => {
     configurations.put(configuration('default'))
     discovery.start()
     await clock.advance(100_000)
@@ -194,7 +194,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key).complete).toBe(true)
   })
 
-  it('A2 keeps the devices of a handler that dies and comes back, and takes over its next list', async () => {
+  it('A2 keeps the devices of a handler that comes back, and takes its next list', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -210,7 +210,7 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
-  it('A3 marks devices of a lost handler as unhealthy, later removes them, and reports both changes', async () => {
+  it('A3 marks devices of a lost handler, removes them later, and reports both', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -249,7 +249,7 @@ describe('discovery', () => {
     expect(told).toHaveBeenCalledWith(key)
   })
 
-  it('A3 removes a device at once when its handler no longer lists it, although another endpoint is lost', async () => {
+  it('A3 removes an unlisted device at once, although another endpoint is lost', async () => {
     configurations.put(configuration('default'))
     const living = new ToldEndpoint('told@a')
     const lost = new ToldEndpoint('told@b')
@@ -268,7 +268,7 @@ describe('discovery', () => {
     expect(found().sort()).toEqual(['2', '3'])
   })
 
-  it('A3 removes the devices of a lost handler after the same time, whether its endpoint is still registered or not', async () => {
+  it('A3 removes the devices of a lost handler in time, registered or not', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -286,7 +286,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
-  it('A5 opens exactly one stream for each Configuration, however often a handler registers', async () => {
+  it('A5 opens one stream for each Configuration, however often a handler registers', async () => {
     configurations.put(configuration('default'))
     configurations.put(configuration('other'))
     const endpoint = new ToldEndpoint('told@a')
@@ -302,7 +302,7 @@ describe('discovery', () => {
     expect(registry.size).toBe(1)
   })
 
-  it('A5 makes no work for Configurations when a handler with open streams registers again', async () => {
+  it('A5 makes no work when a handler with open streams registers again', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -317,7 +317,7 @@ describe('discovery', () => {
     expect(changed).not.toHaveBeenCalled()
   })
 
-  it('A5 asks a handler that registers again at once when its stream has ended, or ends later', async () => {
+  it('A5 asks a handler that registered again when its stream has ended', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -355,7 +355,7 @@ describe('discovery', () => {
     expect(endpoint.requests).toHaveLength(2)
   })
 
-  it('A5 asks a dead endpoint that registers without a pause ten times, and then once in a second', async () => {
+  it('A5 asks a dead endpoint that registers on ten times, then once in a second', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -415,7 +415,7 @@ describe('discovery', () => {
     expect(uses()).toEqual(['unused', 'unused'])
   })
 
-  it('A6 asks with the new details after an edit, and keeps the old list until the next list', async () => {
+  it('A6 asks with the new details after an edit, and keeps the old list until then', async () => {
     configurations.put(configuration('default', 'old'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -485,7 +485,7 @@ describe('discovery', () => {
     ])
   })
 
-  it('ends the stream that got a value as soon as the value is refused, and loses its devices later', async () => {
+  it('ends a stream whose value is refused, and loses its devices later', async () => {
     resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 's3cret' })
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
@@ -552,7 +552,7 @@ describe('discovery', () => {
     expect([found(), found(keyOf(configuration('other')))]).toEqual([[], ['1']])
   })
 
-  it('does not ask again with details that the handler has refused, until they are edited', async () => {
+  it('does not ask again with details that the handler refused, until an edit', async () => {
     configurations.put(configuration('default', 'wrong'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -570,7 +570,7 @@ describe('discovery', () => {
     expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])
   })
 
-  it('backs off from a handler that breaks after each of its lists, until a stream has lasted', async () => {
+  it('backs off from a handler that breaks after each list, until a stream lasts', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -675,7 +675,7 @@ describe('discovery', () => {
     expect(urls()).toEqual(['moved'])
   })
 
-  it('checks the devices of each list and of the checkpoint by the rules of the handler', async () => {
+  it('checks the devices of each list and of the checkpoint by the rules', async () => {
     const state = () =>
       [...discovery.deviceSet(key).devices.values()].map(({ device, healthy, refusal }) => ({
         properties: device.properties,
@@ -767,7 +767,7 @@ describe('a device node that the kernel does not name', () => {
     expect(clock.sleeping).toEqual([])
   })
 
-  it('is asked for with longer and longer pauses, and with short pauses after another list', async () => {
+  it('is asked for with growing pauses, and with short ones after another list', async () => {
     endpoint.list(withNode('video0'))
     await clock.advance(0)
     const after = async (ms: number) => {
@@ -857,7 +857,7 @@ describe('the bounds of devices', () => {
     Array.from({ length: count }, (_, index) => `${prefix}${index}`)
   const leftOut = (which = key) => discovery.deviceSet(which).leftOut
 
-  it('keep the first ids of a Configuration in any order of the list, and count the others', async () => {
+  it('keep the first ids of a Configuration in any order, and count the others', async () => {
     endpoint.give('e', 'b', 'd', 'f', 'a', 'c')
     await clock.advance(0)
     expect(found()).toEqual(['a', 'b', 'c', 'd'])
@@ -878,7 +878,7 @@ describe('the bounds of devices', () => {
     expect(leftOut()?.devices).toBe(98)
   })
 
-  it('count a large device as several, and never displace a served device by one that grows', async () => {
+  it('count a large device as several, and displace no served device by it', async () => {
     const sized = (id: string, kib: number) => ({
       id,
       properties: { TEXT: 'x'.repeat(kib * 1024) },
@@ -903,7 +903,7 @@ describe('the bounds of devices', () => {
     expect(leftOut()).toEqual({ devices: 96, bound: 'perConfiguration' })
   })
 
-  it('hold for the checkpoint: it has each device that is served once, of the endpoint that describes it', async () => {
+  it('hold for the checkpoint: it has each served device once, of its endpoint', async () => {
     const second = new ToldEndpoint('told@b')
     registry.register(second)
     await clock.advance(0)
@@ -942,7 +942,7 @@ describe('the bounds of devices', () => {
       await clock.advance(0)
     })
 
-    it('leave each Configuration an equal share of new devices, and all to few devices', async () => {
+    it('leave each Configuration an equal share of new devices, and all to few', async () => {
       endpoint.give(...ids('a', 4))
       second.give(...ids('b', 4))
       await clock.advance(0)
@@ -954,7 +954,7 @@ describe('the bounds of devices', () => {
       expect([leftOut(), leftOut(other)]).toEqual([undefined, undefined])
     })
 
-    it('keep the devices that are served, and report each Configuration whose share changes', async () => {
+    it('keep the served devices, and report each Configuration whose share changes', async () => {
       endpoint.give(...ids('a', 4))
       await clock.advance(0)
       servedIds = new Set(ids('a', 4))
@@ -1033,7 +1033,7 @@ describe('the bounds of devices', () => {
     expect([found(), unhealthy()]).toEqual([['x', 'y', 'z'], []])
   })
 
-  it('count slots too: the capacity of a Configuration decides how many of its devices fit', async () => {
+  it('count slots too: the capacity decides how many devices fit', async () => {
     const edited = (capacity: number) => {
       const before = configuration('default')
       configurations.put({ ...before, spec: { ...before.spec, capacity } })
@@ -1052,7 +1052,7 @@ describe('the bounds of devices', () => {
     expect(leftOut()).toEqual({ devices: 4, bound: 'slots' })
   })
 
-  it('give the same object until the devices change, so that a long work sees the change', async () => {
+  it('give the same object until the devices change', async () => {
     endpoint.give(...ids('a', 6))
     await clock.advance(0)
     const before = discovery.deviceSet(key)

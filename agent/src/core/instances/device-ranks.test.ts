@@ -34,7 +34,7 @@ function instance(id: string, made: Made = {}): Instance {
   )
 }
 
-it('used devices come first, then served devices, then devices of other nodes, then new devices', () => {
+it('used devices come first, then served ones, those of other nodes, and new ones', () => {
   const { rankOf, isServed } = deviceRanks({
     configuration,
     node,
@@ -69,7 +69,7 @@ it('the rank of a device is that of the Instance of its node, if only that node 
   expect([isServed('foo', true), isServed('foo', false)]).toEqual([true, false])
 })
 
-it('a large device comes after the other devices that this node serves, and before new devices', () => {
+it('a large device comes after other served devices, and before new devices', () => {
   const { rankOf } = deviceRanks({
     configuration,
     node,

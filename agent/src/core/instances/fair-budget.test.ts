@@ -47,7 +47,7 @@ it('a budget gives no more than its burst and its refills, whoever asks', () => 
   )
 })
 
-it('a user that owes nothing gets a share at once, however long others take all that they can', () => {
+it('a user that owes nothing gets a share at once, whatever others take', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 3 }),
@@ -77,7 +77,7 @@ it('a single user gets half of the burst at once, and then all refills', () => {
   }
 })
 
-it('refills go to all users that wait: the last that asks gets more than half of an equal share', () => {
+it('refills go to all waiting users: the last gets more than half a share', () => {
   const { advance, budget } = make(90)
   for (const user of [1, 2, 3]) takeAll(budget, user)
   const taken = [0, 0, 0]

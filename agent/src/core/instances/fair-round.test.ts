@@ -4,7 +4,7 @@ import { FairRound } from './fair-round.js'
 
 const mapOf = (keys: Iterable<string>) => new Map([...keys].map((key) => [key, { key }]))
 
-it('a round ends for all work that was there at its begin, although other work comes before each step', () => {
+it('a round ends for all work of its begin, although other work keeps coming', () => {
   const steps = fc.array(fc.uniqueArray(fc.stringMatching(/^[a-z]$/), { maxLength: 26 }), {
     minLength: 40,
   })

@@ -106,7 +106,7 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(plan(devices, instance('foo0', ['node-a'])).leave).toEqual([])
   })
 
-  it('ignores an Instance without this node, or of an earlier Configuration of the same name', () => {
+  it('ignores Instances without this node, or of an earlier Configuration', () => {
     const former = instance('foo1', ['node-a'])
     const elsewhere = instance('foo0', ['node-b'])
     const owned = {
@@ -142,7 +142,7 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(leave).toEqual([])
   })
 
-  it('takes over an Instance of another implementation, which has no device id, by its name', () => {
+  it('takes over an Instance without device id, of another implementation, by name', () => {
     const other = instance(undefined, ['node-b'], 'lab-8120fe')
     const { served, collisions } = plan(found({ id: 'foo0' }), other)
     expect(served[0]?.existing).toBe(other)

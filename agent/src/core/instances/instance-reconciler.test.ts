@@ -129,7 +129,7 @@ const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true
 const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
 
 describe('the Instances of a node', () => {
-  it('R104 R15 are served to the kubelet before they are created, and their Configuration before them', async () => {
+  it('R104 R15 are served before they are created, after their Configuration', async () => {
     await reconciler.reconcile(key)
     expect(calls).toEqual([
       `serve ${wanted.name}`,
@@ -160,7 +160,7 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
   })
 
-  it('have no Instance of a name that an older Configuration has, until that one is gone', async () => {
+  it('have no Instance of a name that an older Configuration has, until it is gone', async () => {
     const rivals = new ObjectStore<Configuration>()
     const name = nameOf('foo0') as ConfigurationName
     const owner = { ...configuration, metadata: { ...older, name } }
@@ -194,7 +194,7 @@ describe('the Instances of a node', () => {
     ])
   })
 
-  it('A9 have the properties of a Configuration that was edited before the first list of its handler', async () => {
+  it('A9 have the properties of a Configuration that was edited before the list', async () => {
     devices = { complete: false, leftOut: undefined, devices: new Map() }
     await reconciler.reconcile(key)
     const edited = { ...wanted, spec: { ...wanted.spec, brokerProperties: { EDITED: 'yes' } } }
@@ -274,7 +274,7 @@ describe('the Instances of a node', () => {
     ])
   })
 
-  it('A10 A13 are not written while they are being deleted, and are recreated with the claims of containers', async () => {
+  it('A10 A13 are recreated with the claims of containers after their deletion', async () => {
     await reconciler.reconcile(key)
     const at = objectKey('default', nameOf('foo0'))
     await cluster.joinInstance(at, OTHER)
@@ -363,7 +363,7 @@ describe('the Instances of a node', () => {
     })
   })
 
-  it('A11 keep their capacity if the cache of this node is behind an edit that the first node follows', async () => {
+  it('A11 keep their capacity if the cache is behind an edit that another follows', async () => {
     const at = objectKey('default', nameOf('foo0'))
     await reconciler.reconcile(key)
     await cluster.joinInstance(at, OTHER)
@@ -475,7 +475,7 @@ describe('the Instances of a node', () => {
       await reconciler.reconcile(key)
     })
 
-    it('are created for new devices, and left with devices that are gone, after a turn of each other device', async () => {
+    it('are created for new devices and left with gone ones, each in its turn', async () => {
       devices = seen(...flapping, 'gone')
       await reconciler.reconcile(key)
       expect(instanceOf('gone')).toBeDefined()
@@ -506,7 +506,7 @@ describe('the Instances of a node', () => {
       expect(offline).toBeLessThan(calls.findIndex((call) => call.startsWith('changed')))
     })
 
-    it('take half of the budget of all Configurations, and the rest of their changes over time', async () => {
+    it('take half of the budget of all Configurations at once, and the rest later', async () => {
       const other = { ...wanted, name: 'other' as ConfigurationName }
       await cluster.apply({ configurations: [wanted, other], data: [], complete: true })
       devices = seen()
@@ -529,7 +529,7 @@ describe('the Instances of a node', () => {
     })
   })
 
-  it('wait while the Node has no room for their name, are counted, and come about later', async () => {
+  it('wait while the Node has no room for their name, are counted, and come later', async () => {
     devices = seen('foo0', 'foo1')
     refused = new Set([nameOf('foo1'), configuration.metadata.name])
     expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 60_000 })

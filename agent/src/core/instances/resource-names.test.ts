@@ -78,7 +78,7 @@ describe('names of resources', () => {
     expect(admit('of-an-instance-of-this-node', LAB, true)).toBeUndefined()
   })
 
-  it('are never more than the Node may have, however long the names of many Configurations change', async () => {
+  it('are never more than the Node may have, however long names change', async () => {
     const configurations = ['a', 'b', 'c', 'd', 'e', 'f'] as ConfigurationName[]
     let admitted = 0
     for (let hour = 0; hour < 50; hour++) {
@@ -93,7 +93,7 @@ describe('names of resources', () => {
     expect(admit(nameOf(configurations[0] ?? LAB, 0))).toBeUndefined()
   })
 
-  it('change in a Configuration only until its old names are as many as the Node has room for', async () => {
+  it('change in a Configuration until its old names fill the room of the Node', async () => {
     for (let hour = 0; hour < 50; hour++) {
       untilRefused(LAB)
       loseAll(LAB)

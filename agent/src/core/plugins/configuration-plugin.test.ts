@@ -133,7 +133,7 @@ const both = async () => {
 }
 
 describe('the device plugin of a Configuration', () => {
-  it('R2 R15 is registered before the first device, and R21 advertises each device that appears or leaves', async () => {
+  it('R2 R15 R21 is registered before any device, and advertises each device', async () => {
     await eventually(() => expect(kubelet.resources).toEqual([resource()]))
     expect(ids()).toEqual([])
     await serve('8120fe')
@@ -144,7 +144,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R29 R30 keeps the ids of running containers, and has the smallest other ids, when slots are released', async () => {
+  it('R29 R30 keeps the ids of running containers when slots are released', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     await kubelet.admit(pod('q', 1))
@@ -202,7 +202,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R7 R84 does not allocate the slot of a running container again after the claim is lost', async () => {
+  it('R7 R84 does not allocate the slot of a container again after a lost claim', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     const usage = 'C:0:node-a'
@@ -227,7 +227,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1']))
   })
 
-  it('R11 R12 R22 refuses an impossible request, claims nothing for it, and advertises its list again', async () => {
+  it('R11 R12 R22 refuses an impossible request, and advertises its list again', async () => {
     await serve('8120fe')
     await eventually(() => expect(ids()).toEqual(['0']))
     await kubelet.admit(pod('p', 1))
@@ -258,7 +258,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({})
   })
 
-  it('R31 R37 chooses for each container of a request by itself, and answers each with its own devices', async () => {
+  it('R31 R37 chooses for each container by itself, and answers with its devices', async () => {
     await both()
     const plugin = pluginOn({})
     await allocate(plugin, [['3']])
@@ -312,7 +312,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
   })
 
-  it('R7 A20 prefers and allocates no free slot that waits for a claim beyond the capacity', async () => {
+  it('R7 A20 prefers no free slot that waits for a claim beyond the capacity', async () => {
     await serve('8120fe')
     await cluster.claimSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
     await cluster.updateInstance(key('8120fe'), { capacity: 1 })
@@ -324,7 +324,7 @@ describe('the device plugin of a Configuration', () => {
     expect(plugin.prefer([request])).toEqual([['0']])
   })
 
-  it('A16 R84 prefers no id for a device whose slots running containers have, although their claims are lost', async () => {
+  it('A16 R84 prefers no id of a device whose slots containers have unrecorded', async () => {
     await serve('8120fe')
     const plugin = pluginOn({}, () => ['8120fe'])
     const request = { available: ['0'], mustInclude: [], size: 1 }
@@ -350,7 +350,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({})
   })
 
-  it('A17 releases the claims of a failed request also if their Instances were removed meanwhile', async () => {
+  it('A17 releases the claims of a failed request also without their Instances', async () => {
     await both()
     let claims = 0
     let served = [...DIGESTS]
@@ -370,7 +370,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({})
   })
 
-  it('R85 chooses again if another node claimed the slot first, and R33 A16 keeps the slot of an id', async () => {
+  it('R85 chooses again after a lost race, and R33 A16 keeps the slot of an id', async () => {
     await both()
     let faster = true
     const plugin = pluginOn({

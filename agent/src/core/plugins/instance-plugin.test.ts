@@ -79,7 +79,7 @@ describe('the behaviour of an Instance’s plugin', () => {
     expect(allocation).toMatchObject({ mounts: device.mounts, devices: device.deviceSpecs })
   })
 
-  it('R31 allocates to each container of a request its own slots, and claims each slot once', async () => {
+  it('R31 allocates each container its slots, and claims each slot once', async () => {
     const allocations = await allocate([slot(0), slot(1)], [slot(2)], [slot(1)])
     expect(allocations.map(({ annotations }) => Object.values(annotations))).toEqual([
       [slot(0), slot(1)],
@@ -89,7 +89,7 @@ describe('the behaviour of an Instance’s plugin', () => {
     expect(calls).toEqual([0, 1, 2].map((index) => `claim ${slot(index)} node-a`))
   })
 
-  it('A17 releases every claim of a request that fails, and no slot that the node held before', async () => {
+  it('A17 releases every claim of a failed request, and no earlier claim', async () => {
     const answers = new Map<SlotName, SlotClaim>([
       [slot(0), { outcome: 'claimed' }],
       [slot(1), { outcome: 'claimed' }],
@@ -109,7 +109,7 @@ describe('the behaviour of an Instance’s plugin', () => {
     expect(releases()).toEqual([`release ${slot(1)} node-a`])
   })
 
-  it('R68 opens a directory for each slot, and mounts it into each container of the slot', async () => {
+  it('R68 opens a directory per slot, and mounts it into each of its containers', async () => {
     const opened: SlotName[] = []
     const open = async (_instance: ObjectKey, name: SlotName) => {
       opened.push(name)

@@ -335,7 +335,7 @@ describe('the slots of containers, after any history', () => {
     )
   })
 
-  it('R84 belong to one container each on a node, however often Instances are deleted and slots freed', async () => {
+  it('R84 belong to one container each, whatever is deleted and freed', async () => {
     const scaled = history.map((steps) => steps.map((step) => ({ ...step, a: step.a * 2 })))
     await fc.assert(
       fc.asyncProperty(scaled, async (steps) => {

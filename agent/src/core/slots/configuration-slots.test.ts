@@ -64,7 +64,7 @@ describe('the advertised ids of a Configuration', () => {
     )
   })
 
-  it('R29 R30 become fewer when slots are released, and stand for different devices in a new request', () => {
+  it('R29 R30 become fewer with released slots, and stand for different devices', () => {
     const reconciled = [camera('8120fe', ['', '']), camera('a19705', ['C:3:node-a', ''])]
     expect(ids(reconciled)).toEqual(['0', '1', '3'])
     expect(choose(reconciled, ['0', '1'])).toEqual([{ '0': 'cam-8120fe-0', '1': 'cam-a19705-1' }])
@@ -99,7 +99,7 @@ describe('the advertised ids of a Configuration', () => {
 })
 
 describe('the chosen slots of a request', () => {
-  it('R33 R35 are the claimed slot of an id, or else a slot of the device with the most free slots', () => {
+  it('R33 R35 are the claimed slot of an id, or a slot of the freest device', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
     expect(choose(used, ['0', '3'])).toEqual([{ '0': 'cam-8120fe-0', '3': 'cam-a19705-1' }])
   })
@@ -225,7 +225,7 @@ describe('nodes that choose at the same moment', () => {
     expect(ofInstance.flat()).toEqual(chosen)
   })
 
-  it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity, at any end of the order', () => {
+  it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
     const all = camera('8120fe', ['', '', ''], { nodes, heldOverCapacity: 1 })
     const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])

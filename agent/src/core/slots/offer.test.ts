@@ -7,7 +7,7 @@ import { offeredSlots, preferredSlots } from './offer.js'
 const instance = 'cam-8120fe' as InstanceName
 
 describe('the offered slots', () => {
-  it('R82 R84 are those without a claim of another node or level, and none of an unhealthy device', () => {
+  it('R82 R84 are those without a foreign claim, and none of an unhealthy device', () => {
     const usages = fc.array(
       fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'),
       { maxLength: 8 },
@@ -106,7 +106,7 @@ describe('the preferred slots', () => {
     expect(preferred('node-unknown', free, 1)).toEqual([slot(0)])
   })
 
-  it('A16 are first claims of this node without a container, and never claims of another node', () => {
+  it('A16 are first unused claims of this node, and never claims of another node', () => {
     expect(preferred('node-a', ['', 'node-b', 'node-a', 'C:0:node-a'], 4)).toEqual([
       slot(2),
       slot(0),

@@ -47,7 +47,7 @@ describe('the reclaim plan', () => {
     expect(plan()).toEqual({ release: [slot(0)], unlistedSince: new Map(), recheckAt: never })
   })
 
-  it('R90 keeps a slot that the kubelet lists for a Pod, and releases it when the Pod has ended', () => {
+  it('R90 keeps a slot that the kubelet lists, and releases it after its Pod', () => {
     const allocated = lists(pod, 0)
     expect(plan({ allocated, pods: watched([[pod, 1]]) })).toMatchObject({
       release: [],

@@ -69,7 +69,7 @@ describe('the restore plan', () => {
     expect(plan([allocation], instanceWith({}), other)).toEqual(nothing)
   })
 
-  it('R7 R84 takes no slot from another claim, and ends when every allocation has its claim', () => {
+  it('R7 R84 takes no slot from another claim, and ends with all claims written', () => {
     const usage = fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:x')
     const anyAllocation = fc
       .nat({ max: 4 })

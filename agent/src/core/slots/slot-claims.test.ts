@@ -42,7 +42,7 @@ describe('the claims of this process', () => {
     expect(await released).toBe('released')
   })
 
-  it('R84 R92 keep a slot from a release that was planned at or before the end of the request', async () => {
+  it('R84 R92 keep a slot from a release that was planned before their end', async () => {
     const request = claims.forRequest(async ({ claim }) => {
       await claim(A, async () => {})
       await clock.sleep(5000)

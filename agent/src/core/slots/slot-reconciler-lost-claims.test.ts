@@ -60,7 +60,7 @@ describe('lost claims of running containers', () => {
     expect(written.toSorted()).toEqual(restored)
   })
 
-  it('R84 are restored as soon as this node is in the Instance that another node has recreated', async () => {
+  it('R84 are restored once this node joins the Instance that another recreated', async () => {
     await started()
     node.instances.remove(key)
     node.put(free, { nodes: ['node-b' as NodeName] })
@@ -71,7 +71,7 @@ describe('lost claims of running containers', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it('R84 are known before slots are offered, from the kubelet and from the time before a restart', async () => {
+  it('R84 are known before slots are offered, also from before a restart', async () => {
     node.put(free)
     ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     await node.reconciler.begin(node.stop.signal)
@@ -115,7 +115,7 @@ describe('lost claims of running containers', () => {
     expect(node.usage()).toEqual({ ...free, [slot(0)]: 'node-a' })
   })
 
-  it('are not guessed if no record tells the slot of an id: an Event reports that once', async () => {
+  it('are not guessed if no record tells the slot of an id: an Event reports it', async () => {
     node.configurations.put({ metadata: { name: 'cam', namespace: 'default' } } as Configuration)
     node.listed = holdsAny('7')
     node.put(free)
@@ -127,7 +127,7 @@ describe('lost claims of running containers', () => {
     ])
   })
 
-  it('R40 R91 are known from the annotations of containers, if the runtime lists these', async () => {
+  it('R40 R91 are known from the annotations of containers, if they are listed', async () => {
     node.listed = new Map([
       ['akri.sh/cam', [{ pod, ids: new Set(['7']), slots: new Map([['7', slot(1)]]) }]],
     ])
@@ -137,7 +137,7 @@ describe('lost claims of running containers', () => {
     expect(node.usage()).toEqual({ ...free, [slot(1)]: 'C:7:node-a' })
   })
 
-  it('R7 are not restored if another node has claimed the slot: an Event reports that once', async () => {
+  it('R7 are not restored if another node has claimed the slot: an Event reports it', async () => {
     await started()
     node.put({ ...held, [slot(0)]: 'node-b' })
     await clock.advance(60_000)
@@ -174,7 +174,7 @@ describe('lost claims of running containers', () => {
     },
   )
 
-  it('R7 are restored at growing intervals if another program frees them again and again', async () => {
+  it('R7 are restored at growing intervals if a program frees them again', async () => {
     await started()
     node.listed = holds(slot(0))
     ledger.remove({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
@@ -198,7 +198,7 @@ describe('lost claims of running containers', () => {
     expect(events).toEqual([])
   })
 
-  it('R90 are not restored for a Pod that has ended or was deleted, also if the kubelet lists it', async () => {
+  it('R90 are not restored for an ended or deleted Pod, even if it is listed', async () => {
     await started()
     node.ended.add(pod)
     node.put(free)
@@ -250,7 +250,7 @@ describe('lost claims of running containers', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it('A2 are restored also if a restarted kubelet does not list them while their Pods exist', async () => {
+  it('A2 are restored also if a restarted kubelet does not list them yet', async () => {
     await started()
     node.listed = new Map()
     node.instances.remove(key)

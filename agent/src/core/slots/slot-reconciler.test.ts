@@ -36,7 +36,7 @@ describe('slots without a container, if Pods are not watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
   })
 
-  it('R90 do not include slots of a container or of another node, or slots with an unreadable claim', async () => {
+  it('R90 leave out slots of a container or another node, and unreadable claims', async () => {
     node.listed = new Map([
       ['akri.sh/cam-8120fe', [{ pod, ids: new Set([slot(0)]) }]],
       ['akri.sh/cam', [{ pod, ids: new Set(['7']) }]],
@@ -134,7 +134,7 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R92 are kept while a Pod without an allocation requests the resource, however long its image takes', async () => {
+  it('R92 are kept while a Pod without an allocation requests the resource', async () => {
     await node.claim(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     node.podGone()
@@ -163,7 +163,7 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '' })
   })
 
-  it('R84 R92 are kept for a container that has not started, and for an init container, which is never listed', async () => {
+  it('R84 R92 are kept for containers that have not started, and init containers', async () => {
     node.users = new Map([[pod, 2]])
     await node.claim(slot(0), slot(1))
     node.listed = holds(slot(0))
@@ -176,7 +176,7 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: '' })
   })
 
-  it('R84 R92 are kept while a request is unanswered, however long the API server takes', async () => {
+  it('R84 R92 are kept while a request is unanswered, however long it takes', async () => {
     node.users?.clear()
     let answer = () => {}
     const request = node.claims.forRequest(async ({ claim }) => {
@@ -214,7 +214,7 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.ledger.usersOf(allocation)).toEqual(new Set([pod]))
   })
 
-  it('R77 R90 are released after the deletion of their Pod, also while another Pod waits for its containers', async () => {
+  it('R77 R90 are released after the deletion of their Pod, also if others wait', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(10_000)

@@ -61,7 +61,7 @@ describe('a slot that another node frees', () => {
     })
   })
 
-  it('R84 can be claimed meanwhile, and is reserved again when that claim is released', async () => {
+  it('R84 can be claimed meanwhile, and is reserved again after that claim', async () => {
     const { clock, expired, reservations, after } = start()
     const [held, free] = [
       sharedInstance({ 'cam-8120fe-0': THERE }),

@@ -16,7 +16,7 @@ const served = {
 }
 
 describe('the slot table of an Instance', () => {
-  it('R82 A13 is usable while the device is healthy and the Instance exists and is not being deleted', () => {
+  it('R82 A13 is usable while device and Instance are there and stay', () => {
     const leaving = instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })
     expect(slotTable(served, instanceWith({})).usable).toBe(true)
     expect(slotTable(served, leaving).usable).toBe(false)

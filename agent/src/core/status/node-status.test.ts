@@ -34,7 +34,7 @@ const brief = ({ conditions }: NodeStatus) =>
   Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
 
 describe('the status of a Configuration on a node', () => {
-  it('names the older Configuration that has the name of an Instance, whatever else is wrong', () => {
+  it('names the older Configuration with the name of an Instance in any case', () => {
     const owner = objectKey('line', 'cam-8120fe')
     const status = nodeStatus({
       configuration,

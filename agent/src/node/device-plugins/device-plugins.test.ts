@@ -119,7 +119,7 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
-  it('R83 R38 A15 offers slots of other holders as unhealthy at both levels, and freed slots as healthy', async () => {
+  it('R83 R38 A15 offers foreign slots as unhealthy at both levels, until freed', async () => {
     await plugins.serve(served)
     await cluster.claimSlot(key, slot(0), 'node-b')
     await cluster.claimSlot(key, slot(1), 'C:0:node-a')
@@ -130,7 +130,7 @@ describe('the device plugin of an Instance', () => {
     await eventually(() => expect(health()[slot(0)]).toBe(true))
   })
 
-  it('R77 reserves a slot that another node of the Instance frees for that node, at both levels', async () => {
+  it('R77 reserves a freed slot for the node that had it, at both levels', async () => {
     const clock = new ManualClock()
     await plugins.close()
     plugins = new DevicePlugins({
@@ -406,7 +406,7 @@ describe('the device plugin of an Instance', () => {
     await allocate(slot(0))
   })
 
-  it('A21 is served on a new socket and registered again when the kubelet has restarted', async () => {
+  it('A21 is served on a new socket and registered again after a restart', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
@@ -419,7 +419,7 @@ describe('the device plugin of an Instance', () => {
     ).toEqual([])
   })
 
-  it('A21 is registered again on the same socket when the kubelet has dropped it without a restart', async () => {
+  it('A21 is registered again on its socket when the kubelet has dropped it', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
@@ -472,7 +472,7 @@ describe('the device plugin of an Instance', () => {
     ).rejects.toThrow(/default\/cam-8120fe/)
   })
 
-  it('does not serve an Instance and a Configuration of one name, in one namespace either', async () => {
+  it('does not serve an Instance and a Configuration of one name', async () => {
     const name = 'cam-8120fe' as ConfigurationName
     await plugins.serve(served)
     for (const namespace of ['default', 'other'])

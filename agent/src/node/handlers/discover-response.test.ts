@@ -68,7 +68,7 @@ describe.each<
 })
 
 describe('a message', () => {
-  it('of 100,000 devices leaves other work its turns, and takes the memory of the kept devices', async () => {
+  it('of 100,000 devices leaves turns to other work, and little memory', async () => {
     const bytes = message(numbered(100_000))
     const reading = readResponse(bytes, bound(1000), never)
     await expectTurns(reading)

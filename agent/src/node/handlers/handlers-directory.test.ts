@@ -56,7 +56,7 @@ describe.skipIf(!isRoot)(
         `require('node:net').connect(${JSON.stringify(path.join(directory, name))}).pipe(process.stdout)`,
       )
 
-    it('lets handlers of the group serve, and the agent connect, without root and without a capability', async () => {
+    it('lets handlers of the group serve, without root and without capabilities', async () => {
       await openDirectoryToGroup(directory, GROUP)
       const stop = await serve('onvif.sock', as(ONVIF, GROUP))
       try {
@@ -87,7 +87,7 @@ describe.skipIf(!isRoot)(
       }
     })
 
-    it('is opened by an agent that has no capability and is a member of the group, not by another', async () => {
+    it('is opened by an agent without capabilities that is a member of the group', async () => {
       await openDirectoryToGroup(directory, process.getgid?.() ?? 0)
       const script = (group: number) =>
         `const fs = require('node:fs'); fs.chownSync('${directory}', 0, ${group}); fs.chmodSync('${directory}', 0o1770)`
@@ -99,7 +99,7 @@ describe.skipIf(!isRoot)(
   },
 )
 
-it('a directory that cannot be opened to a group is refused, with what has to be right', async () => {
+it('a directory that cannot be opened to a group is refused with a remedy', async () => {
   await writeFile(directory, '')
   await expect(openDirectoryToGroup(path.join(directory, 'd'), GROUP)).rejects.toThrow(
     'must have supplementalGroups: [65520]',

@@ -129,7 +129,7 @@ describe('a handler in a process of its own', () => {
     }
   })
 
-  it('ends when the agent closes a pipe, and gets no Ctrl-C that is meant for the agent', async () => {
+  it('ends when the agent closes a pipe, and gets no Ctrl-C of the agent', async () => {
     const running = run(`
       const { fstatSync, writeFileSync } = require('node:fs')
       writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
@@ -142,7 +142,7 @@ describe('a handler in a process of its own', () => {
     expect(Number(group)).toBe(running.pid)
   })
 
-  it('ends with the agent, by force if it does not end on request, and is not restarted', async () => {
+  it('ends with the agent, by force if necessary, and is not restarted', async () => {
     const running = run(`
       process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
       setInterval(() => {}, 1000)

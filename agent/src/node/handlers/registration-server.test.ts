@@ -187,7 +187,7 @@ describe('the registration of handlers', () => {
     await rm(outside, { recursive: true, force: true })
   })
 
-  it('refuses the names of handlers that the agent loads, except on a socket of their own', async () => {
+  it('refuses the names of loaded handlers, except on their own sockets', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     await server.close()
     const options = { directory, registry, addresses, clock: systemClock, log: silentLogger }
@@ -229,7 +229,7 @@ describe('the registration of handlers', () => {
     expect(registry.size).toBe(256)
   })
 
-  it('accepts eight endpoints of a name from one address, of which unused ones give way', async () => {
+  it('accepts eight endpoints of a name from one address; unused ones give way', async () => {
     for (const port of range(1, 40)) await register('a', `http://10.0.0.7:${port}`, 1)
     expect(uids('a')).toHaveLength(8)
     expect(await register('a', address('a', 1), 1)).toBe('taken')
@@ -424,7 +424,7 @@ describe('an endpoint on the network', () => {
     await expect(firstListOf('a')).rejects.toThrow(gone)
   })
 
-  it('waits for its Pod in a bounded number, which leaves room for handlers with sockets', async () => {
+  it('waits for its Pod in a bounded number, with room for local handlers', async () => {
     const answers = range(1, 80).map((port) => register('a', `http://10.0.0.8:${port}`, 1))
     await waiting(64)
     const file = await socket(path.join(directory, 'b.sock'))
@@ -460,7 +460,7 @@ describe('a flood of connections', () => {
   }
   const open = (sockets: readonly net.Socket[]) => sockets.filter(({ destroyed }) => !destroyed)
 
-  it('leaves the connection of a handler that has registered, and lets another one register', async () => {
+  it('leaves the connection of a registered handler, and lets others register', async () => {
     const handler = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
     let sockets: net.Socket[] = []
     try {
@@ -498,7 +498,7 @@ describe('a flood of connections', () => {
     await eventually(() => expect(open(sockets)).toEqual([]))
   })
 
-  it('that all register the endpoint of another connection gives way, and that connection stays', async () => {
+  it('that all register the endpoint of another connection gives way', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     const [first, second] = [connect(), connect()]
     await register('a', file, 0, false, first)
@@ -603,7 +603,7 @@ describe('a flood of registrations', () => {
     expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
   }
 
-  it('A5 under names without a Configuration does not lock out a handler that a Configuration waits for', async () => {
+  it('A5 under unused names does not lock out an awaited handler', async () => {
     configurations.put(configurationWith())
     await junk(300)
     await serveTold()
@@ -614,7 +614,7 @@ describe('a flood of registrations', () => {
     expect(registry.size).toBe(256)
   })
 
-  it('A5 under a name without a Configuration yet does not lock out the handler of that name', async () => {
+  it('A5 under a name without a Configuration yet does not lock out its handler', async () => {
     // As a handler in a Pod whose address changes each time.
     await registerMany('told', 1, 40)
     await serveTold()
@@ -642,7 +642,7 @@ describe('a flood of registrations', () => {
     expect(uids('told')).toHaveLength(32)
   })
 
-  it('A5 neither restarts the stream of a handler nor changes its devices, and the handler itself can', async () => {
+  it('A5 changes no stream and no devices of a handler; the handler itself can', async () => {
     configurations.put(configurationWith())
     let asked = 0
     const handlerWith = (shared: boolean) =>
@@ -672,7 +672,7 @@ describe('a flood of registrations', () => {
     expect(asked).toBe(2)
   })
 
-  it('A5 ends the connection of a handler whose endpoint is dropped for any reason, so that it returns', async () => {
+  it('A5 ends the connection of a dropped endpoint, so that its handler returns', async () => {
     await server.close()
     const clock = new ManualClock()
     const log = silentLogger

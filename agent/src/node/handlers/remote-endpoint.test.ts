@@ -79,7 +79,7 @@ const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
 describe('a hostile handler', () => {
-  it('puts no control characters and no invalid UTF-8 into properties, which containers and Instances get', async () => {
+  it('puts no control characters and no invalid UTF-8 into properties', async () => {
     const value = Buffer.concat([
       Buffer.from('\u001b[2J\u009b1m\u202e\u0000\r'),
       Buffer.from([0xff, 0xed, 0xa0, 0x80]),
@@ -241,7 +241,7 @@ describe('an endpoint that is registered again', () => {
     expect(endpoint.shared).toBe(false)
   })
 
-  it('A5 takes over a value while another discovery fails only if no process is connected', async () => {
+  it('A5 takes over a value while a discovery fails only without its process', async () => {
     let isWrong = false
     const endpoint = await handler((call) => {
       if (isWrong) call.emit('error', { code: 13, details: 'on purpose' })
@@ -256,7 +256,7 @@ describe('an endpoint that is registered again', () => {
     healthy.close()
   })
 
-  it('A5 asks again if its process registers with another value after the agent has found it', async () => {
+  it('A5 asks again if its process changes the value after it was found', async () => {
     const endpoint = await handler(write)
     const before = open(endpoint)
     await before.next()

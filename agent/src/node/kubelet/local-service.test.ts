@@ -103,7 +103,7 @@ describe('a service of this node', () => {
     await later
   })
 
-  it('uses another connection after an error, and requests on the first connection still get their answers', async () => {
+  it('uses a new connection after an error; the first one still gets its answers', async () => {
     const first = register('a')
     await asked(1)
     await expect(register('refused')).rejects.toThrow('on purpose')

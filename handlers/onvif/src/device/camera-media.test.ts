@@ -48,7 +48,7 @@ describe('the media services of a camera', () => {
     expect(asked).toEqual(['ver20', 'ver10'])
   })
 
-  it('are not called outside of the allowed networks, and neither are their URIs used', async () => {
+  it('are not called outside of the allowed networks, nor are their URIs used', async () => {
     await using elsewhere = await DeviceService.start({ address: '127.0.0.2' })
     const origin = new URL(elsewhere.url).origin
     await using camera = await DeviceService.start({ credential, origin })

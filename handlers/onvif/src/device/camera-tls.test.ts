@@ -43,7 +43,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
     })
   })
 
-  it('is called with a certificate that an authority has signed, if certificates are verified', async () => {
+  it('is called with a signed certificate, if certificates are verified', async () => {
     await using camera = await DeviceService.start({ tls })
     const verify = { certificates: 'verify', authorities: tls.cert } as const
     expect(await query(camera.url, { options: verify })).toMatchObject(INFORMATION)

@@ -149,7 +149,7 @@ describe('a camera', () => {
     }
   })
 
-  it('that refuses a credential gets it once only, so that it does not lock the user out', async () => {
+  it('that refuses a credential gets it once only: no user is locked out', async () => {
     for (const [authentication, tries] of [
       ['username-token', 1],
       ['http-digest', 1],

@@ -66,7 +66,7 @@ async function pass(ms: number): Promise<void> {
 const urls = () => cameras?.map(({ url }) => new URL(url).hostname).sort()
 
 describe('the discovery of cameras', () => {
-  it('keeps known cameras and finds probed addresses while thousands of addresses announce cameras', async () => {
+  it('keeps cameras and finds probed addresses while thousands announce cameras', async () => {
     const [known, asked, other] = ['127.77.0.1', '127.77.0.2', '127.77.0.3'].map((address) => ({
       address,
       announcement: announcementAt(address),

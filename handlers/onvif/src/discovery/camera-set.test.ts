@@ -61,7 +61,7 @@ async function round(set: CameraSet, ...heard: CameraAnnouncement[]): Promise<st
 const urlsOf = (set: CameraSet) => set.cameras.map(({ url }) => url)
 
 describe('announced cameras', () => {
-  it('are offered after their first answer, and queried again only after the refresh time', async () => {
+  it('are offered after their first answer, and queried after the refresh time', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     const camera = announced('a', '10.0.0.1')
@@ -136,7 +136,7 @@ describe('announced cameras', () => {
     expect(there).toEqual([1, 1, 0])
   })
 
-  it('are gone at a Bye from their own address, and an answer under way does not bring them back', async () => {
+  it('are gone at their Bye, and a late answer does not bring them back', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     await round(set, announced('a', '10.0.0.1'))
@@ -203,7 +203,7 @@ describe('announced cameras', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
-  it('are counted at their address and at the address that announces them, while they are present', async () => {
+  it('are counted at both their addresses while they are present', async () => {
     const set = setOf()
     const url = 'http://[FE80:0::1]/onvif/device_service'
     const camera = announced('a', '10.0.0.1', { urls: [url] })

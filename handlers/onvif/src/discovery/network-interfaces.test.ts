@@ -33,7 +33,7 @@ const namesAndAddresses = (only?: string[]) =>
   )
 
 describe('the interfaces for Probes', () => {
-  it('are all but loopback and container networks, with their IPv4 and link-local addresses', () => {
+  it('are all but loopback and container networks, with IPv4 and link-local', () => {
     expect(namesAndAddresses()).toEqual([
       'lan0 IPv4 192.168.1.5',
       'lan0 IPv4 10.1.0.5',

@@ -61,7 +61,7 @@ async function untilSleeping(...sleeping: readonly number[]): Promise<void> {
 }
 
 describe('probing', () => {
-  it('sends each Probe five times to the group with the delays of the specification, also after the round', async () => {
+  it('sends each Probe five times with the delays of the specification', async () => {
     const counts = await counted()
     const round = open().round(1000)
     for (const [sent, sleeping] of [
@@ -126,7 +126,7 @@ describe('reading', () => {
   const from = (address: string) => heard.filter(({ source }) => source === address).length
   const FLOODER = '127.77.0.66'
 
-  it('is limited for each address in a round, does not affect other addresses, and is logged', async () => {
+  it('is limited for each address in a round, and logged', async () => {
     const hears = await listening()
     await sayHello(Array(300).fill(FLOODER))
     await sayHello(['127.77.0.67'])
@@ -140,7 +140,7 @@ describe('reading', () => {
     expect(warned).toHaveLength(1)
   })
 
-  it('counts a datagram with much markup as several, and skips a datagram that is too long', async () => {
+  it('counts a datagram with much markup as several, and skips a long one', async () => {
     await listening()
     // Tags and attributes count, long texts do not.
     await sayHello(Array(10).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(14_000)}`] })
