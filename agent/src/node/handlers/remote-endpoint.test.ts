@@ -277,6 +277,21 @@ describe('an endpoint that is registered again', () => {
     last.close()
   })
 
+  it('A5 takes over the value of the next process while a discovery is busy with a list of the last', async () => {
+    const endpoint = await handler(write)
+    const [busy, idle] = [open(endpoint), open(endpoint)]
+    await Promise.all([busy.next(), idle.next()])
+    server.forceShutdown()
+    await expect(idle.next()).rejects.toThrow(/sensor/)
+    await handler(write)
+    endpoint.registerAgain(registration(false))
+    const after = open(endpoint)
+    await after.next()
+    await expect(busy.next()).rejects.toThrow(/sensor/)
+    expect(endpoint.shared).toBe(false)
+    after.close()
+  })
+
   it('A5 has the value that its process sends, whatever is registered', async () => {
     const endpoint = await handler((call) => {
       const headers = new Metadata()
@@ -292,6 +307,14 @@ describe('an endpoint that is registered again', () => {
     expect(endpoint.shared).toBe(false)
     server.forceShutdown()
     await expect(discovery.next()).rejects.toThrow(/sensor/)
+    // The next process sends its value before its first list.
+    expect(endpoint.shared).toBe(false)
+    endpoint.registerAgain(registration(true))
+    expect(endpoint.shared).toBe(false)
+    await handler(write)
+    const next = open(endpoint)
+    await next.next()
     expect(endpoint.shared).toBe(true)
+    next.close()
   })
 })

@@ -63,7 +63,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
   #next: Registration | undefined
   /** Whether a registration came since the connection to the process before was lost. */
   #isRegistered = true
-  /** The value of `shared` that the connected process has sent. */
+  /** The value of `shared` that the last process has sent: its lists can be read after its end. */
   #sentShared: boolean | undefined
   #keepaliveMs = KEEPALIVE_MS
   /** The discoveries with a connection: each function ends its discovery. */
@@ -93,7 +93,6 @@ export class RemoteEndpoint implements HandlerEndpoint {
       return false
     }
     const { shared } = this
-    if (this.#connected.size === 0) this.#sentShared = undefined
     this.#registration = other.#registration
     this.#next = undefined
     this.#isRegistered = true
@@ -151,6 +150,11 @@ export class RemoteEndpoint implements HandlerEndpoint {
       isOver = true
       messages.end(error)
     }
+    // The agent may still be busy with a list that came before.
+    const onOver = () => {
+      isOver = true
+      if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
+    }
     const onConnected = () => {
       if (!isOver) this.#connected.add(end)
     }
@@ -174,8 +178,14 @@ export class RemoteEndpoint implements HandlerEndpoint {
       stream.pause()
       messages.push(newest)
     })
-    stream.on('error', (error: ServiceError) => messages.end(this.#failure(error, answered)))
-    stream.on('end', () => messages.end(this.#failed('it ended its stream')))
+    stream.on('error', (error: ServiceError) => {
+      onOver()
+      messages.end(this.#failure(error, answered))
+    })
+    stream.on('end', () => {
+      onOver()
+      messages.end(this.#failed('it ended its stream'))
+    })
     try {
       for await (const message of messages) {
         const list = await this.#read(message, bound, signal)
@@ -185,8 +195,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       }
     } finally {
       signal.removeEventListener('abort', onAbort)
-      isOver = true
-      if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
+      onOver()
       stream.cancel()
       client.close()
     }
@@ -198,7 +207,6 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#registration = this.#next ?? this.#registration
     this.#isRegistered = this.#next !== undefined
     this.#next = undefined
-    this.#sentShared = undefined
   }
 
   async #read(
