@@ -101,7 +101,7 @@ describe('an event', () => {
     expect(messages()).toEqual([`${'x'.repeat(1021)}…`])
   })
 
-  it('has no control characters in its message, and no line that passes for a line of kubectl', async () => {
+  it('has no control characters, and no line that passes for one of kubectl', async () => {
     await record({ message: 'camera \u001b[2J\u202eeno\ud800\nnode-b  Normal  Ready' })
     expect(messages()).toEqual(['camera \ufffd[2J\ufffdeno\ufffd\n| node-b  Normal  Ready'])
   })
@@ -143,7 +143,7 @@ describe('an event that repeats itself', () => {
     expect(methods()).toEqual(['POST', 'PATCH', 'PATCH'])
   })
 
-  it('is a single Event for half an hour after its last repetition, also if the clock is set', async () => {
+  it('is one Event for half an hour after its last repetition, if clocks jump too', async () => {
     await record()
     clock.set(90 * MINUTE)
     for (let hour = 0; hour < 2; hour++) {

@@ -14,7 +14,7 @@ describe('candidates on a bad network', () => {
     setsClock: fc.boolean(),
   })
 
-  it('never lead at the same time, and one of them leads after the network has recovered', async () => {
+  it('never lead at the same time, and one of them leads once the network is back', async () => {
     await fc.assert(
       fc.asyncProperty(world, async ({ seed, count, failing, maxDelayMs, setsClock }) => {
         const clock = new ManualClock(1_000_000)

@@ -13,7 +13,7 @@ describe('the next step of a candidate', () => {
       expect(leaseStep(found, 'a', undefined, 0)).toEqual({ do: 'write' })
   })
 
-  it('is to wait while another candidate renews, and to write after the duration without a renewal', () => {
+  it('is to wait while another candidate renews, and to write after the duration', () => {
     const first = leaseStep(lease('b'), 'a', undefined, 1000)
     expect(first).toMatchObject({ do: 'wait', seen: { seenAt: 1000 } })
     const seen = first.do === 'wait' ? first.seen : expect.fail()

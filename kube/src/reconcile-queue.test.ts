@@ -61,7 +61,7 @@ function held(): { release: () => void } {
 }
 
 describe('the reconcile queue', () => {
-  it('makes a single call for many waiting additions, and another call for additions during the call', async () => {
+  it('makes one call for many waiting additions, and one more for later ones', async () => {
     const queue = start({ concurrency: 1 })
     const gate = held()
     queue.add('a')
@@ -94,7 +94,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b', 'a'])
   })
 
-  it('is not settled while it gathers, and gathers additions during a call or before a retry', async () => {
+  it('is not settled while it gathers, also during a call or before a retry', async () => {
     const queue = start({ gatherMs: 100 })
     const gate = held()
     queue.add('a')
@@ -123,7 +123,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a', 'a'])
   })
 
-  it('gathers for between half and all of its time, so that programs do not write together', async () => {
+  it('gathers for half to all of its time, so that programs do not write together', async () => {
     const rolls = [1, 0.5]
     const queue = start({ gatherMs: 100 }, () => rolls.shift() ?? 0)
     for (const key of ['a', 'b', 'c']) queue.add(key)
@@ -154,7 +154,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b'])
   })
 
-  it('calls once more for a key that is added at the begin of its call, but not twice at once', async () => {
+  it('calls once more for a key that is added during its call, and not at once', async () => {
     const queue = start()
     let now = 0
     reconcile = async () => {
@@ -196,7 +196,7 @@ describe('the reconcile queue', () => {
     await queue.settled()
   })
 
-  it('A1 retries with a back-off that doubles up to its ceiling, and starts over after a success', async () => {
+  it('A1 retries with a back-off that doubles to its ceiling, until a success', async () => {
     const queue = start()
     let fail = true
     reconcile = async () => {
@@ -238,7 +238,7 @@ describe('the reconcile queue', () => {
     expect(clock.sleeping).toHaveLength(1)
   })
 
-  it('A1 backs off from a bug in one key, hands over the error untouched, and goes on with other keys', async () => {
+  it('A1 backs off from a bug in one key, and goes on with other keys', async () => {
     const handedOver: unknown[] = []
     const bug = new TypeError('undefined is not a function')
     const queue = new ReconcileQueue<string>(

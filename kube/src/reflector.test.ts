@@ -86,7 +86,7 @@ describe('listing', () => {
     ])
   })
 
-  it('retries after between half and all of that time, so that programs do not come back together', async () => {
+  it('retries after half to all of that time: programs do not return together', async () => {
     const rolls = [1, 0.5, 1]
     api.listAnswers.push(...Array<Handler>(3).fill(refuse(500, 'InternalError')))
     things.begin({}, { random: () => rolls.shift() ?? 0 })
@@ -129,7 +129,7 @@ describe('listing', () => {
 })
 
 describe('the cache', () => {
-  it('omits objects that cannot be parsed, and removes objects that cannot be parsed any more', async () => {
+  it('omits objects that cannot be parsed, and removes those that no longer can', async () => {
     const parse = (object: unknown) =>
       (object as Thing).value === 'bad' ? undefined : (object as Thing)
     things.put('a', 1)

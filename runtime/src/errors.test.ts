@@ -9,7 +9,7 @@ const refused = Object.assign(new Error('connect ECONNREFUSED 10.0.0.5:80'), {
 })
 
 describe('an error', () => {
-  it('has the name and the kind of its code, and is recognised from another copy of the package', () => {
+  it('has the name and kind of its code, and is recognised from another copy', () => {
     const error = new DiskFullError('no room', { cause: refused })
     expect(error).toMatchObject({
       name: 'DiskFullError',
@@ -30,7 +30,7 @@ describe('an error', () => {
     expect(DiskFullError.is(new AkriError('AKRI_ERR_OTHER', 'transient', ''))).toBe(false)
   })
 
-  it('is a bug if the engine threw it for a wrong program, and not if it wraps a network error', () => {
+  it('is a bug if the engine threw it for a wrong program, not for the network', () => {
     expect(
       [new TypeError('x is not a function'), new RangeError('x'), new ReferenceError('x')].map(
         kindOf,
@@ -56,7 +56,7 @@ describe('an error', () => {
     expect(errorText('a text')).toBe('a text')
   })
 
-  it('becomes data with code, kind and causes, and with the stack only for a bug or on demand', () => {
+  it('becomes data with code, kind and causes; a stack only for a bug or on demand', () => {
     const error = new DiskFullError('no room', { cause: refused })
     expect(errorFields(error)).toEqual({
       name: 'DiskFullError',

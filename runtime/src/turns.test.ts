@@ -25,7 +25,7 @@ async function iterations(works: Promise<unknown>): Promise<number> {
   return count
 }
 
-it('long work, also of many callers, has a turn of 10 ms in each iteration of the event loop', async () => {
+it('long work, also of many callers, has 10 ms in each turn of the event loop', async () => {
   let count = 0
   const ended = () => count++
   // Steps of a millisecond, which a busy machine can interrupt: at most ten in a turn.

@@ -77,7 +77,7 @@ describe('checkDeviceList', () => {
     ])
   })
 
-  it('replaces control characters in values of properties, and keeps lines, tabs and the id', () => {
+  it('replaces control characters in properties, and keeps lines, tabs and the id', () => {
     const id = 'cam\u001b[2J\ud800'
     const properties = {
       NAME: 'Hall\u001b]0;owned\u0007\u0000\u009b1m\u202egpj\ud800',

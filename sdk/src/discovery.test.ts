@@ -86,7 +86,7 @@ describe('openDiscovery', () => {
     }
   })
 
-  it('ends at an abort, even if the handler or the check of its details never answers', async () => {
+  it('ends at an abort, even if the handler or its schema never answers', async () => {
     const deaf = open(async function* () {
       await new Promise(() => undefined)
       yield []

@@ -108,7 +108,7 @@ describe('serve', () => {
     await start(handlerOf('good', oneDevice), { metricsPort })
   })
 
-  it('is ready only while it is registered, and shows the registration in its metrics', async () => {
+  it('is ready only while it is registered, and has that in its metrics', async () => {
     const { metricsPort } = await start(handlerOf('seen', oneDevice), { metricsPort: 0 })
     const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
     const counted = async () => (await get('/metrics')).text()
@@ -153,7 +153,7 @@ describe('a discovery over the socket', () => {
     expect(await ending('')).toMatchObject([{ id: 'fine' }])
   })
 
-  it('does not send an equal list again, and keeps the stream open after the handler returned', async () => {
+  it('does not send an equal list again, and keeps the stream of a handler open', async () => {
     await start(
       handlerOf('same', async function* () {
         yield [{ id: 'a' }, { id: 'b' }]

@@ -62,7 +62,7 @@ beforeAll(async () => {
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
-it('keeps every acknowledged claim and release when the process is killed at any moment', async () => {
+it('keeps every acknowledged claim and release if the process is killed', async () => {
   const file = path.join(directory, 'cluster.json')
   let acknowledged = new Map<string, string>()
   for (let round = 0; round < 12; round++) {

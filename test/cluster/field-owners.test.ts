@@ -40,7 +40,7 @@ function fieldOwners(open: () => Promise<Home>): void {
     await home.remove()
   })
 
-  it('C3 claims a slot that an agent of the existing system applied and the controller freed', async () => {
+  it('C3 claims a slot that an existing agent applied and the controller freed', async () => {
     const api = new Resource(home.client, INSTANCES)
     const slot = 'c-8120fe-0' as SlotName
     const key = objectKey(home.namespace, 'c-8120fe')

@@ -88,7 +88,7 @@ describeOnCluster('the client on an API server', () => {
       expect(atOnce).toBe(1)
     })
 
-    it('lets the other candidate lead after the leader lost its connection, never both', async () => {
+    it('lets the other candidate lead after the leader was cut off, never both', async () => {
       const proxy = await FaultProxy.open(await accessOfCluster())
       const through = await clientOfCluster(proxy.access)
       ends.push(

@@ -112,7 +112,7 @@ describeOnCluster('fifty nodes on one API server', () => {
     }
   })
 
-  it('R79 claim and release slots of an Instance of the existing system, which has only claimed slots', async () => {
+  it('R79 claim and release slots of an Instance of the existing system', async () => {
     const owner = await configuration()
     const [cluster = expect.fail()] = clusters
     const { name, spec } = draftOf(

@@ -55,7 +55,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await world.running('p', 'q')
   })
 
-  it('A11 A20 a raised capacity takes effect also if the agent of the first node is away', async () => {
+  it("A11 A20 a raised capacity takes effect while the first node's agent is away", async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerProperties: { SITE: 'south' } }))
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
@@ -83,7 +83,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
   })
 
-  it('R99 A10 an agent restores fields of an Instance that a person edited, and recreates a deleted Instance', async () => {
+  it('R99 A10 an agent restores an edited Instance, and recreates a deleted one', async () => {
     const name = 'cam-8120fe'
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
     await eventually(async () =>
@@ -135,7 +135,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await eventually(() => world.running('r'))
   })
 
-  it('A7 the status names a missing Secret, and discovery goes on as soon as the Secret exists', async () => {
+  it('A7 the status names a missing Secret; discovery goes on once it exists', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token' } } }
     const echo = {
       name: 'debugEcho',
@@ -270,7 +270,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     }
   })
 
-  it('the status names the wrong field of details, and other Configurations are served', async () => {
+  it('the status names the wrong field of details, and others are served', async () => {
     await world.apply(echoYaml('good', ['foo0'], 1))
     await world.apply(
       JSON.stringify({

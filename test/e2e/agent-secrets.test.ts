@@ -58,7 +58,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
   const digests = async () =>
     (await world.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
 
-  it('A7 reach the handler again after a change and after a deletion, and are in no log, no object and no file', async () => {
+  it('A7 reach the handler again after a change, and are in no log and no object', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
     const discoveryHandler = {
       name: 'teller',
@@ -95,7 +95,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
     await nowhere(values)
   })
 
-  it('of another namespace are given only while they consent, so that its handler and its devices get nothing', async () => {
+  it('of another namespace are given only while they consent', async () => {
     const other = await World.open()
     try {
       const value = 'fact0ry-word'

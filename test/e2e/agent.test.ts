@@ -157,7 +157,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     ])
   })
 
-  it('R90 A14 the slot of a finished Pod is free at both levels, while the Pod still exists', async () => {
+  it('R90 A14 the slot of a finished Pod is free while the Pod still exists', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { script: 'sleep 1' }))
@@ -205,7 +205,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     },
   )
 
-  it('R17 R46 R47 a device that vanishes is removed, and is found again when it is back', async () => {
+  it('R17 R46 R47 a device that vanishes is removed, and is found again', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await setAvailable(false)
@@ -215,7 +215,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
   })
 
-  it('R91 the slots of deleted Pods are released by the list of the container runtime, if it is configured', async () => {
+  it('R91 the slots of deleted Pods are released by the list of the runtime', async () => {
     const other = await NodeAgent.create(NODE_2, {
       AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2),
       LOG_LEVEL: 'debug',

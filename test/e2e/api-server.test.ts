@@ -64,7 +64,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     })),
   })
 
-  it('Instances, slots and Pods survive a killed API server, and later changes take effect', async () => {
+  it('Instances, slots and Pods survive a killed API server, and changes go on', async () => {
     await ready()
     const before = await state()
     await server.restart(world, 3000)
@@ -170,7 +170,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     expect(await world.registrations(NODE_1)).toBe(registered + 1)
   })
 
-  it('A2 an agent that starts without an API server offers its remembered devices once the API server answers', async () => {
+  it('A2 an agent that starts without an API server offers devices after it', async () => {
     await ready()
     const before = await state()
     const registered = await world.registrations(NODE_1)

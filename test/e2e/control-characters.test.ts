@@ -29,7 +29,7 @@ describe.skipIf(missing() !== undefined)(`control characters in a cluster${unles
     world = opened.world
   })
 
-  it('R3 R69 R106 of a device and of its broker are in no Instance and in no container; the digest is that of the raw id', async () => {
+  it('R3 R69 R106 of a device and of its broker reach no Instance and no container', async () => {
     await world.apply(echoYaml('cam', [], 1, detailsOf({ descriptions: [HOSTILE] })))
     const digest = Buffer.from(blake2b(Buffer.from(HOSTILE), { dkLen: 3 })).toString('hex')
     const name = `cam-${digest}`

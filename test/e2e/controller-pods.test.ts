@@ -51,7 +51,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await eventually(async () => expect(await podsIn(world)).toHaveLength(1))
   })
 
-  it('R49 R62 C6 a deleted or ended broker is replaced, with a longer pause after each end', async () => {
+  it('R49 R62 C6 a deleted or ended broker is replaced, with growing pauses', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [first] = await eventually(() => runningPodsIn(world, 1))
     await world.remove('Pod', first?.metadata.name ?? '')
@@ -103,7 +103,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     expect(next?.metadata.annotations['akri.sh/restarts']).toBe('1')
   })
 
-  it('R57 R65 R72 a changed broker spec is rolled out one broker at a time, and Instances stay', async () => {
+  it('R57 R65 R72 a changed broker spec is rolled out one broker at a time', async () => {
     const spec = (version: string, more: object = {}) => ({
       brokerSpec: { brokerPodSpec: podSpec(`echo ${version}; exec sleep 100000`), ...more },
       instanceServiceSpec: service(80),

@@ -28,7 +28,7 @@ describe.skipIf(missing() !== undefined)(
       controller = opened.controller
     })
 
-    it('R50 R52 R53 R54 C2 C4 C5 a Job runs once for each device, and again only for another spec', async () => {
+    it('R50 R52 R53 R54 C2 C4 C5 a Job runs once for each device and spec', async () => {
       const job = (script: string, directory: string) => {
         const { containers, ...spec } = podSpec(script, { restartPolicy: 'Never' })
         const volumeMounts = [{ name: 'shared', mountPath: '/shared' }]
@@ -140,7 +140,7 @@ describe.skipIf(missing() !== undefined)(
       })
     })
 
-    it('R102 edited fields of Services and of the Deployment are restored, and added fields stay', async () => {
+    it('R102 edited fields of Services and the Deployment are restored', async () => {
       const containers = [{ ...podSpec().containers[0], env: [{ name: 'DOOR', value: 'shut' }] }]
       const brokerDeploymentSpec = { replicas: 1, template: { spec: { ...podSpec(), containers } } }
       const more = { brokerSpec: { brokerDeploymentSpec }, configurationServiceSpec: service(81) }

@@ -94,7 +94,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     expect(await countedBrokers(controller)).toBe(4)
   })
 
-  it('R80 R101 R104 R105 R111 R112 R114 a Configuration leads to a broker by the steps of the architecture', async () => {
+  it('R80 R101 R104 R105 R111 R112 R114 a Configuration leads to a broker', async () => {
     // A slow start, so that each step can be seen.
     const spec = podSpec('env; exec sleep 100000', {
       nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
@@ -145,7 +145,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     )
   })
 
-  it('R43 R46 R47 R56 R62 brokers and Services vanish and come back with the device, and foreign Pods stay', async () => {
+  it('R43 R46 R47 R56 R62 brokers and Services come and go with the device', async () => {
     const broker = {
       brokerSpec: { brokerPodSpec: podSpec() },
       instanceServiceSpec: service(80),
@@ -226,7 +226,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc'])
   })
 
-  it('C1 C10 a killed controller goes on from its last state, and a replica takes over, without a broker too many', async () => {
+  it('C1 C10 a killed controller goes on, and a replica takes over', async () => {
     const other = new HostController('two', world.namespace)
     await world.apply(
       echoYaml('cam', ['foo0', 'foo1'], 2, {

@@ -71,7 +71,7 @@ async function readyOf(name: string) {
 }
 
 describe.skipIf(missingHere() !== undefined)(`a flood of devices${unlessHere}`, () => {
-  it('of 2,500 devices in one Configuration leaves the Node Ready and the agent answering, and serves 1,000', async () => {
+  it('of 2,500 devices in a Configuration leaves the Node Ready, and serves 1,000', async () => {
     await startAgent()
     probing = new Probing()
     await world.apply(echoYaml('flood', named('device', 2500), 1))
@@ -108,7 +108,7 @@ describe.skipIf(missingHere() !== undefined)(`a flood of devices${unlessHere}`, 
     await eventually(async () => expect(await created()).toBe(after + 1))
   })
 
-  it('of 100,000 devices in one list fits into the memory of the agent, and displaces no served device', async () => {
+  it('of 100,000 devices fits into the agent, and displaces no served device', async () => {
     const started = await startAgent({ AKRI_MAX_CONFIGURATION_DEVICES: '200' })
     const handler = await FloodHandler.start(started, 'flooder')
     try {
@@ -147,9 +147,7 @@ describe.skipIf(missingHere() !== undefined)(`new names of resources${unlessHere
   const names = async () =>
     Object.keys((await nodeStatus()).capacity).filter((name) => name.startsWith('akri.sh/')).length
 
-  it('stop at the bound of the Node, and go on after the commands of the docs have removed old names', async ({
-    skip,
-  }) => {
+  it('stop at the bound of the Node, and go on once old names are removed', async ({ skip }) => {
     if (!(await removeOldNames())) skip('needs kubectl 1.24 for --subresource')
     const capacity = Object.fromEntries(named('akri.sh/old', 30).map((name) => [name, '0']))
     await world.client.request({

@@ -96,7 +96,7 @@ describe.skipIf(missing() !== undefined)(`forged owners on a real cluster${unles
       ),
     )
 
-  it('C8 in another namespace neither end the brokers of an Instance nor keep them away', async () => {
+  it('C8 in another namespace neither end brokers nor keep them away', async () => {
     const spec = { brokerSpec: { brokerPodSpec: podSpec() }, instanceServiceSpec: service(80) }
     await world.apply(echoYaml('cam', ['foo0'], 2, spec))
     const before = (await eventually(() => runningPodsIn(world, 2))).map(
@@ -148,7 +148,7 @@ describe.skipIf(missing() !== undefined)(`forged owners on a real cluster${unles
     expect(await objects(JOBS)).toHaveLength(1)
   })
 
-  it('in the namespace of the Instance are told by an Event if they take all names of a broker', async () => {
+  it('in its namespace show in an Event if they take all names of a broker', async () => {
     const name = `${NODE_2}-cam-8120fe-pod`
     const pod = {
       apiVersion: 'v1',

@@ -94,7 +94,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     }
   })
 
-  it('A16 containers get the devices of the init containers before them, at both levels', async () => {
+  it('A16 containers get the devices of the init containers before them', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await world.apply(echoYaml('lab', ['foo0'], 2))
     await offered('akri.sh/cam', 2, 2)
@@ -121,7 +121,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 
-  it('R84 R92 the device of an init container stays claimed while it runs, and is released after its end', async () => {
+  it('R84 R92 the device of an init container stays claimed while it runs', async () => {
     await world.apply(echoYaml('lab', ['foo0'], 3))
     await offered('akri.sh/lab-8120fe', 3, 3)
     const limits = (count: number) => ({ 'akri.sh/lab-8120fe': count })
@@ -172,7 +172,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     },
   )
 
-  it('R48 R77 R78 at most capacity containers use a device at once, and all waiting ones get their turn', async () => {
+  it('R48 R77 R78 at most capacity containers use a device, and all get a turn', async () => {
     const shared = await makeDirectories()
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))

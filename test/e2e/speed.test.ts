@@ -42,7 +42,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
   const registered = (count: number) =>
     eventually(async () => expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(count))
 
-  it('R90 A14 the slot of a finished or deleted Pod is free before the next round of the reconciler', async () => {
+  it('R90 A14 the slot of an ended or deleted Pod is free before the next round', async () => {
     const directory = await access.makeDirectory(NODE_1)
     const looks = async () => (await agent.output()).split('slot reconcile started').length
     try {
@@ -86,7 +86,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     }
   })
 
-  it('A21 all plugins are registered within seconds after the socket of a restarted kubelet appears', async () => {
+  it("A21 all plugins are registered within seconds after a kubelet's restart", async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
     await eventually(async () =>
       expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),
@@ -108,7 +108,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     await eventually(() => world.running('all'))
   })
 
-  it('A2 all remembered plugins are registered within seconds after the start of the agent', async () => {
+  it('A2 all remembered plugins are registered within seconds after a start', async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
     await eventually(async () =>
       expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),

@@ -297,7 +297,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await world.api('Configuration').patch(world.key(taken), 'merge', { spec: { capacity: 3 } })
   })
 
-  it('rejects a name that an Instance of another namespace could have, and accepts changes of such a Configuration', async () => {
+  it('rejects a name that an Instance could have, and accepts later changes', async () => {
     const owner = `${world.namespace}-owner`
     const clash = `${owner}-0a1b2c`
     // From before the webhook.
@@ -315,7 +315,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await world.api('Configuration').delete(key)
   })
 
-  it('lets an existing wrong Configuration lose its finalizer, but not change for the worse', async () => {
+  it('lets a wrong Configuration lose its finalizer, but not change for the worse', async () => {
     await labelled(world.namespace, null)
     const wrong = configuration({ brokerSpec: { brokerPodSpec: { nonsense: true } } }, 'wrong')
     Object.assign(wrong.metadata, { finalizers: ['akri.sh/test'] })
@@ -334,7 +334,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await eventually(async () => expect(await world.get('Configuration', 'wrong')).toBeUndefined())
   })
 
-  it('issues certificates that both replicas serve, and repairs an edited registration', async () => {
+  it('issues certificates that both replicas serve, and repairs its registration', async () => {
     const [first, second] = await Promise.all(replicas.map(served))
     expect(first?.fingerprint256).toBe(second?.fingerprint256)
     await registrations.patch(objectKey('', registrationName), 'json', [

@@ -244,7 +244,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
   })
 
-  it('have Services with the ports of the existing chart for broker Pods, and their pull secrets', async () => {
+  it('have Services with the ports of the existing chart, and pull secrets', async () => {
     const brokerPod = { image: { repository: 'broker' } }
     const objects = await render({
       imagePullSecrets: [{ name: 'registry' }],
@@ -293,7 +293,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ).rejects.toThrow(/serial/)
   })
 
-  it('let the webhook start after a Configuration of the same release, whatever its failure policy', async () => {
+  it('let the webhook start after a Configuration of the same release', async () => {
     const policyOf = async (values: Values) => {
       const objects = await render(values)
       const webhook = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
@@ -317,7 +317,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ])
   })
 
-  it('keep every text: quotes, braces, lines, text that looks like YAML or like a template', async () => {
+  it('keep every text: quotes, braces, lines, YAML and templates', async () => {
     const nasty = [
       '{{PLACEHOLDER}}',
       '{{ .Values.agent | toYaml }}',

@@ -133,7 +133,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(refusal).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
   })
 
-  it('of the existing chart that have no equal are rejected, all at once and each with an alternative', async () => {
+  it('of the existing chart without an equal are rejected with an alternative', async () => {
     const paths = Object.keys(notOffered)
     const values = nested(
       paths.map((path) => [

@@ -126,7 +126,7 @@ describe('akri run', () => {
     expect(akri.output).toContain('it exited with code 0')
   })
 
-  it('reports a problem in a file with place and reason, and goes on with everything else', async () => {
+  it('reports a problem in a file with place and reason, and goes on', async () => {
     await akri.write(
       'a-good.yaml',
       configuration(
@@ -220,7 +220,7 @@ describe('akri run', () => {
     expect(second.stderr).toContain('another agent uses')
   })
 
-  it('refuses it also by a path too long for sockets, and with another temporary directory', async () => {
+  it('refuses it also by a long path, and with another temporary directory', async () => {
     const long = path.join(akri.directory, 'x'.repeat(90))
     await mkdir(long)
     await symlink(long, akri.state)

@@ -69,7 +69,7 @@ const pod = (uid: string, resource: string, count = 1) => ({
 })
 
 describe('the standalone agent', () => {
-  it('R1 R79 R98 R104 R105 makes each device an Instance with its slots, and a resource', async () => {
+  it('R1 R79 R98 R104 R105 makes each device an Instance and a resource', async () => {
     await configure(2, ['foo0', 'foo1'])
     const agent = await start()
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
@@ -91,7 +91,7 @@ describe('the standalone agent', () => {
     )
   })
 
-  it('R90 is the only node of its machine: under a new name it has all slots, and no Instance twice', async () => {
+  it('R90 is the only node of its machine, and has all slots under a new name', async () => {
     await configure(1, ['foo0', 'foo1'])
     const first = await start({ node: 'n1' })
     const resource = 'akri.sh/lab-8120fe'
@@ -174,7 +174,7 @@ describe('the standalone agent', () => {
     await eventually(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
   })
 
-  it('R99 A10 restores an edited Instance, and creates a deleted Instance again at once', async () => {
+  it('R99 A10 restores an edited Instance, and recreates a deleted one at once', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const key = objectKey('default', 'lab-8120fe')
@@ -191,7 +191,7 @@ describe('the standalone agent', () => {
     expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)
   })
 
-  it('A2 keeps Instances over a restart, and R90 releases slots of containers that ended with the agent', async () => {
+  it('A2 R90 keeps Instances over a restart, and releases slots of ended ones', async () => {
     await configure(2, ['foo0'])
     const first = await start()
     await eventually(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
@@ -214,7 +214,7 @@ describe('the standalone agent', () => {
     expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
   })
 
-  it('A2 runs handlers in their own processes, and keeps all Instances if a handler is killed', async () => {
+  it('A2 runs handlers in processes, and keeps Instances if they are killed', async () => {
     await configure(1, ['foo0'])
     const agent = await start({ isolated: true })
     await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1))

@@ -136,7 +136,7 @@ function expectTerminalBack(): void {
 const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
 
 describe.skipIf(missing !== undefined)(title, () => {
-  it('R46 R47 shows devices, and follows a device that disappears and returns, with its broker', async () => {
+  it('R46 R47 shows devices that disappear and return, with their brokers', async () => {
     await start({ columns: 100, rows: 30 }, [], 'foo0', 'foo1')
     await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
@@ -228,7 +228,7 @@ describe.skipIf(missing !== undefined)(title, () => {
     await interrupt()
   })
 
-  it('restores the terminal also after a bug, with a readable error, and leaves no broker', async () => {
+  it('restores the terminal after a bug, with an error, and leaves no broker', async () => {
     await start({ columns: 80, rows: 24 }, [], 'foo0')
     await untilShown(/broker \d+/)
     const [, , ...brokers] = children()

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
 import { WebhookMetrics } from './metrics.js'
 
-it('counts reviews by outcome, for any operation, and has the expiry of the certificate', async () => {
+it("counts reviews by outcome and operation, and has the certificate's expiry", async () => {
   let certificate: string | undefined
   const metrics = new WebhookMetrics({
     certificate: () => certificate,

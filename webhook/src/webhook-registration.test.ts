@@ -54,7 +54,7 @@ describe('the registration of the webhook', () => {
     ...more,
   })
 
-  it('gets the authorities and the failure policy in each webhook, and keeps all else', async () => {
+  it('gets authorities and failure policy in each webhook, and keeps the rest', async () => {
     put('mine', [webhook('a', { timeoutSeconds: 5 }), webhook('b', { failurePolicy: 'Ignore' })])
     put('other', [webhook('c')])
     const registration = await start('Ignore')

@@ -338,7 +338,7 @@ describe('the server of the webhook', () => {
     }
   })
 
-  it('answers for a while before it closes, and asks clients to close their connections', async () => {
+  it('answers for a while before it closes, and asks clients to go', async () => {
     const clock = new ManualClock()
     await open(async () => ALLOWED, clock)
     const agent = new https.Agent({ keepAlive: true })

@@ -92,7 +92,7 @@ describe('XML from the network', () => {
     expect(parseXml('<a b = "c"\n/>', { maxAttributes: 1 }).attributes.get('b')).toBe('c')
   })
 
-  it('counts the attributes in tags only, not in values, texts, comments and CDATA sections', () => {
+  it('counts attributes in tags only, not in values, texts, comments and CDATA', () => {
     const values = `<a b="<c d='e'>" f='" g="h'>i="j" <!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>`
     expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual([
       'b',

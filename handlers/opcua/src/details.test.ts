@@ -3,7 +3,7 @@ import { opcuaDetails } from './details.js'
 import { ids, Rounds, standard, start } from './testing/rounds.js'
 
 describe('an unusable discovery URL', () => {
-  it('D3 is ignored with a warning that contains the right form, and the others are called', async () => {
+  it('D3 is ignored with a warning that has the right form; others are called', async () => {
     const plc = await start()
     const rounds = new Rounds(
       standard(['opc.tcp://plc1/', 'http://plc2:4840', plc.url, 'opc.tcp://anna:geheim@plc3:4840']),

@@ -16,7 +16,7 @@ import {
 } from './testing/rounds.js'
 
 describe('the OPC UA handler, with host names and networks', () => {
-  it('offers a server with an unresolvable host name at the address of its discovery server', async () => {
+  it("offers a server with an unresolvable name at its discovery server's address", async () => {
     const plc = await start()
     const [self] = plc.applications
     plc.applications = [
@@ -89,7 +89,7 @@ describe('the OPC UA handler, with host names and networks', () => {
       }))
     })
 
-    it('waits once for all names, and offers the servers in the round after their names resolved', async () => {
+    it('waits once for all names, and offers their servers in the next round', async () => {
       const rounds = new Rounds(standard([lds.url], { allowedNetworks }), { resolve })
       await expect.poll(() => answers.length).toBe(1)
       await clock.advance(NAME_MS)

@@ -27,7 +27,7 @@ async function addressesCalled(
 const announced = { addresses: ['192.168.1.5', 'fd12::5', '127.0.0.1', '192.168.1.7'] }
 
 describe('the callable addresses of a server', () => {
-  it('are in the networks of this machine, and not this machine, if another host announces the server', async () => {
+  it('are in the networks of this machine, if another host announces the server', async () => {
     expect(await addressesCalled(announced)).toEqual(['192.168.1.7'])
     expect(await addressesCalled({})).toEqual([])
     expect(await addressesCalled({ listedFrom: ['192.168.1.7'] })).toEqual([])
@@ -44,7 +44,7 @@ describe('the callable addresses of a server', () => {
     ).toEqual(['127.0.0.1'])
   })
 
-  it('include the address of the discovery server that lists the server, in any network', async () => {
+  it('include the address of the discovery server that lists it, in any network', async () => {
     const listed = { addresses: ['10.9.0.1', '10.9.0.2'], listedFrom: ['10.9.0.1'] }
     expect(await addressesCalled(listed)).toEqual(['10.9.0.1'])
   })

@@ -63,7 +63,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       })
     })
 
-    it('offers the servers that register with a discovery server, until they unregister', async () => {
+    it('offers servers that register with a discovery server, until they unregister', async () => {
       const lds = await peers.start('LDS', '-l')
       const [first, second] = [
         await peers.start('One', '-r', lds.url),

@@ -167,7 +167,7 @@ describe('the udev handler', () => {
     ])
   })
 
-  it('names USB and PCI devices for other device plugins, and adds VFIO nodes on request', async () => {
+  it('names USB and PCI devices for other plugins, and adds VFIO nodes on request', async () => {
     tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/012' } })
     tree.add('/devices/pci0000:00/0000:00:1c.0/0000:01:00.0', {
       bus: 'pci',
@@ -260,7 +260,7 @@ describe('the udev handler', () => {
     expect(statSync(uevent('1-2')).atimeMs).toBe(0)
   })
 
-  it('D1 scans immediately after events that may affect its rules, and only after these', async () => {
+  it('D1 scans at once after events that may affect its rules, and only then', async () => {
     tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
     const lists = open({ udevRules: ['SUBSYSTEM=="mem"'] })
     expect((await lists.next()).value).toHaveLength(1)

@@ -29,7 +29,7 @@ describe('the options of programs', () => {
     expect(() => nodeName(name)).toThrow('write a DNS name: at most 253 of a-z')
   })
 
-  it('have their flag from their name, and refuse a value with the values that would be right', () => {
+  it('have their flag from their name, and refuse a value with the right values', () => {
     const specs = {
       slotGrace: integer([1, 60], { argument: '<seconds>', meaning: '', default: 5 }),
       stateDir: directory({ argument: '<path>', meaning: '', default: '/a' }),

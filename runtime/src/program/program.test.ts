@@ -84,7 +84,7 @@ describe('a program', () => {
     return { code, signal, out: await out, errors: await errors }
   }
 
-  it('ends with 0 when its work is done, whatever still runs, and has closed its parts', async () => {
+  it('ends with 0 when its work is done, and has closed its parts', async () => {
     expect(await end(['nothing', '--word', 'hello'])).toMatchObject({
       code: 0,
       out: 'hello\nclosed\n',
@@ -118,7 +118,7 @@ describe('a program', () => {
     expect(await end(['stop'])).toMatchObject({ code: 0, out: 'closed\n' })
   })
 
-  it('ends at once by a signal while its work may block, even if its thread is blocked', async () => {
+  it('ends at once by a signal while its work may block, also a blocked thread', async () => {
     for (const work of ['load', 'block']) {
       const ended = await end([work], {}, (child) => void child.kill('SIGTERM'))
       expect(ended).toMatchObject({ signal: 'SIGTERM', out: 'begun\n' })

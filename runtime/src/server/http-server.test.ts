@@ -126,7 +126,7 @@ describe('a server for hostile clients', () => {
     await request(mine)
   })
 
-  it('makes room for a new address at the cost of the address with the most connections', async () => {
+  it('makes room for a new address at the cost of the one with most connections', async () => {
     await open({ limits: { stageMs: { ...LIMITS.stageMs, opened: 60_000 } } })
     const first = await client('127.0.0.2')
     await request(first)
@@ -192,7 +192,7 @@ describe('a server for hostile clients', () => {
     expect(body.text()).toMatch(/^HTTP\/1.1 408 .*took longer than 5000 ms/s)
   })
 
-  it('refuses the largest body of the address with the most bytes, if all bodies are too large', async () => {
+  it('refuses the largest body of the largest address, if all are too large', async () => {
     await open()
     const small = await client('127.0.0.2')
     small.socket.write(head(500) + 'x'.repeat(499))
@@ -291,7 +291,7 @@ describe('a server for hostile clients', () => {
     one.destroy()
   })
 
-  it('answers a request that comes before the server knows that the last answer was sent', async () => {
+  it('answers a request that comes before the last answer is known as sent', async () => {
     const begun: string[] = []
     await open({
       answer: async ({ path }) => {

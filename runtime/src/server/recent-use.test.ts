@@ -4,7 +4,7 @@ import { RecentUse } from './recent-use.js'
 
 const candidates = ['a', 'b', 'b', 'c'].map((peer, index) => ({ peer, index }))
 
-it('the candidate of the peer with the least recent use is chosen, the first among equals', async () => {
+it('the candidate of the peer with the least use is chosen, the first of equals', async () => {
   const clock = new ManualClock()
   const use = new RecentUse(clock)
   expect(use.least([])).toBeUndefined()

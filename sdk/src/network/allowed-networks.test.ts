@@ -43,7 +43,7 @@ describe('allowed networks', () => {
     expect(lan.allows(address)).toBe(allowed)
   })
 
-  it('allow this machine, the metadata service of a cloud and groups only by their own networks', () => {
+  it('allow this machine, cloud metadata and groups only by their own networks', () => {
     const special = [
       '127.0.0.1',
       '::1',

@@ -175,7 +175,7 @@ describe('a host name', () => {
     expect(await round()).toEqual(['10.0.0.1'])
   })
 
-  it('keeps its addresses while the resolver is slow, and is waited for if the addresses are old', async () => {
+  it('keeps its addresses while the resolver is slow, and waits if they are old', async () => {
     const { clock, names } = open()
     const first = names.addressesOf('plc1')
     await resolver.answer('10.0.0.1')
@@ -210,7 +210,7 @@ describe('host names', () => {
     expect(resolver.most).toBe(1)
   })
 
-  it('are looked up one after the other, each once, however often they are requested meanwhile', async () => {
+  it('are looked up in turn, each once, however often they are requested', async () => {
     const { clock, names } = open()
     for (let minute = 0; minute < 10; minute++) {
       const looking = lookAll(names, hosts)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { inParallel } from './in-parallel.js'
 
 describe('work in parallel', () => {
-  it('begins when other work ends, and rejects with the first failure when no work runs', async () => {
+  it('begins when other work ends, and rejects with the first failure when idle', async () => {
     const started: string[] = []
     const ends = new Map<
       string,

@@ -11,7 +11,7 @@ function open() {
 }
 
 describe('a refresh schedule', () => {
-  it('gives all new devices, and a limited number of overdue devices, the most overdue first', async () => {
+  it('gives all new devices and some overdue devices, the most overdue first', async () => {
     const { clock, schedule, takeDue } = open()
     for (const key of ['a', 'b', 'c']) {
       schedule.succeed(key, 1)
@@ -30,7 +30,7 @@ describe('a refresh schedule', () => {
     expect(schedule.get('a')).toBeUndefined()
   })
 
-  it('keeps the last value after failures, and doubles the wait up to the refresh time', async () => {
+  it('keeps the last value after failures, and doubles the wait to its ceiling', async () => {
     const { clock, schedule, takeDue } = open()
     schedule.succeed('a', 7)
     for (const waitMs of [100, 200, 400, 800, 1000, 1000]) {

@@ -37,7 +37,7 @@ describe('a budget that the caller renews', () => {
     expect(budget.take(B, 1, 0)).toBe(true)
   })
 
-  it('gives nothing to senders beyond the limit of a round, and goes on giving to the others', () => {
+  it('gives nothing to senders beyond the limit of a round, and serves the others', () => {
     const budget = budgetOf({ senders: 1 })
     expect(takers(budget, A, B, A)).toEqual([true, false, true])
     expect(budget.renew()).toEqual({ ofOneSender: 0, ofAll: 1 })

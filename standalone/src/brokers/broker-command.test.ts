@@ -15,7 +15,7 @@ describe('the command of a broker', () => {
     expect(env).toEqual({ PATH: '/bin', DEVICE: '/dev/null', MODE: 'w', BOTH: '/dev/null-w' })
   })
 
-  it('asks for one slot of its Instance by default, and for the resource of the placeholder', () => {
+  it('asks for one slot of its Instance by default, and for the placeholder', () => {
     const container = { name: 'c', command: ['/bin/true'] }
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
       command: { resources: { 'akri.sh/x': 1 } },

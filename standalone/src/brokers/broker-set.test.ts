@@ -178,7 +178,7 @@ describe('the brokers of a machine', () => {
     )
   })
 
-  it('that cannot be started are logged with file, path and reason, once for each change', async () => {
+  it('that cannot be started are logged with file, path and reason, once a change', async () => {
     const file = path.join(directory, 'c.yaml')
     const at = 'spec.brokerSpec.brokerPodSpec.containers[0]'
     const cannot = 'it cannot be started: its'
@@ -216,7 +216,7 @@ describe('the brokers of a machine', () => {
     })
   })
 
-  it('that ask for more slots than the capacity are refused, and run after the capacity was raised', async () => {
+  it('that ask for more slots than the capacity are refused until it is raised', async () => {
     const asking = `brokerPodSpec: { containers: [{ command: [sleep, '1000'], resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
     writeBroker(asking)
     await eventually(() =>
@@ -237,7 +237,7 @@ describe('the brokers of a machine', () => {
     expect(used()).toBe(3)
   })
 
-  it('wait for a claimed slot, with one warning after five seconds, and make no attempts meanwhile', async () => {
+  it('wait for a claimed slot with one warning, and make no attempts meanwhile', async () => {
     await eventually(() => expect(pid()).toBeGreaterThan(1))
     const clock = await restart()
     const resource = `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`
@@ -295,7 +295,7 @@ describe('the brokers of a machine', () => {
     expect(await kill()).toBeLessThanOrEqual(1000)
   })
 
-  it('R52 R53 of a Job run to their end once, also over a restart of the agent, and free their slot', async () => {
+  it('R52 R53 of a Job run to their end once, also over a restart, and free slots', async () => {
     writeJob(`echo ran >> ${directory}/runs; echo "$DEBUG_ECHO_DESCRIPTION"`, 'completions: 2,')
     const runs = () =>
       existsSync(`${directory}/runs`)
@@ -314,7 +314,7 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(() => expect(runs()).toBe(3), patience)
   })
 
-  it('R53 of a Job end also while the record of their end cannot be written, and the write is retried', async () => {
+  it('R53 of a Job end although their end cannot be written, which is retried', async () => {
     const file = path.join(directory, 'jobs.json')
     symlinkSync('/dev/full', `${file}.next`)
     writeJob('true')
@@ -375,7 +375,7 @@ describe('the brokers of a machine', () => {
 })
 
 describe('the control socket', () => {
-  it('serves objects by their paths in Kubernetes, to its owner only, and survives odd requests', async () => {
+  it('serves objects by Kubernetes paths, to its owner only, after any request', async () => {
     const socket = path.join(directory, 'control.sock')
     const control = await serveControl(socket, standalone, brokers)
     try {

@@ -237,7 +237,7 @@ describe('the state of the standalone cluster', () => {
     expect((await open()).instances.list()).toEqual([])
   })
 
-  it('deletes an Instance in the file that names the uid of a Configuration of another namespace', async () => {
+  it('deletes an Instance that names a Configuration of another namespace', async () => {
     const { wanted, key } = await withInstance(await open())
     const content = JSON.parse(await readFile(file, 'utf8')) as { state: ClusterState }
     const [own] = content.state.instances
@@ -312,7 +312,7 @@ describe('properties of a Configuration', () => {
     expect(await tokens(cluster)).toEqual(['s', 's'])
   })
 
-  it('refuses a Secret of another namespace that does not consent, and uses it while it does', async () => {
+  it('refuses a Secret of another namespace without consent', async () => {
     const cluster = await open()
     const wanted = manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' }))
     const changed = vi.fn()
@@ -366,7 +366,7 @@ describe('properties of a Configuration', () => {
     ])
   })
 
-  it('A7 reports a changed Secret to the Configurations that refer to it, and to no others', async () => {
+  it('A7 reports a changed Secret to the Configurations that refer to it only', async () => {
     const cluster = await open()
     const user = manifest(tokenFrom({ name: 'lab', key: 'token' }))
     const configurations = [

@@ -61,7 +61,7 @@ it.each<[string, Condition['type'], string, string, string]>([
   },
 )
 
-it('reports no problem of a loaded handler that has not registered yet, or that fails for a while', () => {
+it('reports no problem of a loaded handler that has not registered or fails', () => {
   expect(
     handlerProblem(configuration('udev', 'HandlerConnected', 'False', 'NoHandler'), loaded),
   ).toBeUndefined()

@@ -39,7 +39,7 @@ it('reads the yaml, yml and json files of a directory, and no others', async () 
   expect(set.desired.complete).toBe(true)
 })
 
-it('A8 refuses a second Configuration of a name in any namespace, and names both files', async () => {
+it('A8 refuses a second Configuration of a name, and names both files', async () => {
   await writeFile(at('a.yaml'), configuration('lab'))
   await writeFile(at('b.yaml'), `${configuration('other')}---\n${configuration('lab', 'site')}`)
   const set = await new ManifestReader([directory]).read()
@@ -55,7 +55,7 @@ it('A8 refuses a second Configuration of a name in any namespace, and names both
   ])
 })
 
-it('refuses a Configuration whose name could be that of an Instance of another, in any order', async () => {
+it('refuses a Configuration whose name an Instance could have, in any order', async () => {
   await writeFile(
     at('a.yaml'),
     `${configuration('lab-8120fe')}---\n${configuration('line-abc123')}`,
@@ -74,7 +74,7 @@ it('refuses a Configuration whose name could be that of an Instance of another, 
   ])
 })
 
-it('uses the last valid content of an invalid file, and the present content of the others', async () => {
+it('uses the last valid content of an invalid file, and all other files', async () => {
   await writeFile(at('a.yaml'), configuration('a', 'default', 3))
   await writeFile(at('b.yaml'), configuration('b'))
   const reader = new ManifestReader([directory])

@@ -23,7 +23,7 @@ it('lets one agent at a time use a state directory', async () => {
   await (await lockState(directory)).release()
 })
 
-it('locks a state directory for all of its paths, also for a path too long for a socket', async () => {
+it('locks a state directory for all of its paths, also for long ones', async () => {
   const long = path.join(directory, 'x'.repeat(200))
   const link = path.join(directory, 'link')
   await mkdir(long)

@@ -112,7 +112,7 @@ describe('all of deploy/manifests', () => {
     },
   )
 
-  it('H1 give each network handler a user of its own, in the group to which the agent opens its directory', () => {
+  it('H1 give each network handler its own user, in the group of the sockets', () => {
     const contexts = byName
       .filter(([name]) => /onvif|opcua/.test(name))
       .map(([, { spec }]) => spec.template.spec.securityContext as UserOfContainer)

@@ -62,7 +62,7 @@ describe('deploy/manifests/controller', () => {
     expect(deployment.spec.replicas).toBe(2)
   })
 
-  it('runs the image of this version on its configured port, and leaves a quarter of the memory outside of the heap', () => {
+  it('runs the image on its configured port, and leaves memory outside the heap', () => {
     expect(container.image).toBe(IMAGE)
     expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
       environment.get('METRICS_PORT'),

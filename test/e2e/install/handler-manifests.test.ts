@@ -77,7 +77,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
     ])
   })
 
-  it('serves probes on its configured port, and leaves a quarter of the memory outside of the heap', () => {
+  it('serves probes on its configured port, and leaves memory outside the heap', () => {
     expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
       environment.get('METRICS_PORT'),
     ])

@@ -124,7 +124,7 @@ describe.skipIf(lacks !== undefined)(
       ).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
     })
 
-    it('R93 R102 comes with a controller of two replicas, which has the rights that it needs', async () => {
+    it('R93 R102 comes with a controller of two replicas with the rights it needs', async () => {
       await rolledOut('deployment/akri-controller-deployment')
       const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
       const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
@@ -184,7 +184,7 @@ describe.skipIf(lacks !== undefined)(
       })
     })
 
-    it('R68 R69 publishes reports of an unprivileged Pod, and leaves nothing of them on the node', async () => {
+    it('R68 R69 publishes reports of an unprivileged Pod, and leaves none behind', async () => {
       const script =
         'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
       const pod = JSON.parse(
@@ -284,7 +284,7 @@ describe.skipIf(lacks !== undefined)(
       },
     )
 
-    it('runs without capabilities and privilege escalation, with a seccomp profile and a read-only file system', async () => {
+    it('runs without capabilities, with seccomp and a read-only file system', async () => {
       for (const pod of await agents()) {
         const process = await inPod(pod, 'cat /proc/1/status')
         for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
@@ -503,7 +503,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('moves into the network of its nodes with host-network, and answers its probes there', async () => {
+    it('moves into the network of its nodes with host-network', async () => {
       const before = await identities()
       await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
       await rolledOut(DAEMON_SET)

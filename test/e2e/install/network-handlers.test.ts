@@ -153,7 +153,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('wait for the agent if they start first, and are ready as soon as it knows them', async () => {
+    it('wait for the agent if they start first, and are ready once it knows them', async () => {
       await kubectl('apply', '-f', manifests('agent/namespace.yaml'))
       for (const handler of HANDLERS) await kubectl('apply', '-k', manifests(`handlers/${handler}`))
       await eventually(async () => {
@@ -248,7 +248,7 @@ describe.skipIf(lacks !== undefined)(
       await switchOff(back)
     })
 
-    it('R102 offer OPC UA servers that answer, and servers that a discovery server lists, to brokers', async () => {
+    it('R102 offer OPC UA servers, also from a discovery server, to brokers', async () => {
       const container = { name: 'b', image: access.shellImage }
       const brokerPodSpec = {
         terminationGracePeriodSeconds: 0,
@@ -280,7 +280,7 @@ describe.skipIf(lacks !== undefined)(
       }
     })
 
-    it('run without capabilities on a read-only file system, within their memory requests', async () => {
+    it('run without capabilities, read-only, within their memory requests', async () => {
       for (const handler of HANDLERS) {
         const requested = /memory: (\d+)Mi/.exec(
           await kubectl('-n', 'akri', 'get', daemonSet(handler), '-o', 'yaml'),

@@ -125,7 +125,7 @@ describe.skipIf(lacks !== undefined)(
       await refused(remove(nodeless), 'the token is of no node')
     })
 
-    it('lets an agent create Instances with only its own node, and with its own claims', async () => {
+    it('lets an agent create Instances only with its own node and claims', async () => {
       await remove(world.client).catch(() => undefined)
       const free = { [slot(0)]: '' }
       await refused(
@@ -183,7 +183,7 @@ describe.skipIf(lacks !== undefined)(
       await spec(first, { nodes: [third], deviceUsage: { [slot(0)]: '' } })
     })
 
-    it('does not let an agent add its node to an Instance that is not shared, or claim a slot of it', async () => {
+    it('does not let an agent join an Instance that is not shared', async () => {
       await given({ shared: false, nodes: [NODE_2], deviceUsage: { [slot(0)]: '' } })
       const message =
         `the agent of ${NODE_1} may not use a device that is not shared: it is that of ` +
@@ -232,7 +232,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('lets any node of an Instance write its capacity, with free slots added and removed, and its properties', async () => {
+    it('lets any node of an Instance write its capacity and properties', async () => {
       await given()
       await spec(second, {
         capacity: 4,
@@ -378,7 +378,7 @@ describe.skipIf(lacks !== undefined)(
       await remove(world.client)
     })
 
-    it('stays within the cost limits of the API server for Instances with many slots, nodes and reports', async () => {
+    it('stays within the cost limits of the API server for large Instances', async () => {
       const nodes = [
         NODE_1,
         ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`),

@@ -125,7 +125,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await may('patch', 'validatingwebhookconfigurations/other')).toBe(false)
     })
 
-    it('keeps its certificate when its manifests are applied again, by the client or the server', async () => {
+    it('keeps its certificate when its manifests are applied again', async () => {
       const secret = () =>
         kubectl(
           '-n',
@@ -150,7 +150,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await secret()).toBe(before)
     })
 
-    it('goes on with its certificate while its Secret is missing, and fills a new one', async () => {
+    it('goes on with its certificate without its Secret, and fills a new one', async () => {
       const name = 'akri-webhook-configuration'
       await kubectl('-n', 'akri', 'delete', 'secret', name)
       const [first] = await pods()

@@ -95,7 +95,7 @@ describe('deploy/manifests/webhook', () => {
     expect(registration.metadata.name).toBe(environment.get('AKRI_WEBHOOK_CONFIGURATION'))
   })
 
-  it('gives rights to one account only, to named objects if possible, and none with a wildcard', () => {
+  it('gives rights to one account, to named objects if possible, without wildcards', () => {
     for (const file of files.filter((file) => file.includes('role'))) {
       const { kind, metadata, rules, subjects } = read<
         Manifest & {

@@ -81,7 +81,7 @@ describe('the certificates of the webhook', () => {
     })
   })
 
-  it('wait for the announcement of an authority before they use it, as long as they are valid', () => {
+  it('wait for the announcement of an authority, as long as they are valid', () => {
     const { authorityKey: _lost, ...rest } = first.certificates
     const options = { names: [...names] as [string, ...string[]], announcedAt: () => undefined }
     const { certificates } = planCertificates(rest, { ...options, now: BEGIN + DAY })

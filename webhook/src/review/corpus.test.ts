@@ -322,7 +322,7 @@ describe('a Configuration that people write', () => {
     )
   })
 
-  it('W1 names handlers with upper and lower case, and gets a warning for a similar name', async () => {
+  it('W1 names handlers in any case, and gets a warning for a similar name', async () => {
     const verdict = await review(
       labWith({ discoveryHandler: { name: 'Udev', discoveryDetails: 'permissions: wrong' } }),
     )

@@ -68,7 +68,7 @@ describe('a review', () => {
     })
   })
 
-  it('allows a wrong object with an unchanged spec, so that its finalizers can be removed', async () => {
+  it('allows a wrong object with an unchanged spec, to remove finalizers', async () => {
     const finalized = { ...bad, metadata: { ...bad.metadata, finalizers: ['node-1'] } }
     expect(
       await reviewer().review(request({ operation: 'UPDATE', object: bad, oldObject: finalized })),

@@ -98,7 +98,7 @@ describe('the types of the cluster', () => {
     expect([types.source, types.current.version]).toEqual(['cluster', 'v1.40.0'])
   })
 
-  it('are read from OpenAPI 3 by groups, so that the fields of a newer cluster are known', async () => {
+  it('are read from OpenAPI 3, so that fields of a newer cluster are known', async () => {
     await start()
     expect(types.current.types['io.k8s.api.core.v1.PodSpec']).toHaveProperty('brandNew')
     expect(asked()).toEqual([

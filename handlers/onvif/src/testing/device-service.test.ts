@@ -145,7 +145,7 @@ describe('a simulated camera', () => {
     },
   )
 
-  it('refuses a token that is old, used, of another password, or with the plain password', async () => {
+  it('refuses a token that is old, used, of another password, or in plain text', async () => {
     await using camera = await DeviceService.start({
       credential,
       authentication: ['username-token'],

@@ -43,7 +43,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
-  it('adds the servers that a discovery server received by multicast, after they answered', async () => {
+  it('adds servers that a discovery server received by multicast, once they answer', async () => {
     const [listed, heard, silent, other] = [
       await start({ name: 'listed' }),
       await start({ name: 'heard' }),
@@ -73,7 +73,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(ids(await rounds.next())).toEqual([heard.url])
   })
 
-  it('calls FindServersOnNetwork once at a discovery server without the multicast extension', async () => {
+  it('calls FindServersOnNetwork once at a server without the multicast extension', async () => {
     const lds = await discoveryServer(await start())
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
@@ -102,7 +102,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
-  it('omits the URL in requests to a discovery server that echoes it as the URL of its servers', async () => {
+  it('omits the URL in requests to a discovery server that echoes it', async () => {
     const first = await start({ name: 'one' })
     const lds = await discoveryServer(first)
     lds.echoes = true
@@ -143,7 +143,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     })
   })
 
-  it('keeps the servers of a silent discovery server as long as they answer themselves', async () => {
+  it('keeps the servers of a silent discovery server while they answer', async () => {
     const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(first, second)
     const rounds = new Rounds(standard([lds.url]), IMPATIENT)
@@ -164,7 +164,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(recovered).toMatchObject([{ level: 'info', fields: { discoveryUrl: lds.url } }])
   })
 
-  it('removes a server that reports itself after three silent rounds, and then calls it less often', async () => {
+  it('removes a server after three silent rounds, and then calls it less often', async () => {
     const plc = await start()
     const rounds = new Rounds(standard([plc.url]))
     await rounds.first()

@@ -106,7 +106,7 @@ describe('servers that a discovery server does not list any more', () => {
     expect(Math.min(...asked())).toBe(2)
   })
 
-  it('are not offered twice if the discovery server lists them under another spelling', async () => {
+  it('are not offered twice if the discovery server spells them in another way', async () => {
     const first = await start({ name: 'one' })
     const lds = await discoveryServer(first)
     const rounds = new Rounds(standard([lds.url]))

@@ -33,7 +33,7 @@ function within(hostNames: HostNames, ...networks: string[]): Reach {
   })
 }
 
-it('yields announced servers, and the servers of a discovery server, called at its address', async () => {
+it('yields announced servers, and those of a discovery server at its address', async () => {
   const listed = await start()
   const lds = await start()
   lds.applications = [DISCOVERY_SERVER, ...listed.applications]

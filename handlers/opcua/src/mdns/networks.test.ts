@@ -16,7 +16,7 @@ const table: InterfaceAddresses = {
 }
 
 describe('the networks of a machine', () => {
-  it('are the networks of its interfaces without loopback and containers, interfaces with IPv4 first', () => {
+  it('are the networks of its interfaces without loopback and containers', () => {
     expect(
       localInterfaces(undefined, table).map(({ name, ipv4, hasIpv6 }) => [name, ipv4, hasIpv6]),
     ).toEqual([

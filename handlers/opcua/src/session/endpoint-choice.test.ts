@@ -65,7 +65,7 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE], password, { allowUnencryptedPasswords: true })).toEqual(['1 None'])
   })
 
-  it('never sends a clear-text password to a server with an encrypted endpoint, trusted or not', () => {
+  it('never sends a clear-text password to a server with an encrypted endpoint', () => {
     const told = { allowUnencryptedPasswords: true }
     expect(choose([NONE, ENCRYPT], password, told)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, ENCRYPT], password, { ...told, isTrusted: () => false })).toBe('trust')

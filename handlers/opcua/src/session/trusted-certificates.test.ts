@@ -35,7 +35,7 @@ describe.skipIf(!hasOpenssl)(
       expect(isTrusted([server], [server], now - 7_200_000 - 86_400_000)).toBe(false)
     })
 
-    it('covers certificates of a named issuer, also through an intermediate issuer of the server', () => {
+    it('covers certificates of a named issuer, also by an intermediate issuer', () => {
       const root = certificates.issue({ isIssuer: true })
       const between = certificates.issue({ isIssuer: true, issuer: root })
       const server = certificates.issue({ ...identity, issuer: between })

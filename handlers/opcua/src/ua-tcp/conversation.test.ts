@@ -97,7 +97,7 @@ const record = fc.record({
 })
 
 describe('a conversation', () => {
-  it('sends Hello, opens a channel without security, sends a request, and closes the channel', () => {
+  it('sends Hello, opens a channel without security, sends a request, and closes it', () => {
     const answer = encodeFindServersResponse([])
     const { sent, response } = run(converse(), [acknowledge(), opened(), chunk(answer)])
     expect(sent.map((bytes) => bytes.toString('latin1', 0, 4))).toEqual([
