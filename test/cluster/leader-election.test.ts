@@ -51,7 +51,7 @@ describeOnCluster('the client on an API server', () => {
           identity,
           onError: () => {},
         },
-        { leaseMs: 6000, renewDeadlineMs: 4000, retryMs: 200 },
+        { leaseMs: 6000, renewDeadlineMs: 4000, renewMs: 1000, retryMs: 200 },
       )
       const ran = election.run(stop.signal, async (turn) => {
         leading.push(identity)
