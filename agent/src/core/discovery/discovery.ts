@@ -114,7 +114,8 @@ export class Discovery {
     registry.onChange(({ name, reregistered }) => {
       for (const [key, discovery] of this.#discoveries) {
         if (discovery.handler !== name) continue
-        // A registration that is repeated without a pause must not make work for each Configuration.
+        // A registration that is repeated without a pause must not make work for each
+        // Configuration.
         if (reregistered !== undefined) discovery.wake(reregistered)
         else this.#follow(key)
       }

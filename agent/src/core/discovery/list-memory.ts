@@ -16,8 +16,8 @@ const COPY = 1000
 /**
  * Makes the lists of a Configuration smaller. What is served stays, as its first endpoint describes
  * it. Then come the same devices in lists of other endpoints: first one more of each, and so on.
- * Those of open streams come first, because they show that a device is there. Then come devices that
- * are not served, in the order of the bounds.
+ * Those of open streams come first, because they show that a device is there. Then come devices
+ * that are not served, in the order of the bounds.
  *
  * @param lists in the order in which their endpoints came
  * @param most in units; at least those of the devices that are served
