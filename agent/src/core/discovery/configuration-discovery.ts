@@ -322,9 +322,10 @@ export class ConfigurationDiscovery {
     const present = new Set(this.lists.map(({ endpoint }) => endpoint))
     for (const uid of this.#seniority) if (!present.has(uid)) this.#seniority.delete(uid)
     for (const { endpoint, unreachableSince } of this.#sessions.values()) {
-      // A handler that comes back registers again. An embedded handler is never out of reach.
-      if (unreachableSince !== undefined && now >= unreachableSince + removeAfterMs)
-        registry.drop(endpoint)
+      // A handler that comes back registers again. An embedded handler is never out of reach. Other
+      // Configurations may reach a handler that does not answer this one.
+      const isLost = unreachableSince !== undefined && now >= unreachableSince + removeAfterMs
+      if (isLost && registry.useOf(endpoint) === 'unused') registry.drop(endpoint)
     }
   }
 

@@ -286,6 +286,24 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
+  it('keeps an endpoint that one Configuration does not reach, while it serves another', async () => {
+    for (const namespace of ['default', 'other']) configurations.put(configuration(namespace))
+    const endpoint = new ToldEndpoint('told@a')
+    const discover = endpoint.discover.bind(endpoint)
+    vi.spyOn(endpoint, 'discover').mockImplementation((request, signal) => {
+      // A handler can answer UNAVAILABLE, as a connection does that is not there.
+      endpoint.away = request.configuration.startsWith('other')
+      return discover(request, signal)
+    })
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(700_000)
+    expect([found(), unhealthy(), registry.size]).toEqual([['1'], [], 1])
+    expect(endpoint.requests).toHaveLength(1)
+  })
+
   it('A5 opens one stream for each Configuration, however often a handler registers', async () => {
     configurations.put(configuration('default'))
     configurations.put(configuration('other'))
