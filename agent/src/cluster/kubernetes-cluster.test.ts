@@ -1,4 +1,4 @@
-import { INSTANCES, type Instance, type SlotName } from '@akrijs/api'
+import { type ConfigurationName, INSTANCES, type Instance, type SlotName } from '@akrijs/api'
 import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { clusterContract } from '../ports/cluster.contract.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-cluster-under-test.js'
-import { instanceWith } from '../testing/objects.js'
+import { configurationWith, instanceWith } from '../testing/objects.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
 
 clusterContract('Kubernetes, on a fake API server', async () => {
@@ -113,4 +113,34 @@ describe('the stale cache of a node', () => {
       expect(Object.keys(usage())).toEqual(slots)
     },
   )
+})
+
+describe('an invalid Configuration', () => {
+  const PATH = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
+  const key = objectKey('default', 'lab')
+
+  it.each([
+    ['keeps its last valid spec', 'first', 'first'],
+    ['gets no spec of a deleted Configuration of its name', 'second', undefined],
+  ])('%s', async (_, uid, kept) => {
+    const server = new FakeApiServer(systemClock)
+    const client = await server.open()
+    const node = 'node-a' as NodeName
+    const cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node })
+    const put = (ofUid: string, spec = {}) =>
+      server.put(PATH, { ...configurationWith(spec, { uid: ofUid }) })
+    put('first')
+    cluster.start()
+    await eventually(() => expect(cluster.configurations.get(key)).toBeDefined())
+    // An agent that was away sees only the last of several changes.
+    put(uid, { capacity: -1 })
+    const next = configurationWith({}, { name: 'next' as ConfigurationName })
+    server.put(PATH.replace('lab', 'next'), { ...next })
+    await eventually(() =>
+      expect(cluster.configurations.get(objectKey('default', 'next'))).toBeDefined(),
+    )
+    expect(cluster.configurations.get(key)?.metadata.uid).toBe(kept)
+    await cluster.close()
+    await server.close()
+  })
 })

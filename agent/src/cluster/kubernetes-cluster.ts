@@ -213,7 +213,10 @@ export class KubernetesCluster implements Cluster {
     this.#events.record(event, objects.get(event.regarding.key)?.metadata.uid)
   }
 
-  /** An invalid Configuration keeps its last valid version, and its status names the problem. */
+  /**
+   * An invalid Configuration keeps its last valid version, and its status names the problem. A
+   * Configuration that was deleted has left nothing to the next of its name.
+   */
   #parseConfiguration(
     object: unknown,
     known: Configuration | undefined,
@@ -233,7 +236,7 @@ export class KubernetesCluster implements Cluster {
       { metadata, ...(status === undefined ? {} : { status }) },
       parsed.problems.map(textOf).join('; '),
     )
-    return known
+    return known?.metadata.uid === metadata.uid ? known : undefined
   }
 }
 
