@@ -68,7 +68,7 @@ describe('the summary of CI', () => {
     ])
   })
 
-  it('fails with the test, the broken file or the error outside of tests, and the name of the job', () => {
+  it('fails with the test, the broken file or the error, and the name of the job', () => {
     const [check, unit] = jobsOf(
       fileOf(passing, { name: 'reads it', state: 'failed', error: 'expected 1 to be 2' }),
       { file: 'test/broken.test.ts', problems: ['cannot load'], tests: [] },

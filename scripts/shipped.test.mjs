@@ -73,7 +73,7 @@ describe('the bill of materials', () => {
     },
   )
 
-  it('has the native addons with their digests, what they are compiled with, and the sources of interfaces', () => {
+  it('has the native addons, their digests and headers, and the sources of interfaces', () => {
     const { binaries } = JSON.parse(
       readFileSync(path.join(root, 'handlers/udev/prebuilds/MANIFEST.json'), 'utf8'),
     )

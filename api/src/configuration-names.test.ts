@@ -44,7 +44,7 @@ function rivalAmong(all: readonly Named[], one: Named): Named | undefined {
 }
 
 describe('the names of Configurations', () => {
-  it('A8 belong to the oldest Configuration that has the name or could have an Instance of it, after any changes', () => {
+  it('A8 belong to the oldest Configuration that has or could have the name', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 30 }), (changes) => {
         const names = new ConfigurationNames<Named>()

@@ -199,7 +199,7 @@ describe('forged owner references', () => {
   })
 
   it.each(FORGERIES)(
-    'C8 are nothing that the Services and the Deployment of a Configuration take over, with a reference %s',
+    'C8 are not taken over for Services and a Deployment, with a reference %s',
     async (_what, forgery) => {
       configuration({ ...POOL_BROKER, ...SERVICES })
       const owner = { kind: 'Configuration', name: 'cam', uid: 'uid-cam' }

@@ -68,7 +68,7 @@ function letGo(): void {
 const socket = () => path.join(directory, 'held.sock')
 
 describe('akri-handler --until-stdin-ends', () => {
-  it('ends with 0, as by SIGTERM, when the pipe to its standard input is closed and no program reads its output', async () => {
+  it('ends with 0 when its standard input is closed and its output is not read', async () => {
     const talks = `setInterval(() => process.stdout.write('here I am\\n'), 1)`
     const ended = start(await handler(talks, ''), ['--until-stdin-ends'])
     const session = await agent.discover('held')

@@ -84,7 +84,7 @@ it('has types that check strictly in a project of its own', async () => {
   expect(stdout).toBe('')
 })
 
-it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret, and ends with 0 at SIGTERM', async () => {
+it('serves by akri-handler, survives kill -9, logs no secret, and ends with 0', async () => {
   const directory = path.join(project, 'sockets')
   await mkdir(directory)
   const agent = await SimulatedAgent.start({ directory })
@@ -145,7 +145,7 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
   }
 })
 
-it('akri-handler loads a package that exports to import only, and names a module that it cannot load in one line', async () => {
+it('akri-handler loads a package for import only, and names a module that is missing', async () => {
   const installed = path.join(project, 'node_modules/only-import')
   await mkdir(installed)
   await writeFile(

@@ -139,7 +139,7 @@ describe('serve', () => {
 })
 
 describe('a discovery over the socket', () => {
-  it('ends with INVALID_ARGUMENT for wrong details, INTERNAL for a wrong list and UNKNOWN for a handler that throws, and serves on', async () => {
+  it('ends with INVALID_ARGUMENT, INTERNAL or UNKNOWN by the cause, and serves on', async () => {
     const handler = handlerOf('odd', async function* ({ details }) {
       if (details.list === 'bad') yield [{ id: '' }]
       if (details.fail === true) throw new TypeError('no such bus')

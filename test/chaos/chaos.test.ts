@@ -152,7 +152,7 @@ describe.skipIf(missingHere() !== undefined)(
       },
     }
 
-    it(`R84 R90 A2 A21 each claimed slot belongs to a container, and no two containers share a slot (${ROUNDS} rounds, seed ${SEED})`, {
+    it(`R84 R90 A2 A21 each claim has one container (${ROUNDS} rounds, seed ${SEED})`, {
       timeout: 300_000 + ROUNDS * 90_000,
     }, async () => {
       const uids = async () =>

@@ -65,7 +65,7 @@ describeOnCluster('fifty nodes on one API server', () => {
       | { metadata: object; spec: { nodes: string[]; deviceUsage: Record<string, string> } }
       | undefined
 
-  it('R84 R98 A10 A13 lose no join, claim no slot twice, and the last to leave deletes the Instance', async () => {
+  it('R84 R98 A10 A13 lose no join, claim no slot twice, and the last deletes', async () => {
     const owner = await configuration()
     for (let round = 0; round < 3; round++) {
       const draft = draftOf(owner, CAPACITY, [], '8120fe')

@@ -15,7 +15,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     agents = opened.agents
   })
 
-  it('A6 A19 A20 R7 an agent follows edits of capacity, details and properties, and leaves running Pods alone', async () => {
+  it('A6 A19 A20 R7 an agent follows edits, and leaves running Pods alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
@@ -178,7 +178,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       expect(await condition.output()).not.toContain('s3cret-word')
   })
 
-  it('A8 the status rejects the second of two Configurations of one name, and the agent serves it when the first is gone', async () => {
+  it('A8 the second Configuration of a name is rejected until the first is gone', async () => {
     const other = await World.open()
     try {
       await world.apply(echoYaml('cam', ['foo0'], 1))
@@ -207,7 +207,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     }
   })
 
-  it('of a Configuration and an Instance of one name, the resource belongs to the older Configuration, on every node', async () => {
+  it('the resource of a name belongs to the older Configuration, on every node', async () => {
     const other = await World.open()
     const ready = async (of: World, name: string) => {
       const found = await of.get<{

@@ -65,7 +65,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'A2 an agent beside a running agent leaves it alone and ends, and serves after the other one has ended by %s',
+    'A2 an agent beside a running agent ends, and serves after the end of that by %s',
     async (signal) => {
       const old = agents.on(NODE_1)
       const young = NodeAgent.beside(old)

@@ -25,7 +25,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     agents = opened.agents
   })
 
-  it('R1 R2 R15 R79 R98 R100 R105 a Configuration is offered before it has a device, and then each of its devices', async () => {
+  it('R1 R2 R15 R79 R98 R100 R105 a Configuration is offered, then its devices', async () => {
     await world.apply(echoYaml('cam', [], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
@@ -73,7 +73,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     )
   })
 
-  it('R5 R6 R10 R32 R38 R60 R106 R113 a container that asks for two devices of a Configuration gets two different devices, with their properties, mounts and device nodes', async () => {
+  it('R5 R6 R10 R32 R38 R60 R106 R113 a container gets two different devices in full', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, { brokerProperties: { SITE: 'north' } }))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('two', { 'akri.sh/cam': 2 }))

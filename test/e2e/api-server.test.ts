@@ -82,7 +82,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     )
   })
 
-  it('an agent offers devices while the API server does not answer, refuses a claim with a clear error, and catches up', async () => {
+  it('an agent without an API server offers devices, refuses a claim, and catches up', async () => {
     await ready()
     const before = await state()
     const plugin = pluginOf('cam-8120fe')
@@ -103,7 +103,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     await eventually(() => world.running('p', 'q'))
   })
 
-  it('an agent offers devices while the API server is silent and then gone for minutes, and catches up with all changes', {
+  it('an agent offers devices while the API server is gone for minutes, and catches up', {
     timeout: 600_000,
   }, async () => {
     const shared = await access.makeDirectory(NODE_1)

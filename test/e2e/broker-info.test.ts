@@ -118,7 +118,7 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     )
   })
 
-  it('R69 keep their files when the kubelet restarts a container, and an init container leaves its files to the next container', async () => {
+  it('R69 keep their files over restarts, and an init container leaves its files', async () => {
     await offered(1)
     const init = reporter('x', 'report first "by init"')
     const again = reporter('again', 'echo run >>"$AKRI_BROKER_INFO_DIRECTORY/runs"; sleep 1', {

@@ -154,7 +154,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     },
   )
 
-  it('R7 R84 are reported as used twice if an agent is away for too long, and return to their containers when the others end', async () => {
+  it('R7 R84 are reported as used twice after a long absence, and then return', async () => {
     await withoutAgent(async () => {
       await deleteInstances()
       await eventually(() => world.running(...ALL_WAITING))

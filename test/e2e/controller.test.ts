@@ -15,6 +15,8 @@ import {
 import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
+const OF_BROKERS = 'R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113'
+
 // The controller and one agent for each node, on a real Kubernetes: from a device to the programs
 // that use it.
 
@@ -27,7 +29,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     controller = opened.controller
   })
 
-  it('R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113 a broker runs on each node of each device, with Services and everything that a broker needs', async () => {
+  it(`${OF_BROKERS} a broker runs on each node of each device, with Services`, async () => {
     await world.apply(
       echoYaml('cam', ['foo0', 'foo1'], 2, {
         brokerSpec: { brokerPodSpec: podSpec() },

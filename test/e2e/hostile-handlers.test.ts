@@ -63,7 +63,7 @@ describe.skipIf(missingHere() !== undefined)(`a hostile handler${unlessHere}`, (
       await world.get<{ status?: ConfigurationStatus }>('Configuration', 'cam')
     )?.status?.conditions.find(({ type }) => type === 'Ready')
 
-  it('gives no Pod the root of the node, its memory or a library, and the condition says which rule would allow it', async () => {
+  it('gives no Pod root, memory or a library of the node, and names the rule', async () => {
     await world.apply(configurationOf('sensor'))
     await serveDevice('sensor', hostile)
     await eventually(async () => expect((await ready())?.reason).toBe('DeviceRefused'))

@@ -20,7 +20,7 @@ describe.skipIf(missing() !== undefined)(
     const instance = async () =>
       (await world.get<Held>('Instance', name)) ?? expect.fail('there is no Instance')
 
-    it('A10 A13 R7 R84 are offered to no container and stay untouched, and are recreated with all their nodes and claims', async () => {
+    it('A10 A13 R7 R84 are not offered, and are recreated with nodes and claims', async () => {
       await world.apply(echoYaml('cam', ['foo0'], 3))
       const resources = [`akri.sh/${name}`, 'akri.sh/cam']
       const offered = () => Promise.all(resources.map((resource) => world.allocatables(resource)))

@@ -41,7 +41,7 @@ spec:
   brokerSpec: { brokerPodSpec: { containers: [{ name: b, command: [/bin/sh, -c, 'exec sleep 1000'] }] } }
 `
 
-it('akri run ends with 1 by a bug outside of any object, and keeps Instances and slots when it is started again', async () => {
+it('akri run ends with 1 by a bug outside of objects, and keeps what it had', async () => {
   const poison = path.join(akri.directory, 'poison')
   await akri.write('package.json', JSON.stringify(manifest))
   await akri.write('stray.mjs', handler(poison))

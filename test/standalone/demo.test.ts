@@ -29,7 +29,7 @@ const title =
   missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
 
 describe.skipIf(missing.length > 0)(title, () => {
-  it('finds cameras, OPC UA servers and udev devices, runs brokers that use them, and leaves no process', async () => {
+  it('finds cameras, servers and udev devices, runs brokers, and leaves no process', async () => {
     akri.startDemo()
     await vi.waitFor(
       async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]),

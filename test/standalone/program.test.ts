@@ -37,7 +37,7 @@ const brokerPids = async () =>
 const patience = { timeout: 45_000, interval: 100 }
 
 describe('akri run', () => {
-  it('R49 R106 R113 runs a broker for a real device, with the environment that Allocate gives, and leaves nothing behind', async () => {
+  it('R49 R106 R113 runs a broker with its environment, and leaves nothing behind', async () => {
     const file = await akri.write(
       'a.yaml',
       configuration('nulls', nullDevice(`[/bin/sh, -c, 'env; echo printed; exec sleep 1000']`)),
@@ -305,7 +305,7 @@ describe('akri run', () => {
     )
   })
 
-  it(`R84 R90 A2 loses no claim, doubles none and changes no Instance if agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
+  it(`R84 R90 A2 keeps claims and Instances whatever is killed (${ROUNDS} rounds)`, {
     timeout: 300_000 + ROUNDS * 10_000,
   }, async () => {
     const file = await akri.write(

@@ -121,7 +121,7 @@ describe('the standalone agent', () => {
     ).toEqual([])
   })
 
-  it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 releases the slot after its Pod', async () => {
+  it('R39 R80 R82 R106 R113 R90 gives a container its slot, and releases it', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const resource = 'akri.sh/lab-8120fe'

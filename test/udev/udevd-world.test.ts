@@ -145,7 +145,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     },
   )
 
-  it("finds devices by tags and properties of an operator's rules, also after a change", async () => {
+  it('finds devices by tags and properties of rules, also after a change', async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
     const seventh = await world.guest.watch({ udevRules: ['TAG=="akri", ENV{AKRI_BAY}=="7"'] })
     const eighth = await world.guest.watch({

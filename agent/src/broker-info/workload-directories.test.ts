@@ -114,7 +114,7 @@ describe('the directories of workloads', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)(
-    'R68 are moved aside even if an agent without capabilities may not remove them, which it logs once (needs root)',
+    'R68 are moved aside, and logged once, if an agent may not remove them (needs root)',
     async () => {
       const inner = path.join(parent(), slot, 'inner')
       await mkdir(inner, { recursive: true })

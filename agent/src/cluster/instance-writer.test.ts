@@ -9,7 +9,7 @@ import { InstanceWriter } from './instance-writer.js'
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 
-it('a change of an Instance waits longer for each faster writer, at random, and then fails', async () => {
+it('a change waits longer for each faster writer, at random, and then fails', async () => {
   const clock = new ManualClock()
   const api = new FakeApiServer(clock)
   const client = api.client()

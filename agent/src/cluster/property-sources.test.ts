@@ -149,7 +149,7 @@ describe('the source of a property', () => {
     expect(told).toEqual(['default/cam', 'default/both'])
   })
 
-  it('is text in the data of a ConfigMap, which wins over binaryData, and base64 in binaryData and in a Secret', async () => {
+  it('is text in data of a ConfigMap, and base64 in binaryData and in a Secret', async () => {
     const bytes = Uint8Array.of(0, 0xff, 0x80)
     const encoded = Buffer.from(bytes).toString('base64')
     configurations.put(

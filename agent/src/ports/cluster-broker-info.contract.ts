@@ -38,7 +38,7 @@ export function brokerInfoContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.infoOf(instance)).toEqual({}))
   })
 
-  it('R69 keeps the reports of other nodes’ workloads, and no report of a free slot', async () => {
+  it('R69 keeps the reports of other nodes, and no report of a free slot', async () => {
     const instance = await tested.instance(3, [NODE_A, NODE_B])
     await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
     await tested.cluster.claimSlot(keyOf(instance), slot(instance, 1), `C:0:${NODE_B}`)

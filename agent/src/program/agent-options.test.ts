@@ -10,7 +10,7 @@ function parsed(...args: readonly string[]): AgentProgramOptions {
 }
 
 describe('the options of the agent', () => {
-  it('R92 let a slot be without a container for five minutes where the container runtime is asked, and 20 s where the kubelet is', () => {
+  it('R92 keep a slot without a container for 20 s, and for 5 min with a container runtime', () => {
     expect(slotGraceMs(parsed())).toBe(20_000)
     expect(slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock'))).toBe(300_000)
     expect(
@@ -32,7 +32,7 @@ describe('the options of the agent', () => {
     expect(() => parsed('--handler-environment', 'a')).toThrow(/write HANDLER=NAME/)
   })
 
-  it('refuse what is no name of a node: a claim of it would look like a free slot, or like one of another node', () => {
+  it('refuse what is no name of a node: its claims would look like others', () => {
     expect(parsed('--node', 'node-b.lab').node).toBe('node-b.lab')
     for (const name of ['', 'C:1:x', 'a b', 'Bad_Node!'])
       expect(() => parsed('--node', name)).toThrow(/--node <name>.*write a DNS name/)

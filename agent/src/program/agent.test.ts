@@ -144,7 +144,7 @@ it('A23 an agent counts what happens, from the first list to the last release', 
   )
 })
 
-it('an agent shows a bug on the way of one Configuration or device as InternalError, retries it and serves all others', async () => {
+it('an agent shows a bug of one object as InternalError, and serves all others', async () => {
   const named = (name: string, discoveryDetails: string) => ({
     ...manifest({ discoveryHandler: { ...discoveryHandler(true), discoveryDetails } }),
     name: name as ConfigurationName,
@@ -193,7 +193,7 @@ it('an agent shows a bug on the way of one Configuration or device as InternalEr
   )
 })
 
-it('a restarted agent offers the devices of its checkpoint before it imports a handler, and ends although the import never ends', async () => {
+it('a restarted agent offers its checkpoint while the import of a handler hangs', async () => {
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`
   const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')

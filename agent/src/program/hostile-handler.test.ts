@@ -115,7 +115,7 @@ const hostile: Device = {
 }
 
 describe('a hostile handler', () => {
-  it('gets neither the root of the node nor its memory into a container, and the condition says which value would allow it', async () => {
+  it('gets no root and no memory of the node, and the condition names the rule', async () => {
     await startWith()
     await configure('sensor')
     await serveDevices('sensor', [hostile])

@@ -7,7 +7,7 @@ const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, 
     spec: { configurationName: 'cam', shared, nodes, capacity: 2, deviceUsage },
   }) as unknown as Instance
 
-it('counts the Instances and slots of its own node as they are, and what happens under the names of the existing system', async () => {
+it('counts Instances and slots of its node, by the names of the existing system', async () => {
   let instances = [
     instance(true, ['a', 'b'], { 's-0': 'a', 's-1': 'C:0:b' }),
     instance(false, ['a'], {}),

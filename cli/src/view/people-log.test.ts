@@ -29,7 +29,7 @@ describe('a line of the log for people', () => {
     expect(line(fields)).toBe('info  something happened handlers=debugEcho,udev ids=a-0,a-1,a-2')
   })
 
-  it('shows an error as its code and its chain of causes, a bug at level error with its stack, and no control characters', () => {
+  it('shows an error as its code and causes, a bug with its stack, all printable', () => {
     const refused = new Error('connect ECONNREFUSED 10.0.0.5:80')
     expect(line({ err: new TypeError('fetch failed', { cause: refused }) })).toBe(
       'info  something happened err="fetch failed: connect ECONNREFUSED 10.0.0.5:80"',

@@ -117,7 +117,7 @@ describe('a lost node', () => {
     expect(patches()).toEqual(index === undefined ? [] : [removal])
   })
 
-  it('A13 has its finalizer removed from a deleted object after the grace period, also if the node is present', async () => {
+  it('A13 has its finalizer removed from a deleted object after the grace period', async () => {
     const object = testInstance(['b'])
     const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
     const deletionTimestamp = new Date(T0).toISOString()

@@ -178,7 +178,7 @@ describe('the Service of an Instance', () => {
 describe('the Service of a Configuration', () => {
   const ALL = '/api/v1/namespaces/plant/services/cam-svc'
 
-  it('R61 R96 selects the brokers of all devices, is created with the first running broker, and is removed with the spec', async () => {
+  it('R61 R96 selects all brokers, comes with the first, and goes with the spec', async () => {
     configuration({ ...SPEC, configurationServiceSpec: PORTS })
     broker('Pending')
     const { state, reconcileConfiguration } = await controller()

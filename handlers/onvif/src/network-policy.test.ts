@@ -46,7 +46,7 @@ describe('the URL from a camera', () => {
     }
   })
 
-  it('can have a host name if all its addresses are allowed; the destination is the checked address', async () => {
+  it('can have a host name if all its addresses are allowed, and keep it', async () => {
     let answers = [['192.168.1.7', 'fd12::7'], ['10.96.0.1']]
     const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), {
       hostNames: { addressesOf: async () => answers.shift() ?? [] },

@@ -30,7 +30,7 @@ describe('credentials of servers', () => {
     expect(logged).toEqual([])
   })
 
-  it("without a certificate or key are left out; the log has the property's name and never its value", () => {
+  it('without a certificate or key are left out; the log has no value', () => {
     const list = {
       'urn:a': { certificate: 'SECRET', private_key: 'SECRET' },
       'urn:b': { certificate: 'SECRET', username: 'b' },

@@ -109,7 +109,7 @@ describe.skipIf(missingForLan.length > 0)(
 
     const PROGRAM = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
 
-    it('offers the server that its discovery server received by multicast DNS (FindServersOnNetwork), until it ends', async () => {
+    it('offers a server of FindServersOnNetwork (multicast DNS) until it ends', async () => {
       const host = await lan.addHost(140 + (process.pid % 100))
       const peer = await lan.spawn(
         host,
@@ -130,7 +130,7 @@ describe.skipIf(missingForLan.length > 0)(
       expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
     })
 
-    it('offers the server with secured endpoints that registers with its discovery server, until it unregisters', async () => {
+    it('offers a secured server of a discovery server until it unregisters', async () => {
       const host = await lan.addHost(40 + (process.pid % 100))
       const peer = await lan.spawn(
         host,

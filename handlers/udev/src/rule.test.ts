@@ -102,7 +102,7 @@ describe('the rule language', () => {
     expect(parseRule('KERNEL=="a"SUBSYSTEM!="b"')).toEqual(expected)
   })
 
-  it('reads values as udev does: only \\" is an escape, e enables C escapes, and i ignores case', () => {
+  it('reads values as udev does: \\" is an escape, e has C escapes, i ignores case', () => {
     const value = (text: string) => parseRule(`KERNEL==${text}`)[0]
     expect(value('"a\\tb\\"c"')).toMatchObject({ value: 'a\\tb"c', ignoreCase: false })
     expect(value('e"a\\tb\\"\\x41\\101\\xc3\\xa9"')).toMatchObject({ value: 'a\tb"AAé' })

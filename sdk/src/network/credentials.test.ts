@@ -82,7 +82,7 @@ describe('credentials of devices', () => {
     expect(credentials.for('cam-b')).toEqual(password('d'))
   })
 
-  it('of a device count before the default, later forms before earlier forms, and the first name before the others', () => {
+  it('of a device count before the default, and later forms before earlier forms', () => {
     const list = {
       device_credential_list: '["l"]',
       l: JSON.stringify({ a: { username: 'l' }, default: { username: 'ld' } }),

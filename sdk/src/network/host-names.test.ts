@@ -250,7 +250,7 @@ describe('host names', () => {
     expect(resolver.asked).toEqual(['a'])
   })
 
-  it('are limited to 5000: a further name does not resolve until the oldest request is five minutes old', async () => {
+  it('are limited to 5000: a further name waits until the oldest is 5 min old', async () => {
     const { clock, names } = open({ resolve: async () => ['10.0.0.1'] })
     await Promise.all(Array.from({ length: 5000 }, (_, index) => names.addressesOf(`host${index}`)))
     await clock.advance(MINUTE_MS)
@@ -266,7 +266,7 @@ describe('host names', () => {
 })
 
 describe('host names of several handlers in one process', () => {
-  it('are looked up one at a time: a lookup that hangs delays the new names of other handlers, not their known names', async () => {
+  it('are looked up one at a time: a lookup that hangs delays no known names', async () => {
     const [cameras, servers] = [open(), open()]
     const known = servers.names.addressesOf('known')
     await resolver.answer('10.0.0.1')

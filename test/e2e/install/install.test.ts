@@ -245,7 +245,7 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it.skipIf(withoutZram !== undefined)(
-      `R101 sees kernel events when a device vanishes and comes back${withoutZram === undefined ? '' : ` (${withoutZram})`}`,
+      `R101 sees kernel events when a device vanishes and comes back (${withoutZram ?? 'zram'})`,
       async () => {
         const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
         let present = true

@@ -170,7 +170,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await restarts()).toEqual([0, 0, 0, 0])
     })
 
-    it('R97 R98 make one Instance of each camera of the ONVIF example for both nodes, also of a camera that rejects them', async () => {
+    it('R97 R98 make one Instance of each camera for both nodes, also a locked one', async () => {
       await kubectl('-n', world.namespace, 'apply', '-k', manifests('read-secrets'))
       await world.apply(secret({ username: CREDENTIAL.username, password: 'pass-1' }))
       await kubectl(

@@ -306,7 +306,7 @@ describe.skipIf(lacks !== undefined)(
       await remove(second)
     })
 
-    it("lets an agent publish reports of its node's workloads, and remove their reports and those of free slots", async () => {
+    it('lets an agent publish and remove reports of its node and of free slots', async () => {
       await given()
       await report(first, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
       const foisted = (entry: string) =>
@@ -347,7 +347,7 @@ describe.skipIf(lacks !== undefined)(
       await refused(report(second, { brokerJob: null }), 'an agent may not change status.brokerJob')
     })
 
-    it("lets an agent write its own node's status of a Configuration, and the summary", async () => {
+    it('lets an agent write the status of its node, and the summary', async () => {
       await world.apply(echoYaml(CONFIGURATION, [], 1))
       const path = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/${CONFIGURATION}/status`
       const write = (client: ApiClient, status: object) =>

@@ -43,7 +43,7 @@ describe('the certificates of the webhook', () => {
     expect(next.nextAt).toBe(first.nextAt - HOUR + 60 * DAY)
   })
 
-  it('change their authority in steps: the new authority is announced before its use, and the old authority stays for an hour', () => {
+  it('change their authority in steps: announced before use, and kept for an hour', () => {
     const due = BEGIN - HOUR + 240 * DAY
     // What is served is not due at the same time.
     const server = issueServerCertificate(

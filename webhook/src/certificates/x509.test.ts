@@ -89,7 +89,7 @@ describe('an issued certificate', () => {
     }
   })
 
-  it('is accepted by clients that trust its authority, and refused by clients that trust another authority of the same name', async () => {
+  it('is accepted by clients of its authority, and refused by those of a namesake', async () => {
     const listener = https.createServer(server, (_request, response) => response.end('hello'))
     await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
     const { port } = listener.address() as AddressInfo

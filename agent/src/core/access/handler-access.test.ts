@@ -252,7 +252,7 @@ describe('what a handler may give to containers', () => {
     expect(admitted?.refusal).toMatch(/\(and 2 more\)/)
   })
 
-  it('is told without a rule where no operator can set one, and paths count only for containers', async () => {
+  it('names no rule where no operator can set one; paths count for containers only', async () => {
     const access = new HandlerAccess({ paths: 'unchecked' })
     expect(await refusal(access, 'sensor', mountOf('/'))).toBeUndefined()
     expect(await refusal(access, 'sensor', nodeOf('/dev/sda'))).toBeUndefined()

@@ -94,7 +94,7 @@ describe('the entries of brokerInfo', () => {
     expect(planBrokerInfo(subject, A, reports({})).remove).toEqual(['a'])
   })
 
-  it('R69 have the last write of a name that several workloads have, and the other write after its workload is gone', () => {
+  it('R69 have the last write of a name, and the one before after its workload is gone', () => {
     const both = instance({ [slot(0)]: A, [slot(1)]: B })
     const ofA = reports({ [slot(0)]: { version: 'a' } })
     const first = after(both, A, reports({ [slot(0)]: { version: 'a' } }, ['version']))
@@ -155,7 +155,7 @@ describe('the entries of brokerInfo', () => {
     expect(plan.remove).toEqual([])
   })
 
-  it('R69 have a largest size in all, and an entry that outgrows it is removed, because its old content is not true any more', () => {
+  it('R69 have a largest size in all, and an entry that outgrows it is removed', () => {
     const half = 'x'.repeat(MAX_INSTANCE_BYTES / 2)
     const subject = after(
       instance({ [slot(0)]: A }),

@@ -69,7 +69,7 @@ describe('the devices of a Configuration', () => {
     })
   })
 
-  it('A5 are one device per id, however many handlers list it; the first handler describes it, also while it is lost', () => {
+  it('A5 are one device for each id, described by its first handler, also a lost one', () => {
     const described = (lists: EndpointList[], now: number) =>
       [...ageDevices(lists, now, options).devices.values()].map(({ device, endpoint, healthy }) => [
         device.properties,
@@ -110,7 +110,7 @@ describe('the devices of a Configuration', () => {
       ),
     )
 
-  it('A2 A3 are the devices of open and recent lists; the set is incomplete only if an endpoint has not answered', () => {
+  it('A2 A3 are those of open and recent lists, incomplete until each endpoint answers', () => {
     fc.assert(
       fc.property(anyLists, fc.nat({ max: 1000 }), (lists, now) => {
         const { devices, complete } = ageDevices(lists, now, options)

@@ -233,7 +233,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key).complete).toBe(true)
   })
 
-  it('A2 A3 has an incomplete device set before a handler has come, and a complete one if none comes for long', async () => {
+  it('A2 A3 has an incomplete device set until a handler comes, or for a time', async () => {
     configurations.put(configuration('default'))
     discovery.start()
     await clock.advance(200_000)
@@ -286,7 +286,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
-  it('keeps an endpoint that one Configuration does not reach, while it serves another', async () => {
+  it('keeps an endpoint that serves one Configuration and not another', async () => {
     for (const namespace of ['default', 'other']) configurations.put(configuration(namespace))
     const endpoint = new ToldEndpoint('told@a')
     const discover = endpoint.discover.bind(endpoint)
@@ -618,7 +618,7 @@ describe('discovery', () => {
     expect(endpoint.requests).toHaveLength(asked + 1)
   })
 
-  it('R104 has the devices of the checkpoint after a restart, and removes those that the handler no longer lists', async () => {
+  it('R104 has the devices of the checkpoint, and removes those that are not listed', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -643,7 +643,7 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
-  it('A5 describes a device as its first endpoint does, whatever a second endpoint of the name lists, also after a restart', async () => {
+  it('A5 describes a device as its first endpoint does, also after a restart', async () => {
     const urls = () =>
       [...discovery.deviceSet(key).devices.values()].map(({ device }) => device.properties?.URL)
     configurations.put(configuration('default'))
@@ -989,7 +989,7 @@ describe('the bounds of devices', () => {
     })
   })
 
-  it('hold for the memory of the lists of all endpoints: what is not served is forgotten, counted, and asked for again later', async () => {
+  it('hold for the memory of all lists: what is not served is forgotten and counted', async () => {
     endpoint.give('x', 'y')
     await clock.advance(0)
     servedIds = new Set(['x', 'y'])
@@ -1027,7 +1027,7 @@ describe('the bounds of devices', () => {
     expect(leftOut(other)).toBeUndefined()
   })
 
-  it('leave room for a handler that moves: another endpoint keeps its served devices healthy', async () => {
+  it('leave room for a handler that moves: its served devices stay healthy', async () => {
     endpoint.give('x', 'y', 'z')
     await clock.advance(0)
     servedIds = new Set(['x', 'y', 'z'])

@@ -50,7 +50,7 @@ it('used devices come first, then served ones, those of other nodes, and new one
   expect(ids.map((id) => isServed(id, true))).toEqual([true, true, false, false])
 })
 
-it('a device whose id has control characters keeps its rank, and other ids with the same text get none', () => {
+it('an id with control characters keeps its rank, and ids with the same text get none', () => {
   const id = 'camera\u001b[2J\ud800'
   const { rankOf, isServed } = deviceRanks({
     configuration,

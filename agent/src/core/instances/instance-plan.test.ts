@@ -82,7 +82,7 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(taken).toEqual([{ device: 'foo0', owner: 'default/lab-8120fe' }])
   })
 
-  it('R60 R98 has an Instance for each device; properties of the Configuration win over those of the device', () => {
+  it('R60 R98 has an Instance for each device; properties of the Configuration win', () => {
     const { served, leave } = plan(
       found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }),
     )
@@ -149,7 +149,7 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(collisions).toEqual([])
   })
 
-  it('R3 knows the Instance of a device again whose id has control characters; its digest is that of the id', () => {
+  it('R3 knows the Instance of an id with control characters again, by its digest', () => {
     const id = 'camera\u001b[2J\ud800\n'
     const digest = deviceDigest(id, { shared: true })
     expect(deviceIdAnnotation(id)).toEqual({

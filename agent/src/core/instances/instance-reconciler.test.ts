@@ -339,7 +339,7 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
   })
 
-  it('A11 A20 get a new capacity from the next node if the first node does not write it, and keep their properties', async () => {
+  it('A11 A20 get a new capacity from the next node if the first does not write it', async () => {
     const at = objectKey('default', nameOf('foo0'))
     await reconciler.reconcile(key)
     await cluster.joinInstance(at, OTHER)

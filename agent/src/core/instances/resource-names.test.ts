@@ -104,7 +104,7 @@ describe('names of resources', () => {
     expect(untilRefused(OTHER)).toEqual({ admitted: 5, why: 'soon' })
   })
 
-  it('of a Configuration with few devices are admitted at once, while another has used up its share of an hour', async () => {
+  it('of few devices are admitted at once while another has no share left', async () => {
     for (let minute = 0; minute < 30; minute++) {
       untilRefused(LAB)
       await clock.advance(60_000)

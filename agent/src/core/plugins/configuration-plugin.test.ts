@@ -435,7 +435,7 @@ describe('the device plugins of both levels', () => {
     },
     { level: 'Configuration', of: resource, offered: 1, id: /^0$/, value: /^C:0:.+-8120fe-[01]$/ },
   ])(
-    'R14 R100 of a $level registers, lists, allocates, registers again with a restarted kubelet, and stops',
+    'R14 R100 of a $level registers, lists, allocates, registers again, and stops',
     async (wanted) => {
       const ownOptions = wanted.of()
       const sockets = async () =>

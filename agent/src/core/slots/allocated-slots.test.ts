@@ -52,7 +52,7 @@ describe('the slot of an id that the kubelet lists', () => {
     expect(slotsOf('example.com/cam-8120fe', [container(pod, ['cam-8120fe-0'])])).toEqual([])
   })
 
-  it('R25 is, for a Configuration, told by the container, by a claim, or by an earlier record, in this order', () => {
+  it('R25 of a Configuration is that of the container, of a claim, or of a record before', () => {
     const annotated = [container(pod, ['0'], new Map([['0', B ?? expect.fail()]]))]
     const plain = [container(pod, ['0'])]
     expect(slotsOf('akri.sh/cam', annotated, { claimed: [any(A)] })).toEqual([`0 ${B}`])

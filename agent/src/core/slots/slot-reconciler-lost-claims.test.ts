@@ -46,7 +46,7 @@ describe('lost claims of running containers', () => {
     expect(node.asked).toBe(1)
   }
 
-  it('R7 R84 are restored at once, at both levels, when another program frees them or recreates the Instance', async () => {
+  it('R7 R84 are restored at once, at both levels, when freed by another program', async () => {
     await started()
     node.put(free)
     await clock.advance(0)

@@ -108,7 +108,7 @@ describe('a slot that another node frees', () => {
   })
 
   it.each([true, false])(
-    'R84 is reserved in a recreated Instance too, until the node joins with its claims (deletion seen: %s)',
+    'R84 is reserved in a recreated Instance until the node joins (deletion seen: %s)',
     async (seen) => {
       const { clock, reservations, after } = start()
       after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))

@@ -184,7 +184,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()?.[slot(0)]).toBe('node-a')
   })
 
-  it('R7 R84 R18 R87 does not allocate a slot to a second container while its Instance has lost the claim of the first, and sends its list again', async () => {
+  it('R7 R84 R18 R87 allocates no slot twice while its Instance has lost a claim', async () => {
     await plugins.serve({ ...served, capacity: 1 })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
@@ -201,7 +201,7 @@ describe('the device plugin of an Instance', () => {
     expect(ledger.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
 
-  it('R39 R80 R111 R113 A18 claims the slots that the kubelet chose, and answers with properties, mounts and device nodes of the device', async () => {
+  it('R39 R80 R111 R113 A18 claims slots of the kubelet, and answers with the device', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const answer = await kubelet.admit(pod('p', 2, 1))
@@ -218,7 +218,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
   })
 
-  it('R85 R87 R112 A17 refuses a slot that another node has just claimed, claims nothing, and sends the remaining slots at once', async () => {
+  it('R85 R87 R112 A17 refuses a slot that another node claimed, and sends the rest', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     // The other node wins the race between the kubelet's choice and our claim.
@@ -385,7 +385,7 @@ describe('the device plugin of an Instance', () => {
     },
   )
 
-  it('R84 A13 refuses a slot of an Instance that is being deleted, of which it offers nothing, and of a missing Instance', async () => {
+  it('R84 A13 refuses, and does not offer, slots of a deleted or missing Instance', async () => {
     const instance = cluster.instances.get(key) ?? expect.fail()
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))

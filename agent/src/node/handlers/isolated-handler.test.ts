@@ -53,7 +53,7 @@ describe('a handler in a process of its own', () => {
   const written = (name: string, text: string) =>
     eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
-  it('is restarted after its end, with growing pauses up to a ceiling, and the log has the reason of its end', async () => {
+  it('is restarted after its end, with growing pauses, and the log has the reason', async () => {
     run('process.exit(3)')
     const waits: number[] = []
     for (let life = 0; life < 9; life++) {
@@ -93,7 +93,7 @@ describe('a handler in a process of its own', () => {
     expect(await end()).toBeLessThanOrEqual(500)
   })
 
-  it("gets the agent's directory and what a Node program needs, but no credential and no variable of the Pod's network", async () => {
+  it("gets the agent's directory, but no credential and no variable of the network", async () => {
     const secrets = {
       AWS_SECRET_ACCESS_KEY: 'hunter2',
       GITHUB_TOKEN: 'hunter2',

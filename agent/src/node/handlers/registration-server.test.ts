@@ -145,7 +145,7 @@ describe('the registration of handlers', () => {
     )
   })
 
-  it('A5 gives one endpoint for repeated requests, and follows a changed value of shared before it is connected', async () => {
+  it('A5 gives one endpoint for repeated requests, and follows shared until then', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     for (const shared of [false, true]) await register('a', file, 0, shared)
     expect(registry.endpoints('a').map(({ shared }) => shared)).toEqual([true])
@@ -626,7 +626,7 @@ describe('a flood of registrations', () => {
     expect(uids('told')).toHaveLength(32)
   })
 
-  it('A5 under a name with a Configuration does not lock out its handler once the other endpoints do not answer', async () => {
+  it('A5 under a used name do not lock out its handler once the others do not answer', async () => {
     configurations.put(configurationWith())
     for (const number of range(1, 32)) await register('told', `http://127.0.0.${number}:1`, 1)
     await eventually(() => {

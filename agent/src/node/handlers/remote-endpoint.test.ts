@@ -277,7 +277,7 @@ describe('an endpoint that is registered again', () => {
     last.close()
   })
 
-  it('A5 takes over the value of the next process while a discovery is busy with a list of the last', async () => {
+  it('A5 takes over the value of the next process while a list is still read', async () => {
     const endpoint = await handler(write)
     const [busy, idle] = [open(endpoint), open(endpoint)]
     await Promise.all([busy.next(), idle.next()])

@@ -26,7 +26,7 @@ async function idsOfNode({ uuid }: SimulatedCamera): Promise<string[]> {
   return (value ?? []).map(({ id }) => id)
 }
 
-it('a camera with several URLs has the same id on all nodes, also on a node whose first request is lost', async () => {
+it('a camera with several URLs has one id on all nodes, also after a lost request', async () => {
   await using first = await DeviceService.start({ address: IP })
   await using second = await DeviceService.start({ address: IP })
   await using camera = await SimulatedCamera.start({ address: IP, xAddrs: [first.url, second.url] })

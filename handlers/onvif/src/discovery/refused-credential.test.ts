@@ -14,7 +14,7 @@ alone()
 
 const REFRESH_MS = 600_000
 
-it('a refused credential is tried once in each refreshSeconds, however often forged announcements cause queries', async () => {
+it('a refused credential is tried once in each refreshSeconds, whatever is announced', async () => {
   await using camera = await SimulatedCamera.start({
     address: '127.77.0.1',
     credential: { username: 'admin', password: 'secret' },

@@ -68,7 +68,7 @@ describe('the servers in an answer to FindServers', () => {
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://plc1:51000/OPCUA', 'opc.tcp://plc1:51000/OPCUA'],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://192.168.0.7:51000', 'opc.tcp://192.168.0.7:51000'],
   ])(
-    "D3 from %s, a server at %s is offered as %s: the respondent's host replaces an unresolvable one",
+    'D3 from %s, a server at %s is offered as %s, at a host that resolves',
     (respondent, ownAddress, id) => {
       expect(urlsIn([at(ownAddress)], respondent)).toEqual([id])
     },

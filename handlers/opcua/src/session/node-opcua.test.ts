@@ -80,7 +80,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('loads node-opcua only for the first session, writes no files, and does not keep the process alive', async () => {
+it('loads node-opcua for a session only, writes no files, and lets the process end', async () => {
   const home = path.join(folder, 'home')
   const tmp = path.join(folder, 'tmp')
   mkdirSync(tmp)

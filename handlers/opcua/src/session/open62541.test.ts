@@ -50,7 +50,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       })
     })
 
-    it("has no security if the server refuses the handler's certificate, and fails with a password", async () => {
+    it('has no security if the server refuses the certificate, or fails', async () => {
       const open = await peers.start('Mixer', '-s')
       expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
       const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')

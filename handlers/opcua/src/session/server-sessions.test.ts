@@ -159,7 +159,7 @@ describe('a session with a server', () => {
     expect(logged.join()).not.toContain('falsch')
   })
 
-  it("has no security without a credential if the server refuses the handler's certificate", async () => {
+  it('has no security without a credential if the certificate is refused', async () => {
     expect(await read(strict.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
     expect(await read(strict.url, anna, { trustAnyServer: true })).toEqual({})
     expect(strict.logins).toEqual([])
