@@ -269,7 +269,9 @@ describe('forged owner references', () => {
         regarding: { kind: 'Instance', key: keyOf(instance) },
         type: 'Warning',
         reason: 'BrokerFailed',
-        message: `${name} and ${other} in plant belong to another owner: delete or rename one of them`,
+        message:
+          `${name} and ${other} in plant belong to another owner: ` +
+          'delete or rename one of them',
       }),
     )
     expectUntouched()

@@ -1,5 +1,5 @@
 import { clusterContract } from '../../agent/src/ports/cluster.contract.js'
-import { kubernetesClusterUnderTest } from '../../agent/src/testing/kubernetes-cluster-under-test.js'
+import { kubernetesClusterUnderTest } from '../../agent/src/testing/kubernetes-under-test.js'
 import { clientOfCluster } from './support/client.js'
 import { describeOnCluster } from './support/cluster.js'
 

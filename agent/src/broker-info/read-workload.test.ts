@@ -137,7 +137,9 @@ describe('the directory of a workload', () => {
       await write('x', 'kept')
       // A write lease (F_SETLEASE): another process that opens the file has to wait for its owner.
       const python =
-        'import fcntl,os,sys,time;f=os.open(sys.argv[1],os.O_RDWR);fcntl.fcntl(f,fcntl.F_SETLEASE,1);print("kept",flush=True);import signal;signal.signal(signal.SIGIO,signal.SIG_IGN);time.sleep(60)'
+        'import fcntl,os,sys,time;f=os.open(sys.argv[1],os.O_RDWR);' +
+        'fcntl.fcntl(f,fcntl.F_SETLEASE,1);print("kept",flush=True);' +
+        'import signal;signal.signal(signal.SIGIO,signal.SIG_IGN);time.sleep(60)'
       const keeper = spawn('python3', ['-c', python, at('x')], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
@@ -180,7 +182,8 @@ describe('the directory of a workload', () => {
     await write('x', 'x')
     await chmod(at('x'), 0o000)
     // As the agent runs in a container: root, and without any capability.
-    const script = `import { readWorkload } from ${JSON.stringify(path.join(import.meta.dirname, 'read-workload.ts'))}
+    const module = path.join(import.meta.dirname, 'read-workload.ts')
+    const script = `import { readWorkload } from ${JSON.stringify(module)}
       const { files, refused } = await readWorkload(${JSON.stringify(directory)})
       console.log(JSON.stringify([[...files], refused]))`
     const built = path.join(outside, 'read.mjs')

@@ -36,7 +36,10 @@ describe('removing the directory of another process', () => {
 
   it('removes directories that are deeper than the longest path', async () => {
     const script = `const fs = require('fs')
-for (let depth = 0; depth < 600; depth++) { fs.mkdirSync('a-name-of-some-length'); process.chdir('a-name-of-some-length') }
+for (let depth = 0; depth < 600; depth++) {
+  fs.mkdirSync('a-name-of-some-length')
+  process.chdir('a-name-of-some-length')
+}
 fs.writeFileSync('file', '')`
     execFileSync(process.execPath, ['-e', script], { cwd: directory })
     await removeTree(directory, never)

@@ -160,7 +160,8 @@ describe('the directories of workloads', () => {
       writeFileSync(${JSON.stringify(path.join(root, 'a'))}, '1')
       workload.isDue = true
       await workload.read()
-      console.log(JSON.stringify([refused, before, [...workload.files].filter(([name]) => name === 'a')]))`
+      const files = [...workload.files].filter(([name]) => name === 'a')
+      console.log(JSON.stringify([refused, before, files]))`
     const answer = await runBy(noWatches, script).catch((error: unknown) =>
       context.skip(`cannot have a user namespace: ${error}`),
     )

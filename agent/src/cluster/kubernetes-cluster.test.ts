@@ -5,7 +5,7 @@ import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { clusterContract } from '../ports/cluster.contract.js'
-import { kubernetesClusterUnderTest } from '../testing/kubernetes-cluster-under-test.js'
+import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
 import { configurationWith, instanceWith } from '../testing/objects.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
 

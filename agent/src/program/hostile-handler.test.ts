@@ -121,7 +121,10 @@ describe('a hostile handler', () => {
     await serveDevices('sensor', [hostile])
     await eventually(() => expect(condition('Ready')?.reason).toBe('DeviceRefused'))
     expect(condition('Ready')?.message).toMatch(
-      '1 of 1 devices are not offered; device "foo0": handler sensor may not give containers the property "LD_PRELOAD", because the dynamic loader and the C library read it (and 3 more); only if you trust the handler with it, add sensor=*,sensor=LD_PRELOAD to AKRI_HANDLER_ENVIRONMENT (chart: agent.handlerAccess.environment)',
+      '1 of 1 devices are not offered; device "foo0": handler sensor may not give containers ' +
+        'the property "LD_PRELOAD", because the dynamic loader and the C library read it ' +
+        '(and 3 more); only if you trust the handler with it, add sensor=*,sensor=LD_PRELOAD ' +
+        'to AKRI_HANDLER_ENVIRONMENT (chart: agent.handlerAccess.environment)',
     )
     await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
     expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(0)

@@ -56,8 +56,10 @@ interface Address {
   readonly key: string
 }
 
-const PATH =
-  /^(\/api\/[^/]+|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?(?:\/(status))?$/
+const PATH = new RegExp(
+  '^(/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+)(?=/))?' +
+    '/([^/]+)(?:/([^/]+))?(?:/(status))?$',
+)
 
 /**
  * The objects of an API server, by its rules: versions, conflicts, patches, field owners, the

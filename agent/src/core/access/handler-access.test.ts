@@ -63,7 +63,8 @@ describe('what a handler may give to containers', () => {
         '/run/containerd/containerd.sock',
       ])
         expect(await refusal(accessBy(), handler, mountOf(path))).toContain(
-          `handler ${handler} may not give containers the mount of "${path}" (ro); only if you trust the handler with it, add ${handler}=${path} to MOUNTS`,
+          `handler ${handler} may not give containers the mount of "${path}" (ro); ` +
+            `only if you trust the handler with it, add ${handler}=${path} to MOUNTS`,
         )
     },
   )
@@ -73,7 +74,8 @@ describe('what a handler may give to containers', () => {
     async (handler) => {
       for (const path of ['/dev/mem', '/dev/video0', '/dev/null'])
         expect(await refusal(accessBy(), handler, nodeOf(path, 'rw'))).toContain(
-          `the device node "${path}" (rw); only if you trust the handler with it, add ${handler}=${path}:rw to DEVICES`,
+          `the device node "${path}" (rw); ` +
+            `only if you trust the handler with it, add ${handler}=${path}:rw to DEVICES`,
         )
     },
   )
@@ -86,7 +88,8 @@ describe('what a handler may give to containers', () => {
   it('of udev is not the memory or the kernel of the node, unless a rule names it', async () => {
     for (const path of ['/dev/mem', '/dev/kmsg'])
       expect(await refusal(accessBy(), 'udev', nodeOf(path))).toMatch(
-        `because it opens the memory or the kernel of the node; only if you trust the handler with it, add udev=/dev/**,udev=${path} to DEVICES`,
+        'because it opens the memory or the kernel of the node; ' +
+          `only if you trust the handler with it, add udev=/dev/**,udev=${path} to DEVICES`,
       )
     const named = accessBy(['devices', 'udev=/dev/**'], ['devices', 'udev=/dev/mem'])
     expect(await refusal(named, 'udev', nodeOf('/dev/mem'))).toBeUndefined()
@@ -166,7 +169,8 @@ describe('what a handler may give to containers', () => {
     expect(later).toMatchObject({
       isTemporary: true,
       refusal:
-        'handler udev may not give containers the device node "/dev/video9" (rwm) before the kernel has named all its device nodes; the agent asks again',
+        'handler udev may not give containers the device node "/dev/video9" (rwm) ' +
+        'before the kernel has named all its device nodes; the agent asks again',
     })
     expect([never?.isTemporary, other?.isTemporary]).toEqual([false, false])
     const [absent, memory] = await accessBy().admit('udev', [
@@ -223,16 +227,18 @@ describe('what a handler may give to containers', () => {
     ]
     for (const [handler, name] of legal)
       expect(await refusal(accessBy(), handler, of(name))).toBeUndefined()
-    expect(await refusal(accessBy(), 'onvif', of('DATABASE_URL'))).toMatch(
-      /"DATABASE_URL", because no rule for its properties has this name; .* add onvif=ONVIF_\*,onvif=DATABASE_URL to NAMES/,
-    )
+    const message = await refusal(accessBy(), 'onvif', of('DATABASE_URL'))
+    expect(message).toContain('"DATABASE_URL", because no rule for its properties has this name; ')
+    expect(message).toContain(' add onvif=ONVIF_*,onvif=DATABASE_URL to NAMES')
   })
 
   it('has no property that changes how a program starts, unless a rule names it', async () => {
     const device: Device = { id: 'd', properties: { LD_PRELOAD: '/x.so', SENSOR_URL: 'u' } }
-    expect(await refusal(accessBy(), 'sensor', device)).toMatch(
-      /the property "LD_PRELOAD", because the dynamic loader and the C library read it; .*add sensor=\*,sensor=LD_PRELOAD to NAMES/,
+    const message = await refusal(accessBy(), 'sensor', device)
+    expect(message).toContain(
+      'the property "LD_PRELOAD", because the dynamic loader and the C library read it; ',
     )
+    expect(message).toContain('add sensor=*,sensor=LD_PRELOAD to NAMES')
     const patterns = accessBy(['environment', 'sensor=*'], ['environment', 'sensor=LD_*'])
     expect(await refusal(patterns, 'sensor', device)).toMatch(/LD_PRELOAD/)
     const named = accessBy(['environment', 'sensor=*'], ['environment', 'sensor=LD_PRELOAD'])
@@ -257,7 +263,8 @@ describe('what a handler may give to containers', () => {
     expect(await refusal(access, 'sensor', mountOf('/'))).toBeUndefined()
     expect(await refusal(access, 'sensor', nodeOf('/dev/sda'))).toBeUndefined()
     expect(await refusal(access, 'sensor', { id: 'd', properties: { PATH: 'x' } })).toBe(
-      'handler sensor may not give containers the property "PATH", because shells read it; it has to report the value under another name',
+      'handler sensor may not give containers the property "PATH", because shells read it; ' +
+        'it has to report the value under another name',
     )
   })
 })

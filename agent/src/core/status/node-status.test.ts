@@ -183,7 +183,8 @@ describe('devices beyond a bound', () => {
       status: 'False',
       reason: 'TooManyDevices',
       message:
-        '1500 devices are left out and 1 are served: that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
+        '1500 devices are left out and 1 are served: that is the bound of one Configuration; ' +
+        '--max-configuration-devices of the agent raises it',
     })
     expect(ready(beyond('perNode'))?.message).toMatch(/all Configurations .* --max-devices/)
     expect(ready(beyond('slots'))?.message).toMatch(/a smaller capacity .* --max-slots/)

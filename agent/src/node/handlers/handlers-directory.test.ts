@@ -43,18 +43,19 @@ describe.skipIf(!isRoot)(
     /** Serves a socket as that user until the function is called. */
     async function serve(name: string, who: readonly string[]): Promise<() => void> {
       const file = JSON.stringify(path.join(directory, name))
-      const script = `require('node:net').createServer((s) => s.end('hello')).listen(${file}, () => require('node:fs').chmodSync(${file}, 0o660))`
+      const script =
+        `require('node:net').createServer((s) => s.end('hello')).listen(${file}, ` +
+        `() => require('node:fs').chmodSync(${file}, 0o660))`
       const child = spawn('setpriv', [...who, process.execPath, '-e', script], { stdio: 'inherit' })
       await eventually(async () =>
         expect((await stat(path.join(directory, name))).mode & 0o777).toBe(0o660),
       )
       return () => child.kill()
     }
-    const connect = (name: string, who: readonly string[]) =>
-      node(
-        who,
-        `require('node:net').connect(${JSON.stringify(path.join(directory, name))}).pipe(process.stdout)`,
-      )
+    const connect = (name: string, who: readonly string[]) => {
+      const file = JSON.stringify(path.join(directory, name))
+      return node(who, `require('node:net').connect(${file}).pipe(process.stdout)`)
+    }
 
     it('lets handlers of the group serve, without root and without capabilities', async () => {
       await openDirectoryToGroup(directory, GROUP)
@@ -90,7 +91,8 @@ describe.skipIf(!isRoot)(
     it('is opened by an agent without capabilities that is a member of the group', async () => {
       await openDirectoryToGroup(directory, process.getgid?.() ?? 0)
       const script = (group: number) =>
-        `const fs = require('node:fs'); fs.chownSync('${directory}', 0, ${group}); fs.chmodSync('${directory}', 0o1770)`
+        `const fs = require('node:fs'); fs.chownSync('${directory}', 0, ${group}); ` +
+        `fs.chmodSync('${directory}', 0o1770)`
       expect(await node(AGENT, script(OTHER))).toBe('EPERM')
       expect(await node(AGENT, script(GROUP))).toBe('')
       const { gid, mode } = await stat(directory)

@@ -79,7 +79,11 @@ describe('a handler in a process of its own', () => {
     run(`
       const { existsSync, rmSync, writeFileSync } = require('node:fs')
       writeFileSync(directory + '/lives', 'yes')
-      setInterval(() => { if (existsSync(directory + '/end')) { rmSync(directory + '/end'); process.exit(1) } }, 10)`)
+      setInterval(() => {
+        if (!existsSync(directory + '/end')) return
+        rmSync(directory + '/end')
+        process.exit(1)
+      }, 10)`)
     const end = async () => {
       await written('lives', 'yes')
       await rm(file('lives'))
@@ -132,7 +136,8 @@ describe('a handler in a process of its own', () => {
   it('ends when the agent closes a pipe, and gets no Ctrl-C of the agent', async () => {
     const running = run(`
       const { fstatSync, writeFileSync } = require('node:fs')
-      writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
+      const report = [...process.argv.slice(2), fstatSync(0).isSocket()]
+      writeFileSync(directory + '/told', report.join(' '))
       setInterval(() => {}, 1000)`)
     await written('told', '--until-stdin-ends /opt/sensor.js true')
     // Fields of proc(5) after the name: state, parent, group.
