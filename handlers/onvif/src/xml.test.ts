@@ -18,7 +18,8 @@ describe('XML from the network', () => {
       ],
       [`<Envelope xmlns="${SOAP}"><Body><A xmlns="urn:n">x</A></Body>`, '</Envelope>'],
       [
-        `<SOAP-ENV:Envelope xmlns:SOAP-ENV='${SOAP}' xmlns:s="urn:n"><SOAP-ENV:Body><s:A>x</s:A></SOAP-ENV:Body>`,
+        `<SOAP-ENV:Envelope xmlns:SOAP-ENV='${SOAP}' xmlns:s="urn:n">` +
+          '<SOAP-ENV:Body><s:A>x</s:A></SOAP-ENV:Body>',
         '</SOAP-ENV:Envelope >',
       ],
     ]) {
@@ -93,7 +94,8 @@ describe('XML from the network', () => {
   })
 
   it('counts attributes in tags only, not in values, texts, comments and CDATA', () => {
-    const values = `<a b="<c d='e'>" f='" g="h'>i="j" <!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>`
+    const values =
+      `<a b="<c d='e'>" f='" g="h'>i="j" ` + '<!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>'
     expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual([
       'b',
       'f',
@@ -192,7 +194,8 @@ describe('XML from the network', () => {
     ['namespaces up to the limit', `<a>${'<b xmlns:c="d"/>'.repeat(2_000)}</a>`],
     [
       'nested namespaces around many elements',
-      `<a ${Array.from({ length: 2_000 }, (_, n) => `xmlns:a${n}="1"`).join(' ')}>${'<b:c/>'.repeat(3_999)}</a>`,
+      `<a ${Array.from({ length: 2_000 }, (_, n) => `xmlns:a${n}="1"`).join(' ')}>` +
+        `${'<b:c/>'.repeat(3_999)}</a>`,
     ],
     ['elements', full(() => '<b/>', '<a>', '</a>')],
     ['attributes', full((n) => `a${n}="" `, '<a ', '/>')],

@@ -7,7 +7,8 @@ import { Glob, matchesGlob } from './glob.js'
 const FNMATCH = `
 import ctypes, json, sys
 libc = ctypes.CDLL(None)
-print(json.dumps([libc.fnmatch(glob.encode(), text.encode(), 0) == 0 for glob, text in json.load(sys.stdin)]))
+pairs = json.load(sys.stdin)
+print(json.dumps([libc.fnmatch(glob.encode(), text.encode(), 0) == 0 for glob, text in pairs]))
 `
 const python = spawnSync('python3', ['--version']).status === 0
 

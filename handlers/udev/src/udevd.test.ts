@@ -75,6 +75,9 @@ describe.skipIf(!possible)('compared with udevd (needs root and the Debian packa
     )
     const present = DEVICES.filter((devpath) => existsSync(`/sys${devpath}/uevent`))
     expect(present.length).toBeGreaterThan(1)
+    const tests = present.map(
+      (devpath) => `echo "P=${devpath}"; udevadm test ${devpath} 2>/dev/null`,
+    )
     const script = `
       set -e
       mount --make-rprivate /
@@ -82,7 +85,7 @@ describe.skipIf(!possible)('compared with udevd (needs root and the Debian packa
       mount -t tmpfs tmpfs /dev
       mknod /dev/null c 1 3; chmod 666 /dev/null
       mkdir -p /run/udev/rules.d; cp ${rules} /run/udev/rules.d/00-akri.rules
-      ${present.map((devpath) => `echo "P=${devpath}"; udevadm test ${devpath} 2>/dev/null`).join('\n')}`
+      ${tests.join('\n')}`
     const { stdout } = await promisify(execFile)('unshare', [
       '--mount',
       '--net',

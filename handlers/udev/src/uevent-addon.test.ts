@@ -31,8 +31,14 @@ function run(program: string, flags: string[] = []) {
 import { spawnSync } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 const addon = createRequire(import.meta.url)(${JSON.stringify(addon)})
-const inject = (from, to) => spawnSync('/usr/bin/python3', [${JSON.stringify(inject)}, String(from), String(to)], { stdio: 'inherit' })
-const until = async (done) => { for (const end = Date.now() + 45_000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
+const inject = (from, to) => {
+  const args = [${JSON.stringify(inject)}, String(from), String(to)]
+  spawnSync('/usr/bin/python3', args, { stdio: 'inherit' })
+}
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+const until = async (done) => {
+  for (const end = Date.now() + 45_000; !done() && Date.now() < end; ) await sleep(10)
+}
 ${program}`,
   )
   return spawnSync('unshare', ['--net', process.execPath, ...flags, file], {
@@ -48,10 +54,13 @@ describe('the socket for device events', () => {
       const { stdout, stderr } = run(`
       let heard = 0
       const errors = []
-      const close = addon.open(1, 4096, (message, errno) => (message === null ? errors.push(errno) : heard++))
+      const close = addon.open(1, 4096, (message, errno) => {
+        if (message === null) errors.push(errno)
+        else heard++
+      })
       inject(0, 3); await until(() => heard === 3)
       inject(3, 3000); await until(() => errors.length > 0)
-      for (let last = -1; last !== heard; ) { last = heard; await new Promise((r) => setTimeout(r, 50)) }
+      for (let last = -1; last !== heard; ) { last = heard; await sleep(50) }
       const before = heard
       inject(5000, 5003); await until(() => heard >= before + 3)
       console.log(JSON.stringify({ errors: [...new Set(errors)], after: heard - before }))
@@ -67,7 +76,10 @@ describe('the socket for device events', () => {
       const { stdout, status } = run(`
       let heard = 0
       process.on('uncaughtException', (error) => console.log(error.message))
-      const close = addon.open(1, 65536, () => { heard++; if (heard === 1) throw new Error('of the listener') })
+      const close = addon.open(1, 65536, () => {
+        heard++
+        if (heard === 1) throw new Error('of the listener')
+      })
       inject(0, 2); await until(() => heard === 2)
       console.log(heard)
       close()`)
@@ -80,7 +92,15 @@ describe('the socket for device events', () => {
     () => {
       expect(run('addon.open(1, 65536, () => {})').status).toBe(0)
       const collected = run(
-        'for (let n = 0; n < 200; n++) { const close = addon.open(1, 65536, () => {}); if (n % 2) close() } gc(); await new Promise((r) => setTimeout(r, 50)); gc(); console.log("alive")',
+        `
+      for (let n = 0; n < 200; n++) {
+        const close = addon.open(1, 65536, () => {})
+        if (n % 2) close()
+      }
+      gc()
+      await sleep(50)
+      gc()
+      console.log('alive')`,
         ['--expose-gc'],
       )
       expect(collected).toMatchObject({ status: 0, stdout: 'alive\n' })
@@ -88,9 +108,13 @@ describe('the socket for device events', () => {
   )
 
   it.skipIf(!canUnshare)('closes with a terminated worker (needs root and unshare)', () => {
+    const source = `
+      require(${JSON.stringify(addon)}).open(1, 65536, () => {})
+      require('node:worker_threads').parentPort.postMessage(1)
+      setInterval(() => {}, 1000)`
     const { status, stdout } = run(`
       for (let n = 0; n < 5; n++) {
-        const worker = new Worker('const { open } = require(' + JSON.stringify(${JSON.stringify(addon)}) + '); open(1, 65536, () => {}); require("node:worker_threads").parentPort.postMessage(1); setInterval(() => {}, 1000)', { eval: true })
+        const worker = new Worker(${JSON.stringify(source)}, { eval: true })
         await new Promise((resolve) => worker.once('message', resolve))
         await worker.terminate()
       }
@@ -130,8 +154,14 @@ describe('the prebuilt binaries', () => {
         spawnSync('nm', ['-D', '--undefined-only', addon], { encoding: 'utf8' }).stdout.match(
           /(napi|uv)_\w+/g,
         ) ?? []
-      const source = `#include <dlfcn.h>\n#include <stdio.h>\n${symbols.map((name) => `void ${name}(void) {}`).join('\n')}
-int main(void) { void *addon = dlopen("${addon}", RTLD_NOW); puts(addon && dlsym(addon, "napi_register_module_v1") ? "loaded" : dlerror()); }`
+      const source = `
+#include <dlfcn.h>
+#include <stdio.h>
+${symbols.map((name) => `void ${name}(void) {}`).join('\n')}
+int main(void) {
+  void *addon = dlopen("${addon}", RTLD_NOW);
+  puts(addon && dlsym(addon, "napi_register_module_v1") ? "loaded" : dlerror());
+}`
       writeFileSync(path.join(folder, 'load.c'), source)
       expect(
         spawnSync(

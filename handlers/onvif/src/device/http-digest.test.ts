@@ -8,7 +8,9 @@ const { parameters, timeoutMs } = fuzz({ runs: 1000 })
 
 const NONCE = '7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v'
 const CNONCE = 'f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ'
-const REST = `realm="http-auth@example.org", qop="auth, auth-int", nonce="${NONCE}", opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS"`
+const REST =
+  'realm="http-auth@example.org", qop="auth, auth-int", ' +
+  `nonce="${NONCE}", opaque="FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS"`
 const mufasa = { username: 'Mufasa', password: 'Circle of Life' }
 const request = { method: 'GET', uri: '/dir/index.html' }
 
@@ -41,7 +43,8 @@ describe('HTTP digest authentication', () => {
 
   it('answers as RFC 2617 does', () => {
     const header =
-      'Digest realm="testrealm@host.com", qop="auth,auth-int", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"'
+      'Digest realm="testrealm@host.com", qop="auth,auth-int", ' +
+      'nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"'
     const authorization = answer(
       header,
       { username: 'Mufasa', password: 'Circle Of Life' },

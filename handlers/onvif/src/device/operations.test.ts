@@ -19,7 +19,8 @@ const xml = (content: string) => parseXml(`<r>${content}</r>`)
 
 function time(year: string, month: string, day: string, hour = '3', minute = '4', second = '5') {
   const date = `<Date><Year>${year}</Year><Month>${month}</Month><Day>${day}</Day></Date>`
-  const clock = `<Time><Hour>${hour}</Hour><Minute>${minute}</Minute><Second>${second}</Second></Time>`
+  const clock =
+    `<Time><Hour>${hour}</Hour><Minute>${minute}</Minute>` + `<Second>${second}</Second></Time>`
   return readTime(
     xml(`<SystemDateAndTime><UTCDateTime>${clock}${date}</UTCDateTime></SystemDateAndTime>`),
   )
@@ -71,7 +72,8 @@ describe('the answer of a camera', () => {
     expect(
       readProfiles(
         xml(
-          `<Profiles/><Profiles token=""/><Profiles token="${'a'.repeat(300)}"/><Profiles token="a&#10;b"/>`,
+          '<Profiles/><Profiles token=""/>' +
+            `<Profiles token="${'a'.repeat(300)}"/><Profiles token="a&#10;b"/>`,
         ),
       ),
     ).toEqual([])

@@ -41,12 +41,16 @@ const items = (count: number) =>
     { length: count },
     (_, n) => `<tt:SimpleItem Name="Sensitivity${n}" Value="50"/>`,
   ).join('')
+const RESOLUTION =
+  '<tt:Resolution><tt:Width>1920</tt:Width><tt:Height>1080</tt:Height></tt:Resolution>'
 /** A profile of a recorder, with analytics. */
 const profile = (n: number) =>
   `<trt:Profiles token="Profile_${n}" fixed="true"><tt:Name>channel ${n}</tt:Name>` +
-  `<tt:VideoSourceConfiguration token="s${n}"><tt:Bounds x="0" y="0" width="1920" height="1080"/></tt:VideoSourceConfiguration>` +
-  `${'<tt:Encoder><tt:Resolution><tt:Width>1920</tt:Width><tt:Height>1080</tt:Height></tt:Resolution></tt:Encoder>'.repeat(20)}` +
-  `<tt:VideoAnalyticsConfiguration token="a${n}">${items(30)}</tt:VideoAnalyticsConfiguration></trt:Profiles>`
+  `<tt:VideoSourceConfiguration token="s${n}">` +
+  '<tt:Bounds x="0" y="0" width="1920" height="1080"/></tt:VideoSourceConfiguration>' +
+  `<tt:Encoder>${RESOLUTION}</tt:Encoder>`.repeat(20) +
+  `<tt:VideoAnalyticsConfiguration token="a${n}">${items(30)}</tt:VideoAnalyticsConfiguration>` +
+  '</trt:Profiles>'
 const [media2] = MEDIA_SERVICES
 const GET_PROFILES = media2?.getProfiles ?? expect.fail()
 

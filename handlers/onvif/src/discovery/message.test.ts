@@ -25,11 +25,15 @@ function answer(
   match: string,
   { header = `<RelatesTo>uuid:${ID}</RelatesTo>`, root = '' } = {},
 ): string {
-  return `<Envelope ${root}><Header>${header}</Header><Body><ProbeMatches>${match}</ProbeMatches></Body></Envelope>`
+  return (
+    `<Envelope ${root}><Header>${header}</Header>` +
+    `<Body><ProbeMatches>${match}</ProbeMatches></Body></Envelope>`
+  )
 }
 
 const match = (content: string, address = 'urn:uuid:CAMERA-1') =>
-  `<ProbeMatch><EndpointReference><Address>${address}</Address></EndpointReference>${content}</ProbeMatch>`
+  `<ProbeMatch><EndpointReference><Address>${address}</Address></EndpointReference>` +
+  `${content}</ProbeMatch>`
 
 function matchesOf(text: string) {
   const message = decode(text)
@@ -112,9 +116,11 @@ describe('messages of WS-Discovery', () => {
     const spelt = ['urn:uuid:CAMERA-1', 'uuid:camera-1', 'Camera-1', ' urn:UUID:camera-1\n']
     for (const address of spelt)
       expect(matchesOf(answer(match('', address)))).toMatchObject([{ uuid: 'camera-1' }])
-    const prefixed = `<env:Envelope xmlns:env="urn:e" xmlns:wsa="urn:a" xmlns:wsd="urn:d"><env:Header><wsa:RelatesTo>${ID}</wsa:RelatesTo>
-      </env:Header><env:Body><wsd:ProbeMatches><wsd:ProbeMatch><wsa:EndpointReference><wsa:Address>urn:uuid:1</wsa:Address>
-      </wsa:EndpointReference><wsd:XAddrs>
+    const prefixed = `<env:Envelope xmlns:env="urn:e" xmlns:wsa="urn:a" xmlns:wsd="urn:d">
+      <env:Header><wsa:RelatesTo>${ID}</wsa:RelatesTo></env:Header>
+      <env:Body><wsd:ProbeMatches><wsd:ProbeMatch>
+      <wsa:EndpointReference><wsa:Address>urn:uuid:1</wsa:Address></wsa:EndpointReference>
+      <wsd:XAddrs>
         http://10.0.0.1/a	http://[fd00::1]/b
       </wsd:XAddrs></wsd:ProbeMatch></wsd:ProbeMatches></env:Body></env:Envelope>`
     expect(decode(prefixed)).toMatchObject({

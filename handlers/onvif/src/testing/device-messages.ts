@@ -43,11 +43,16 @@ function announcementText({
   metadataVersion,
 }: AnnouncementText): string {
   return (
-    `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types><d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
-    `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs><d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`
+    `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types>` +
+    `<d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
+    `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs>` +
+    `<d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`
   )
 }
 
 function endpointReference(uuid: string): string {
-  return `<a:EndpointReference><a:Address>urn:uuid:${escapeXml(uuid)}</a:Address></a:EndpointReference>`
+  return (
+    `<a:EndpointReference><a:Address>urn:uuid:${escapeXml(uuid)}</a:Address>` +
+    '</a:EndpointReference>'
+  )
 }

@@ -60,7 +60,8 @@ export function soapEnvelope(content: string, version: '1.1' | '1.2' = '1.2'): s
     ([prefix, namespace]) => ` xmlns:${prefix}="${namespace}"`,
   )
   return (
-    `<?xml version="1.0" encoding="UTF-8"?>\n<SOAP-ENV:Envelope xmlns:SOAP-ENV="${soap}"${declared.join('')}>` +
+    '<?xml version="1.0" encoding="UTF-8"?>\n' +
+    `<SOAP-ENV:Envelope xmlns:SOAP-ENV="${soap}"${declared.join('')}>` +
     `<SOAP-ENV:Body>${content}</SOAP-ENV:Body></SOAP-ENV:Envelope>`
   )
 }
@@ -69,9 +70,12 @@ export function soapEnvelope(content: string, version: '1.1' | '1.2' = '1.2'): s
 export function soapFault(subcode: string, reason: string, version: '1.1' | '1.2' = '1.2'): string {
   const content =
     version === '1.2'
-      ? `<SOAP-ENV:Code><SOAP-ENV:Value>SOAP-ENV:Sender</SOAP-ENV:Value><SOAP-ENV:Subcode><SOAP-ENV:Value>ter:${subcode}</SOAP-ENV:Value></SOAP-ENV:Subcode></SOAP-ENV:Code>` +
-        `<SOAP-ENV:Reason><SOAP-ENV:Text xml:lang="en">${x(reason)}</SOAP-ENV:Text></SOAP-ENV:Reason>`
-      : `<faultcode>SOAP-ENV:Client.ter:${subcode}</faultcode><faultstring>${x(reason)}</faultstring>`
+      ? '<SOAP-ENV:Code><SOAP-ENV:Value>SOAP-ENV:Sender</SOAP-ENV:Value><SOAP-ENV:Subcode>' +
+        `<SOAP-ENV:Value>ter:${subcode}</SOAP-ENV:Value></SOAP-ENV:Subcode></SOAP-ENV:Code>` +
+        '<SOAP-ENV:Reason>' +
+        `<SOAP-ENV:Text xml:lang="en">${x(reason)}</SOAP-ENV:Text></SOAP-ENV:Reason>`
+      : `<faultcode>SOAP-ENV:Client.ter:${subcode}</faultcode>` +
+        `<faultstring>${x(reason)}</faultstring>`
   return soapEnvelope(`<SOAP-ENV:Fault>${content}</SOAP-ENV:Fault>`, version)
 }
 
@@ -92,26 +96,45 @@ function device(
 ): string | undefined {
   switch (name) {
     case 'GetSystemDateAndTime': {
-      const time = `<tt:Time><tt:Hour>${now.getUTCHours()}</tt:Hour><tt:Minute>${now.getUTCMinutes()}</tt:Minute><tt:Second>${now.getUTCSeconds()}</tt:Second></tt:Time>`
-      const date = `<tt:Date><tt:Year>${now.getUTCFullYear()}</tt:Year><tt:Month>${now.getUTCMonth() + 1}</tt:Month><tt:Day>${now.getUTCDate()}</tt:Day></tt:Date>`
-      return `<tds:SystemDateAndTime><tt:DateTimeType>Manual</tt:DateTimeType><tt:DaylightSavings>false</tt:DaylightSavings><tt:TimeZone><tt:TZ>UTC0</tt:TZ></tt:TimeZone><tt:UTCDateTime>${time}${date}</tt:UTCDateTime></tds:SystemDateAndTime>`
+      const time =
+        `<tt:Time><tt:Hour>${now.getUTCHours()}</tt:Hour>` +
+        `<tt:Minute>${now.getUTCMinutes()}</tt:Minute>` +
+        `<tt:Second>${now.getUTCSeconds()}</tt:Second></tt:Time>`
+      const date =
+        `<tt:Date><tt:Year>${now.getUTCFullYear()}</tt:Year>` +
+        `<tt:Month>${now.getUTCMonth() + 1}</tt:Month>` +
+        `<tt:Day>${now.getUTCDate()}</tt:Day></tt:Date>`
+      return (
+        '<tds:SystemDateAndTime><tt:DateTimeType>Manual</tt:DateTimeType>' +
+        '<tt:DaylightSavings>false</tt:DaylightSavings>' +
+        '<tt:TimeZone><tt:TZ>UTC0</tt:TZ></tt:TimeZone>' +
+        `<tt:UTCDateTime>${time}${date}</tt:UTCDateTime></tds:SystemDateAndTime>`
+      )
     }
     case 'GetDeviceInformation':
       return (
-        `<tds:Manufacturer>${x(identity.manufacturer)}</tds:Manufacturer><tds:Model>${x(identity.model)}</tds:Model>` +
-        `<tds:FirmwareVersion>${x(identity.firmware)}</tds:FirmwareVersion><tds:SerialNumber>${x(identity.serialNumber)}</tds:SerialNumber>` +
+        `<tds:Manufacturer>${x(identity.manufacturer)}</tds:Manufacturer>` +
+        `<tds:Model>${x(identity.model)}</tds:Model>` +
+        `<tds:FirmwareVersion>${x(identity.firmware)}</tds:FirmwareVersion>` +
+        `<tds:SerialNumber>${x(identity.serialNumber)}</tds:SerialNumber>` +
         `<tds:HardwareId>${x(identity.hardwareId)}</tds:HardwareId>`
       )
     case 'GetNetworkInterfaces':
       return (
-        `<tds:NetworkInterfaces token="eth0"><tt:Enabled>true</tt:Enabled><tt:Info><tt:Name>eth0</tt:Name><tt:HwAddress>${x(identity.macAddress)}</tt:HwAddress><tt:MTU>1500</tt:MTU></tt:Info>` +
-        `<tt:IPv4><tt:Enabled>true</tt:Enabled><tt:Config><tt:Manual><tt:Address>${x(identity.ipAddress)}</tt:Address><tt:PrefixLength>24</tt:PrefixLength></tt:Manual><tt:DHCP>false</tt:DHCP></tt:Config></tt:IPv4></tds:NetworkInterfaces>`
+        '<tds:NetworkInterfaces token="eth0"><tt:Enabled>true</tt:Enabled><tt:Info>' +
+        `<tt:Name>eth0</tt:Name><tt:HwAddress>${x(identity.macAddress)}</tt:HwAddress>` +
+        '<tt:MTU>1500</tt:MTU></tt:Info>' +
+        '<tt:IPv4><tt:Enabled>true</tt:Enabled><tt:Config><tt:Manual>' +
+        `<tt:Address>${x(identity.ipAddress)}</tt:Address>` +
+        '<tt:PrefixLength>24</tt:PrefixLength></tt:Manual>' +
+        '<tt:DHCP>false</tt:DHCP></tt:Config></tt:IPv4></tds:NetworkInterfaces>'
       )
     case 'GetScopes':
       return identity.scopes
         .map(
           (scope) =>
-            `<tds:Scopes><tt:ScopeDef>Fixed</tt:ScopeDef><tt:ScopeItem>${x(scope)}</tt:ScopeItem></tds:Scopes>`,
+            '<tds:Scopes><tt:ScopeDef>Fixed</tt:ScopeDef>' +
+            `<tt:ScopeItem>${x(scope)}</tt:ScopeItem></tds:Scopes>`,
         )
         .join('')
     case 'GetServices':
@@ -123,14 +146,23 @@ function device(
       ]
         .map(
           ([namespace, file]) =>
-            `<tds:Service><tds:Namespace>${namespace}</tds:Namespace><tds:XAddr>${x(origin)}/onvif/${file}</tds:XAddr><tds:Version><tt:Major>2</tt:Major><tt:Minor>60</tt:Minor></tds:Version></tds:Service>`,
+            `<tds:Service><tds:Namespace>${namespace}</tds:Namespace>` +
+            `<tds:XAddr>${x(origin)}/onvif/${file}</tds:XAddr>` +
+            '<tds:Version><tt:Major>2</tt:Major><tt:Minor>60</tt:Minor></tds:Version>' +
+            '</tds:Service>',
         )
         .join('')
     case 'GetCapabilities': {
       const mediaService = media.includes(1)
-        ? `<tt:Media><tt:XAddr>${x(origin)}/onvif/media_service</tt:XAddr><tt:StreamingCapabilities><tt:RTP_RTSP_TCP>true</tt:RTP_RTSP_TCP></tt:StreamingCapabilities></tt:Media>`
+        ? `<tt:Media><tt:XAddr>${x(origin)}/onvif/media_service</tt:XAddr>` +
+          '<tt:StreamingCapabilities>' +
+          '<tt:RTP_RTSP_TCP>true</tt:RTP_RTSP_TCP></tt:StreamingCapabilities></tt:Media>'
         : ''
-      return `<tds:Capabilities><tt:Device><tt:XAddr>${x(origin)}/onvif/device_service</tt:XAddr></tt:Device>${mediaService}</tds:Capabilities>`
+      return (
+        '<tds:Capabilities>' +
+        `<tt:Device><tt:XAddr>${x(origin)}/onvif/device_service</tt:XAddr></tt:Device>` +
+        `${mediaService}</tds:Capabilities>`
+      )
     }
     default:
       return undefined
@@ -139,8 +171,12 @@ function device(
 
 /** The size of its picture. */
 const [WIDTH, HEIGHT] = [32, 8]
-const RESOLUTION = `<tt:Resolution><tt:Width>${WIDTH}</tt:Width><tt:Height>${HEIGHT}</tt:Height></tt:Resolution>`
-const VIDEO_SOURCE = `<tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${WIDTH}" height="${HEIGHT}"/>`
+const RESOLUTION =
+  `<tt:Resolution><tt:Width>${WIDTH}</tt:Width>` +
+  `<tt:Height>${HEIGHT}</tt:Height></tt:Resolution>`
+const VIDEO_SOURCE =
+  '<tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken>' +
+  `<tt:Bounds x="0" y="0" width="${WIDTH}" height="${HEIGHT}"/>`
 const ENCODING = `<tt:Encoding>JPEG</tt:Encoding>${RESOLUTION}`
 
 function media1(operation: XmlElement, context: ReplyContext): string | undefined {
@@ -148,19 +184,31 @@ function media1(operation: XmlElement, context: ReplyContext): string | undefine
   const uri = (text: string | undefined) =>
     text === undefined
       ? undefined
-      : `<trt:MediaUri><tt:Uri>${x(text)}</tt:Uri><tt:InvalidAfterConnect>false</tt:InvalidAfterConnect><tt:InvalidAfterReboot>false</tt:InvalidAfterReboot><tt:Timeout>PT0S</tt:Timeout></trt:MediaUri>`
+      : `<trt:MediaUri><tt:Uri>${x(text)}</tt:Uri>` +
+        '<tt:InvalidAfterConnect>false</tt:InvalidAfterConnect>' +
+        '<tt:InvalidAfterReboot>false</tt:InvalidAfterReboot>' +
+        '<tt:Timeout>PT0S</tt:Timeout></trt:MediaUri>'
   switch (operation.name) {
     case 'GetProfiles':
       return context.identity.profiles
         .map(
           (token) =>
             `<trt:Profiles token="${x(token)}" fixed="true"><tt:Name>${x(token)}</tt:Name>` +
-            `<tt:VideoSourceConfiguration token="source">${VIDEO_SOURCE}</tt:VideoSourceConfiguration>` +
-            `<tt:VideoEncoderConfiguration token="${x(token)}"><tt:Name>${x(token)}</tt:Name><tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality><tt:RateControl><tt:FrameRateLimit>1</tt:FrameRateLimit><tt:EncodingInterval>1</tt:EncodingInterval><tt:BitrateLimit>64</tt:BitrateLimit></tt:RateControl></tt:VideoEncoderConfiguration></trt:Profiles>`,
+            `<tt:VideoSourceConfiguration token="source">${VIDEO_SOURCE}` +
+            '</tt:VideoSourceConfiguration>' +
+            `<tt:VideoEncoderConfiguration token="${x(token)}"><tt:Name>${x(token)}</tt:Name>` +
+            `<tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality>` +
+            '<tt:RateControl><tt:FrameRateLimit>1</tt:FrameRateLimit>' +
+            '<tt:EncodingInterval>1</tt:EncodingInterval>' +
+            '<tt:BitrateLimit>64</tt:BitrateLimit></tt:RateControl>' +
+            '</tt:VideoEncoderConfiguration></trt:Profiles>',
         )
         .join('')
     case 'GetVideoSources':
-      return `<trt:VideoSources token="sensor"><tt:Framerate>1</tt:Framerate>${RESOLUTION}</trt:VideoSources>`
+      return (
+        '<trt:VideoSources token="sensor">' +
+        `<tt:Framerate>1</tt:Framerate>${RESOLUTION}</trt:VideoSources>`
+      )
     case 'GetStreamUri':
       return uri(streamUri(operation, context))
     case 'GetSnapshotUri':
@@ -179,9 +227,12 @@ function media2(operation: XmlElement, context: ReplyContext): string | undefine
       return context.identity.profiles
         .map(
           (token) =>
-            `<tr2:Profiles token="${x(token)}" fixed="true"><tr2:Name>${x(token)}</tr2:Name><tr2:Configurations>` +
+            `<tr2:Profiles token="${x(token)}" fixed="true"><tr2:Name>${x(token)}</tr2:Name>` +
+            '<tr2:Configurations>' +
             `<tr2:VideoSource token="source">${VIDEO_SOURCE}</tr2:VideoSource>` +
-            `<tr2:VideoEncoder token="${x(token)}"><tt:Name>${x(token)}</tt:Name><tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality></tr2:VideoEncoder>` +
+            `<tr2:VideoEncoder token="${x(token)}"><tt:Name>${x(token)}</tt:Name>` +
+            `<tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality>` +
+            '</tr2:VideoEncoder>' +
             '</tr2:Configurations></tr2:Profiles>',
         )
         .join('')

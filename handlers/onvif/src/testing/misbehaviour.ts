@@ -25,12 +25,14 @@ const ANSWERS = {
   'closed-connection': ({ socket }) => socket?.destroy(),
   'half-a-reply': ({ socket }, correct) =>
     socket?.end(
-      `HTTP/1.1 200 OK\r\nContent-Length: ${correct.length}\r\n\r\n${correct.slice(0, correct.length / 2)}`,
+      `HTTP/1.1 200 OK\r\nContent-Length: ${correct.length}\r\n\r\n` +
+        correct.slice(0, correct.length / 2),
     ),
   /** The correct reply as small devices write it: lines without CR, and an invalid header. */
   'naive-http': ({ socket }, correct) =>
     socket?.end(
-      `HTTP/1.1 200 OK\nServer: \u0001camera\nContent-Length: ${Buffer.byteLength(correct)}\n\n${correct}`,
+      'HTTP/1.1 200 OK\nServer: \u0001camera\n' +
+        `Content-Length: ${Buffer.byteLength(correct)}\n\n${correct}`,
     ),
   'no-http': ({ socket }) => socket?.end('220 camera FTP server ready\r\n'),
   'other-protocol': ({ socket }) =>
@@ -47,7 +49,8 @@ const ANSWERS = {
     ).join('')
     send(
       response,
-      `<!DOCTYPE e [<!ENTITY e0 "boom">${entities}]>${soapEnvelope('&e20;').replace(/^<\?xml[^>]*>/, '')}`,
+      `<!DOCTYPE e [<!ENTITY e0 "boom">${entities}]>` +
+        soapEnvelope('&e20;').replace(/^<\?xml[^>]*>/, ''),
     )
   },
   'deep-xml': (response) =>

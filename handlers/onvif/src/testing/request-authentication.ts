@@ -56,7 +56,10 @@ export class RequestAuthentication {
       const nonce = randomBytes(16).toString('hex')
       this.#nonces.set(nonce, { uses: 0, last: 0 })
       // Some clients depend on this order.
-      return `Digest realm="Simulated camera", qop="auth", nonce="${nonce}", algorithm=${algorithm}${stale ? ', stale=true' : ''}`
+      return (
+        `Digest realm="Simulated camera", qop="auth", nonce="${nonce}", ` +
+        `algorithm=${algorithm}${stale ? ', stale=true' : ''}`
+      )
     })
     return { kind: 'challenge', headers }
   }

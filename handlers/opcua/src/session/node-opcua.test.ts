@@ -24,14 +24,17 @@ import { createOpcuaHandler } from '../index.js'
 import { opcuaDetails } from '../details.js'
 
 const url = process.argv[2]
-const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((file) => file.includes('node-opcua-client'))
+const modules = () => Object.keys(createRequire(import.meta.url).cache)
+const loaded = () => modules().some((file) => file.includes('node-opcua-client'))
 const before = loaded()
 const stop = new AbortController()
 const details = opcuaDetails.parse({ opcuaDiscoveryMethod: { standard: { discoveryUrls: [url] } } })
 const properties = new DiscoveryProperties()
+const request = { details, properties, signal: stop.signal, log: silentLogger }
 let plain
-for await (const devices of createOpcuaHandler().discover({ details, properties, signal: stop.signal, log: silentLogger })) {
-  plain = { found: devices.length, policies: devices[0]?.properties.OPCUA_SECURITY_POLICIES, loaded: loaded() }
+for await (const devices of createOpcuaHandler().discover(request)) {
+  const policies = devices[0]?.properties.OPCUA_SECURITY_POLICIES
+  plain = { found: devices.length, policies, loaded: loaded() }
   break
 }
 stop.abort()
@@ -47,9 +50,11 @@ try {
   const application = { applicationUri: 'urn:akri:test:alone', productUri: '', applicationName: '' }
   const known = { server: { discoveryUrl: url }, application }
   await sessions.update([known], new AbortController().signal)
-  console.log(JSON.stringify({ before, plain, after: loaded(), product: sessions.of(known.server).OPCUA_PRODUCT_NAME }))
+  const product = sessions.of(known.server).OPCUA_PRODUCT_NAME
+  console.log(JSON.stringify({ before, plain, after: loaded(), product }))
 } catch (error) {
-  console.log(JSON.stringify({ before, plain, code: error.code, kind: error.kind, message: error.message }))
+  const { code, kind, message } = error
+  console.log(JSON.stringify({ before, plain, code, kind, message }))
 }
 `
 
