@@ -32,7 +32,9 @@ export async function bundleTypeScript(/** @type {string} */ file) {
     conditions: ['akri-source'],
     external: ['@kubernetes/client-node', 'esbuild', 'node-opcua'],
     banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+      js:
+        "import { createRequire } from 'node:module'; " +
+        'const require = createRequire(import.meta.url)',
     },
     plugins: [ownDirectories],
     logLevel: 'error',

@@ -13,7 +13,8 @@ const FLAGS = ['--max-semi-space-size=2']
 const PEER = `
   const { OPCUAClient, AttributeIds } = await import('node-opcua-client')
   const client = OPCUAClient.create({ endpointMustExist: false })
-  await client.withSessionAsync(process.argv[1], (session) => session.read({ nodeId: 'i=2261', attributeId: AttributeIds.Value }))
+  const value = { nodeId: 'i=2261', attributeId: AttributeIds.Value }
+  await client.withSessionAsync(process.argv[1], (session) => session.read(value))
   console.log(process.memoryUsage.rss())
   process.exit()
 `

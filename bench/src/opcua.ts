@@ -87,7 +87,9 @@ export async function measure() {
         budget: 3000,
       },
       {
-        what: `OPC UA, of that for each server (one GetEndpoints; FindServers is one for all ${SERVERS})`,
+        what:
+          'OPC UA, of that for each server (one GetEndpoints; ' +
+          `FindServers is one for all ${SERVERS})`,
         value: firstMs / SERVERS,
         unit: 'ms',
         budget: 15,

@@ -28,9 +28,10 @@ afterEach(async () => {
 /** A handler that runs code on its import, and other code in each discovery. */
 async function handler(imported: string, discover: string): Promise<string> {
   const file = path.join(directory, 'handler.mjs')
+  const sdk = pathToFileURL(path.join(dist, 'index.js')).href
   await writeFile(
     file,
-    `import { defineDiscoveryHandler } from ${JSON.stringify(pathToFileURL(path.join(dist, 'index.js')).href)}
+    `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
     const details = { '~standard': { version: 1, vendor: 'own', validate: (value) => ({ value }) } }
     ${imported}
     export default defineDiscoveryHandler({

@@ -17,16 +17,22 @@ const HANDLER = `import { defineDiscoveryHandler } from '@akrijs/sdk'
 const details = { '~standard': { version: 1, vendor: 'own', validate: (value) => ({ value }) } }
 export default defineDiscoveryHandler({
   name: 'packed', shared: false, details,
-  async *discover({ properties }) { yield [{ id: 'one' }]; if (properties.has('token')) throw new Error('failed on purpose') },
+  async *discover({ properties }) {
+    yield [{ id: 'one' }]
+    if (properties.has('token')) throw new Error('failed on purpose')
+  },
 })
 `
 const TYPED = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
-const details = { '~standard': { version: 1, vendor: 'own', validate: (_: unknown) => ({ value: { url: 'x' } }) } } as const
+const validate = (_: unknown) => ({ value: { url: 'x' } })
+const details = { '~standard': { version: 1, vendor: 'own', validate } } as const
 export const agent: Promise<SimulatedAgent> = SimulatedAgent.start()
 export default defineDiscoveryHandler({
   name: 'typed', shared: false, details,
-  async *discover({ details, signal }) { for await (const _ of every('1s', { signal })) yield [{ id: details.url }] },
+  async *discover({ details, signal }) {
+    for await (const _ of every('1s', { signal })) yield [{ id: details.url }]
+  },
 })
 `
 

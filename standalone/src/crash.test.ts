@@ -24,12 +24,28 @@ import { StateFile } from './state/state-file.js'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { writeSync } from 'node:fs'
 const [file, round] = process.argv.slice(2)
-const cluster = await StandaloneCluster.open({ file: new StateFile(file), clock: systemClock, log: silentLogger })
-const spec = { discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties: [] }, capacity: ${SLOTS}, brokerProperties: {} }
-await cluster.apply({ configurations: [{ name: 'lab', namespace: 'default', labels: {}, annotations: {}, spec }], data: [], complete: true })
+const state = new StateFile(file)
+const cluster = await StandaloneCluster.open({ file: state, clock: systemClock, log: silentLogger })
+const discoveryHandler = { name: 'h', discoveryDetails: '', discoveryProperties: [] }
+const spec = { discoveryHandler, capacity: ${SLOTS}, brokerProperties: {} }
+const lab = { name: 'lab', namespace: 'default', labels: {}, annotations: {}, spec }
+await cluster.apply({ configurations: [lab], data: [], complete: true })
 const [owner] = cluster.configurations.list()
-await cluster.createInstance({ name: 'lab-8120fe', namespace: 'default', annotations: {}, owner, spec: {
-  configurationName: 'lab', cdiName: 'akri.sh/lab=8120fe', capacity: ${SLOTS}, brokerProperties: {}, shared: true, nodes: ['n'], deviceUsage: {} } })
+await cluster.createInstance({
+  name: 'lab-8120fe',
+  namespace: 'default',
+  annotations: {},
+  owner,
+  spec: {
+    configurationName: 'lab',
+    cdiName: 'akri.sh/lab=8120fe',
+    capacity: ${SLOTS},
+    brokerProperties: {},
+    shared: true,
+    nodes: ['n'],
+    deviceUsage: {},
+  },
+})
 writeSync(1, 'ready\\n')
 for (let count = 0; ; count++) {
   const slot = 'lab-8120fe-' + (count % ${SLOTS})
@@ -56,7 +72,9 @@ beforeAll(async () => {
     conditions: ['akri-source'],
     // CommonJS code in the bundle requires the modules of Node at run time.
     banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+      js:
+        "import { createRequire } from 'node:module'; " +
+        'const require = createRequire(import.meta.url)',
     },
   })
 })

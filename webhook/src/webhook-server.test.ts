@@ -294,7 +294,8 @@ describe('the server of the webhook', () => {
       expect(await ask(question, { agent })).toMatchObject({ status: 200 })
       for (const { socket, received } of [before, after]) {
         socket.write(
-          `POST /validate HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: ${question.length}\r\n\r\n${question}`,
+          'POST /validate HTTP/1.1\r\nhost: a\r\nconnection: close\r\n' +
+            `content-length: ${question.length}\r\n\r\n${question}`,
         )
         expect(await received).toContain('200 OK')
       }

@@ -167,9 +167,8 @@ describe('the OPC UA subscriber', () => {
     const silent = createServer((socket) => void socket.resume().on('error', () => undefined))
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
-    const { end } = run({
-      OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/`,
-    })
+    const port = typeof address === 'object' ? address?.port : ''
+    const { end } = run({ OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${port}/` })
     await once(silent, 'connection')
     expect(await end('SIGTERM')).toEqual([0, null])
     silent.close()

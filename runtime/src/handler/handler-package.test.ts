@@ -31,7 +31,12 @@ async function install(manifest: object, handlerName = 'sensor'): Promise<void> 
     path.join(home, 'main.js'),
     `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
 const details = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }
-export default defineDiscoveryHandler({ name: ${JSON.stringify(handlerName)}, shared: true, details, async *discover() { yield [] } })`,
+export default defineDiscoveryHandler({
+  name: ${JSON.stringify(handlerName)},
+  shared: true,
+  details,
+  async *discover() { yield [] },
+})`,
   )
 }
 

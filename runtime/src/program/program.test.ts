@@ -10,11 +10,14 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 /** Prints what happens to it. Its argument says what it does. */
 const SOURCE = `
 import { aborted, InvalidOptionError } from './src/index.js'
-import { logLevelOption, programCommand, startCommands, startProgram, text } from './src/program/index.js'
+import { logLevelOption, programCommand } from './src/program/index.js'
+import { startCommands, startProgram, text } from './src/program/index.js'
 
 const identity = { name: 'example', description: 'An example.', version: '1.2.3' }
+const word = text({ argument: '<text>', meaning: 'a word', variable: 'EXAMPLE_WORD' })
+const unending = () => { console.log('begun'); return new Promise(() => {}) }
 const work = {
-  options: { logLevel: logLevelOption(), word: text({ argument: '<text>', meaning: 'a word', variable: 'EXAMPLE_WORD' }) },
+  options: { logLevel: logLevelOption(), word },
   arguments: { '<what>': 'what it does' },
   async run({ word }, { args: [what], log, signal, closer, stop, mayBlock, onSuddenEnd }) {
     closer.add(() => console.log('closed'))
@@ -24,7 +27,7 @@ const work = {
     if (what === 'refuse') throw new InvalidOptionError('--word is wrong')
     if (what === 'fail') throw new TypeError('a mistake')
     if (what === 'bug') setImmediate(() => { throw new Error('a stray mistake') })
-    if (what === 'load') await mayBlock(() => { console.log('begun'); return new Promise(() => {}) })
+    if (what === 'load') await mayBlock(unending)
     if (what === 'block') await mayBlock(() => { console.log('begun'); for (;;) ; })
     if (what === 'wait') await mayBlock(async () => {})
     if (what === 'deaf') closer.add(() => { console.log('closing'); return new Promise(() => {}) })
@@ -33,7 +36,8 @@ const work = {
     await aborted(signal)
   },
 }
-if (process.env.EXAMPLE_COMMANDS === '1') await startCommands(identity, [programCommand('do', 'Does it.', work)])
+if (process.env.EXAMPLE_COMMANDS === '1')
+  await startCommands(identity, [programCommand('do', 'Does it.', work)])
 else await startProgram({ ...identity, ...work })
 `
 
@@ -51,7 +55,9 @@ describe('a program', () => {
       platform: 'node',
       format: 'esm',
       banner: {
-        js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+        js:
+          "import { createRequire } from 'node:module'; " +
+          'const require = createRequire(import.meta.url)',
       },
       logLevel: 'error',
     })

@@ -208,7 +208,8 @@ describe('a server for hostile clients', () => {
     await open()
     for (const sent of [
       head(1001),
-      `POST /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n${'x'.repeat(1001)}\r\n`,
+      'POST /a HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n' +
+        `3e9\r\n${'x'.repeat(1001)}\r\n`,
     ]) {
       const one = await client()
       one.socket.write(sent)

@@ -38,7 +38,8 @@ const write = (command: string) =>
 
 const writeJob = (script: string, job = '') =>
   writeBroker(
-    `brokerJobSpec: { ${job} template: { spec: { containers: [{ command: [/bin/sh, -c, ${JSON.stringify(script)}] }] } } }`,
+    `brokerJobSpec: { ${job} template: { spec: { containers: ` +
+      `[{ command: [/bin/sh, -c, ${JSON.stringify(script)}] }] } } }`,
   )
 
 const writeBroker = (broker: string, capacity = 2) =>
@@ -217,7 +218,9 @@ describe('the brokers of a machine', () => {
   })
 
   it('that ask for more slots than the capacity are refused until it is raised', async () => {
-    const asking = `brokerPodSpec: { containers: [{ command: [sleep, '1000'], resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
+    const asking =
+      `brokerPodSpec: { containers: [{ command: [sleep, '1000'], ` +
+      `resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
     writeBroker(asking)
     await eventually(() =>
       expect(linesOf('error', 'broker cannot run')).toEqual([

@@ -15,7 +15,9 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const at = (name: string) => path.join(directory, name)
 const configuration = (name: string, namespace = 'default', capacity = 1) =>
-  `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: ${name}, namespace: ${namespace} }\nspec: { capacity: ${capacity}, discoveryHandler: { name: udev } }\n`
+  'apiVersion: akri.sh/v0\nkind: Configuration\n' +
+  `metadata: { name: ${name}, namespace: ${namespace} }\n` +
+  `spec: { capacity: ${capacity}, discoveryHandler: { name: udev } }\n`
 const namesOf = (set: ManifestSet | undefined) =>
   set?.desired.configurations.map(({ name }) => name as string)
 

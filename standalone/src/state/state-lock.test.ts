@@ -42,7 +42,9 @@ it('locks a state directory for all of its paths, also for long ones', async () 
 
 it('is released by kill -9 of its holder', async () => {
   const file = path.join(directory, 'lock.sock')
-  const program = `require('net').createServer().listen(${JSON.stringify(file)}, () => console.log('locked'))`
+  const program =
+    `require('net').createServer().listen(${JSON.stringify(file)}, ` +
+    `() => console.log('locked'))`
   const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
   await once(child.stdout, 'data')
   await expect(lockState(directory)).rejects.toThrow(StateLockedError)

@@ -66,7 +66,12 @@ metadata:
   uid: 5f0c3b3e-0000-4000-8000-000000000000
   generation: 1
   creationTimestamp: "2026-01-01T00:00:00Z"
-  managedFields: [{ manager: python, operation: Update, apiVersion: akri.sh/v0, fieldsType: FieldsV1, fieldsV1: { "f:spec": {} } }]
+  managedFields:
+    - manager: python
+      operation: Update
+      apiVersion: akri.sh/v0
+      fieldsType: FieldsV1
+      fieldsV1: { "f:spec": {} }
 spec:
   discoveryHandler:
     name: debugEcho
@@ -85,8 +90,12 @@ spec:
           resources:
             requests: { "{{PLACEHOLDER}}": "1" }
             limits:   { "{{PLACEHOLDER}}": "1" }
-  instanceServiceSpec:      { type: ClusterIP, ports: [{ name: p, port: 80, targetPort: 80, protocol: TCP }] }
-  configurationServiceSpec: { type: ClusterIP, ports: [{ name: p, port: 80, targetPort: 80, protocol: TCP }] }
+  instanceServiceSpec:
+    type: ClusterIP
+    ports: [{ name: p, port: 80, targetPort: 80, protocol: TCP }]
+  configurationServiceSpec:
+    type: ClusterIP
+    ports: [{ name: p, port: 80, targetPort: 80, protocol: TCP }]
   brokerProperties: { SITE: north }
 `
 const lab = loadAll(LAB)[0] as { metadata: object; spec: object }

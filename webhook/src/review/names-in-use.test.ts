@@ -38,7 +38,9 @@ describe('the name of a new Configuration', () => {
       expect(await names.problems('line', 'cam2-8120fe')).toEqual([
         {
           path: 'metadata.name',
-          message: `its resource akri.sh/cam2-8120fe could be that of an Instance of a Configuration cam2; write another name; it is "cam2-8120fe"`,
+          message:
+            'its resource akri.sh/cam2-8120fe could be that of an Instance ' +
+            'of a Configuration cam2; write another name; it is "cam2-8120fe"',
         },
       ])
       put('instances', namespace, 'cam2-8120fe')

@@ -130,7 +130,8 @@ describe('a spec of Kubernetes', () => {
       'a number for a text',
       'podSpec',
       '{containers: [{name: b, env: [{name: A, value: 1}]}]}',
-      'spec.containers[0].env[0].value: write a text (in quotes, if it looks like something else); it is 1',
+      'spec.containers[0].env[0].value: write a text (in quotes, ' +
+        'if it looks like something else); it is 1',
     ],
     [
       'a text for a truth',
@@ -142,7 +143,8 @@ describe('a spec of Kubernetes', () => {
       'what is no quantity',
       'podSpec',
       '{containers: [{name: b, resources: {limits: {memory: 64 MB}}}]}',
-      'spec.containers[0].resources.limits.memory: write a quantity, such as 1, 500m or 64Mi; it is "64 MB"',
+      'spec.containers[0].resources.limits.memory: ' +
+        'write a quantity, such as 1, 500m or 64Mi; it is "64 MB"',
     ],
     [
       'a mapping for a list',
@@ -184,7 +186,8 @@ describe('a spec of Kubernetes', () => {
       'a key that is no name',
       'podSpec',
       '{containers: [], nodeSelector: {"a.b/c": 1}}',
-      'spec.nodeSelector["a.b/c"]: write a text (in quotes, if it looks like something else); it is 1',
+      'spec.nodeSelector["a.b/c"]: write a text (in quotes, ' +
+        'if it looks like something else); it is 1',
     ],
   ])('R66 must not have %s', (_what, root, yaml, problem) => {
     expect(problems(root, yaml)).toEqual([problem])
