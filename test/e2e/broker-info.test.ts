@@ -37,7 +37,8 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
    */
   const reporter = (name: string, script: string, more: object = {}) => {
     const report =
-      'report() { echo "$2" >"$AKRI_BROKER_INFO_DIRECTORY/.$1" && mv "$AKRI_BROKER_INFO_DIRECTORY/.$1" "$AKRI_BROKER_INFO_DIRECTORY/$1"; }'
+      'report() { echo "$2" >"$AKRI_BROKER_INFO_DIRECTORY/.$1" && mv ' +
+      '"$AKRI_BROKER_INFO_DIRECTORY/.$1" "$AKRI_BROKER_INFO_DIRECTORY/$1"; }'
     return JSON.stringify({
       apiVersion: 'v1',
       kind: 'Pod',
@@ -84,7 +85,8 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
   it('R68 R69 R70 R74 have their files in brokerInfo until their slot is released', async () => {
     await offered(1)
     const script =
-      'sleep 2; report firmware-version 1.0; sleep 3; report firmware-version 1.1; report state done; exec sleep 100000'
+      'sleep 2; report firmware-version 1.0; sleep 3; ' +
+      'report firmware-version 1.1; report state done; exec sleep 100000'
     await world.apply(reporter('writer', script))
     const { generation } = (
       await eventually(async () => {
@@ -150,7 +152,8 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     await world.apply(
       reporter(
         'stays',
-        'report a 1; until [ -f "$AKRI_BROKER_INFO_DIRECTORY/.go" ]; do sleep 0.2; done; report a 2; exec sleep 100000',
+        'report a 1; until [ -f "$AKRI_BROKER_INFO_DIRECTORY/.go" ]; ' +
+          'do sleep 0.2; done; report a 2; exec sleep 100000',
       ),
     )
     await eventually(async () => expect(await info()).toEqual({ a: '1\n' }))

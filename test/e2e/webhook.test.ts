@@ -153,7 +153,8 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       }),
     )
     expect(message).toContain(
-      `spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField: there is no such field in Kubernetes ${gitVersion}`,
+      'spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField: ' +
+        `there is no such field in Kubernetes ${gitVersion}`,
     )
   })
 
@@ -275,7 +276,8 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     const device = `${taken}-0a1b2c`
     await create(configuration({}, taken))
     expect((await refusal(configuration({}, taken, other))).message).toContain(
-      `metadata.name: its resource akri.sh/${taken} is that of a Configuration in another namespace already`,
+      `metadata.name: its resource akri.sh/${taken} is ` +
+        'that of a Configuration in another namespace already',
     )
     await world.apply(
       JSON.stringify({
@@ -306,7 +308,8 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await labelled(other, 'yes')
     await create(configuration({}, owner))
     expect((await refusal(configuration({}, `${owner}-8120fe`, other))).message).toContain(
-      `its resource akri.sh/${owner}-8120fe could be that of an Instance of a Configuration ${owner}`,
+      `its resource akri.sh/${owner}-8120fe could be ` +
+        `that of an Instance of a Configuration ${owner}`,
     )
     const key = objectKey(other, clash)
     for (const change of [{ spec: { capacity: 3 } }, { metadata: { finalizers: ['akri.sh/x'] } }])

@@ -50,7 +50,8 @@ async function configurationOf(handler: string, values: Values): Promise<Configu
 }
 
 const videoRule = 'SUBSYSTEM=="video4linux", ENV{ID_V4L_CAPABILITIES}=="*:capture:*"'
-const title = `the Configurations of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
+const reason = missingForChart === undefined ? '' : ` (${missingForChart})`
+const title = `the Configurations of the chart${reason}`
 
 describe.skipIf(missingForChart !== undefined)(title, () => {
   it('are absent by default', async () => {

@@ -19,7 +19,9 @@ export async function bundle(name: 'cameras-program' | 'handler-program'): Promi
     target: 'node20',
     conditions: ['akri-source'],
     banner: {
-      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+      js:
+        "import { createRequire } from 'node:module'; " +
+        'const require = createRequire(import.meta.url)',
     },
     logLevel: 'error',
   })

@@ -71,7 +71,8 @@ export class Lan {
 
   /** Drops this percentage of the IPv4 packets to a host. */
   async lose(host: string, percent: number): Promise<void> {
-    const rule = `iptables -A INPUT -m statistic --mode random --probability ${percent / 100} -j DROP`
+    const share = percent / 100
+    const rule = `iptables -A INPUT -m statistic --mode random --probability ${share} -j DROP`
     await execute('ip', ['netns', 'exec', this.namespace(host), ...rule.split(' ')])
   }
 
@@ -142,7 +143,8 @@ export class Lan {
     await ip(`netns add ${namespace}`)
     await ip(`-n ${namespace} link set lo up`)
     const noDad =
-      'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad'
+      'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; ' +
+      'echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad'
     await execute('ip', ['netns', 'exec', namespace, 'sh', '-c', noDad])
   }
 

@@ -68,7 +68,8 @@ describe('brokers of one machine', () => {
 
   it('R69 have their reports shown until they end, and R70 leave no files', async () => {
     const end = path.join(akri.directory, 'end')
-    const script = `echo done >$AKRI_BROKER_INFO_DIRECTORY/state; until [ -e ${end} ]; do sleep 0.1; done`
+    const report = 'echo done >$AKRI_BROKER_INFO_DIRECTORY/state'
+    const script = `${report}; until [ -e ${end} ]; do sleep 0.1; done`
     akri.start('-f', await configuration('Job', script))
     await vi.waitFor(
       async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }),

@@ -14,10 +14,12 @@ afterEach(() => akri.dispose())
 
 const patience = { timeout: 45_000, interval: 50 }
 
+const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
+
 /** Lists one device. Throws in a timer, outside of any discovery, while the file is there. */
 const handler = (file: string) => `
 import { existsSync } from 'node:fs'
-import { defineDiscoveryHandler } from ${JSON.stringify(pathToFileURL(path.join(root, 'sdk/dist/index.js')).href)}
+import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
 setInterval(() => { if (existsSync(${JSON.stringify(file)})) undefined.poisoned() }, 20).unref()
 export default defineDiscoveryHandler({
   name: 'stray',
@@ -38,7 +40,8 @@ kind: Configuration
 metadata: { name: lab }
 spec:
   discoveryHandler: { name: stray }
-  brokerSpec: { brokerPodSpec: { containers: [{ name: b, command: [/bin/sh, -c, 'exec sleep 1000'] }] } }
+  brokerSpec:
+    brokerPodSpec: { containers: [{ name: b, command: [/bin/sh, -c, 'exec sleep 1000'] }] }
 `
 
 it('akri run ends with 1 by a bug outside of objects, and keeps what it had', async () => {

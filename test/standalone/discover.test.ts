@@ -38,7 +38,10 @@ describe('akri discover', () => {
   it('prints the devices of a handler as a table', () => {
     const { stdout, stderr, status } = akri.run(['discover', 'udev', '--details-text', NULL])
     expect(stdout).toMatch(
-      /^ID +PROPERTIES +NODES\n\/devices\/virtual\/mem\/null +UDEV_DEVNODE=\/dev\/null +\/dev\/null:rwm\n$/,
+      new RegExp(
+        '^ID +PROPERTIES +NODES\n' +
+          '/devices/virtual/mem/null +UDEV_DEVNODE=/dev/null +/dev/null:rwm\n$',
+      ),
     )
     expect([stderr, status]).toEqual(['', 0])
     expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toBe(
@@ -115,15 +118,17 @@ describe('akri discover', () => {
       akri: { contract: 1, handlers: [{ name: 'secret' }] },
     }
     await akri.write('secret/package.json', JSON.stringify(manifest))
+    const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
     await akri.write(
       'secret/secret.mjs',
-      `import { defineDiscoveryHandler } from ${JSON.stringify(pathToFileURL(path.join(root, 'sdk/dist/index.js')))}
+      `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
       export default defineDiscoveryHandler({
         name: 'secret',
         shared: true,
         details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
         async *discover({ properties }) {
-          yield [{ id: 'it', properties: { PASSWORD: properties.text('password'), USER_NAME: properties.text('user') } }]
+          const [PASSWORD, USER_NAME] = ['password', 'user'].map((name) => properties.text(name))
+          yield [{ id: 'it', properties: { PASSWORD, USER_NAME } }]
         },
       })`,
     )

@@ -250,7 +250,8 @@ describe('the standalone agent', () => {
       ['bad: 1', 'descriptions: [foo0]']
         .map(
           (details, n) =>
-            `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab${n} }\nspec: { discoveryHandler: { name: debugEcho, discoveryDetails: '${details}' } }`,
+            `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab${n} }\n` +
+            `spec: { discoveryHandler: { name: debugEcho, discoveryDetails: '${details}' } }`,
         )
         .join('\n---\n'),
     )

@@ -92,7 +92,9 @@ async function start(
 
 /** Control sequences: clear the screen, name the window, report the terminal, turn red, ring. */
 const HOSTILE = '\u001b[2J\u001b]0;owned\u0007\u001b[c\u009b31m\u001b[31m\u0007\r\u000b'
-const BROKER = `printf '%s\\n' '${HOSTILE}broker speaks'; printf '${'\\033[2Jreported'}' > "$AKRI_BROKER_INFO_DIRECTORY/value"; exec sleep 1000`
+const BROKER =
+  `printf '%s\\n' '${HOSTILE}broker speaks'; ` +
+  `printf '${'\\033[2Jreported'}' > "$AKRI_BROKER_INFO_DIRECTORY/value"; exec sleep 1000`
 
 const shown = () => terminal.screen.lines.join('\n')
 const until = (check: () => void) => vi.waitFor(check, patience)
@@ -133,7 +135,8 @@ function expectTerminalBack(): void {
   })
 }
 
-const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
+const reason = missing === undefined ? '' : ` (needs ${missing})`
+const title = `the live view of akri run in a terminal${reason}`
 
 describe.skipIf(missing !== undefined)(title, () => {
   it('R46 R47 shows devices that disappear and return, with their brokers', async () => {

@@ -14,9 +14,10 @@ const RECORDED = path.resolve(import.meta.dirname, '../../handlers/udev/recorded
 const NAMESPACES = ['--mount', '--net', '--pid', '--fork', '--kill-child', '--mount-proc']
 /** The kernel's part of a device; the rest of a recording comes from udevd. */
 const FROM_KERNEL = new Set(
-  'SUBSYSTEM DEVTYPE DEVNAME MAJOR MINOR BUSNUM DEVNUM PRODUCT TYPE DRIVER INTERFACE MODALIAS NAME PHYS'.split(
-    ' ',
-  ),
+  (
+    'SUBSYSTEM DEVTYPE DEVNAME MAJOR MINOR BUSNUM DEVNUM ' +
+    'PRODUCT TYPE DRIVER INTERFACE MODALIAS NAME PHYS'
+  ).split(' '),
 )
 /** Rules of an operator. */
 const OPERATOR_RULES =
@@ -122,7 +123,8 @@ describe.skipIf(missing.length > 0)(title, () => {
     ],
     [
       'usb-kbd',
-      'SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_VENDOR_ID}=="0627"',
+      'SUBSYSTEM=="input", KERNEL=="event*", ' +
+        'ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_VENDOR_ID}=="0627"',
       '/dev/input/event1',
     ],
     ['usb-storage', 'SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_TYPE}=="disk"', '/dev/sda'],

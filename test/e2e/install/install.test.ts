@@ -367,7 +367,8 @@ describe.skipIf(lacks !== undefined)(
 
       it('cannot write Configurations, Pods or nodes, and cannot read Secrets', async () => {
         const namespacePath = `/api/v1/namespaces/${world.namespace}`
-        const configuration = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-debug-echo`
+        const configurations = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations`
+        const configuration = `${configurations}/akri-debug-echo`
         const merge = { method: 'PATCH', patch: 'merge' } as const
         const requests: readonly Parameters<ApiClient['request']>[0][] = [
           { ...merge, path: configuration, body: { spec: { capacity: 5 } } },

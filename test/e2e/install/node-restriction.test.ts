@@ -198,7 +198,8 @@ describe.skipIf(lacks !== undefined)(
 
     it('lets an agent claim free slots and release its own, at both levels', async () => {
       await given()
-      const byInstance = `the agent of ${NODE_2} may not take slot ${slot(0)} from who holds it: ${NODE_1}`
+      const byInstance =
+        `the agent of ${NODE_2} may not take slot ${slot(0)} ` + `from who holds it: ${NODE_1}`
       await refused(usage(second, { [slot(0)]: '' }), byInstance)
       await refused(usage(second, { [slot(0)]: NODE_2 }), byInstance)
       await refused(usage(second, { [slot(0)]: null }), byInstance)
@@ -349,7 +350,8 @@ describe.skipIf(lacks !== undefined)(
 
     it('lets an agent write the status of its node, and the summary', async () => {
       await world.apply(echoYaml(CONFIGURATION, [], 1))
-      const path = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/${CONFIGURATION}/status`
+      const configurations = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations`
+      const path = `${configurations}/${CONFIGURATION}/status`
       const write = (client: ApiClient, status: object) =>
         client.request({ method: 'PATCH', path, patch: 'merge', body: { status } })
       const says = (devices: number) => ({ observedGeneration: 1, devices, conditions: [] })

@@ -123,7 +123,12 @@ class AgentInPod implements NodeProcess {
     this.#started = true
     const script = `
       mkdir -p "$0" && cd "$0" && rm -f exit pid
-      { sh -c 'echo $$ >pid; log=$PWD/log; cd /app; exec env "$@" node akri-agent.js 2>>"$log"' sh "$@"; echo $? >exit; } </dev/null >/dev/null 2>&1 &
+      {
+        sh -c '
+          echo $$ >pid; log=$PWD/log; cd /app
+          exec env "$@" node akri-agent.js 2>>"$log"' sh "$@"
+        echo $? >exit
+      } </dev/null >/dev/null 2>&1 &
       until [ -s pid ]; do sleep 0.05; done`
     await this.#run(script, this.#directory, ...this.#environment)
   }
@@ -132,7 +137,8 @@ class AgentInPod implements NodeProcess {
     if (!this.#started) return
     const script = `
       cd "$0"; [ -s exit ] || kill -$1 $(cat pid) || true
-      turns=0; until [ -s exit ]; do turns=$((turns + 1)); [ $turns -lt 600 ] || exit 1; sleep 0.1; done`
+      turns=0
+      until [ -s exit ]; do turns=$((turns + 1)); [ $turns -lt 600 ] || exit 1; sleep 0.1; done`
     await this.#run(script, this.#directory, signal.replace('SIG', ''))
   }
 

@@ -132,7 +132,8 @@ async function testNodes(): Promise<readonly [string, string]> {
   const [first, second] = named.toSorted()
   if (first === undefined || second === undefined)
     throw new TypeError(
-      `tests need two nodes that take Pods, and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`,
+      'tests need two nodes that take Pods, ' +
+        `and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`,
     )
   return [first, second]
 }

@@ -24,7 +24,10 @@ export async function powerOn(node: string, service: Service): Promise<void> {
 
 /** The parent process of a service starts it again. */
 function locate(node: string, service: Service): string {
-  return `pid=$(cat ${workDirectory}/nodes/${node}/${service}.pid); parent=$(awk '/^PPid:/ { print $2 }' /proc/$pid/status);`
+  return (
+    `pid=$(cat ${workDirectory}/nodes/${node}/${service}.pid); ` +
+    `parent=$(awk '/^PPid:/ { print $2 }' /proc/$pid/status);`
+  )
 }
 
 /**
@@ -42,7 +45,8 @@ for pid in [0-9]*; do
   [ "$space" = "$own" ] || kill -KILL $pid 2>/dev/null || true
 done
 # What is in memory only.
-awk '$2 ~ "^/run/containerd/|^/run/netns/|^/var/lib/kubelet/pods/" { print $2 }' /proc/mounts | sort -r | while read -r mount; do
+awk '$2 ~ "^/run/containerd/|^/run/netns/|^/var/lib/kubelet/pods/" { print $2 }' /proc/mounts |
+sort -r | while read -r mount; do
   umount -l "$mount" || true
 done
 rm -rf /run/containerd/* /run/netns/*

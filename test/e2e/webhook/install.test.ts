@@ -270,7 +270,9 @@ describe.skipIf(lacks !== undefined)(
       )
       await world.client.request({
         method: 'PATCH',
-        path: '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/akri-webhook-configuration',
+        path:
+          '/apis/admissionregistration.k8s.io/v1' +
+          '/validatingwebhookconfigurations/akri-webhook-configuration',
         body: [{ op: 'replace', path: '/webhooks/0/failurePolicy', value: 'Fail' }],
         patch: 'json',
       })

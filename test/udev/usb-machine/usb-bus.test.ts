@@ -88,7 +88,8 @@ describe.skipIf('missing' in image)(title, () => {
   it('finds a keyboard by properties of udevd, until it is unplugged', async () => {
     const lists = await watch({
       udevRules: [
-        'SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"',
+        'SUBSYSTEM=="input", KERNEL=="event*", ' +
+          'ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"',
       ],
     })
     await plug('3', 'usb-kbd', { serial: 'KBD-42' })
@@ -273,7 +274,8 @@ describe.skipIf('missing' in image)(title, () => {
 
   it("sends a list soon after udevd's event for a plug", async () => {
     await machine.guest.run(
-      'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device >/tmp/said 2>&1 & echo $! >/tmp/said.pid',
+      'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device ' +
+        '>/tmp/said 2>&1 & echo $! >/tmp/said.pid',
     )
     const lists = await watch({ udevRules: ['SUBSYSTEM=="usb", ENV{ID_SERIAL_SHORT}=="SOON"'] })
     await machine.guest.run('while ! grep -q "^UDEV" /tmp/said; do sleep 0.1; done')
@@ -293,7 +295,8 @@ describe.skipIf('missing' in image)(title, () => {
       .map((moment, index) => moment - Number(heard[index]?.[1]) * 1000)
       .sort((a, b) => a - b)
     process.stdout.write(
-      `udevd's event to the list, in the emulated machine: ${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`,
+      `udevd's event to the list, in the emulated machine: ` +
+        `${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`,
     )
     expect(took[1]).toBeLessThan(500)
   })

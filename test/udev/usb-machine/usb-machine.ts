@@ -43,7 +43,8 @@ export class UsbMachine {
       path.join(import.meta.dirname, 'stage2.sh'),
       path.join(directory, 'stage/stage2.sh'),
     )
-    const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${path.dirname(import.meta.dirname)}'\n`
+    const guest = path.dirname(import.meta.dirname)
+    const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${guest}'\n`
     writeFileSync(path.join(directory, 'stage/settings'), settings)
     await writeInitramfs(image, path.join(directory, 'initramfs'))
     const machine = new UsbMachine(directory, image)
