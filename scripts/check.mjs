@@ -10,9 +10,11 @@ const bin = (name) => path.join(root, 'node_modules/.bin', name)
 const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))]
 
 const LINE = 100
-/** Their titles and data may be longer; comments may not. */
-const TESTS = /\.test\.|\.contract\.|\/testing\/|test-peers\/|^(?:test|bench)\//
-const COMMENT = /^ *(?:\/\/|\/?\*)/
+/** The titles of tests may be longer: on the line of the call, or alone on the line after it. */
+const TESTS = /\.(?:test|contract)\.[a-z]+$/
+const TITLE = /^ *(?:it|test|describe)\b/
+const CALL = /(?:\b(?:it|test|describe)|\))\($/
+const LITERAL = /^ *(['"`]).*\1,$/
 
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
@@ -60,15 +62,20 @@ function longLines() {
     .flatMap((file) =>
       readFileSync(path.join(root, file), 'utf8')
         .split('\n')
-        .flatMap((line, index) =>
-          line.length <= LINE ||
+        .flatMap((line, index, lines) =>
+          [...line].length <= LINE ||
           /https?:\/\//.test(line) ||
-          (TESTS.test(file) && !COMMENT.test(line))
+          (TESTS.test(file) && isTitle(line, lines[index - 1] ?? ''))
             ? []
-            : [`${file}:${index + 1}: ${line.length} characters`],
+            : [`${file}:${index + 1}: ${[...line].length} characters`],
         ),
     )
   return problems.length === 0 ? undefined : problems.join('\n')
+}
+
+/** Does the line hold the title of a test? */
+function isTitle(line, previous) {
+  return TITLE.test(line) || (CALL.test(previous) && LITERAL.test(line))
 }
 
 /** proto/src/generated is what buf makes of proto/*.proto. */
