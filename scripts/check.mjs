@@ -10,11 +10,6 @@ const bin = (name) => path.join(root, 'node_modules/.bin', name)
 const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))]
 
 const LINE = 100
-/** The titles of tests may be longer: on the line of the call, or alone on the line after it. */
-const TESTS = /\.(?:test|contract)\.[a-z]+$/
-const TITLE = /^ *(?:it|test|describe)\b/
-const CALL = /(?:\b(?:it|test|describe)|\))\($/
-const LITERAL = /^ *(['"`]).*\1,$/
 
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
@@ -62,20 +57,13 @@ function longLines() {
     .flatMap((file) =>
       readFileSync(path.join(root, file), 'utf8')
         .split('\n')
-        .flatMap((line, index, lines) =>
-          [...line].length <= LINE ||
-          /https?:\/\//.test(line) ||
-          (TESTS.test(file) && isTitle(line, lines[index - 1] ?? ''))
+        .flatMap((line, index) =>
+          [...line].length <= LINE || /https?:\/\//.test(line)
             ? []
             : [`${file}:${index + 1}: ${[...line].length} characters`],
         ),
     )
   return problems.length === 0 ? undefined : problems.join('\n')
-}
-
-/** Does the line hold the title of a test? */
-function isTitle(line, previous) {
-  return TITLE.test(line) || (CALL.test(previous) && LITERAL.test(line))
 }
 
 /** proto/src/generated is what buf makes of proto/*.proto. */

@@ -44,7 +44,7 @@ describe('a candidate', () => {
     ['far in the future', '2099-01-01T00:00:00.000000Z'],
     ['unknown', undefined],
   ])(
-    'takes over a Lease that has not changed for its duration, measured by its own clock: last renewed %s',
+    'takes over a Lease that has not changed for its duration by its own clock: renewed %s',
     async (_when, renewTime) => {
       candidates.setLease({
         holderIdentity: 'dead',

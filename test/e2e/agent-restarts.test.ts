@@ -126,7 +126,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   })
 
   it.skipIf(missingHere() !== undefined)(
-    `the claims of a node with a hanging kubelet stay, other nodes get the free slots, and the node goes on when its kubelet is back${unlessHere}`,
+    `a node with a hanging kubelet keeps its claims, and goes on with its kubelet${unlessHere}`,
     async () => {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))

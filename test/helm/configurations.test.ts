@@ -194,7 +194,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     [{ discoveryUrls: ['opc.tcp://a:1'] }, { standard: { discoveryUrls: ['opc.tcp://a:1'] } }],
     [{ opcuaDiscoveryMethod: { mdns: {} } }, { mdns: {} }],
   ])(
-    'take the discovery method of OPC UA in the form of the existing chart and in the form of the handler: %j',
+    'take the discovery method of OPC UA as the existing chart and as the handler: %j',
     async (details, method) => {
       const applicationNames = { action: 'Exclude', items: ['Test bench'] }
       const configuration = await configurationOf('opcua', {

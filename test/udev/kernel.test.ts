@@ -104,7 +104,7 @@ describe("the udev handler and this machine's kernel", () => {
   )
 
   it.skipIf(!withLoop)(
-    'finds a device when its attributes match, and removes it when they do not (needs root and losetup)',
+    'has a device while its attributes match (needs root and losetup)',
     async () => {
       const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-loop-'))
       undo.push(async () => rmSync(directory, { recursive: true, force: true }))

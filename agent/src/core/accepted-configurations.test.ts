@@ -93,7 +93,7 @@ describe('a Configuration whose name could be that of an Instance', () => {
     configuration(namespace, time, uid, name)
 
   it.each(['factory', 'line'])(
-    'is left out if the Configuration of the Instance is older, in any order of arrival, in namespace %s',
+    'is left out if the Instance has an older Configuration, in any order, in namespace %s',
     (namespace) => {
       const owner = named('cam', 'factory', first)
       const clash = named('cam-8120fe', namespace, second)

@@ -71,7 +71,7 @@ describe('the socket for device events', () => {
   )
 
   it.skipIf(!canUnshare || !has('python3'))(
-    'passes an exception of its listener to the process, and continues (needs root, unshare and python3)',
+    'passes an exception of its listener on, and continues (needs root, unshare and python3)',
     () => {
       const { stdout, status } = run(`
       let heard = 0
@@ -88,7 +88,7 @@ describe('the socket for device events', () => {
   )
 
   it.skipIf(!canUnshare)(
-    'does not keep a process alive, closes with the process, and can be garbage-collected (needs root and unshare)',
+    'keeps no process alive, and can be garbage-collected (needs root and unshare)',
     () => {
       expect(run('addon.open(1, 65536, () => {})').status).toBe(0)
       const collected = run(

@@ -15,6 +15,8 @@ const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akr
 const HANDLER = { uid: 65_521, gid: 65_520 }
 /** Only root can start programs of other users, who may not enter every directory. */
 const canBeHandler = spawnSync(process.execPath, ['--version'], HANDLER).status === 0
+/** Shown in the title of a test that is skipped. */
+const NEEDS_ROOT = ' (needs root, and a Node that all users may run)'
 
 describe.skipIf(!built)(
   `the tree of the agent's image${built ? '' : ' (needs npm run build)'}`,
@@ -85,7 +87,7 @@ describe.skipIf(!built)(
     })
 
     it.skipIf(!canBeHandler)(
-      `has handlers that serve without being root, as soon as the agent has opened its directory${canBeHandler ? '' : ' (needs root, and a Node that all users may run)'}`,
+      `has handlers that serve without being root${canBeHandler ? '' : NEEDS_ROOT}`,
       async () => {
         const sockets = path.join(directory, 'g')
         const simulated = await SimulatedAgent.start({ directory: sockets })

@@ -21,7 +21,7 @@ import { applyPolicies, missingForPolicies, POLICIES } from './policies.js'
 const lacks = await missingForPolicies()
 
 describe.skipIf(lacks !== undefined)(
-  `agents, installed from deploy/manifests with its node-restriction${lacks === undefined ? '' : ` (${lacks})`}`,
+  `agents of deploy/manifests with node-restriction${lacks === undefined ? '' : ` (${lacks})`}`,
   () => {
     let world: World
     const statusOf = async (configuration: string) =>

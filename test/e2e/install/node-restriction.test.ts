@@ -28,7 +28,7 @@ interface Policy {
 }
 
 describe.skipIf(lacks !== undefined)(
-  `agents that deploy/manifests/node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
+  `agents that node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
   () => {
     let world: World
     /** As the agents of both nodes, and with a token that belongs to no Pod. */

@@ -32,7 +32,7 @@ describe('the name of a new Configuration', () => {
   })
 
   it.each(['factory', 'line'])(
-    'is refused if it could be the name of an Instance of a Configuration, with or without the Instance, in namespace %s',
+    'is refused if it could be the name of an Instance of a Configuration in namespace %s',
     async (namespace) => {
       put('configurations', namespace, 'cam2')
       expect(await names.problems('line', 'cam2-8120fe')).toEqual([

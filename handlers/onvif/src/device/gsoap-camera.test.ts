@@ -26,7 +26,7 @@ const packages =
   )
 
 describe.skipIf(!packages)(
-  'a camera made with gSOAP (needs the Debian packages gsoap, libgsoap-dev, libssl-dev, zlib1g-dev, gcc and openssl)',
+  'a camera made with gSOAP (needs gsoap, libgsoap-dev, libssl-dev, zlib1g-dev, gcc, openssl)',
   () => {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-gsoap-'))
     const pem = path.join(directory, 'camera.pem')

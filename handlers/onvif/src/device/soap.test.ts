@@ -24,9 +24,8 @@ async function call(operation: SoapCall, content: string) {
     `<${operation.operation}Response>${content}</${operation.operation}Response>`,
   )
   const address = server.address()
-  const url = new URL(
-    `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : expect.fail()}/`,
-  )
+  if (typeof address !== 'object' || address === null) return expect.fail('no port')
+  const url = new URL(`http://127.0.0.1:${address.port}/`)
   const session = new SoapSession({
     address: '127.0.0.1',
     timeoutMs: 20_000,
