@@ -142,7 +142,7 @@ describe('a hostile handler', () => {
     await startWith(allowed)
     await configure('sensor')
     await serveDevices('sensor', [hostile])
-    await eventually(() => expect(kubelet.resource(`${resource}-8120fe`).allocatable).toBe(1))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     const given = (await kubelet.admit(pod)).get('c')
     expect(given).toMatchObject({ envs: { LD_PRELOAD: '/host/x.so' } })
     expect(given?.mounts).toMatchObject([{ hostPath: '/', containerPath: '/host' }])
@@ -167,6 +167,7 @@ describe('a hostile handler', () => {
     const node = { hostPath: '/dev/null', containerPath: '/dev/null', permissions: 'rw' }
     await serveDevices('sensor', [hostile, { id: 'foo1', deviceSpecs: [node] }])
     await eventually(() => expect(kubelet.resource(`${resource}-a19705`).allocatable).toBe(1))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     await eventually(() =>
       expect(condition('Ready')?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
     )
