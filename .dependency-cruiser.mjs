@@ -11,6 +11,8 @@ const MAY_IMPORT = {
   controller: ['runtime', 'kube', 'api'],
   webhook: ['runtime', 'kube', 'api'],
   cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone'],
+  // The templates are projects that use the SDK.
+  'create-handler': ['runtime', 'sdk'],
   'examples/[^/]+': ['sdk'],
 }
 const ALL = [
@@ -68,7 +70,7 @@ export default {
         'agent/src/core and agent/src/ports import no socket, no file, no client and no gRPC',
       severity: 'error',
       from: { path: '^agent/src/(core|ports)/', pathNot: TESTS },
-      to: { path: '.', pathNot: '^(agent|api|runtime|kube)/|@noble/hashes' },
+      to: { path: '.', pathNot: '^(agent|api|runtime|kube)/|@noble/hashes|^util$' },
     },
     {
       name: 'no-test-support-in-programs',

@@ -3,22 +3,30 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-/** These need built packages: they start programs, or load handlers as Node does. */
-const WITH_BUILD = [
-  'examples/*/src/**/*.test.ts',
-  '**/src/**/{broker-set,control,end-with-stdin,handler-package,pack}.test.ts',
-]
 /** About a virtual machine, and networks of namespaces: the same on each version of Node. */
-const MACHINE = ['test/{onvif,udev/usb-machine}/**/*.test.ts']
+const MACHINE = ['test/{onvif,opcua,udev/usb-machine}/**/*.test.ts']
 const CLUSTER = ['test/{cluster,e2e,chaos}/**/*.test.ts']
 const WITHOUT_CLUSTER = ['test/e2e/**/{*manifests,image-tree}.test.ts']
 /** What a test file contains that changes its process, or that talks to another one. */
 const NEEDS_ISOLATION =
   /from 'node:(?!assert|buffer|path|util)|\bvi\.(mock|stub|spyOn|useFake)|\bprocess\.|test-peers/
 
+/** Projects that npm create writes; their tests are for node:test. */
+const TEMPLATES = 'create-handler/templates/**'
+
 const packages = readdirSync(import.meta.dirname, { withFileTypes: true })
   .filter((entry) => entry.isDirectory() && !/^(node_modules|\..*)$/.test(entry.name))
   .map(({ name }) => name)
+
+/** These need built packages: they start programs, or load handlers as Node does. */
+const WITH_BUILD = [
+  'examples/*/src/**/*.test.ts',
+  // Not `**`: `.cache` may hold a whole version of before, with tests of its own.
+  ...packages.map(
+    (folder) =>
+      `${folder}/**/src/**/{broker-set,control,end-with-stdin,handler-package,pack}.test.ts`,
+  ),
+]
 const pure = packages
   .flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) =>
@@ -63,7 +71,7 @@ export default defineConfig({
           ...limits,
           name: 'unit',
           include: packages.map((folder) => `${folder}/**/src/**/*.test.ts`),
-          exclude: [...pure, ...WITH_BUILD, '**/node_modules/**'],
+          exclude: [...pure, ...WITH_BUILD, TEMPLATES, '**/node_modules/**'],
         },
       },
       {
@@ -89,6 +97,10 @@ export default defineConfig({
           include: CLUSTER,
           exclude: WITHOUT_CLUSTER,
           globalSetup: ['test/e2e/support/remove-node-pods.ts'],
+          setupFiles: [
+            'test/e2e/support/check-logs.ts',
+            'test/e2e/support/without-server-warnings.ts',
+          ],
         },
       },
     ],

@@ -62,6 +62,15 @@ describe('the summary of CI', () => {
     expect(skipped).toBe(1)
   })
 
+  it('fails with each skip of a job that can run all of its tests', () => {
+    const list = { ...expected, jobs: [expected.jobs[0], { ...expected.jobs[1], skips: false }] }
+    const jobs = jobsOf(fileOf(passing, { ...skipping, name: 'finds a hub' }))
+    expect(judge(jobs, expected, FILES).failed).toEqual([])
+    expect(judge(jobs, list, FILES).failed).toEqual([
+      'expected to run: test/usb.test.ts: finds a hub: needs QEMU [unit]',
+    ])
+  })
+
   it('fails when a file of tests ran in no job', () => {
     expect(failuresOf(jobsOf(fileOf(passing)), [...FILES, 'sdk/src/new.test.ts'])).toEqual([
       'expected to run: sdk/src/new.test.ts: no job ran a test of this file',

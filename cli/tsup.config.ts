@@ -1,4 +1,14 @@
 import { defineConfig } from 'tsup'
 import { programConfig } from '../scripts/program-config.js'
 
-export default defineConfig(programConfig({ entry: ['src/akri.ts'] }))
+export default defineConfig(
+  programConfig({
+    entry: {
+      akri: 'src/akri.ts',
+      'discovery-process': 'src/discovery-process.ts',
+      // The thread in which that process watches its standard input.
+      'stdin-watch': '../sdk/src/stdin-watch.ts',
+      'loop-watch': '../runtime/src/program/loop-watch.ts',
+    },
+  }),
+)

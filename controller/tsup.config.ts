@@ -1,5 +1,7 @@
 import { defineConfig } from 'tsup'
 import { programConfig } from '../scripts/program-config.js'
 
-// The program, in one file and what it loads only where it needs it.
-export default defineConfig(programConfig({ entry: ['src/akri-controller.ts'] }))
+// The programs, in files that they share and what they load only where they need it.
+export default defineConfig(
+  programConfig({ entry: ['src/akri-controller.ts', 'src/akri-cleanup.ts'] }),
+)

@@ -5,6 +5,7 @@ export default defineConfig({
   entry: {
     index: 'src/index.ts',
     handler: 'src/handler/index.ts',
+    'node-version': 'src/node-version.ts',
     program: 'src/program/index.ts',
     server: 'src/server/index.ts',
     testing: 'src/testing/index.ts',

@@ -20,6 +20,7 @@ const CHECKS = [
   ],
   ['generated code', generated],
   ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],
+  ['reference of the SDK', () => run(process.execPath, ['scripts/reference.mjs', '--check'])],
   [
     'licences, notices and bills of materials',
     () => run(process.execPath, ['scripts/shipped.mjs', '--check']),

@@ -1,11 +1,14 @@
-// Writes the parts of docs and chart that come from the code: docs/errors.md, the tables of
-// options, the chart's handlers and CRDs. `--check` writes nothing, and fails if something would
-// change.
+// Writes the parts of docs and chart that come from the code: docs/errors.md, docs/helm-values.md,
+// the tables of options, the chart's handlers and CRDs, the JSON Schemas of Configurations.
+// `--check` writes nothing, and fails if something would change.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
+import { load } from 'js-yaml'
 import ts from 'typescript'
+import { jsonSchemas } from './json-schemas.mjs'
+import { manPage } from './man-page.mjs'
 import { root, workspaces } from './workspaces.mjs'
 
 const checking = process.argv.includes('--check')
@@ -20,18 +23,21 @@ const MEANING = {
 
 const changed = [
   writeIfOther('docs/errors.md', errorsPage()),
+  writeIfOther('docs/helm-values.md', valuesPage()),
   // A chart reads only files of its own folder.
   writeIfOther(
     'deploy/helm/akri/handlers.json',
     readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'),
   ),
-  ...['configurations.yaml', 'instances.yaml'].map((file) =>
+  ...['configurations.yaml', 'instances.yaml', 'nodereports.yaml'].map((file) =>
     writeIfOther(
       `deploy/helm/akri/crds/${file}`,
       readFileSync(path.join(root, 'api/crds', file), 'utf8'),
     ),
   ),
 ]
+for (const [file, text] of Object.entries(await schemasOfConfigurations()))
+  changed.push(writeIfOther(`cli/schemas/${file}`, text))
 for (const { file, mark, table } of await optionTables())
   changed.push(writeIfOther(file, between(file, mark, table)))
 if (checking && changed.includes(true)) {
@@ -117,6 +123,45 @@ ${rows.join('\n')}
   }
 }
 
+/** What the values of the existing chart do in ours. */
+function valuesPage() {
+  const file = 'deploy/helm/akri/existing-values.yaml'
+  const meaning = {
+    effect: 'effect',
+    replaced: 'effect',
+    none: 'no-op',
+    warning: 'warning',
+    refused: 'refused',
+  }
+  const code = (value) => (value === undefined ? '' : `\`${JSON.stringify(value)}\``)
+  const rows = Object.entries(load(readFileSync(path.join(root, file), 'utf8'))).map(
+    ([name, { default: standard, as = 'effect', here, why = '' }]) => {
+      const ours = here === '' || here === null ? 'the same as if unset' : code(here)
+      const told = as === 'replaced' ? `the default there means ${ours} here` : ''
+      const note = [told, why].filter((text) => text !== '').join('; ')
+      return `| \`${name}\` | ${code(standard)} | ${meaning[as]} | ${note} |`
+    },
+  )
+  return `# Values of the existing chart
+
+<!-- Written by scripts/docs.mjs from ${file}. -->
+
+The chart takes a file of values of the existing chart, and its \`--set\` lines. This table has each
+value, with its default there: \`null\` means unset.
+
+| Here | Meaning |
+|---|---|
+| effect | as there, except for the note |
+| no-op | nothing depends on the value |
+| warning | the value has no effect, and the notes of Helm say so, unless it is the default |
+| refused | the chart fails, unless the value is the default. All refusals come at once |
+
+| Value | Default there | Here | Note |
+|---|---|---|---|
+${rows.join('\n')}
+`
+}
+
 /**
  * The possible kinds of an expression. A condition compares kinds, and is none; a variable has the
  * kinds of its declaration.
@@ -168,6 +213,7 @@ async function optionTables() {
   const schemas = await loadSources(
     'agent/src/program/agent-options.ts',
     'cli/src/command-options.ts',
+    'cli/src/command-texts.ts',
     'controller/src/program/controller-options.ts',
     'runtime/src/program/option-schema.ts',
     'sdk/src/akri-handler-options.ts',
@@ -181,13 +227,46 @@ async function optionTables() {
     ['docs/handler-authors.md', 'options of akri-handler', schemas.akriHandlerOptions],
     ['docs/standalone.md', 'options of akri run', schemas.runOptions],
     ['docs/standalone.md', 'options of akri discover', schemas.discoverOptions],
+    ['docs/standalone.md', 'options of akri validate', schemas.validateOptions],
+    ['docs/migration.md', 'options of akri migrate', schemas.migrateOptions],
   ]
+  const page = { description: schemas.PROGRAM_TEXT, flagOf: schemas.flagOf }
+  changed.push(writeIfOther('cli/man/akri.1', manPage(schemas.COMMANDS, page)))
   changed.push(writeChartSchema(programs.filter(([, , , component]) => component !== undefined)))
   return programs.map(([file, mark, schema, component]) => ({
     file,
     mark,
     table: optionTable(schemas.flagOf, schema, component),
   }))
+}
+
+/** The JSON Schemas that the CLI has for editors. */
+async function schemasOfConfigurations() {
+  const sources = await loadSources(
+    'api/src/generated/bundled-types.ts',
+    'handlers/debug-echo/src/details.ts',
+    'handlers/onvif/src/details.ts',
+    'handlers/opcua/src/details.ts',
+    'handlers/udev/src/details.ts',
+  )
+  const details = {
+    udev: sources.udevDetails,
+    onvif: sources.onvifDetails,
+    opcua: sources.opcuaDetails,
+    debugEcho: sources.debugEchoDetails,
+  }
+  const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
+  const withExamples = handlers.map(({ name, package: packageName }) => {
+    const folder = packageName.replace('@akrijs/handler-', '')
+    const file = path.join(root, `deploy/manifests/examples/${folder}.yaml`)
+    const example = load(readFileSync(file, 'utf8')).spec.discoveryHandler.discoveryDetails
+    return [name, { details: details[name], example }]
+  })
+  return jsonSchemas({
+    crd: readFileSync(path.join(root, 'api/crds/configurations.yaml'), 'utf8'),
+    types: sources.BUNDLED_TYPES,
+    handlers: Object.fromEntries(withExamples),
+  })
 }
 
 function optionTable(flagOf, schema, component) {
@@ -236,7 +315,8 @@ function writeChartSchema(programs) {
 
 /** What these TypeScript files export. */
 async function loadSources(...files) {
-  const outfile = path.join(root, '.cache/docs-sources.mjs')
+  // Node.js imports a file once.
+  const outfile = path.join(root, `.cache/docs-${path.basename(files[0], '.ts')}.mjs`)
   await build({
     stdin: {
       contents: files.map((file) => `export * from './${file}'`).join('\n'),

@@ -1,4 +1,4 @@
-// What of our packages is in the image.
+// What of our packages is in each image.
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { readMetafile, root } from './workspaces.mjs'
@@ -11,25 +11,66 @@ import { readMetafile, root } from './workspaces.mjs'
  * @property {readonly string[]} assets further folders
  */
 
-/** @returns {{ programs: Content[], packages: Content[] }} */
-export function imageContents() {
-  const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
+/**
+ * @typedef {object} Image
+ * @property {string} name
+ * @property {readonly string[]} programs the folders of their packages
+ * @property {'all' | 'inAgent'} [handlers] @default none
+ */
+
+/**
+ * The images, by the target of deploy/images/agent.Dockerfile. The webhook checks the details of
+ * all handlers, so its image has them too.
+ * @type {Readonly<Record<string, Image>>}
+ */
+export const IMAGES = {
+  all: { name: 'akri-agent', programs: ['agent', 'controller', 'webhook'], handlers: 'all' },
+  agent: { name: 'akri-agent-slim', programs: ['agent'], handlers: 'inAgent' },
+  controller: { name: 'akri-controller', programs: ['controller'] },
+  webhook: { name: 'akri-webhook', programs: ['webhook'], handlers: 'all' },
+  handlers: { name: 'akri-handlers', programs: [], handlers: 'all' },
+}
+
+/** The targets with the client of node-opcua in a further layer, and the image below it. */
+export const WITH_OPCUA_CLIENT = {
+  'with-opcua-client': { name: 'akri-agent-opcua-client', below: 'all' },
+  'handlers-with-opcua-client': { name: 'akri-handlers-opcua-client', below: 'handlers' },
+}
+
+const PROGRAMS = {
+  agent: ['dist/akri-agent.js', 'dist/loop-watch.js'],
+  controller: ['dist/akri-controller.js', 'dist/akri-cleanup.js'],
+  webhook: ['dist/akri-webhook.js'],
+}
+
+/**
+ * @param {string} image a target of IMAGES
+ * @returns {{ name: string, programs: Content[], packages: Content[] }}
+ */
+export function imageContents(image = 'all') {
+  if (!Object.hasOwn(IMAGES, image))
+    throw new TypeError(`no image ${image}: name one of ${Object.keys(IMAGES).join(', ')}`)
+  const { name, programs, handlers } = IMAGES[image]
   return {
-    programs: [
-      content('agent', ['dist/akri-agent.js']),
-      content('controller', ['dist/akri-controller.js']),
-      content('webhook', ['dist/akri-webhook.js']),
-    ],
-    packages: [
-      content('sdk', [
-        'dist/index.js',
-        'dist/network.js',
-        'dist/akri-handler.js',
-        'dist/stdin-watch.js',
-      ]),
-      ...handlers.map(({ folder, assets }) => content(folder, ['dist/index.js'], assets)),
-    ],
+    name,
+    programs: programs.map((folder) => content(folder, PROGRAMS[folder])),
+    packages: handlers === undefined ? [] : handlerPackages(handlers === 'inAgent'),
   }
+}
+
+function handlerPackages(onlyInAgent) {
+  const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
+  return [
+    content('sdk', [
+      'dist/index.js',
+      'dist/network.js',
+      'dist/akri-handler.js',
+      'dist/stdin-watch.js',
+    ]),
+    ...handlers
+      .filter(({ runsInAgent }) => runsInAgent || !onlyInAgent)
+      .map(({ folder, assets }) => content(folder, ['dist/index.js'], assets)),
+  ]
 }
 
 function content(folder, entries, assets = []) {

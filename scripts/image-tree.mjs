@@ -1,31 +1,29 @@
-// Usage: node scripts/image-tree.mjs DIRECTORY. Makes the file tree of the image in the directory
-// from the output of `npm run build`: /app with the programs and, in its node_modules, the handlers
-// and the SDK that they share, and nothing else. The same sources give the same bytes, modes and
+// Usage: node scripts/image-tree.mjs DIRECTORY [IMAGE]. Makes the file tree of an image in the
+// directory from the output of `npm run build`: /app with the programs and, in its node_modules,
+// the handlers and the SDK that they share, and nothing else. Without IMAGE, a name in
+// image-contents.mjs, the image has all of them. The same sources give the same bytes, modes and
 // times. Prints the number of files, their size and a digest.
-import { createHash } from 'node:crypto'
 import {
-  chmodSync,
   cpSync,
   existsSync,
-  lutimesSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
 import { imageContents } from './image-contents.mjs'
+import { sealTree } from './seal-tree.mjs'
 import { imageFiles } from './shipped.mjs'
 import { manifestOf, root } from './workspaces.mjs'
 
 /** Fields of a package.json that are read when a program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']
 
-const out = process.argv[2]
-if (out === undefined || process.argv.length > 3)
-  fail('usage: node scripts/image-tree.mjs DIRECTORY')
+const [out, image, ...more] = process.argv.slice(2)
+if (out === undefined || more.length > 0)
+  fail('usage: node scripts/image-tree.mjs DIRECTORY [IMAGE]')
 const target = path.resolve(out)
 if (existsSync(target) && readdirSync(target).some((name) => name !== 'app'))
   fail(`${target} holds other things: name an empty directory`)
@@ -33,16 +31,15 @@ const app = path.join(target, 'app')
 rmSync(app, { recursive: true, force: true })
 
 const { version } = manifestOf('agent')
-const { programs, packages } = imageContents()
+const { name, programs, packages } = imageContents(image)
 for (const program of programs) copyModules(program, app)
 write(
   path.join(app, 'package.json'),
-  `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`,
+  `${JSON.stringify({ name, version, private: true, type: 'module' })}\n`,
 )
-for (const [name, text] of Object.entries(imageFiles())) write(path.join(app, name), text)
+for (const [file, text] of Object.entries(imageFiles(image))) write(path.join(app, file), text)
 for (const content of packages) copyPackage(content)
-const { digest, bytes, files } = seal(app)
-process.stdout.write(`${app}: ${files} files, ${(bytes / 1e6).toFixed(2)} MB, sha256:${digest}\n`)
+process.stdout.write(sealTree(app))
 
 function copyPackage({ folder, entries, files, assets }) {
   const manifest = manifestOf(folder)
@@ -79,26 +76,6 @@ function write(file, content) {
     fail(`${file} would be two different files`)
   mkdirSync(path.dirname(file), { recursive: true })
   writeFileSync(file, content)
-}
-
-/** Sets all modes and times to fixed values. @returns the digest, size and number of the files */
-function seal(directory) {
-  const hash = createHash('sha256')
-  const sum = { bytes: 0, files: 0 }
-  const visit = (file) => {
-    const isDirectory = statSync(file).isDirectory()
-    if (isDirectory) for (const name of readdirSync(file).sort()) visit(path.join(file, name))
-    else {
-      const content = readFileSync(file)
-      hash.update(`${path.relative(directory, file)} ${content.length}\n`).update(content)
-      sum.bytes += content.length
-      sum.files++
-    }
-    chmodSync(file, isDirectory ? 0o755 : 0o644)
-    lutimesSync(file, 0, 0)
-  }
-  visit(directory)
-  return { digest: hash.digest('hex'), ...sum }
 }
 
 function fail(text) {

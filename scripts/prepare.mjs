@@ -1,7 +1,7 @@
 // Makes a clone ready: installs the packages of package-lock.json and builds what has changed.
 // `--types` also writes declaration files, which publishing needs; `--no-build` only installs.
 // `--start` installs and builds only what `npm start` needs: the packages that are not a
-// devDependency, and the program `akri` with its handlers.
+// devDependency, and the program `akri` with its handlers. `akri migrate` does not run then.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -97,7 +97,11 @@ async function buildPackage(workspace) {
     {
       cwd: path.join(root, folder),
       stdio: ['ignore', 'inherit', 'inherit'],
-      env: { ...process.env, AKRI_TYPES: withTypes ? '1' : '' },
+      env: {
+        ...process.env,
+        AKRI_TYPES: withTypes ? '1' : '',
+        AKRI_WITHOUT_DEV: stamp.all ? '' : '1',
+      },
     },
   )
   const [code] = await once(child, 'close')
@@ -109,7 +113,8 @@ async function buildPackage(workspace) {
     mkdirSync(path.dirname(metafileOf(folder)), { recursive: true })
     renameSync(metafile, metafileOf(folder))
   }
-  writeStamp({ built: { ...stamp.built, [folder]: { digest, withTypes, hasMetafile } } })
+  const result = { digest, withTypes, withDev: stamp.all, hasMetafile }
+  writeStamp({ built: { ...stamp.built, [folder]: result } })
 }
 
 function isUpToDate(workspace) {
@@ -117,12 +122,13 @@ function isUpToDate(workspace) {
   return (
     built?.digest === digestOf(workspace) &&
     (built.withTypes || !withTypes) &&
+    (built.withDev || !stamp.all) &&
     built.hasMetafile === existsSync(metafileOf(workspace.folder)) &&
     existsSync(path.join(root, workspace.folder, 'dist'))
   )
 }
 
-/** For `npx akri`. npm links programs only when they are there while it installs. */
+/** For `npx @akrijs/cli`. npm links programs only when they are there while it installs. */
 function link() {
   for (const { folder, name, manifest } of packages)
     for (const [program, file] of Object.entries(manifest.bin ?? {})) {

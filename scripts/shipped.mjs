@@ -33,23 +33,30 @@ export function packageFiles(folder) {
   }
 }
 
-/** What belongs to the image, by file name. */
-export function imageFiles() {
-  const { programs, packages } = imageContents()
+/**
+ * What belongs to an image, by file name.
+ * @param {string} [image] as in image-contents.mjs @default the image with all programs
+ */
+export function imageFiles(image) {
+  const { name, programs, packages } = imageContents(image)
   return {
     LICENSE: `${ownLicense()}\n`,
-    [NOTICES]: noticesText('The image of Akri', imageParts(programs, packages)),
-    [BILL]: json(imageBill(programs, packages)),
+    [NOTICES]: noticesText(`The image ${name}`, imageParts(programs, packages)),
+    [BILL]: json(imageBill(name, programs, packages)),
   }
 }
 
 /** The images that a Dockerfile starts from without a digest. */
 export function unpinnedImages(dockerfile) {
-  const stages = new Set()
+  const stages = new Set(['scratch'])
   const unpinned = []
-  for (const [, image, stage] of dockerfile.matchAll(
+  const defaults = new Map(
+    [...dockerfile.matchAll(/^ARG\s+(\w+)=(\S+)/gim)].map(([, name, value]) => [name, value]),
+  )
+  for (const [, written, stage] of dockerfile.matchAll(
     /^FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?/gim,
   )) {
+    const image = written.replace(/\$\{(\w+)\}/, (_, name) => defaults.get(name) ?? '')
     if (!stages.has(image) && !/@sha256:[0-9a-f]{64}$/.test(image)) unpinned.push(image)
     if (stage !== undefined) stages.add(stage)
   }

@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { IMAGES } from './image-contents.mjs'
 import { noticesText } from './shipped/notices.mjs'
 import { partsOf, readNpmPart } from './shipped/parts.mjs'
 import {
@@ -18,8 +19,10 @@ import { manifestOf, readMetafile, root } from './workspaces.mjs'
 
 const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6)
 const PUBLISHED = publishedFolders()
-const subjects = [...PUBLISHED, 'the image']
-const filesOf = (subject) => (subject === 'the image' ? imageFiles() : packageFiles(subject))
+const IMAGE = 'the image '
+const subjects = [...PUBLISHED, ...Object.keys(IMAGES).map((image) => `${IMAGE}${image}`)]
+const filesOf = (subject) =>
+  subject.startsWith(IMAGE) ? imageFiles(subject.slice(IMAGE.length)) : packageFiles(subject)
 
 /** Names of packages of others that esbuild has put into a bundle. */
 function bundledNames(folder) {
@@ -103,15 +106,18 @@ describe('the tarball', () => {
     )
     const names = files.map((file) => file.path)
     expect(names).toEqual(expect.arrayContaining(['LICENSE', NOTICES, BILL]))
-    const single = ['LICENSE', 'README.md', 'package.json', NOTICES, BILL]
+    const single = ['LICENSE', 'README.md', 'CHANGELOG.md', 'package.json', NOTICES, BILL]
     for (const name of names.filter((name) => !single.includes(name)))
-      expect(name).toMatch(/^(dist\/[\w.-]+|prebuilds\/.*)$/)
+      expect(name).toMatch(
+        /^(dist\/[\w.-]+|man\/akri\.1|schemas\/[\w-]+\.json|(prebuilds|templates)\/.*)$/,
+      )
     expect(names.join()).not.toContain('metafile')
   })
 
-  it('is that of the SDK, of the CLI and of each handler; all other packages are private', () => {
+  it('is that of the SDK, the CLI, each handler and npm create; the others are private', () => {
     expect(PUBLISHED.map((folder) => manifestOf(folder).name).sort()).toEqual([
       '@akrijs/cli',
+      '@akrijs/create-handler',
       '@akrijs/handler-debug-echo',
       '@akrijs/handler-onvif',
       '@akrijs/handler-opcua',
@@ -208,6 +214,10 @@ describe('the base image', () => {
     [`FROM node:24@sha256:${'a'.repeat(64)} AS base\nFROM base AS build\nFROM base`, []],
     [`FROM node:24@sha256:${'a'.repeat(64)}\nFROM debian`, ['debian']],
     ['FROM node:24@sha256:abc', ['node:24@sha256:abc']],
+    ['FROM scratch', []],
+    [`ARG BASE=node:24@sha256:${'a'.repeat(64)}\nFROM \${BASE} AS base`, []],
+    [`ARG BASE=node:24\nFROM --platform=$BUILDPLATFORM \${BASE}`, ['node:24']],
+    [`ARG BASE\nFROM \${BASE}`, ['']],
   ])('has a digest: %j', (dockerfile, unpinned) => {
     expect(unpinnedImages(dockerfile)).toEqual(unpinned)
   })

@@ -17,7 +17,7 @@ if (wantsHelp)
       'of akri run:\n\n',
   )
 
-const demo = isDemo ? await (await import('./demo/demo.mjs')).startDevices() : undefined
+const demo = isDemo ? await (await import('./demo/demo.mjs')).startDevices(args) : undefined
 const options = demo?.options ?? ['-f', path.join(root, 'examples/standalone')]
 const akri = path.join(root, 'cli/dist/akri.js')
 // In this process: signals are meant for it, and its end ends the simulated devices.

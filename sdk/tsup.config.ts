@@ -18,7 +18,8 @@ export default defineConfig({
   platform: 'node',
   target: 'node20',
   splitting: true,
-  minify: true,
+  // An author reads this code in stacks, and in a debugger.
+  minify: false,
   noExternal: [/^(?!@grpc\/proto-loader$)/],
   external: ['@grpc/proto-loader'],
   dts:

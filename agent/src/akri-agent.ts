@@ -13,6 +13,7 @@ await startProgram({
   description:
     'The Akri agent of one node of a Kubernetes: finds its devices and gives them to Pods.',
   version: '0.1.0',
+  loopWatch: new URL('./loop-watch.js', import.meta.url),
   options: agentOptions,
   run: (options, context) => runAgent(options, { packagesFrom, ...context }),
 })

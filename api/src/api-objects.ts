@@ -10,7 +10,10 @@ import type { Configuration, Instance, InstanceStatus } from './types.js'
 // may be older, or may belong to another system.
 
 const text = z.string()
-const texts = z.record(text, text)
+/** A map of texts, as it is: a record of zod copies it, and an Instance may have many slots. */
+const texts = z.custom<Record<string, string>>(
+  (value) => isRecord(value) && Object.values(value).every((each) => typeof each === 'string'),
+)
 const metadata = z.object({
   name: text,
   namespace: text,
@@ -42,12 +45,34 @@ const conditionFields = {
   reason: text,
   message: text,
 }
+const instanceCondition = z.object({
+  type: z.literal('DeviceProblem'),
+  status: z.enum(['True', 'False']),
+  reason: text,
+  message: text,
+  lastTransitionTime: text,
+})
+const clusterCondition = z.object({
+  ...conditionFields,
+  type: z.enum([
+    ...conditionFields.type.options,
+    'HandlersReady',
+    'PropertiesResolved',
+    'BrokersReady',
+  ]),
+  lastTransitionTime: text,
+})
 const count = z.number().int()
 const status = z.object({
   observedGeneration: count,
-  conditions: z.array(z.object({ ...conditionFields, lastTransitionTime: text })),
+  conditions: z.array(clusterCondition),
   devices: count,
-  slots: z.object({ total: count, claimed: count }),
+  slots: z.object({ total: count, claimed: count, free: count.optional().catch(undefined) }),
+  nodeCounts: z
+    .object({ reporting: count, ready: count, silent: count })
+    .optional()
+    .catch(undefined),
+  brokers: z.object({ desired: count, updated: count, ready: count }).optional().catch(undefined),
   nodes: z.record(
     text,
     z.object({
@@ -74,6 +99,7 @@ const instance = z.object({
   }),
   status: z
     .object({
+      conditions: z.array(instanceCondition).optional().catch(undefined),
       brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined),
       brokerInfo: texts.optional().catch(undefined),
       brokerInfoSlots: texts.optional().catch(undefined),
@@ -100,12 +126,22 @@ type ParsedConfigurationObject =
       readonly found: Pick<Configuration, 'metadata' | 'status'> | undefined
     }
 
-/** Reads a Configuration of a server. Never throws. */
-export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
+/**
+ * Reads what programs write of a Configuration of a server, whether its spec is valid or not.
+ * @returns undefined if the value is no object of the API
+ */
+export function parseConfigurationStatus(
+  object: unknown,
+): Pick<Configuration, 'metadata' | 'status'> | undefined {
   const envelope = configuration.safeParse(object)
-  const found = envelope.success
+  return envelope.success
     ? (withoutUndefined(envelope.data) as Pick<Configuration, 'metadata' | 'status'>)
     : undefined
+}
+
+/** Reads a Configuration of a server. Never throws. */
+export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
+  const found = parseConfigurationStatus(object)
   const parsed = parseConfiguration({
     apiVersion: API_VERSION,
     kind: 'Configuration',

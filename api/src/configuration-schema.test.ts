@@ -97,7 +97,104 @@ describe('a Configuration', () => {
     ])
   })
 
+  it('says how many broker Pods a change may make unavailable at once', () => {
+    const brokerSpec = (updateStrategy: object, template = 'brokerPodSpec') => {
+      const parsed = parseConfiguration(
+        withSpec({ brokerSpec: { [template]: {}, updateStrategy } }),
+      )
+      return parsed.ok ? parsed.configuration.spec.brokerSpec?.updateStrategy : parsed.problems
+    }
+    const type = 'RollingUpdate'
+    for (const maxUnavailable of [1, 25, '1%', '25%', '100%']) {
+      const rollingUpdate = { maxUnavailable }
+      expect(brokerSpec({ rollingUpdate })).toEqual({ type, rollingUpdate })
+    }
+    for (const rollingUpdate of [{}, { maxUnavailable: null }])
+      expect(brokerSpec({ rollingUpdate })).toEqual({ type, rollingUpdate: {} })
+    expect(brokerSpec({ rollingUpdate: null })).toEqual({ type })
+    const path = 'spec.brokerSpec.updateStrategy.rollingUpdate'
+    for (const maxUnavailable of [0, -1, 1.5, '0%', '101%', '5', '025%', 'all', ''])
+      expect(brokerSpec({ rollingUpdate: { maxUnavailable } })).toEqual([
+        {
+          path: `${path}.maxUnavailable`,
+          message: expect.stringContaining('a percentage from 1% to 100%'),
+        },
+      ])
+    expect(brokerSpec({ rollingUpdate: { maxSurge: 1 } })).toEqual([
+      { path: `${path}.maxSurge`, message: expect.stringContaining('no such field') },
+    ])
+    const rollingUpdate = { maxUnavailable: 2 }
+    expect(brokerSpec({ type: 'OnDelete', rollingUpdate })).toEqual([
+      { path, message: expect.stringContaining('write the type RollingUpdate') },
+    ])
+    for (const template of ['brokerJobSpec', 'brokerDeploymentSpec'])
+      expect(brokerSpec({ rollingUpdate }, template)).toEqual([
+        { path, message: expect.stringContaining(`the broker is a ${template}`) },
+      ])
+  })
+
+  it('offers both resources by default, or the resource that its broker asks for', () => {
+    const offer = (spec: object) => {
+      const parsed = parseConfiguration(withSpec(spec))
+      return parsed.ok ? parsed.configuration.spec.offer : parsed.problems
+    }
+    expect([offer({}), offer({ offer: null })]).toEqual([undefined, undefined])
+    const brokers = { brokerPodSpec: 'instance', brokerJobSpec: 'instance' }
+    for (const [template, fits] of Object.entries({
+      ...brokers,
+      brokerDeploymentSpec: 'configuration',
+    }))
+      for (const asked of ['both', 'configuration', 'instance']) {
+        const problem = [{ path: 'spec.offer', message: expect.stringContaining(template) }]
+        const expected = asked === 'both' || asked === fits ? asked : problem
+        expect(offer({ offer: asked, brokerSpec: { [template]: {} } })).toEqual(expected)
+      }
+  })
+
+  it('refuses an offer without the resources that containers name', () => {
+    const name = String(Reflect.get(Reflect.get(withSpec({}), 'metadata'), 'name'))
+    const pod = (resource: string, where = 'containers', list = 'limits') => ({
+      [where]: [{}, { resources: { [list]: { cpu: 1, [resource]: 1 } } }],
+    })
+    const template = (spec: object) => ({ template: { spec } })
+    const [both, own] = ['write both', 'write both or']
+    const cases: [offer: string, brokerSpec: object, start: string | undefined][] = [
+      ['instance', { brokerPodSpec: pod('{{PLACEHOLDER}}') }, undefined],
+      ['instance', { brokerPodSpec: pod(`akri.sh/${name}-8120fe`) }, undefined],
+      ['instance', { brokerPodSpec: pod(`akri.sh/${name}`) }, `${both}: `],
+      ['instance', { brokerPodSpec: pod(`akri.sh/${name}`, 'initContainers') }, `${both}: `],
+      ['instance', { brokerJobSpec: template(pod(`akri.sh/${name}`)) }, `${both}: `],
+      ['instance', { brokerPodSpec: { resources: { limits: { [`akri.sh/${name}`]: 1 } } } }, both],
+      ['instance', { brokerPodSpec: pod('akri.sh/other') }, undefined],
+      ['instance', { brokerPodSpec: pod(name) }, undefined],
+      ['configuration', { brokerPodSpec: pod(`akri.sh/${name}`) }, `${both}: `],
+      ['configuration', { brokerPodSpec: pod('cpu') }, `${own} instance: `],
+      ['configuration', { brokerDeploymentSpec: template(pod(`akri.sh/${name}`)) }, undefined],
+      [
+        'configuration',
+        { brokerDeploymentSpec: template(pod(`akri.sh/${name}-8120fe`, 'containers', 'requests')) },
+        `${both}: brokerDeploymentSpec with akri.sh/${name}-8120fe asks for the resource of the`,
+      ],
+      ['both', { brokerDeploymentSpec: template(pod(`akri.sh/${name}-8120fe`)) }, undefined],
+      // Values of any type: they belong to Kubernetes.
+      [
+        'configuration',
+        { brokerDeploymentSpec: { template: { spec: { containers: 5 } } } },
+        undefined,
+      ],
+      ['instance', { brokerPodSpec: { containers: [{ resources: { limits: [] } }] } }, undefined],
+    ]
+    for (const [offer, brokerSpec, start] of cases) {
+      const parsed = parseConfiguration(withSpec({ offer, brokerSpec }))
+      const problem = { path: 'spec.offer', message: expect.stringMatching(`^${start}`) }
+      expect(parsed.ok ? undefined : parsed.problems, JSON.stringify(brokerSpec)).toEqual(
+        start === undefined ? undefined : [problem],
+      )
+    }
+  })
+
   it.each([
+    ['spec.offer', withSpec({ offer: 'none' }), 'it is "none"'],
     ['spec.capacity', withSpec({ capacity: 0 }), '>=1'],
     ['spec.capacity', withSpec({ capacity: -1 }), 'it is -1'],
     ['spec.capacity', withSpec({ capacity: 1.5 }), 'it is 1.5'],
@@ -144,6 +241,15 @@ describe('a Configuration', () => {
   const withProperty = (...discoveryProperties: object[]) =>
     withSpec({ discoveryHandler: { name: 'h', discoveryProperties } })
   const ref = { name: 'lab', key: 'token' }
+
+  it.each([
+    withProperty({ name: 'password_default', value: 4711 }),
+    withSpec({ brokerProperties: { CAM_PASSWORD: 4711 } }),
+  ])('does not show the value of a password (%#)', (object) => {
+    const text = JSON.stringify(problemsOf(object))
+    expect(text).toMatch(/expected string/)
+    expect(text).not.toMatch(/4711/)
+  })
 
   it('accepts every form of a discovery property', () => {
     const properties = [

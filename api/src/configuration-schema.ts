@@ -1,8 +1,9 @@
-import { excess, nearest, pathText, shorten, valueAt } from '@akrijs/runtime'
+import { excess, isSecretAt, nearest, pathText, shorten, valueAt } from '@akrijs/runtime'
 import * as z from 'zod'
-import { API_VERSION, type ConfigurationName } from './names.js'
+import { brokerDemands } from './broker-demand.js'
+import { API_VERSION, type ConfigurationName, MAX_RESOURCE_NAME } from './names.js'
 import { absentOr, orDefault, withoutUndefined } from './optional-fields.js'
-import type { ConfigurationSpec } from './types.js'
+import type { ConfigurationSpec, UpdateStrategy } from './types.js'
 
 /** A Configuration in a file, without the fields that a cluster adds. */
 export interface ConfigurationManifest {
@@ -28,11 +29,8 @@ type ParsedConfiguration =
 /** The most slots of an Instance: each slot is a key of the object, and a device of the kubelet. */
 const MAX_CAPACITY = 10_000
 
-/**
- * The longest name of a Configuration. The kubelet refuses a resource name with more than 63
- * characters after `akri.sh/`. The resource name of an Instance ends in a dash and six digits.
- */
-const MAX_NAME_LENGTH = 63 - '-123456'.length
+/** The longest name of a Configuration. The name of an Instance adds a dash and six digits. */
+const MAX_NAME_LENGTH = MAX_RESOURCE_NAME - '-123456'.length
 
 /** The most Secrets and ConfigMaps of a Configuration: every agent watches each of them. */
 const MAX_SOURCES = 64
@@ -120,13 +118,39 @@ function sourceOf({ valueFrom }: z.output<typeof property>): string[] {
   return [`${kind} ${namespace}/${name}`]
 }
 
+/** A broker has no room beside its successor, so 0 would stop all changes. */
+const maxUnavailable = z
+  .union([z.number(), text])
+  .refine(
+    (limit) =>
+      typeof limit === 'number'
+        ? Number.isSafeInteger(limit) && limit >= 1
+        : /^([1-9][0-9]?|100)%$/.test(limit),
+    'write a number from 1 on, or a percentage from 1% to 100%',
+  )
+
+/** Why a field that would have no effect is refused. */
+function rollingUpdateRefusal(type: UpdateStrategy, template = ''): string | undefined {
+  if (template !== 'brokerPodSpec')
+    return `leave it out: it is for brokerPodSpec, and the broker is a ${template}`
+  return type === 'OnDelete' ? 'leave it out, or write the type RollingUpdate' : undefined
+}
+
 // These fields belong to Kubernetes, and are kept as they are.
 const anything = z.record(text, z.unknown())
+
+/** Without the `|` of YAML, what is meant as a text is a mapping. */
+const discoveryDetails = z.string({
+  error: ({ input }) =>
+    typeof input === 'object'
+      ? 'write | after discoveryDetails: so that the lines below are a text'
+      : 'write a text, in quotes or after |',
+})
 
 const spec = z.strictObject({
   discoveryHandler: z.strictObject({
     name: text.min(1),
-    discoveryDetails: orDefault(text, ''),
+    discoveryDetails: orDefault(discoveryDetails, ''),
     discoveryProperties: orDefault(
       z
         .array(z.unknown())
@@ -155,6 +179,7 @@ const spec = z.strictObject({
     }),
   }),
   capacity: orDefault(z.number().int().min(1).max(MAX_CAPACITY), 1),
+  offer: absentOr(z.enum(['both', 'configuration', 'instance'])),
   brokerSpec: absentOr(
     z
       .strictObject({
@@ -164,6 +189,7 @@ const spec = z.strictObject({
         updateStrategy: absentOr(
           z.strictObject({
             type: orDefault(z.enum(['RollingUpdate', 'OnDelete']), 'RollingUpdate'),
+            rollingUpdate: absentOr(z.strictObject({ maxUnavailable: absentOr(maxUnavailable) })),
           }),
         ),
       })
@@ -175,6 +201,15 @@ const spec = z.strictObject({
           return z.NEVER
         }
         if (present.length === 0) return undefined
+        if (updateStrategy?.rollingUpdate !== undefined) {
+          const refusal = rollingUpdateRefusal(updateStrategy.type, present[0]?.[0])
+          if (refusal !== undefined)
+            context.addIssue({
+              code: 'custom',
+              path: ['updateStrategy', 'rollingUpdate'],
+              message: refusal,
+            })
+        }
         return {
           ...Object.fromEntries(present),
           ...(updateStrategy === undefined ? {} : { updateStrategy }),
@@ -189,7 +224,7 @@ const spec = z.strictObject({
   ),
 })
 
-const manifest = z.strictObject({
+const fields = z.strictObject({
   apiVersion: z.literal(API_VERSION),
   kind: z.literal('Configuration'),
   metadata: z.looseObject({
@@ -210,6 +245,25 @@ const manifest = z.strictObject({
   spec,
   status: z.unknown().optional(),
 })
+
+/** A broker that asks for a resource that no node offers would wait for a node for ever. */
+const manifest = fields.superRefine(({ metadata, spec }, context) => {
+  const { offer = 'both', brokerSpec = {} } = spec
+  const demands = brokerDemands(metadata.name, brokerSpec)
+  const refused = demands.find(({ resource }) => offer !== 'both' && offer !== resource)
+  if (refused === undefined) return
+  const { resource, by } = refused
+  const offers = demands.every((demand) => demand.resource === resource)
+    ? `both or ${resource}`
+    : 'both'
+  context.addIssue({
+    code: 'custom',
+    path: ['spec', 'offer'],
+    message: `write ${offers}: ${by} asks for the resource of the ${NOUN[resource]}`,
+  })
+})
+
+const NOUN = { configuration: 'Configuration', instance: 'Instance' } as const
 
 /** Reads a Configuration of a file. Never throws. */
 export function parseConfiguration(object: unknown): ParsedConfiguration {
@@ -251,7 +305,8 @@ function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
     }))
   }
   const value = valueAt(root, ...issue.path)
-  const shown = value === undefined ? '' : `; it is ${shorten(value)}`
+  const isShown = value !== undefined && !isSecretAt(root, issue.path)
+  const shown = isShown ? `; it is ${shorten(value)}` : ''
   const message =
     value === undefined && issue.code === 'invalid_type'
       ? `it is missing; ${issue.message}`
@@ -276,11 +331,14 @@ const FIELDS = [
   'namespace',
   'optional',
   'capacity',
+  'offer',
   'brokerSpec',
   'brokerPodSpec',
   'brokerJobSpec',
   'brokerDeploymentSpec',
   'updateStrategy',
+  'rollingUpdate',
+  'maxUnavailable',
   'instanceServiceSpec',
   'configurationServiceSpec',
   'brokerProperties',

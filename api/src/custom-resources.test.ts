@@ -16,7 +16,7 @@ interface CustomResourceDefinition {
     readonly names: object
     readonly versions: readonly {
       readonly name: string
-      readonly subresources: object
+      readonly subresources?: object
       readonly additionalPrinterColumns: readonly {
         readonly name: string
         readonly jsonPath: string
@@ -58,8 +58,13 @@ describe('the custom resource Configuration', () => {
       },
       versions: [{ name: 'v0', served: true, storage: true }],
     })
-    expect(columns).toMatchObject({
+    expect(columns).toEqual({
       Capacity: '.spec.capacity',
+      Devices: '.status.devices',
+      Slots: '.status.slots.total',
+      Free: '.status.slots.free',
+      Ready: '.status.conditions[?(@.type=="Ready")].status',
+      Reason: '.status.conditions[?(@.type=="Ready")].reason',
       Age: '.metadata.creationTimestamp',
     })
   })
@@ -72,6 +77,7 @@ describe('the custom resource Configuration', () => {
       'configurationServiceSpec',
       'discoveryHandler',
       'instanceServiceSpec',
+      'offer',
     ])
     expect(Object.keys(fields.discoveryHandler?.properties ?? {}).sort()).toEqual([
       'discoveryDetails',
@@ -128,10 +134,44 @@ describe('the custom resource Instance', () => {
     })
     expect(columns).toEqual({
       Config: '.spec.configurationName',
+      // With `-o wide`.
+      Capacity: '.spec.capacity',
+      Problem: '.status.conditions[?(@.type=="DeviceProblem")].status',
+      Reason: '.status.conditions[?(@.type=="DeviceProblem")].reason',
+      Since: '.status.conditions[?(@.type=="DeviceProblem")].lastTransitionTime',
       Shared: '.spec.shared',
       Nodes: '.spec.nodes',
       Age: '.metadata.creationTimestamp',
     })
     expect(version.subresources).toEqual({ status: {} })
+  })
+})
+
+describe('the custom resource NodeReport', () => {
+  const { metadata, spec } = definitionOf('nodereports.yaml')
+  const [version = expect.fail('there is no version')] = spec.versions
+  const fields = version.schema.openAPIV3Schema.properties
+
+  it('is an object of the cluster, with the short name akrir and no subresource', () => {
+    expect(metadata.name).toBe('nodereports.akri.sh')
+    expect(spec).toMatchObject({
+      scope: 'Cluster',
+      names: { kind: 'NodeReport', plural: 'nodereports', shortNames: ['akrir'] },
+      versions: [{ name: 'v0', served: true, storage: true }],
+    })
+    expect(version.subresources).toBeUndefined()
+  })
+
+  it('has mappings whose fields have no owners', () => {
+    expect(Object.keys(fields).sort()).toEqual([
+      'agentNamespace',
+      'agentPod',
+      'configurations',
+      'counts',
+      'memberships',
+      'slots',
+    ])
+    for (const mapping of [fields.configurations, fields.memberships, fields.slots])
+      expect(mapping).toMatchObject({ 'x-kubernetes-map-type': 'atomic' })
   })
 })

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type JsonPatch, type NodeName, pointer } from '@akrijs/kube/objects'
+import { type Compatibility, omitsFreeSlots, writableCapacity } from './compatibility.js'
 import type { SlotName } from './names.js'
-import { holderOf, resizedUsage, slotIndex } from './slot-usage.js'
+import { claimsOf, holderOf, resizedUsage, slotIndex } from './slot-usage.js'
 import type { Instance } from './types.js'
 
 // JSON patches (RFC 6902) that change an Instance only if it is still as it was read: the server
@@ -10,7 +11,7 @@ import type { Instance } from './types.js'
 const slotPath = (slot: string) => pointer('spec', 'deviceUsage', slot)
 
 /** The object must have the version that was read. */
-const sameVersion = ({ metadata }: Instance) =>
+export const sameVersion = ({ metadata }: Instance) =>
   ({
     op: 'test',
     path: pointer('metadata', 'resourceVersion'),
@@ -35,10 +36,23 @@ export function claimPatch(instance: Instance, slot: SlotName, usage: string): J
   ]
 }
 
-/** Releases a slot that has this claim. A slot beyond the capacity is removed. */
-export function releasePatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
+/**
+ * Releases a slot that has this claim. A slot beyond the capacity is removed, and each slot of an
+ * Instance that omits free slots.
+ */
+export function releasePatch(
+  instance: Instance,
+  slot: SlotName,
+  usage: string,
+  compatibility: Compatibility = 'off',
+): JsonPatch {
   const index = slotIndex(instance.metadata.name, slot)
   const path = slotPath(slot)
+  if (omitsFreeSlots(instance, compatibility))
+    return [
+      { op: 'test', path, value: usage },
+      { op: 'remove', path },
+    ]
   const { capacity } = instance.spec
   const stays = index !== undefined && index < capacity
   return [
@@ -56,30 +70,45 @@ export function joinPatch(node: NodeName): JsonPatch {
 
 /**
  * Removes a node, and releases its slots. If several nodes leave at once, the last node must see
- * that it is the last.
+ * that it is the last: another node must be in the list. Only that node and the place of this node
+ * are tested, so that nodes at later places can leave at the same time.
  */
-export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
+export function leavePatch(
+  instance: Instance,
+  node: NodeName,
+  compatibility: Compatibility = 'off',
+): JsonPatch {
   const { nodes, deviceUsage } = instance.spec
   const freed = Object.entries(deviceUsage)
     .filter(([, usage]) => holderOf(usage) === node)
-    .flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage))
+    .flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage, compatibility))
+  const place = nodes.indexOf(node)
+  const placePath = (index: number) => pointer('spec', 'nodes', String(index))
+  // The first place is left last: see the wait before a leave.
+  const other = place === 0 ? 1 : 0
   return [
-    { op: 'test', path: pointer('spec', 'nodes'), value: nodes },
-    { op: 'remove', path: pointer('spec', 'nodes', String(nodes.indexOf(node))) },
+    { op: 'test', path: placePath(place), value: node },
+    { op: 'test', path: placePath(other), value: nodes[other] },
+    { op: 'remove', path: placePath(place) },
     ...freed,
   ]
 }
 
 /**
  * Writes capacity and properties, and adds or removes slots to fit the capacity. Empty if all of
- * that is as it should be.
+ * that is as it should be. An Instance that omits free slots loses empty texts.
  */
 export function updatePatch(
   instance: Instance,
-  { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>,
+  change: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>,
+  compatibility: Compatibility = 'off',
 ): JsonPatch {
   const { spec } = instance
-  const resized = resizedUsage(instance.metadata.name, capacity, spec.deviceUsage)
+  const { brokerProperties } = change
+  const capacity = writableCapacity(instance, change.capacity, compatibility)
+  const resized = omitsFreeSlots(instance, compatibility)
+    ? claimsOf(spec.deviceUsage)
+    : resizedUsage(instance.metadata.name, capacity, spec.deviceUsage)
   const added = Object.keys(resized).filter((slot) => !Object.hasOwn(spec.deviceUsage, slot))
   const removed = Object.keys(spec.deviceUsage).filter((slot) => !Object.hasOwn(resized, slot))
   const fields = Object.entries({ capacity, brokerProperties }).filter(

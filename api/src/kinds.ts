@@ -7,3 +7,9 @@ export const CONFIGURATIONS: ResourceKind = {
   plural: 'configurations',
 }
 export const INSTANCES: ResourceKind = { group: GROUP, version: VERSION, plural: 'instances' }
+/** Cluster-scoped: the key of a report is that of its node. */
+export const NODE_REPORTS: ResourceKind = {
+  group: GROUP,
+  version: VERSION,
+  plural: 'nodereports',
+}

@@ -58,7 +58,8 @@ it('names the line and column of a syntax error', () => {
       file: 'f',
       document: 0,
       path: '',
-      message: expect.stringMatching(/^it is not YAML: .* in line [23], column \d+$/),
+      message: expect.stringMatching(/^it is not YAML: /),
+      place: { line: 2, column: 5 },
     },
   ])
 })

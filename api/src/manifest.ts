@@ -20,6 +20,8 @@ export interface KeyedData {
 export interface Manifest {
   /** The number of the document in the file, from 1. */
   readonly document: number
+  /** The path of the object in its document, as a prefix of paths: that of an item of a List. */
+  readonly at: string
   readonly content:
     | { readonly kind: 'Configuration'; readonly configuration: ConfigurationManifest }
     | { readonly kind: 'Data'; readonly data: KeyedData }
@@ -29,11 +31,19 @@ export interface ManifestProblem extends Problem {
   readonly file: string
   /** The number of the document in the file, from 1; 0 if the file cannot be parsed. */
   readonly document: number
+  /** The place of a syntax error in the file, from 1. */
+  readonly place?: { readonly line: number; readonly column: number }
 }
 
-interface Manifests {
+/** A Configuration of a file, valid or not. */
+export interface ManifestObject extends Pick<Manifest, 'document' | 'at'> {
+  readonly object: unknown
+}
+
+export interface Manifests {
   readonly manifests: readonly Manifest[]
   readonly problems: readonly ManifestProblem[]
+  readonly configurations: readonly ManifestObject[]
 }
 
 /** The largest file of manifests, in bytes. */
@@ -46,28 +56,32 @@ export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 export function parseManifests(text: string, file: string): Manifests {
   const problems: ManifestProblem[] = []
   const manifests: Manifest[] = []
+  const configurations: ManifestObject[] = []
   const refuse = (document: number, path: string, message: string) =>
     problems.push({ file, document, path, message })
   const documents = documentsIn(text)
-  if (typeof documents === 'string') {
-    refuse(0, '', documents)
-    return { manifests, problems }
+  if ('message' in documents) {
+    problems.push({ file, document: 0, path: '', ...documents })
+    return { manifests, problems, configurations }
   }
-  for (const { document, at, object } of documents.flatMap(itemsOf)) {
+  for (const item of documents.values.flatMap(itemsOf)) {
+    const { document, at, object } = item
     if (object === null || object === undefined) continue
     const kind = fieldOf(object, 'kind')
     if (kind === 'Configuration') {
+      configurations.push(item)
       const parsed = parseConfiguration(object)
       if (parsed.ok)
         manifests.push({
           document,
+          at,
           content: { kind: 'Configuration', configuration: parsed.configuration },
         })
       else
         for (const problem of parsed.problems) refuse(document, at + problem.path, problem.message)
     } else if (kind === 'Secret' || kind === 'ConfigMap') {
       const data = readData(kind, object, (path, message) => refuse(document, at + path, message))
-      if (data !== undefined) manifests.push({ document, content: { kind: 'Data', data } })
+      if (data !== undefined) manifests.push({ document, at, content: { kind: 'Data', data } })
     } else {
       refuse(
         document,
@@ -77,33 +91,59 @@ export function parseManifests(text: string, file: string): Manifests {
       )
     }
   }
-  return { manifests, problems }
+  return { manifests, problems, configurations }
 }
 
-/** @returns the documents, or a text that says what is wrong with the file */
-function documentsIn(text: string): readonly unknown[] | string {
+type Documents =
+  | { readonly values: readonly unknown[] }
+  | Pick<ManifestProblem, 'message' | 'place'>
+
+function documentsIn(text: string): Documents {
   if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES)
-    return `the file has more than ${MAX_MANIFEST_BYTES} bytes`
+    return { message: `the file has more than ${MAX_MANIFEST_BYTES} bytes` }
   try {
-    const documents = loadAll(text)
+    const values = loadAll(text)
     // Before any other check: an alias of a few bytes may stand for a large value, or for itself.
-    return excess(documents) ?? documents
+    const tooMuch = excess(values)
+    return tooMuch === undefined ? { values } : { message: tooMuch }
   } catch (error) {
-    if (!(error instanceof YAMLException)) return `it is not YAML: ${String(error)}`
+    if (!(error instanceof YAMLException)) return { message: `it is not YAML: ${String(error)}` }
     const { reason, mark } = error
-    const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
-    return `it is not YAML: ${reason}${place}`
+    if (!mark) return { message: `it is not YAML: ${reason}` }
+    return {
+      message: `it is not YAML: ${reason}${forgottenBar(text, mark.line)}`,
+      place: { line: mark.line + 1, column: mark.column + 1 },
+    }
   }
 }
 
-interface Item {
-  readonly document: number
-  /** The path of the object in its document, as a prefix of paths. */
-  readonly at: string
-  readonly object: unknown
+/** The most lines of details above a syntax error in them. */
+const MAX_LINES_ABOVE = 100
+
+/**
+ * The hint for a syntax error in what is meant as the text of `discoveryDetails`.
+ * @param line of the error, from 0
+ */
+function forgottenBar(text: string, line: number): string {
+  const lines = text
+    .split('\n', line + 1)
+    .slice(-MAX_LINES_ABOVE)
+    .reverse()
+  let indent = Number.POSITIVE_INFINITY
+  for (const above of lines) {
+    const found = /^[ -]*/.exec(above)?.[0].length ?? 0
+    if (found >= indent || found >= above.trimEnd().length) continue
+    indent = found
+    const value = /^[ -]*discoveryDetails:(.*)/.exec(above)?.[1]?.trim()
+    if (value !== undefined)
+      return /^[|>'"{[&*!]/.test(value)
+        ? ''
+        : '; write | after discoveryDetails: so that the lines below are a text'
+  }
+  return ''
 }
 
-function itemsOf(content: unknown, index: number): Item[] {
+function itemsOf(content: unknown, index: number): ManifestObject[] {
   const document = index + 1
   const items = fieldOf(content, 'kind') === 'List' ? fieldOf(content, 'items') : undefined
   if (!Array.isArray(items)) return [{ document, at: '', object: content }]

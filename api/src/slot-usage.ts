@@ -1,6 +1,6 @@
 import type { NodeName } from '@akrijs/kube/objects'
 import type { InstanceName, SlotName } from './names.js'
-import type { Instance } from './types.js'
+import type { Instance, SlotCounts } from './types.js'
 
 /** The value of a slot in `deviceUsage`: free, or a claim. */
 export type SlotUsage =
@@ -12,8 +12,10 @@ export type SlotUsage =
   /** Any other text: no node claims or releases such a slot. */
   | { readonly level: 'unreadable'; readonly text: string }
 
+const FREE: SlotUsage = { level: 'free' }
+
 export function parseSlotUsage(text: string | undefined): SlotUsage {
-  if (text === undefined || text === '') return { level: 'free' }
+  if (text === undefined || text === '') return FREE
   if (!text.includes(':')) return { level: 'instance', node: text as NodeName }
   const [prefix, virtualId, node, ...rest] = text.split(':')
   if (prefix !== 'C' || !virtualId || !node || rest.length > 0) return { level: 'unreadable', text }
@@ -72,6 +74,11 @@ export function resizedUsage(
   return Object.fromEntries(slots)
 }
 
+/** Without free slots. */
+export function claimsOf(deviceUsage: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(deviceUsage).filter(([, usage]) => usage !== ''))
+}
+
 /** The node that claims a slot, if any. */
 export function holderOf(usage: string | undefined): NodeName | undefined {
   const parsed = parseSlotUsage(usage)
@@ -91,4 +98,20 @@ export function freeAmong(
 /** The number of claimed slots, also beyond the capacity. */
 export function heldSlots(deviceUsage: Readonly<Record<string, string>>): number {
   return Object.values(deviceUsage).filter((usage) => usage !== '').length
+}
+
+/** The slots of Instances, with claims beyond the capacity, and how many of them are claimed. */
+export function slotCounts(instances: readonly Instance[]): Required<SlotCounts> {
+  let [total, claimed] = [0, 0]
+  for (const { spec } of instances) {
+    total += Math.max(spec.capacity, Object.keys(spec.deviceUsage).length)
+    claimed += heldSlots(spec.deviceUsage)
+  }
+  return { total, claimed, free: Math.max(0, total - claimed) }
+}
+
+/** The nodes that an Instance names: nodes that see the device, and nodes that claim a slot. */
+export function nodesOf({ spec }: Instance): Set<NodeName> {
+  const holders = Object.values(spec.deviceUsage).flatMap((usage) => holderOf(usage) ?? [])
+  return new Set([...spec.nodes, ...holders])
 }

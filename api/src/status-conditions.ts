@@ -1,9 +1,15 @@
-import type { Condition, NodeStatus } from './types.js'
+import type {
+  Condition,
+  FoundProblem,
+  InstanceCondition,
+  NodeConditionType,
+  NodeStatus,
+} from './types.js'
 
 type NodeCondition = NodeStatus['conditions'][number]
 
 /** The status of the cluster is the first status in the list that any node has. */
-const PRECEDENCE: Readonly<Record<Condition['type'], readonly Condition['status'][]>> = {
+const PRECEDENCE: Readonly<Record<NodeConditionType, readonly Condition['status'][]>> = {
   // A handler on a single node is enough: the device may be attached to that node.
   HandlerConnected: ['True', 'Unknown', 'False'],
   Discovering: ['True', 'Unknown', 'False'],
@@ -26,7 +32,7 @@ export function conditionsOf(
   before: readonly Condition[],
   now: string,
 ): readonly Condition[] {
-  return (Object.keys(PRECEDENCE) as Condition['type'][]).flatMap((type): Condition[] => {
+  return (Object.keys(PRECEDENCE) as NodeConditionType[]).flatMap((type): Condition[] => {
     const condition = summary(type, nodes)
     if (condition === undefined) return []
     const previous = before.find((candidate) => candidate.type === type)
@@ -40,16 +46,26 @@ export function conditionsOf(
   })
 }
 
+/**
+ * Which of the nodes with the same status is quoted: a node with devices tells more than a node
+ * that has no such device, and of those a node that left devices out.
+ */
+function rankOf({ condition: { reason }, devices }: { condition: NodeCondition; devices: number }) {
+  if (reason === 'NoDevices') return 3
+  if (reason === 'DevicesLeftOut') return devices > 0 ? 0 : 2
+  return 1
+}
+
 function summary(
-  type: Condition['type'],
+  type: NodeConditionType,
   nodes: Readonly<Record<string, NodeStatus>>,
 ): NodeCondition | undefined {
   const all = Object.entries(nodes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([node, { conditions }]) =>
+    .flatMap(([node, { conditions, devices }]) =>
       conditions
         .filter((condition) => condition.type === type)
-        .map((condition) => ({ node, condition })),
+        .map((condition) => ({ node, condition, devices })),
     )
   const refused = all.find(
     ({ condition }) => condition.status === 'False' && REFUSALS.has(condition.reason),
@@ -58,14 +74,63 @@ function summary(
   const first =
     refused ??
     order
-      .map((status) => all.find(({ condition }) => condition.status === status))
+      .map((status) => all.filter(({ condition }) => condition.status === status))
+      .map((same) => same.toSorted((a, b) => rankOf(a) - rankOf(b))[0])
       .find((found) => found !== undefined)
   if (first === undefined || all.length === 1) return first?.condition
   const sameStatus = all.filter(
     ({ condition }) => condition.status === first.condition.status,
   ).length
+  const failed = all.filter(({ condition }) => condition.status === 'False')
+  const others = type === 'Ready' || first.condition.status === 'False' ? '' : failedText(failed)
+  const { node, condition } = first
   return {
-    ...first.condition,
-    message: `${sameStatus} of ${all.length} nodes; ${first.node}: ${first.condition.message}`,
+    ...condition,
+    message: `${sameStatus} of ${all.length} nodes; ${node}: ${condition.message}${others}`,
   }
+}
+
+/** The most names of failed nodes in a message. */
+const NAMED_NODES = 3
+
+/** Nodes that the status hides: a handler may be missing on them, or fail there. */
+function failedText(failed: readonly { node: string; condition: NodeCondition }[]): string {
+  const [first] = failed
+  if (first === undefined) return ''
+  const names = failed.slice(0, NAMED_NODES).map(({ node }) => node)
+  const more = failed.length - names.length
+  const others = more > 0 ? ` and ${more} more` : ''
+  return `; not on ${names.join(', ')}${others}: ${first.condition.message}`
+}
+
+/** The problem of a device, for the condition of its Instance. */
+export interface InstanceProblem {
+  readonly reason: FoundProblem | 'ReportedByHandler'
+  readonly message: string
+}
+
+/**
+ * The conditions of an Instance whose device has a problem, or has none.
+ * @param before - the conditions until now: a condition with the same status keeps its time
+ * @param problem - the problem of the device; undefined if it has none
+ * @param now - the time, as ISO 8601
+ */
+export function instanceConditions(
+  before: readonly InstanceCondition[],
+  problem: InstanceProblem | undefined,
+  now: string,
+): readonly InstanceCondition[] {
+  const [previous] = before
+  if (problem === undefined && previous?.status !== 'True') return before
+  const status = problem === undefined ? 'False' : 'True'
+  const isSame = previous?.status === status
+  return [
+    {
+      type: 'DeviceProblem',
+      status,
+      reason: problem?.reason ?? 'ProblemOver',
+      message: problem?.message ?? 'the device has no problem any more',
+      lastTransitionTime: isSame ? previous.lastTransitionTime : now,
+    },
+  ]
 }

@@ -3,25 +3,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { performance } from 'node:perf_hooks'
-import {
-  type AllocateResponse,
-  DevicePluginClient,
-  DevicePluginService,
-  type Empty,
-  type ListAndWatchResponse,
-  RegistrationClient,
-} from '@akrijs/proto/device-plugin'
+import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
 import { systemClock } from '@akrijs/runtime'
-import {
-  credentials,
-  Metadata,
-  Server,
-  ServerCredentials,
-  type ServerWritableStream,
-} from '@grpc/grpc-js'
+import { credentials, Metadata } from '@grpc/grpc-js'
 import { NodeAgent } from '../../test/e2e/support/node-agent.js'
 import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'
 import { container, echoYaml, eventually, podYaml, World } from '../../test/e2e/support/world.js'
+import { openBarePlugins, pluginDirectory } from './bare-plugins.js'
 import { nodeAlone } from './node-alone.mjs'
 import { type Figure, percentile } from './table.mjs'
 
@@ -115,7 +103,7 @@ async function allocateBatch(
       (slot) => usage[slot] === '',
     ),
   )
-  const directory = pluginDirectory()
+  const directory = pluginDirectory(NODE)
   const clients = names.map((name) => {
     const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${name}`)) ?? ''
     return new DevicePluginClient(
@@ -218,9 +206,10 @@ async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]
   })
   await agent.stop()
   // The peer has done so once before, as the agent has.
-  await registerBare(plugins)
+  const registerBare = async () => (await openBarePlugins(NODE, plugins)).close()
+  await registerBare()
   await restartKubelet()
-  const bare = await timed(() => registerBare(plugins))
+  const bare = await timed(registerBare)
   await agent.start()
   await world.clear()
   const { start } = await nodeAlone()
@@ -242,13 +231,11 @@ async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]
   ]
 }
 
-const pluginDirectory = () => path.join(access.kubeletDirectory(NODE), 'device-plugins')
-
 /** Resolves when the new kubelet has created its socket. */
 async function restartKubelet(): Promise<void> {
   const identity = () => {
     try {
-      const { ino, ctimeMs } = statSync(path.join(pluginDirectory(), 'kubelet.sock'))
+      const { ino, ctimeMs } = statSync(path.join(pluginDirectory(NODE), 'kubelet.sock'))
       return `${ino} ${ctimeMs}`
     } catch {
       return undefined
@@ -257,47 +244,6 @@ async function restartKubelet(): Promise<void> {
   const before = identity()
   await access.killKubelet(NODE)
   while (identity() === undefined || identity() === before) await systemClock.sleep(5)
-}
-
-/**
- * The least work of any owner of plugins after a restart of the kubelet: it serves each plugin on a
- * socket of its own, and registers all at once. These plugins have no devices, and do not have to
- * notice the restart.
- */
-async function registerBare(count: number): Promise<void> {
-  const kubelet = new RegistrationClient(
-    `unix:${path.join(pluginDirectory(), 'kubelet.sock')}`,
-    credentials.createInsecure(),
-  )
-  const servers = Array.from({ length: count }, () => new Server())
-  const serveAndRegister = async (server: Server, index: number) => {
-    const endpoint = `bench-bare-${index}.sock`
-    server.addService(DevicePluginService, {
-      listAndWatch: (call: ServerWritableStream<Empty, ListAndWatchResponse>) =>
-        call.write({ devices: [] }),
-    })
-    await new Promise<void>((resolve, reject) => {
-      const address = `unix:${path.join(pluginDirectory(), endpoint)}`
-      server.bindAsync(address, ServerCredentials.createInsecure(), (error) =>
-        error ? reject(error) : resolve(),
-      )
-    })
-    const request = {
-      version: 'v1beta1',
-      endpoint,
-      resourceName: `bench.akri.sh/bare-${index}`,
-      options: undefined,
-    }
-    await new Promise<void>((resolve, reject) => {
-      kubelet.register(request, (error) => (error ? reject(error) : resolve()))
-    })
-  }
-  try {
-    await Promise.all(servers.map(serveAndRegister))
-  } finally {
-    kubelet.close()
-    for (const server of servers) server.forceShutdown()
-  }
 }
 
 async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> {

@@ -10,10 +10,9 @@ const ownDirectories = {
   name: 'own-directories',
   setup(/** @type {import('esbuild').PluginBuild} */ bundle) {
     bundle.onLoad({ filter: /\/test\/.*\.ts$/ }, ({ path: source }) => ({
-      contents: readFileSync(source, 'utf8').replaceAll(
-        'import.meta.dirname',
-        JSON.stringify(path.dirname(source)),
-      ),
+      contents: readFileSync(source, 'utf8')
+        .replaceAll('import.meta.dirname', JSON.stringify(path.dirname(source)))
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(source).href)),
       loader: 'ts',
     }))
   },

@@ -1,6 +1,7 @@
 // `npm run bench`: each figure with its budget and its ratio to the peer. Fails if a figure exceeds
 // its budget.
 import * as agentProcess from './agent-process.mjs'
+import * as handlerProcesses from './handler-processes.mjs'
 import { loadTypeScript } from './load-typescript.mjs'
 import * as plugToList from './plug-to-list.mjs'
 import * as sdkSize from './sdk-size.mjs'
@@ -9,18 +10,28 @@ import { printFigures } from './table.mjs'
 const figures = []
 const cluster = await loadTypeScript('bench/src/cluster.ts')
 const cost = await loadTypeScript('bench/src/cost.ts')
+const devices = await loadTypeScript('bench/src/devices.ts')
+const growth = await loadTypeScript('bench/src/growth.ts')
 const onvif = await loadTypeScript('bench/src/onvif-cameras.ts')
 const opcua = await loadTypeScript('bench/src/opcua.ts')
 const opcuaSession = await loadTypeScript('bench/src/opcua-session.ts')
+const plugToNode = await loadTypeScript('bench/src/plug-to-node.ts')
+const simulation = await loadTypeScript('bench/src/simulation.ts')
 const all = {
-  plug: plugToList,
+  plug: {
+    measure: async () => [...(await plugToList.measure()), ...(await plugToNode.measure())],
+  },
   process: agentProcess,
+  handlers: handlerProcesses,
   sdk: sdkSize,
   onvif,
   opcua,
   'opcua-session': opcuaSession,
   cluster,
   cost,
+  growth,
+  devices,
+  simulation,
 }
 // Arguments select benches by name.
 const wanted = process.argv.slice(2)

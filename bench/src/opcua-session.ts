@@ -71,7 +71,7 @@ async function handlerMemory(url: string, serverDetails: boolean): Promise<numbe
     const session = await agent.discover('opcua', {
       details: JSON.stringify({ opcuaDiscoveryMethod, serverDetails }),
     })
-    const [device] = await session.next()
+    const [device] = await session.next(60_000)
     const wanted = serverDetails ? 'anonymous' : undefined
     if (device?.properties?.OPCUA_SERVER_DETAILS !== wanted)
       throw new TypeError(`the handler offers ${JSON.stringify(device)}`)

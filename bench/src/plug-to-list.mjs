@@ -1,6 +1,7 @@
 // The time between a plug and its list: a network link comes and goes, by the kernel's real events.
 // Needs root.
 import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { createUdevHandler } from '../../handlers/udev/dist/index.js'
 import { openDiscovery } from '../../sdk/dist/host.js'
@@ -13,6 +14,10 @@ const POLLING_MS = 10_000
 
 export async function measure() {
   if (process.getuid?.() !== 0) return []
+  if (!showsOwnLinks()) {
+    process.stdout.write('without the figures of a plug: /sys is that of another network\n')
+    return []
+  }
   const name = `akrb${process.pid % 10_000}`
   const stop = new AbortController()
   const details = JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] })
@@ -51,4 +56,13 @@ export async function measure() {
       peer: peer(POLLING_MS),
     },
   ]
+}
+
+/** Whether /sys has the links of this process: it belongs to the network of its mount. */
+function showsOwnLinks() {
+  const name = `akro${process.pid % 10_000}`
+  execFileSync('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
+  const isShown = existsSync(`/sys/class/net/${name}`)
+  execFileSync('ip', ['link', 'del', name])
+  return isShown
 }

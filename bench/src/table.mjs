@@ -15,19 +15,17 @@ export function printFigures(/** @type {Figure[]} */ figures) {
     value <= budget ? 'kept' : 'BROKEN',
     peer ? `${round(value / peer.value)} x ${peer.name} (${round(peer.value)} ${unit})` : '',
   ])
-  const header = ['what', 'measured', 'budget', '', 'ratio']
-  const widths = header.map((_, column) =>
-    Math.max(...[header, ...rows].map((row) => row[column].length)),
-  )
-  for (const row of [header, ...rows]) {
-    process.stdout.write(
-      `${row
-        .map((cell, column) => cell.padEnd(widths[column]))
-        .join('  ')
-        .trimEnd()}\n`,
-    )
-  }
+  printRows([['what', 'measured', 'budget', '', 'ratio'], ...rows])
   return figures.every(({ value, budget }) => value <= budget)
+}
+
+/** Prints rows in columns. The first row is the header. */
+export function printRows(/** @type {(readonly string[])[]} */ rows) {
+  const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)))
+  for (const row of rows) {
+    const cells = row.map((cell, column) => cell.padEnd(widths[column]))
+    process.stdout.write(`${cells.join('  ').trimEnd()}\n`)
+  }
 }
 
 export function percentile(/** @type {number[]} */ values, /** @type {number} */ share) {

@@ -3,6 +3,7 @@ import {
   directory,
   handlerOption,
   handlerVariablesOption,
+  kubeconfigOption,
   logLevelOption,
   nodeName,
   type OptionsOf,
@@ -12,8 +13,24 @@ import {
 } from '@akrijs/runtime/program'
 import { BUILT_IN_HANDLERS } from './built-in-handlers.js'
 import { defaultStateDirectory } from './places.js'
+import { COLOR_CHOICES } from './view/colors.js'
 
 // The options of the commands of `akri`. The flags and the docs come from here.
+
+/** The options of every command. */
+const outputOptions = {
+  logFormat: choice(['text', 'json'], {
+    argument: '<form>',
+    meaning: 'form of failures and of the log: text or, for programs, lines of JSON',
+    variable: 'LOG_FORMAT',
+    default: 'text',
+  }),
+  color: choice(COLOR_CHOICES, {
+    argument: '<when>',
+    meaning: 'colours; auto: in a terminal, and as NO_COLOR, FORCE_COLOR and TERM=dumb say',
+    default: 'auto',
+  }),
+}
 
 const stateDir = directory({
   argument: '<directory>',
@@ -46,7 +63,14 @@ export const runOptions = {
   },
   stateDir,
   logLevel: logLevelOption(),
+  logFormat: choice(['text', 'json'], {
+    argument: '<form>',
+    meaning: 'text with the live view or, for programs, lines of JSON to standard error',
+    variable: 'LOG_FORMAT',
+    default: 'text',
+  }),
   plain: toggle({ meaning: 'print lines instead of the live view' }),
+  color: outputOptions.color,
 }
 export type RunOptions = OptionsOf<typeof runOptions>
 
@@ -60,12 +84,28 @@ export const discoverOptions = {
     argument: '<name=value>',
     meaning: 'a discovery property; NAME=@FILE reads it from a file; can be repeated',
   }),
-  watch: toggle({ meaning: 'show each change, until Ctrl-C' }),
-  once: toggle({ meaning: 'end after the first list, as without --watch', conflicts: 'watch' }),
-  json: toggle({ meaning: 'print a line of JSON for each list' }),
+  watch: toggle({
+    meaning:
+      'show each change, until Ctrl-C; start a handler from a path again when its files change',
+  }),
+  once: toggle({
+    meaning: 'end after the first list, also if it is empty: without this, wait 5 s for another',
+    conflicts: 'watch',
+  }),
+  json: toggle({
+    meaning: 'print a line of JSON for each list: { devices, leftOut, problems, remarks }',
+  }),
   logLevel: logLevelOption(undefined, 'warn'),
+  ...outputOptions,
 }
 export type DiscoverOptions = OptionsOf<typeof discoverOptions>
+
+export const validateOptions = {
+  handler: handlerOption('a handler that checks its details, beside the built-in handlers'),
+  json: toggle({ meaning: 'print one line of JSON: { problems, warnings, findings, … }' }),
+  ...outputOptions,
+}
+export type ValidateOptions = OptionsOf<typeof validateOptions>
 
 export const getOptions = {
   output: choice(['table', 'wide', 'json', 'yaml'], {
@@ -75,8 +115,21 @@ export const getOptions = {
     default: 'table',
   }),
   stateDir,
+  ...outputOptions,
 }
 export type GetOptions = OptionsOf<typeof getOptions>
 
-export const describeOptions = { stateDir }
+export const describeOptions = { stateDir, ...outputOptions }
 export type DescribeOptions = OptionsOf<typeof describeOptions>
+
+export const migrateOptions = {
+  kubeconfig: kubeconfigOption,
+  write: toggle({ meaning: 'write the changes of the plan; without it nothing is written' }),
+  ignoreRunning: toggle({
+    meaning: 'go back although agents or controllers run, which may undo the changes',
+  }),
+  ...outputOptions,
+}
+export type MigrateOptions = OptionsOf<typeof migrateOptions>
+
+export const completionOptions = outputOptions

@@ -14,6 +14,7 @@ function indexed() {
     access: { server: new URL('http://127.0.0.1:9'), credentials: async () => ({}) },
     clock: systemClock,
     userAgent: 'test',
+    onWarning: () => undefined,
   })
   const cache = new Reflector<Coloured>({
     client,
@@ -40,7 +41,7 @@ class ListClient extends ApiClient {
 
   constructor(...lists: object[][]) {
     const access = { server: new URL('http://x'), credentials: async () => ({}) }
-    super({ access, clock: systemClock, userAgent: 'test' })
+    super({ access, clock: systemClock, userAgent: 'test', onWarning: () => undefined })
     this.#lists = lists
   }
 

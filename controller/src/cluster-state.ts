@@ -7,8 +7,12 @@ import {
   configurationOf,
   INSTANCES,
   type Instance,
+  NODE_REPORTS,
+  type NodeReport,
   parseConfigurationObject,
+  parseConfigurationStatus,
   parseInstanceObject,
+  parseNodeReport,
 } from '@akrijs/api'
 import {
   DEPLOYMENTS,
@@ -28,24 +32,32 @@ import { type Collection, type CollectionOptions, collectionOf } from './collect
 import {
   type AppliedObject,
   type ClusterNode,
+  type Deployment,
   isDeleted,
   type Job,
   type KubernetesObject,
   type Pod,
   parseAppliedObject,
+  parseDeployment,
   parseJob,
   parseNode,
   parsePod,
 } from './kubernetes-objects.js'
-import { CONTROLLER, LABELS } from './labels.js'
+import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
 import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
+import { ReportIndex } from './reports/report-index.js'
 
 /** What a Configuration asks of the controller. */
 type WorkloadSpec = Pick<
   ConfigurationSpec,
   'brokerSpec' | 'instanceServiceSpec' | 'configurationServiceSpec'
 >
+
+interface ClusterStateOptions extends CollectionOptions {
+  /** The namespace of the agents' Pods. */
+  readonly agentNamespace: string
+}
 
 const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 
@@ -57,19 +69,30 @@ export class ClusterState {
   readonly pods: OwnedObjects<Pod>
   readonly jobs: OwnedObjects<Job>
   readonly services: OwnedObjects<AppliedObject>
-  readonly deployments: OwnedObjects<AppliedObject>
+  readonly deployments: OwnedObjects<Deployment>
   readonly nodes: Collection<ClusterNode>
-  /** Resolves once all caches have received all objects. */
+  /** The statuses of all Configurations, also of those whose spec is invalid. */
+  readonly statuses: Collection<Pick<Configuration, 'metadata' | 'status'>>
+  readonly reports: Collection<NodeReport>
+  readonly reportIndex: ReportIndex
+  /**
+   * Resolves once all caches but those of reports have received all objects: an upgrade may have
+   * left out the custom resource of reports, and brokers do not need it.
+   */
   readonly synced: Promise<void>
-  readonly #options: CollectionOptions
+  /** Resolves once reports, and all that they depend on, have been received. */
+  readonly reportsSynced: Promise<void>
+  readonly #options: ClusterStateOptions
+  readonly #agentPods: Collection<Pod>
   readonly #stop = new AbortController()
   readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
   readonly #names = new ConfigurationNames<Configuration>()
   /** Called with Configurations whose name may have got another owner. */
   readonly #nameListeners = new Listeners<[configuration: ObjectKey]>()
   #running: Promise<unknown> = Promise.resolve()
+  #hasReports = false
 
-  constructor(options: CollectionOptions) {
+  constructor(options: ClusterStateOptions) {
     this.#options = options
     const { signal } = this.#stop
     // Each index and each watch adds a listener.
@@ -97,18 +120,36 @@ export class ClusterState {
     this.pods = owned(PODS, parsePod)
     this.jobs = owned(JOBS, parseJob)
     this.services = owned(SERVICES, parseAppliedObject)
-    this.deployments = owned(DEPLOYMENTS, parseAppliedObject)
-    this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
+    this.deployments = owned(DEPLOYMENTS, parseDeployment)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
+    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationStatus, options)
+    this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
+    const { agentNamespace } = options
+    this.#agentPods = collectionOf<Pod>(PODS, parsePod, options, {
+      labelSelector: AGENT_SELECTOR,
+      namespace: agentNamespace,
+    })
+    const caches = { nodes: this.nodes.cache, agentPods: this.#agentPods.cache, agentNamespace }
+    this.reportIndex = new ReportIndex({ ...caches, reports: this.reports.cache }, signal)
+    this.synced = allSynced(this.#caches())
+    this.reportsSynced = Promise.all([this.synced, allSynced(this.#reportCaches())]).then(() => {
+      this.#hasReports = true
+    })
   }
 
   start(): void {
-    this.#running = Promise.all(this.#caches().map((cache) => cache.run(this.#stop.signal)))
+    const caches = [...this.#caches(), ...this.#reportCaches()]
+    this.#running = Promise.all(caches.map((cache) => cache.run(this.#stop.signal)))
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
     await this.#running
+  }
+
+  /** Whether `reportsSynced` has resolved. */
+  get hasReports(): boolean {
+    return this.#hasReports
   }
 
   /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
@@ -156,6 +197,12 @@ export class ClusterState {
     return this.#instancesByConfiguration.get(configuration)
   }
 
+  /** The Instances that a Configuration owns, and that not only have its name. */
+  ownInstancesOf(key: ObjectKey, configuration: Pick<Configuration, 'metadata'>): Instance[] {
+    const owner = ownerIdOf('Configuration', configuration)
+    return this.instancesOf(key).filter((instance) => referredOwner(instance) === owner)
+  }
+
   /**
    * Calls back with an Instance after it, its Configuration or an object of the Instance changed,
    * and after the name of its Configuration may have got another owner.
@@ -179,6 +226,21 @@ export class ClusterState {
     this.#nameListeners.add(listener, signal)
     this.#instancesByConfiguration.onChange(listener, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
+  }
+
+  /** Calls back with a Configuration after something changed that its summary depends on. */
+  onSummaryChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    this.statuses.cache.onChange(listener, signal)
+    this.reportIndex.onChange(listener, signal)
+    this.#instancesByConfiguration.onChange(listener, signal)
+  }
+
+  /** Calls back with a Configuration after the spec or an object of its brokers changed. */
+  onBrokersChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    this.configurations.cache.onChange(listener, signal)
+    this.#nameListeners.add(listener, signal)
+    for (const objects of [this.pods, this.jobs, this.deployments])
+      objects.onChangeOf('Configuration', listener, signal)
   }
 
   /**
@@ -211,6 +273,14 @@ export class ClusterState {
     const collections = [this.configurations, this.instances, this.nodes, ...this.#owned()]
     return collections.map(({ cache }) => cache)
   }
+
+  #reportCaches() {
+    return [this.statuses, this.reports, this.#agentPods].map(({ cache }) => cache)
+  }
+}
+
+async function allSynced(caches: readonly { readonly synced: Promise<void> }[]): Promise<void> {
+  await Promise.all(caches.map(({ synced }) => synced))
 }
 
 function parseConfiguration(
@@ -229,6 +299,6 @@ function parseConfiguration(
 
 /** The part of a node that decides whether Pods can run there. */
 function schedulingState(node: ClusterNode): unknown {
-  const { ready, schedulable, metadata } = node
-  return { ready, schedulable, labels: metadata.labels, isDeleted: isDeleted(node) }
+  const { ready, schedulable, taints, metadata } = node
+  return { ready, schedulable, taints, labels: metadata.labels, isDeleted: isDeleted(node) }
 }

@@ -19,7 +19,12 @@ it('keeps the last state of an object that hits a bug in a parser, and follows a
       return parsed
     },
     {
-      client: new ApiClient({ access, clock: systemClock, userAgent: 'test' }),
+      client: new ApiClient({
+        access,
+        clock: systemClock,
+        userAgent: 'test',
+        onWarning: () => undefined,
+      }),
       clock: systemClock,
       log: { ...silentLogger, error: (fields) => errors.push(fields) },
     },

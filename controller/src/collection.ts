@@ -21,15 +21,22 @@ export interface CollectionOptions {
   readonly log: Logger
 }
 
+interface CollectionScope {
+  /** @default all objects */
+  readonly labelSelector?: string
+  /** @default all namespaces */
+  readonly namespace?: string
+}
+
 /** @param parse makes a typed object, or undefined for an object that the cache leaves out */
 export function collectionOf<T extends ApiObject>(
   kind: ResourceKind,
   parse: (object: unknown, cached: T | undefined) => T | undefined,
   { client, clock, log }: CollectionOptions,
-  query: { readonly labelSelector?: string } = {},
+  { namespace = '', ...query }: CollectionScope = {},
 ): Collection<T> {
   const api = new Resource(client, kind)
-  const path = api.path()
+  const path = api.path(namespace)
   const cache = new Reflector<T>({
     client,
     clock,

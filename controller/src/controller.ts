@@ -1,20 +1,33 @@
 import { setMaxListeners } from 'node:events'
+import { type Compatibility, configurationOf } from '@akrijs/api'
 import {
   type ApiClient,
   ApiUnreachableError,
   type EventRecorder,
   keyOf,
+  keyParts,
   type NodeName,
   type ObjectKey,
   ReconcileQueue,
   type ReconcileResult,
 } from '@akrijs/kube'
 import { type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
+import { BrokerFailures } from './brokers/broker-failures.js'
 import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
+import { RefusedJobs } from './brokers/refused-jobs.js'
+import { Rollouts } from './brokers/rollouts.js'
 import type { ClusterState } from './cluster-state.js'
+import { labelInstance } from './instance-labels.js'
+import type { ControlledKind, ControllerMetrics } from './metrics.js'
+import { AbsentAgents } from './nodes/absent-agents.js'
 import { LostNodes } from './nodes/lost-nodes.js'
+import { SilentAgents } from './nodes/silent-agents.js'
+import { ConfigurationSummaries } from './reports/configuration-summaries.js'
+import { InstanceProblems } from './reports/instance-problems.js'
+import { LeftReports } from './reports/left-reports.js'
+import { Memberships } from './reports/memberships.js'
 import {
   reconcileConfigurationService,
   reconcileInstanceService,
@@ -29,73 +42,121 @@ interface ControllerOptions {
   readonly events: Pick<EventRecorder, 'record'>
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly nodeGraceMs: number
+  /** The other system whose agents run in the cluster too. @default off */
+  readonly compatibility?: Compatibility
+  /** @default none */
+  readonly metrics?: Pick<ControllerMetrics, 'measure' | 'follow' | 'brokerRestarted'>
+}
+
+interface QueueOptions<Key> {
+  /** How long a key waits for further changes, in milliseconds. @default 0 */
+  readonly gatherMs?: number
+  showFailure?(key: Key, error: unknown): void
 }
 
 /** How many objects each queue reconciles at once. */
 const CONCURRENCY = 8
+/**
+ * How long nodes that join or leave an Instance are gathered, in milliseconds: each write of it
+ * wakes all agents.
+ */
+const GATHER_MEMBERSHIPS_MS = 500
+/** How long problems of devices are gathered: each write of an Instance wakes all agents. */
+const GATHER_PROBLEMS_MS = 1000
+/** How long changes of Pods are gathered: a roll-out looks at all brokers of a Configuration. */
+const GATHER_ROLLOUTS_MS = 100
 
 /**
  * Does the controller's work until the turn of this replica ends. A change of an object reconciles
  * everything that depends on the object. No state but that of the API server outlives a turn.
  */
 export async function control(options: ControllerOptions, turn: AbortSignal): Promise<void> {
-  const { state, client, clock, log, events, nodeGraceMs } = options
+  const { state, client, clock, log, events, nodeGraceMs, metrics } = options
   // Each queue and each request adds a listener.
   setMaxListeners(0, turn)
 
   const queueOf = <Key extends ObjectKey | NodeName>(
-    kind: string,
+    kind: ControlledKind,
     reconcile: (key: Key, signal: AbortSignal) => Promise<ReconcileResult>,
-    showFailure?: (key: Key, error: unknown) => void,
-  ) =>
-    new ReconcileQueue<Key>({
+    { gatherMs = 0, showFailure }: QueueOptions<Key> = {},
+  ) => {
+    const queue = new ReconcileQueue<Key>({
       clock,
       concurrency: CONCURRENCY,
-      reconcile,
+      gatherMs,
+      reconcile: (key, signal) => {
+        const work = () => reconcile(key, signal)
+        return metrics === undefined ? work() : metrics.measure(kind, work)
+      },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
         log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
         showFailure?.(key, error)
       },
     })
+    metrics?.follow(kind, () => queue.depth, turn)
+    return queue
+  }
   const objectQueue = (
     kind: 'Configuration' | 'Instance',
     reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult>,
+    gatherMs = 0,
   ) =>
-    queueOf<ObjectKey>(kind, reconcile, (key, error) => {
-      // An outage of the API server is no failure of the object.
-      if (ApiUnreachableError.is(error)) return
-      const { cache } = kind === 'Instance' ? state.instances : state.configurations
-      events.record(
-        {
-          regarding: { kind, key },
-          type: 'Warning',
-          reason: kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed',
-          message: messageOf(error),
-        },
-        cache.get(key)?.metadata.uid,
-      )
+    queueOf<ObjectKey>(kind, reconcile, {
+      gatherMs,
+      showFailure(key, error) {
+        // An outage of the API server is no failure of the object.
+        if (ApiUnreachableError.is(error)) return
+        const { cache } = kind === 'Instance' ? state.instances : state.configurations
+        events.record(
+          {
+            regarding: { kind, key },
+            type: 'Warning',
+            reason: kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed',
+            message: messageOf(error),
+          },
+          cache.get(key)?.metadata.uid,
+        )
+      },
     })
 
-  const brokers = new InstanceBrokers({ state, clock, log })
-  const lostNodes = new LostNodes({ state, client, clock, log, graceMs: nodeGraceMs })
+  const brokers = new InstanceBrokers({
+    state,
+    clock,
+    log,
+    onRestart: (configuration) => metrics?.brokerRestarted(configuration),
+  })
+  const rollouts = new Rollouts({ state, clock, brokers })
+  const failures = new BrokerFailures()
+  const absent = new AbsentAgents({ state, clock, graceMs: nodeGraceMs })
+  const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs })
   const nodes = queueOf<NodeName>('Node', (node, signal) => lostNodes.reconcile(node, signal))
   const addNode = (node: NodeName) => nodes.add(node)
   // A queue for each part: a Service that is refused must not hold up the brokers. Listeners only
   // add keys: an error there would end every watch, and not only the work on one object.
   const instances = [
-    objectQueue('Instance', (key, signal) => brokers.reconcile(key, signal)),
+    objectQueue('Instance', (key, signal) =>
+      failures.watch('Instance', key, () => brokers.reconcile(key, signal)),
+    ),
     objectQueue('Instance', (key, signal) => reconcileInstanceService(key, options, signal)),
     objectQueue('Instance', (key, signal) => lostNodes.reconcileInstance(key, addNode, signal)),
     objectQueue('Instance', (key) => reportHeldBrokers(key, options)),
+    objectQueue('Instance', (key, signal) => labelInstance(key, options, signal)),
   ]
   const configurations = [
-    objectQueue('Configuration', (key, signal) => reconcileDeployment(key, options, signal)),
+    objectQueue('Configuration', (key, signal) =>
+      failures.watch('Configuration', key, () => reconcileDeployment(key, options, signal)),
+    ),
     objectQueue('Configuration', (key, signal) =>
       reconcileConfigurationService(key, options, signal),
     ),
     objectQueue('Configuration', (key) => lostNodes.reconcileConfiguration(key, addNode)),
   ]
+  const rolloutQueue = objectQueue(
+    'Configuration',
+    (key, signal) => rollouts.reconcile(key, signal),
+    GATHER_ROLLOUTS_MS,
+  )
 
   const addInstance = (key: ObjectKey) => {
     for (const queue of instances) queue.add(key)
@@ -105,12 +166,103 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   }
   state.onInstanceChange(addInstance, turn)
   state.onConfigurationChange(addConfiguration, turn)
+  const ownerKeyOf = (key: ObjectKey): ObjectKey[] => {
+    const instance = state.instances.cache.get(key)
+    return instance === undefined ? [] : [configurationOf(instance)]
+  }
   state.onNodeChange((node, instancesOfNode) => {
     if (!state.isReady(node)) addNode(node)
     for (const key of instancesOfNode) addInstance(key)
+    for (const key of instancesOfNode.flatMap(ownerKeyOf)) rolloutQueue.add(key)
   }, turn)
+  state.onConfigurationChange((key) => rolloutQueue.add(key), turn)
   for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
-  for (const configuration of state.configurations.cache.list())
+  for (const configuration of state.configurations.cache.list()) {
     addConfiguration(keyOf(configuration))
-  await Promise.all([...instances, ...configurations, nodes].map((queue) => queue.run(turn)))
+    rolloutQueue.add(keyOf(configuration))
+  }
+
+  const refusedJobs = new RefusedJobs({ state, client, clock })
+  const silent = new SilentAgents({ state, clock }, turn)
+  const summaryWriter = new ConfigurationSummaries({
+    ...options,
+    failures,
+    refusedJobs,
+    silent,
+    rollouts,
+  })
+  const summaries = queueOf<ObjectKey>('Configuration', (key, signal) =>
+    summaryWriter.reconcile(key, signal),
+  )
+  const instanceProblems = new InstanceProblems({ state, clock })
+  const problems = queueOf<ObjectKey>(
+    'Configuration',
+    (key, signal) => instanceProblems.reconcile(key, signal),
+    { gatherMs: GATHER_PROBLEMS_MS },
+  )
+  const leftReports = new LeftReports({ ...options, absent })
+  const reports = queueOf<NodeName>('NodeReport', (node, signal) =>
+    leftReports.reconcile(node, signal),
+  )
+  state.onSummaryChange((key) => {
+    summaries.add(key)
+    problems.add(key)
+  }, turn)
+  const addSummaryOf = (instance: ObjectKey) => {
+    for (const key of ownerKeyOf(instance)) summaries.add(key)
+  }
+  state.onBrokersChange((key) => summaries.add(key), turn)
+  rollouts.onChange((key) => summaries.add(key), turn)
+  state.onNodeChange((_node, instancesOfNode) => {
+    for (const key of instancesOfNode) addSummaryOf(key)
+  }, turn)
+  failures.onChange(
+    (kind, key) => (kind === 'Instance' ? addSummaryOf(key) : summaries.add(key)),
+    turn,
+  )
+  const addReport = (node: NodeName) => {
+    reports.add(node)
+    // Its agent may have left.
+    nodes.add(node)
+  }
+  state.reportIndex.onPresence(addReport, turn)
+  void state.reportsSynced.then(() => {
+    for (const status of state.statuses.cache.list()) {
+      summaries.add(keyOf(status))
+      problems.add(keyOf(status))
+    }
+    for (const { metadata } of state.reports.cache.list()) addReport(metadata.name)
+  })
+
+  const memberships = new Memberships(options)
+  const joins = queueOf<ObjectKey>(
+    'Instance',
+    (key, signal) => memberships.reconcile(key, signal),
+    { gatherMs: GATHER_MEMBERSHIPS_MS },
+  )
+  const followReport = (key: ObjectKey) => {
+    const report = state.reports.cache.get(key)
+    const changed = memberships.follow(keyParts(key).name as NodeName, report?.memberships)
+    for (const instance of changed) joins.add(instance)
+  }
+  state.reports.cache.onChange(followReport, turn)
+  state.instances.cache.onChange((key) => {
+    if (memberships.hasWishes(key)) joins.add(key)
+  }, turn)
+  state.onNodeChange((node) => {
+    for (const instance of memberships.instancesOf(node)) joins.add(instance)
+  }, turn)
+  for (const report of state.reports.cache.list()) followReport(keyOf(report))
+
+  const queues = [
+    ...instances,
+    ...configurations,
+    rolloutQueue,
+    nodes,
+    summaries,
+    problems,
+    reports,
+    joins,
+  ]
+  await Promise.all(queues.map((queue) => queue.run(turn)))
 }

@@ -5,3 +5,20 @@ export class NameTakenError extends defineError('AKRI_ERR_NAME_TAKEN', 'transien
 
 /** A broker has been deleted, and a finalizer keeps it from going. */
 export class BrokerHeldError extends defineError('AKRI_ERR_BROKER_HELD', 'transient') {}
+
+/** Configurations are left after the time in which `akri-cleanup` should have deleted them. */
+export class ConfigurationsLeftError extends defineError(
+  'AKRI_ERR_CONFIGURATIONS_LEFT',
+  'transient',
+) {
+  constructor(left: readonly string[], cause: unknown) {
+    const names = left.slice(0, 10).join(', ')
+    const which = left.length > 10 ? `${names} and ${left.length - 10} others` : names
+    super(
+      left.length === 0
+        ? 'Configurations could not be listed or deleted'
+        : `Configurations are left, which finalizers may hold: ${which}`,
+      cause === undefined ? {} : { cause },
+    )
+  }
+}

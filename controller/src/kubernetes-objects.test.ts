@@ -78,6 +78,18 @@ describe('a parser of Kubernetes objects', () => {
     expect(parsePod({ metadata, status: { phase: 'Failed' } })?.endedAt).toBeUndefined()
   })
 
+  it('reads whether a Pod is ready, and since when', () => {
+    const parsed = (...conditions: object[]) => {
+      const { ready, readySince } = parsePod({ metadata, status: { conditions } }) ?? {}
+      return [ready, readySince]
+    }
+    const condition = { type: 'Ready', status: 'True', lastTransitionTime: seconds(3) }
+    expect(parsed({ type: 'Initialized', status: 'True' }, condition)).toEqual([true, T0 + 3000])
+    expect(parsed({ ...condition, status: 'False' })).toEqual([false, T0 + 3000])
+    expect(parsed({ ...condition, lastTransitionTime: 'x' })).toEqual([true, undefined])
+    expect(parsed()).toEqual([false, undefined])
+  })
+
   it('reads the node of a scheduled Pod from its spec, not from annotations and labels', () => {
     const annotations = { 'akri.sh/target-node': 'b' }
     const labels = { 'akri.sh/target-node': 'c' }
@@ -96,6 +108,7 @@ describe('a parser of Kubernetes objects', () => {
       ready: false,
       readySince: T0,
       schedulable: true,
+      taints: [],
     })
   })
 })

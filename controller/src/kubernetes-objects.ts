@@ -1,6 +1,8 @@
 import { parseObjectMeta } from '@akrijs/api'
 import type { NodeName, ObjectMeta } from '@akrijs/kube'
+import { objectMessage } from '@akrijs/runtime'
 import * as z from 'zod'
+import { type BrokerProblem, podProblem } from './brokers/broker-problem.js'
 import { ANNOTATIONS, LABELS } from './labels.js'
 import { appliedFields, type FieldSet } from './managed-fields.js'
 
@@ -15,7 +17,7 @@ export function isDeleted({ metadata }: KubernetesObject): boolean {
   return metadata.deletionTimestamp !== undefined
 }
 
-/** A Service or a Deployment. */
+/** A Service, or the part of a Deployment that is compared with its template. */
 export interface AppliedObject extends KubernetesObject {
   /** The fields that have the values that the controller applied. */
   readonly fields: FieldSet
@@ -29,18 +31,38 @@ export interface Pod extends KubernetesObject {
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown'
   readonly reason: string
   readonly ready: boolean
+  /** Since when `ready` has its value, in milliseconds since the epoch. */
+  readonly readySince: number | undefined
   /** When the kubelet admitted the Pod, in milliseconds since the epoch. */
   readonly startedAt: number | undefined
   /** When its last container ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined
   /** Whether any of its containers has ever run. */
   readonly hasRun: boolean
+  /** Why it does not work, as far as its status says so. */
+  readonly problem: BrokerProblem | undefined
+  /** How often the kubelet has restarted its containers. */
+  readonly containerRestarts: number
 }
 
 export interface Job extends KubernetesObject {
   readonly outcome: 'complete' | 'failed' | undefined
   /** When the Job ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined
+  /** Why it failed. */
+  readonly failure: string
+  /** Whether the Job should have Pods now, and has none by its own count. */
+  readonly lacksPods: boolean
+}
+
+export interface Deployment extends AppliedObject {
+  /** How many Pods it should have. */
+  readonly desired: number
+  /** How many of its Pods have its present template. */
+  readonly updated: number
+  readonly ready: number
+  /** The API server's refusal of a Pod, in its sentence. */
+  readonly refusal: string | undefined
 }
 
 export interface ClusterNode extends KubernetesObject {
@@ -49,6 +71,14 @@ export interface ClusterNode extends KubernetesObject {
   readonly readySince: number
   /** Whether the scheduler may place new Pods there. */
   readonly schedulable: boolean
+  /** Taints that keep Pods away which do not tolerate them. */
+  readonly taints: readonly Taint[]
+}
+
+export interface Taint {
+  readonly key: string
+  readonly value: string
+  readonly effect: 'NoSchedule' | 'NoExecute'
 }
 
 /** An object any field of which can be absent. In place of any other value: no field. */
@@ -58,6 +88,7 @@ export function lenient<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 const text = z.string().catch('')
+const count = z.number().int().min(0).optional().catch(undefined)
 const time = z
   .string()
   .transform((value) => Date.parse(value))
@@ -65,16 +96,23 @@ const time = z
   .optional()
   .catch(undefined)
 const conditions = z
-  .array(z.object({ type: text, status: text, lastTransitionTime: time }))
+  .array(
+    z.object({ type: text, status: text, reason: text, message: text, lastTransitionTime: time }),
+  )
   .optional()
   .catch(undefined)
 const ended = z.object({ startedAt: time, finishedAt: time })
+const waiting = z.object({ reason: text, message: text })
 const state = z
-  .object({ running: z.unknown().optional(), terminated: ended.optional().catch(undefined) })
+  .object({
+    running: z.unknown().optional(),
+    waiting: waiting.optional().catch(undefined),
+    terminated: ended.optional().catch(undefined),
+  })
   .optional()
   .catch(undefined)
 const containers = z
-  .array(z.object({ state, lastState: state }))
+  .array(z.object({ state, lastState: state, restartCount: count }))
   .optional()
   .catch(undefined)
 
@@ -83,6 +121,7 @@ const pod = lenient({
   status: lenient({
     phase: z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Unknown']).catch('Unknown'),
     reason: text,
+    message: text,
     startTime: time,
     conditions,
     containerStatuses: containers,
@@ -99,6 +138,7 @@ export function parsePod(object: unknown): Pod | undefined {
     .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
     .filter((end) => end !== undefined)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')
   // Users can edit labels and annotations, but not the node of a scheduled Pod.
   const target =
     spec.nodeName ||
@@ -109,28 +149,40 @@ export function parsePod(object: unknown): Pod | undefined {
     targetNode: target as NodeName | undefined,
     phase: status.phase,
     reason: status.reason,
-    ready:
-      status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true,
+    ready: ready?.status === 'True',
+    readySince: ready?.lastTransitionTime,
     startedAt: status.startTime,
     endedAt: finished.length > 0 ? Math.max(...finished) : undefined,
     hasRun:
       all.some(({ state: now }) => now?.running !== undefined) ||
       ends.some(({ startedAt }) => startedAt !== undefined),
+    problem: podProblem(metadata.name, {
+      ...status,
+      waiting: all.flatMap(({ state: now }) => now?.waiting ?? []),
+    }),
+    containerRestarts: all.reduce((sum, { restartCount = 0 }) => sum + restartCount, 0),
   }
 }
 
-const job = lenient({ status: lenient({ conditions }) })
+const job = lenient({
+  spec: lenient({ suspend: z.boolean().optional().catch(undefined) }),
+  status: lenient({ conditions, active: count }),
+})
 
 export function parseJob(object: unknown): Job | undefined {
   const metadata = parseObjectMeta(object)
   if (metadata === undefined) return undefined
-  const { status } = job.parse(object)
+  const { spec, status } = job.parse(object)
   const end = status.conditions?.find(
     ({ type, status: is }) => is === 'True' && (type === 'Complete' || type === 'Failed'),
   )
-  if (end === undefined) return { metadata, outcome: undefined, endedAt: undefined }
+  if (end === undefined) {
+    const lacksPods = spec.suspend !== true && (status.active ?? 0) === 0
+    return { metadata, outcome: undefined, endedAt: undefined, failure: '', lacksPods }
+  }
   const outcome = end.type === 'Complete' ? 'complete' : 'failed'
-  return { metadata, outcome, endedAt: end.lastTransitionTime }
+  const failure = outcome === 'failed' ? objectMessage(end.message) : ''
+  return { metadata, outcome, endedAt: end.lastTransitionTime, failure, lacksPods: false }
 }
 
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {
@@ -138,8 +190,39 @@ export function parseAppliedObject(object: unknown): AppliedObject | undefined {
   return metadata && { metadata, fields: appliedFields(object) }
 }
 
+const deployment = lenient({
+  spec: lenient({ replicas: count }),
+  status: lenient({ conditions, updatedReplicas: count, readyReplicas: count }),
+})
+
+export function parseDeployment(object: unknown): Deployment | undefined {
+  const applied = parseAppliedObject(object)
+  if (applied === undefined) return undefined
+  const { spec, status } = deployment.parse(object)
+  // A Deployment takes this condition from its ReplicaSets, until they have created their Pods.
+  const failure = status.conditions?.find(
+    ({ type, status: is, reason }) =>
+      type === 'ReplicaFailure' && is === 'True' && reason === 'FailedCreate',
+  )
+  return {
+    ...applied,
+    desired: spec.replicas ?? 1,
+    updated: status.updatedReplicas ?? 0,
+    ready: status.readyReplicas ?? 0,
+    refusal: failure && objectMessage(failure.message),
+  }
+}
+
+const taint = z.object({
+  key: text,
+  value: text,
+  effect: z.enum(['NoSchedule', 'NoExecute']),
+})
 const node = lenient({
-  spec: lenient({ unschedulable: z.boolean().optional().catch(undefined) }),
+  spec: lenient({
+    unschedulable: z.boolean().optional().catch(undefined),
+    taints: z.array(z.unknown()).catch([]),
+  }),
   status: lenient({ conditions }),
 })
 
@@ -154,5 +237,6 @@ export function parseNode(object: unknown): ClusterNode | undefined {
     ready: ready?.status === 'True',
     readySince: ready?.lastTransitionTime ?? Date.parse(metadata.creationTimestamp),
     schedulable: spec.unschedulable !== true,
+    taints: (spec.taints ?? []).flatMap((each) => taint.safeParse(each).data ?? []),
   }
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { MAX_LABEL, shortened } from '@akrijs/api'
 import type { ObjectMeta } from '@akrijs/kube'
 
 /** The labels of all objects that the controller creates. */
@@ -13,24 +14,22 @@ export const LABELS = {
 /** The value of the label `controller`, which the watches of the controller select. */
 export const CONTROLLER = 'akri.sh'
 
+/** The Pods of agents, in the manifests, in the chart and in that of the existing system. */
+export const AGENT_SELECTOR = 'app.kubernetes.io/name=akri-agent'
+
 export const ANNOTATIONS = {
   /** The hash of the spec that an object was made from. */
   specHash: 'akri.sh/broker-spec-hash',
   /** How often in a row the broker was restarted after it had ended. */
   restarts: 'akri.sh/restarts',
+  /** What a broker Pod replaced in a roll-out that still waits for it: see {@link Replaced}. */
+  replaced: 'akri.sh/replaced-broker',
   /** The node of a broker Pod: its name may be too long for a label. */
   targetNode: 'akri.sh/target-node',
 } as const
 
-/** The longest value of a label, and the longest name of a Service. */
-const MAX_LABEL = 63
 /** The longest name of a Pod or a Deployment. */
 const MAX_NAME = 253
-
-/** A value of a label. A digest replaces the end of a text that is too long. */
-export function labelValue(text: string): string {
-  return shortened(text, MAX_LABEL)
-}
 
 /** A name of an object: names of nodes can contain dots, names of some objects cannot. */
 export function objectName(text: string): string {
@@ -63,10 +62,19 @@ export function specHashOf(object: { readonly metadata: ObjectMeta<string> }): s
   return object.metadata.annotations?.[ANNOTATIONS.specHash]
 }
 
-function shortened(text: string, length: number): string {
-  if (text.length <= length) return text
-  const rest = digest(text)
-  return `${text.slice(0, length - rest.length - 1).replace(/[^a-z0-9]+$/i, '')}-${rest}`
+/**
+ * `working`: the Pod replaced a broker that worked, and has not worked since. `broken`: the Pod
+ * replaced a broker that did not work, so no roll-out waits for the Pod.
+ */
+export type Replaced = 'working' | 'broken'
+
+export function replacedBy({
+  metadata,
+}: {
+  readonly metadata: ObjectMeta<string>
+}): Replaced | undefined {
+  const value = metadata.annotations?.[ANNOTATIONS.replaced]
+  return value === 'working' || value === 'broken' ? value : undefined
 }
 
 function digest(text: string): string {

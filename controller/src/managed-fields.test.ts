@@ -83,6 +83,7 @@ describe('an applied object', () => {
     ['a list that is one value', { 'f:args': {} }, { args: [{ a: 1 }, { a: 1 }] }],
     ['a map that is one value', { 'f:selector': {} }, { selector: { a: 'b', c: 'd' } }],
     ['empty values', {}, { nodeSelector: {}, args: [], type: null }],
+    ['an object of empty values', {}, { resources: { limits: {}, requests: {} } }],
   ])('is unchanged if the field set contains %s', (_what, fields, spec) => {
     expect(containsValue({ 'f:spec': { ...fields, 'f:other': {} } }, { spec })).toBe(true)
   })

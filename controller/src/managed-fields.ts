@@ -44,15 +44,20 @@ export function isAsApplied(
 
 /** Whether a field set contains all fields of a value. */
 export function containsValue(fields: unknown, value: unknown): boolean {
-  // The API server may leave out an empty value.
-  if (value === null || value === undefined) return true
-  if (typeof value !== 'object') return fields !== undefined
-  if (Object.keys(value).length === 0) return true
+  if (isEmpty(value)) return true
+  if (typeof value !== 'object' || value === null) return fields !== undefined
   if (!isRecord(fields)) return false
   if (isWhole(fields)) return true
   return Array.isArray(value)
     ? value.every((element) => containsElement(fields, element))
     : Object.entries(value).every(([key, inner]) => containsValue(fields[`f:${key}`], inner))
+}
+
+/** The API server may leave out an empty value, and an object that has only empty values. */
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  if (isRecord(value)) return Object.values(value).every(isEmpty)
+  return value === null || value === undefined
 }
 
 function containsElement(fields: FieldSet, element: unknown): boolean {

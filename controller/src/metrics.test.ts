@@ -1,3 +1,4 @@
+import type { Condition, Configuration } from '@akrijs/api'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from './kubernetes-objects.js'
@@ -5,7 +6,12 @@ import { ControllerMetrics } from './metrics.js'
 import { testPod } from './testing/objects.js'
 
 function metricsOf(pods: () => readonly Pod[], silence?: number): ControllerMetrics {
-  return new ControllerMetrics({ pods, leads: () => true, apiSilenceMs: () => silence })
+  return new ControllerMetrics({
+    pods,
+    configurations: () => [],
+    leads: () => true,
+    apiSilenceMs: () => silence,
+  })
 }
 
 describe('the metrics of a controller', () => {
@@ -49,6 +55,97 @@ describe('the metrics of a controller', () => {
         expect(found.reduce((sum, { value }) => sum + value, 0)).toBe(real.length)
       }),
     )
+  })
+
+  it('count restarts of Pods and of containers since the first scrape', async () => {
+    const pod = (restarts: number, uid = 'u1') => {
+      const { metadata, ...rest } = testPod('a')
+      const labels = { 'akri.sh/configuration': 'cam' }
+      return { ...rest, metadata: { ...metadata, uid, labels }, containerRestarts: restarts }
+    }
+    let pods = [pod(7)]
+    const metrics = metricsOf(() => pods)
+    const series = async () => {
+      const found = await metrics.registry.getSingleMetric('akri_broker_restarts_total')?.get()
+      return found?.values.map(({ labels, value }) => [labels.configuration, labels.what, value])
+    }
+    expect(await series()).toEqual([
+      ['cam', 'pod', 0],
+      ['cam', 'container', 0],
+    ])
+    pods = [pod(9), pod(1, 'u2')]
+    metrics.brokerRestarted('cam')
+    expect(await series()).toEqual([
+      ['cam', 'pod', 1],
+      ['cam', 'container', 3],
+    ])
+    pods = [pod(0, 'u3')]
+    await series()
+    for (let index = 0; index < 2000; index++) metrics.brokerRestarted(`other-${index}`)
+    expect((await series())?.length).toBeLessThan(1100)
+  })
+
+  it('count conditions, and name the first Configurations with a problem', async () => {
+    const configuration = (name: string, ready?: Condition['status']) => ({
+      metadata: { namespace: 'plant', name },
+      ...(ready && {
+        status: { conditions: [{ type: 'Ready', status: ready }], nodeCounts: { silent: 2 } },
+      }),
+    })
+    const all = [configuration('good', 'True')]
+    for (let index = 0; index < 1000; index++) all.push(configuration(`bad-${index}`, 'False'))
+    all.push(configuration('new'))
+    const metrics = new ControllerMetrics({
+      pods: () => [],
+      configurations: () => all as unknown as Configuration[],
+      leads: () => true,
+      apiSilenceMs: () => undefined,
+    })
+    const text = await metrics.registry.metrics()
+    for (const line of [
+      'akri_configurations{condition="Ready",status="True"} 1',
+      'akri_silent_nodes 2',
+      'akri_configurations{condition="Ready",status="False"} 1000',
+      'akri_configurations{condition="Ready",status="Unknown"} 1',
+      'akri_configuration_problem{configuration_namespace="plant",configuration="bad-0",' +
+        'condition="Ready"} 1',
+    ])
+      expect(text).toContain(`${line}\n`)
+    expect(text.match(/^akri_configuration_problem\{/gm)).toHaveLength(200)
+  })
+
+  const problems = async (conditions?: readonly Partial<Condition>[]) => {
+    const metadata = { namespace: 'plant', name: 'x' }
+    const configuration = { metadata, ...(conditions && { status: { conditions } }) }
+    const metrics = new ControllerMetrics({
+      pods: () => [],
+      configurations: () => [configuration] as unknown as Configuration[],
+      leads: () => true,
+      apiSilenceMs: () => undefined,
+    })
+    const gauge = await metrics.registry.getSingleMetric('akri_configuration_problem')?.get()
+    return gauge?.values.map(({ labels }) => labels.condition)
+  }
+
+  it('count an unknown Ready among the problems, without others that it explains', async () => {
+    const status = 'Unknown'
+    const silent = (['HandlerConnected', 'Discovering', 'Ready'] as const).map(
+      (type): Partial<Condition> => ({ type, status, reason: 'AgentSilent' }),
+    )
+    expect(await problems(silent)).toEqual(['Ready'])
+    expect(await problems([{ type: 'Ready', status: 'True' }, ...silent.slice(0, 2)])).toEqual([])
+    expect(await problems()).toEqual(['Ready'])
+    expect(await problems([])).toEqual(['Ready'])
+  })
+
+  it('count no roll-out that goes on among the problems', async () => {
+    const rollout = (reason: string) =>
+      problems([
+        { type: 'Ready', status: 'True' },
+        { type: 'BrokersReady', status: 'False', reason },
+      ])
+    expect(await rollout('RollingOut')).toEqual([])
+    expect(await rollout('RolloutStuck')).toEqual(['BrokersReady'])
   })
 
   it('show no silence before the first answer of the API server', async () => {

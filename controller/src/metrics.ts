@@ -1,30 +1,60 @@
-import { Counter, Gauge, Registry } from 'prom-client'
+import type { Condition, Configuration } from '@akrijs/api'
+import { ReconcileMetrics } from '@akrijs/runtime/program'
+import { Counter, Gauge } from 'prom-client'
 import { isEnded } from './brokers/pod-state.js'
 import type { Pod } from './kubernetes-objects.js'
 import { LABELS } from './labels.js'
 import { controllerOf } from './owners.js'
+import { ROLLING_OUT } from './reports/brokers-condition.js'
 
 /** The state that each scrape reads. */
 interface MeasuredState {
   /** The Pods with the labels of the controller and of a Configuration. */
   pods(): readonly Pod[]
+  configurations(): readonly Pick<Configuration, 'metadata' | 'status'>[]
   leads(): boolean
   /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
   apiSilenceMs(): number | undefined
 }
 
+/** The kinds of objects that a controller reconciles. */
+const KINDS = ['Configuration', 'Instance', 'Node', 'NodeReport'] as const
+export type ControlledKind = (typeof KINDS)[number]
+
+const STATUSES = ['True', 'False', 'Unknown'] as const
+/** The most conditions that have a series of their own. */
+const MAX_PROBLEMS = 200
+/** The most Configurations whose restarts have series of their own: a series stays for good. */
+const MAX_RESTARTED = 500
+
 /** The metrics of a controller. `akri_broker_pod_count` is also a metric of the existing system. */
 export class ControllerMetrics {
-  readonly registry = new Registry()
+  readonly #reconciles = new ReconcileMetrics(KINDS)
+  /** The others register here too. */
+  readonly registry = this.#reconciles.registry
+  readonly #state: MeasuredState
   readonly #requests = new Counter({
     name: 'akri_api_requests_total',
     help: 'Requests to the API server',
     labelNames: ['method', 'status'],
     registers: [this.registry],
   })
+  readonly #restarts: Counter<'configuration' | 'what'>
+  readonly #restarted = new Set<string>()
+  /** The restarts of the containers of each Pod at the last scrape, by uid. */
+  #containerRestarts: ReadonlyMap<string, number> | undefined
 
   constructor(state: MeasuredState) {
+    this.#state = state
     const registers = [this.registry]
+    const followContainers = () => this.#followContainers()
+    this.#restarts = new Counter({
+      name: 'akri_broker_restarts_total',
+      help: 'Broker Pods that took the place of an ended Pod, and restarts of their containers',
+      labelNames: ['configuration', 'what'],
+      registers,
+      collect: followContainers,
+    })
     new Gauge({
       name: 'akri_broker_pod_count',
       help: 'Broker Pods that have not ended',
@@ -32,13 +62,50 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        for (const pod of state.pods()) {
-          const configuration = pod.metadata.labels?.[LABELS.configuration]
-          // A Pod without an owner is no broker, also with the controller's label.
-          const isBroker = configuration !== undefined && controllerOf(pod.metadata) !== undefined
-          if (!isBroker || isEnded(pod)) continue
-          this.inc({ configuration, node: pod.node || (pod.targetNode ?? '') })
+        for (const { pod, configuration } of brokersOf(state))
+          if (!isEnded(pod)) this.inc({ configuration, node: pod.node || (pod.targetNode ?? '') })
+      },
+    })
+    new Gauge({
+      name: 'akri_configurations',
+      help: 'Configurations by the status of each of their conditions',
+      labelNames: ['condition', 'status'],
+      registers,
+      collect() {
+        this.reset()
+        for (const status of STATUSES) this.set({ condition: 'Ready', status }, 0)
+        for (const { status } of state.configurations()) {
+          const { conditions = [] } = status ?? {}
+          for (const { type, status: is } of conditions) this.inc({ condition: type, status: is })
+          if (!hasReady(conditions)) this.inc({ condition: 'Ready', status: 'Unknown' })
         }
+      },
+    })
+    new Gauge({
+      name: 'akri_silent_nodes',
+      help: 'Nodes that have reported, and whose agent is not there: the most of any Configuration',
+      registers,
+      collect() {
+        let most = 0
+        for (const { status } of state.configurations())
+          most = Math.max(most, status?.nodeCounts?.silent ?? 0)
+        this.set(most)
+      },
+    })
+    new Gauge({
+      name: 'akri_configuration_problem',
+      help: `Conditions that are False, and Ready that is Unknown: the first ${MAX_PROBLEMS}; 1`,
+      labelNames: ['configuration_namespace', 'configuration', 'condition'],
+      registers,
+      collect() {
+        this.reset()
+        let room = MAX_PROBLEMS
+        for (const { metadata, status } of state.configurations())
+          for (const condition of problemsOf(status?.conditions ?? [])) {
+            if (room-- <= 0) return
+            const { namespace, name } = metadata
+            this.set({ configuration_namespace: namespace, configuration: name, condition }, 1)
+          }
       },
     })
     new Gauge({
@@ -60,7 +127,79 @@ export class ControllerMetrics {
     })
   }
 
-  apiAnswered(method: string, status: number): void {
-    this.#requests.inc({ method, status: String(status) })
+  /** Does the work of one reconcile, and measures it. */
+  measure<T>(kind: ControlledKind, work: () => Promise<T>): Promise<T> {
+    return this.#reconciles.measure(kind, work)
   }
+
+  /** Counts the objects that wait in a queue, until the signal is aborted. */
+  follow(kind: ControlledKind, depth: () => number, signal: AbortSignal): void {
+    this.#reconciles.follow(kind, depth, signal)
+  }
+
+  /** A broker Pod took the place of a Pod that had ended. */
+  brokerRestarted(configuration: string): void {
+    this.#countRestarts(configuration, 'pod', 1)
+  }
+
+  /** @param status undefined without an answer */
+  apiAnswered(method: string, status: number | undefined): void {
+    this.#requests.inc({ method, status: String(status ?? 'none') })
+  }
+
+  /** Restarts of before the first scrape are history. */
+  #followContainers(): void {
+    const before = this.#containerRestarts
+    const now = new Map<string, number>()
+    for (const { pod, configuration } of brokersOf(this.#state)) {
+      const { containerRestarts, metadata } = pod
+      now.set(metadata.uid, containerRestarts)
+      const more = containerRestarts - (before?.get(metadata.uid) ?? 0)
+      this.#countRestarts(configuration, 'container', before === undefined ? 0 : Math.max(0, more))
+    }
+    this.#containerRestarts = now
+  }
+
+  #countRestarts(configuration: string, what: 'pod' | 'container', count: number): void {
+    const isKnown = this.#restarted.has(configuration)
+    if (!isKnown && this.#restarted.size >= MAX_RESTARTED) {
+      this.#restarts.inc({ configuration: '', what }, count)
+      return
+    }
+    if (!isKnown) {
+      this.#restarted.add(configuration)
+      for (const each of ['pod', 'container']) this.#restarts.inc({ configuration, what: each }, 0)
+    }
+    this.#restarts.inc({ configuration, what }, count)
+  }
+}
+
+/** Without a report of an agent there is no condition. */
+function hasReady(conditions: readonly Condition[]): boolean {
+  return conditions.some(({ type }) => type === 'Ready')
+}
+
+/**
+ * The conditions that call for an operator. While `Ready` is unknown, others are often unknown for
+ * the same cause, so these do not count.
+ */
+function problemsOf(conditions: readonly Condition[]): readonly Condition['type'][] {
+  const found = conditions.flatMap(({ type, status, reason }) => {
+    // A roll-out that goes on is no problem, however long it takes.
+    const isProblem = status === 'False' && reason !== ROLLING_OUT
+    return isProblem || (status === 'Unknown' && type === 'Ready') ? [type] : []
+  })
+  return hasReady(conditions) ? found : ['Ready', ...found]
+}
+
+/** A Pod without an owner is no broker, also with the controller's label. */
+function brokersOf(
+  state: Pick<MeasuredState, 'pods'>,
+): { readonly pod: Pod; readonly configuration: string }[] {
+  return state.pods().flatMap((pod) => {
+    const configuration = pod.metadata.labels?.[LABELS.configuration]
+    return configuration === undefined || controllerOf(pod.metadata) === undefined
+      ? []
+      : [{ pod, configuration }]
+  })
 }

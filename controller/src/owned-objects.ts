@@ -135,10 +135,9 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
     const { metadata } = object
     const key = keyOf(object)
     try {
-      const found = await this.api.delete(key, { uid: metadata.uid }, options)
+      await this.api.delete(key, { uid: metadata.uid }, options)
       // The watch event can arrive before the answer, and arrives once.
-      if (found && this.cache.get(key)?.metadata.uid === metadata.uid)
-        this.#deleted.set(key, metadata.uid)
+      if (this.cache.get(key)?.metadata.uid === metadata.uid) this.#deleted.set(key, metadata.uid)
     } catch (error) {
       // Another object has the name: the watch is about to report that object.
       if (!ApiError.is(error, 409)) throw error

@@ -4,7 +4,8 @@ export default defineConfig({
   entry: { index: 'src/index.ts', testing: 'src/testing/index.ts' },
   format: 'esm',
   target: 'node20',
-  minify: true,
+  // Names and lines of this code are in stacks.
+  minify: false,
   noExternal: ['zod', 'fast-xml-parser'],
   dts: process.env.AKRI_TYPES === '1',
 })

@@ -4,7 +4,8 @@ export default defineConfig({
   entry: ['src/index.ts'],
   format: 'esm',
   target: 'node20',
-  minify: true,
+  // Names and lines of this code are in stacks.
+  minify: false,
   external: [/^@akrijs\/sdk/],
   noExternal: ['zod'],
   dts: process.env.AKRI_TYPES === '1',

@@ -5,6 +5,7 @@ import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import type { ApiClientOptions } from './api-client.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
 import { failure, get } from './testing/failure.js'
 import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
@@ -205,6 +206,41 @@ describe('answers', () => {
       { method: 'GET', status: 200 },
       { method: 'GET', status: 404 },
     ])
+  })
+})
+
+describe('failures', () => {
+  const failed = () => {
+    const seen: string[] = []
+    const onFailure: ApiClientOptions['onFailure'] = ({ method, path }, error) =>
+      void seen.push(`${method} ${path} ${error.code}`)
+    return { seen, onFailure }
+  }
+
+  it('are reported, those of lines too', async () => {
+    const { seen, onFailure } = failed()
+    const client = connect(await serve(), { onFailure, timeoutMs: 200 })
+    await get(client)
+    api.answer = answerWith(500, {})
+    await failure(get(client))
+    const lines = client.lines({ method: 'GET', path: '/watch' }, new AbortController().signal)
+    await failure(lines.next())
+    api.answer = () => {}
+    await failure(get(client))
+    expect(seen).toEqual([
+      expect.stringMatching(/^GET \S+ AKRI_ERR_API$/),
+      'GET /watch AKRI_ERR_API',
+      expect.stringMatching(/^GET \S+ AKRI_ERR_API_UNREACHABLE$/),
+    ])
+  })
+
+  it('do not include requests that their caller ended', async () => {
+    const { seen, onFailure } = failed()
+    const client = connect(await serve(), { onFailure })
+    const stop = new AbortController()
+    api.answer = () => stop.abort()
+    await failure(get(client, stop.signal))
+    expect(seen).toEqual([])
   })
 })
 

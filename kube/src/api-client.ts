@@ -1,10 +1,18 @@
+import { setMaxListeners } from 'node:events'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import http from 'node:http'
 import https from 'node:https'
-import { type Clock, codeOf, isRecord, messageOf, systemClock, untilAborted } from '@akrijs/runtime'
+import {
+  type Clock,
+  codeOf,
+  isRecord,
+  messageOf,
+  untilAborted,
+  withTimeLimit,
+} from '@akrijs/runtime'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
-import { Deadline } from './deadline.js'
-import { ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
+import { AnswerTooLongError, ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
+import { ServerWarnings } from './server-warnings.js'
 
 export interface ApiClientOptions {
   readonly access: ClusterAccess
@@ -19,6 +27,16 @@ export interface ApiClientOptions {
   readonly maxBytes?: number
   /** Called for every answer, for metrics. */
   onAnswer?(request: { readonly method: string; readonly status: number }): void
+  /** Called for every request that fails, unless its caller has ended it. */
+  onFailure?(
+    request: Pick<ApiRequest, 'method' | 'path'>,
+    error: ApiError | ApiUnreachableError,
+  ): void
+  /**
+   * Called for a warning of the server, once for each text.
+   * @param request the method and the path of the first answer with the text
+   */
+  onWarning(text: string, request: string): void
 }
 
 export type PatchType = 'json' | 'merge' | 'apply'
@@ -60,15 +78,29 @@ const MAX_MESSAGE = 2000
  * closes them.
  */
 const IDLE_MS = 30_000
+/** For requests that only their time limit ends. */
+const NEVER = new AbortController().signal
+// A listener for each request under way.
+setMaxListeners(0, NEVER)
+
+/** Connections with the same credentials. */
+interface Connections {
+  readonly agent: https.Agent | http.Agent
+  /** The credentials that were compared last, and their part that TLS uses. */
+  readonly credentials: Credentials
+  readonly tls: string
+}
 
 /** A client of one API server, with connections that are reused. */
 export class ApiClient {
   readonly #options: ApiClientOptions & { readonly timeoutMs: number; readonly maxBytes: number }
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
-  #agent: { readonly agent: https.Agent | http.Agent; readonly tls: string } | undefined
+  readonly #warnings: ServerWarnings
+  #connections: Connections | undefined
 
   constructor(options: ApiClientOptions) {
     this.#options = { timeoutMs: 30_000, maxBytes: 64 * 1024 * 1024, ...options }
+    this.#warnings = new ServerWarnings(options.clock, options.onWarning)
   }
 
   get server(): URL {
@@ -82,24 +114,24 @@ export class ApiClient {
    * @throws ApiError, ApiUnreachableError
    */
   async request(request: ApiRequest): Promise<unknown> {
-    const { timeoutMs = this.#options.timeoutMs } = request
+    const { timeoutMs = this.#options.timeoutMs, signal: outer = NEVER } = request
     const title = `${request.method} ${request.path}`
-    const end = systemClock.monotonicMs() + timeoutMs
-    const deadline = new Deadline(systemClock, () => end, request.signal)
-    try {
-      const response = await this.#open(request, deadline.signal)
-      const text = await readAll(response, this.#options.maxBytes, title)
-      return text === '' ? undefined : parseJson(text, response, title)
-    } catch (error) {
-      if (error instanceof ApiError) throw error
-      if (deadline.isOver)
-        throw new ApiUnreachableError(`${title}: no answer within ${timeoutMs} ms`, {
-          cause: error,
-        })
-      throw unreachable(title, error)
-    } finally {
-      deadline.end()
-    }
+    return withTimeLimit(timeoutMs, outer, async (signal) => {
+      try {
+        const response = await this.#open(request, signal)
+        const text = await readAll(response, this.#options.maxBytes, title)
+        return text === '' ? undefined : parseJson(text, response, title)
+      } catch (error) {
+        const failure =
+          signal.aborted && !outer.aborted && !(error instanceof ApiError)
+            ? new ApiUnreachableError(`${title}: no answer within ${timeoutMs} ms`, {
+                cause: error,
+              })
+            : failureFrom(title, error)
+        if (!outer.aborted) this.#options.onFailure?.(request, failure)
+        throw failure
+      }
+    })
   }
 
   /**
@@ -120,7 +152,10 @@ export class ApiClient {
       onOpen?.()
       yield* splitLines(response, this.#options.maxBytes, title)
     } catch (error) {
-      throw error instanceof ApiError ? error : unreachable(title, error)
+      const failure = failureFrom(title, error)
+      // A server may end an answer whenever it wants to.
+      if (response === undefined && !signal.aborted) this.#options.onFailure?.(request, failure)
+      throw failure
     } finally {
       response?.destroy()
     }
@@ -128,8 +163,8 @@ export class ApiClient {
 
   /** Closes the connections. */
   close(): void {
-    this.#agent?.agent.destroy()
-    this.#agent = undefined
+    this.#connections?.agent.destroy()
+    this.#connections = undefined
   }
 
   /** @returns the answer, if its status is a success */
@@ -140,6 +175,8 @@ export class ApiClient {
       const response = await this.#send(request, signal)
       const status = response.statusCode ?? 0
       onAnswer?.({ method: request.method, status })
+      const { warning } = response.headersDistinct
+      if (warning !== undefined) this.#warnings.read(warning, `${request.method} ${request.path}`)
       if (status >= 200 && status < 300) return response
       const failure = await failureOf(response)
       // The token may have been renewed after it was read.
@@ -161,9 +198,7 @@ export class ApiClient {
   ): Promise<IncomingMessage> {
     const { method, path, query = {}, body, patch } = request
     const { access, userAgent } = this.#options
-    // A source of credentials may hang, and takes no signal.
-    const credentials = await untilAborted(this.#currentCredentials(), signal)
-    if (credentials === undefined) throw signal.reason
+    const credentials = await this.#currentCredentials(signal)
     const url = new URL(access.server.href.replace(/\/$/, '') + path)
     for (const [name, value] of Object.entries(query))
       if (value !== undefined) url.searchParams.set(name, String(value))
@@ -190,19 +225,27 @@ export class ApiClient {
     }
   }
 
-  async #currentCredentials(): Promise<Credentials> {
+  async #currentCredentials(signal: AbortSignal): Promise<Credentials> {
     const { access, clock } = this.#options
     const cached = this.#credentials
     if (cached !== undefined && clock.monotonicMs() - cached.at < CREDENTIALS_MS)
       return cached.value
-    const value = await access.credentials()
+    // A source of credentials may hang, and takes no signal.
+    const value = await untilAborted(access.credentials(), signal)
+    if (value === undefined) throw signal.reason
     this.#credentials = { value, at: clock.monotonicMs() }
     return value
   }
 
-  #agentFor({ token: _token, ...options }: Credentials): https.Agent | http.Agent {
+  #agentFor(credentials: Credentials): https.Agent | http.Agent {
+    const before = this.#connections
+    if (before?.credentials === credentials) return before.agent
+    const { token: _token, ...options } = credentials
     const tls = JSON.stringify(options)
-    if (this.#agent?.tls === tls) return this.#agent.agent
+    if (before?.tls === tls) {
+      this.#connections = { ...before, credentials }
+      return before.agent
+    }
     // Requests under way keep their connections; the old agent opens no new ones.
     const agent =
       this.server.protocol === 'https:'
@@ -216,7 +259,7 @@ export class ApiClient {
             servername: options.serverName,
           })
         : new http.Agent({ keepAlive: true, timeout: IDLE_MS })
-    this.#agent = { agent, tls }
+    this.#connections = { agent, credentials, tls }
     return agent
   }
 }
@@ -226,8 +269,8 @@ function isRepeatable({ method, patch }: ApiRequest): boolean {
   return method !== 'POST' && patch !== 'json'
 }
 
-function unreachable(title: string, error: unknown): ApiUnreachableError {
-  if (error instanceof ApiUnreachableError) return error
+function failureFrom(title: string, error: unknown): ApiError | ApiUnreachableError {
+  if (error instanceof ApiError || error instanceof ApiUnreachableError) return error
   return new ApiUnreachableError(`${title}: ${messageOf(error)}`, { cause: error })
 }
 
@@ -240,21 +283,21 @@ function parseJson(text: string, { headers }: IncomingMessage, title: string): u
   }
 }
 
-async function readAll(
-  response: IncomingMessage,
-  maxBytes: number,
-  title: string,
-): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of response) {
-    if (!Buffer.isBuffer(chunk)) continue
-    bytes += chunk.length
-    if (bytes > maxBytes)
-      throw new ApiUnreachableError(`${title}: the answer has more than ${maxBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
+function readAll(response: IncomingMessage, maxBytes: number, title: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    // Not `for await`, which costs more than the rest of a small answer.
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      chunks.push(chunk)
+      if (bytes <= maxBytes) return
+      reject(new AnswerTooLongError(`${title}: the answer has more than ${maxBytes} bytes`))
+      response.destroy()
+    })
+    response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')))
+    response.on('error', reject)
+  })
 }
 
 async function* splitLines(

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { codeOf } from '@akrijs/runtime'
 import { ClusterAccessError } from './errors.js'
 
 /** The address of an API server, and the credentials for it. */
@@ -50,7 +51,14 @@ export async function clusterAccess(options: AccessOptions = {}): Promise<Cluste
     if (inCluster !== undefined) return inCluster
   }
   // Loaded only if needed: the parser of kubeconfigs is ten times the size of this package.
-  const { kubeconfigAccess } = await import('./kubeconfig.js')
+  const { kubeconfigAccess } = await import('./kubeconfig.js').catch((error: unknown) => {
+    if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error
+    throw new ClusterAccessError(
+      'a kubeconfig cannot be read, as this clone has only what npm start needs; ' +
+        'run npm run build in it',
+      { cause: error },
+    )
+  })
   return kubeconfigAccess(kubeconfig ?? (environment.KUBECONFIG || undefined))
 }
 

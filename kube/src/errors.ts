@@ -15,6 +15,8 @@ export interface ApiStatus {
 export class ApiError extends AkriError {
   readonly status: number
   readonly reason: string
+  /** The sentence of the server. */
+  readonly answer: string
   readonly retryAfterMs: number | undefined
 
   constructor(request: string, { status, reason, message, retryAfterMs }: ApiStatus) {
@@ -23,6 +25,7 @@ export class ApiError extends AkriError {
     super('AKRI_ERR_API', kind, `${request}: ${status} ${reason}: ${message}`)
     this.status = status
     this.reason = reason
+    this.answer = message
     this.retryAfterMs = retryAfterMs
   }
 
@@ -37,6 +40,9 @@ export class ApiError extends AkriError {
  * request.
  */
 export class ApiUnreachableError extends defineError('AKRI_ERR_API_UNREACHABLE', 'transient') {}
+
+/** The answer is longer than the client reads. */
+export class AnswerTooLongError extends ApiUnreachableError {}
 
 /** No kubeconfig and no service account names the cluster, or one of the two is unusable. */
 export class ClusterAccessError extends defineError('AKRI_ERR_CLUSTER_ACCESS', 'terminal') {}

@@ -96,6 +96,14 @@ describe('an event', () => {
     ])
   })
 
+  it('can regard an object of another API, by its uid', async () => {
+    const key = objectKey('lab', 'broker')
+    await record({ regarding: { apiVersion: 'v1', kind: 'Pod', key, uid: 'of the Pod' } })
+    expect(written().map(({ involvedObject }) => involvedObject)).toEqual([
+      { apiVersion: 'v1', kind: 'Pod', namespace: 'lab', name: 'broker', uid: 'of the Pod' },
+    ])
+  })
+
   it('with a message that is too long for the API is cut', async () => {
     await record({ message: 'x'.repeat(2000) })
     expect(messages()).toEqual([`${'x'.repeat(1021)}…`])

@@ -58,9 +58,13 @@ export class EventRecorder {
     this.#budget = new TokenBucket({ clock: options.clock, burst: BURST, refillMs: REFILL_MS })
   }
 
+  /** @param uid of the object, unless the Event has it */
   record(event: ObjectEvent, uid: string | undefined): void {
     if (this.#waiting.length >= MAX_EVENTS) return
-    this.#waiting.push({ event: { ...event, message: objectMessage(event.message) }, uid })
+    this.#waiting.push({
+      event: { ...event, message: objectMessage(event.message) },
+      uid: event.regarding.uid ?? uid,
+    })
     this.#wake()
   }
 
@@ -121,7 +125,13 @@ export class EventRecorder {
       apiVersion: 'v1',
       kind: 'Event',
       metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
-      involvedObject: { apiVersion, kind: regarding.kind, namespace, name, uid },
+      involvedObject: {
+        apiVersion: regarding.apiVersion ?? apiVersion,
+        kind: regarding.kind,
+        namespace,
+        name,
+        uid,
+      },
       type,
       reason,
       message,

@@ -4,7 +4,9 @@ export { ApiError, ApiUnreachableError } from './errors.js'
 export { EventRecorder } from './event-recorder.js'
 export * from './kinds.js'
 export { LeaderElection } from './leader-election.js'
-export type { ApiObject } from './object-cache.js'
+export { listObjects } from './list-watch.js'
+export { mergePatchOf } from './merge-patch.js'
+export { type ApiObject, keyIn } from './object-cache.js'
 export {
   type JsonPatch,
   keyOf,
@@ -23,5 +25,6 @@ export {
   refersTo,
 } from './objects.js'
 export { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
-export { Reflector } from './reflector.js'
+export { type ReflectedPart, Reflector } from './reflector.js'
 export { type DeleteOptions, Resource } from './resource.js'
+export { warningLogger } from './server-warnings.js'

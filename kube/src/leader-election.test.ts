@@ -26,14 +26,14 @@ describe('a candidate', () => {
     expect(a.election.leads).toBe(true)
     expect(candidates.lease?.spec).toMatchObject({
       holderIdentity: 'a',
-      leaseDurationSeconds: 18,
+      leaseDurationSeconds: 22,
       renewTime: '1970-01-01T00:16:40.000000Z',
       acquireTime: '1970-01-01T00:16:40.000000Z',
       leaseTransitions: 0,
     })
     await clock.advance(60_000)
     expect(candidates.lease?.spec).toMatchObject({
-      renewTime: '1970-01-01T00:17:40.000000Z',
+      renewTime: '1970-01-01T00:17:38.500000Z',
       acquireTime: '1970-01-01T00:16:40.000000Z',
     })
     expect(a.turns).toEqual([{ from: 1_000_000 }])
@@ -118,7 +118,7 @@ describe('a candidate', () => {
     await clock.advance(60_000)
     expect(b.turns).toEqual([])
     await a.stop()
-    await clock.advance(18_000)
+    await clock.advance(22_000)
     expect(b.election.leads).toBe(true)
     expect(b.errors.length).toBeLessThan(40)
   })
@@ -133,7 +133,7 @@ describe('a candidate', () => {
     server.remove('/apis/coordination.k8s.io/v1/namespaces/n/leases/lease')
     await clock.advance(0)
     expect(b.election.leads).toBe(true)
-    await clock.advance(8000)
+    await clock.advance(10_500)
     expect(a.election.leads).toBe(false)
   })
 
@@ -185,13 +185,13 @@ describe('a candidate', () => {
 })
 
 describe('a leader', () => {
-  it('renews by one request each 5 s, and reads nothing', async () => {
+  it('renews by one request each 6.5 s, and reads nothing', async () => {
     candidates.add('a')
     await clock.advance(1)
     server.requests.length = 0
     await clock.advance(300_000)
-    expect(server.requests).toHaveLength(60)
-    expect(server.sent('PUT')).toHaveLength(60)
+    expect(server.requests).toHaveLength(46)
+    expect(server.sent('PUT')).toHaveLength(46)
   })
 
   it('keeps leading if another program changes labels of the Lease', async () => {
@@ -239,7 +239,7 @@ describe('a leader', () => {
     await clock.advance(60_000)
     const end = a.turns[0]?.to ?? Number.POSITIVE_INFINITY
     const begin = b.turns[0]?.from ?? 0
-    expect(end).toBeLessThanOrEqual(1_020_000 + 13_000)
+    expect(end).toBeLessThanOrEqual(1_020_000 + 17_000)
     expect(begin).toBeGreaterThan(end + 4000)
   })
 
@@ -257,7 +257,7 @@ describe('a leader', () => {
     broken = true
     await clock.advance(60_000)
     const end = a.turns[0]?.to ?? Number.POSITIVE_INFINITY
-    expect(end).toBeLessThanOrEqual(1_020_000 + 13_000)
+    expect(end).toBeLessThanOrEqual(1_020_000 + 17_000)
     expect(b.turns.every(({ from }) => from >= end)).toBe(true)
   })
 
@@ -277,21 +277,21 @@ describe('a leader', () => {
     const a = candidates.add('a', {
       client: server.client(({ method }) => (method === 'PUT' ? fate : {})),
     })
-    await clock.advance(4999)
-    // Sent 5 s after the beginning, and answered 8.5 s after it; nothing arrives after that.
+    await clock.advance(6499)
+    // Sent 6.5 s after the beginning, and answered 10 s after it; nothing arrives after that.
     fate = { answeredIn: 3500 }
     await clock.advance(3502)
     fate = { arrivesIn: Number.POSITIVE_INFINITY }
     await clock.advance(60_000)
-    expect(a.turns[0]?.to).toBe(1_018_000)
+    expect(a.turns[0]?.to).toBe(1_023_500)
   })
 
   it('ends its turn when it sees another holder of the Lease', async () => {
     const a = candidates.add('a')
     await clock.advance(5000)
     candidates.setLease({ holderIdentity: 'b', leaseDurationSeconds: 15 })
-    await clock.advance(5000)
-    expect(a.turns).toEqual([{ from: 1_000_000, to: 1_010_000 }])
+    await clock.advance(1500)
+    expect(a.turns).toEqual([{ from: 1_000_000, to: 1_006_500 }])
     expect(a.election.leads).toBe(false)
     expect(candidates.holder).toBe('b')
   })
@@ -318,8 +318,8 @@ describe('a leader', () => {
     await clock.advance(4000)
     broken = true
     offset = -3_600_000
-    await clock.advance(10_000)
-    expect(a.turns[0]?.to).toBeLessThanOrEqual(1_014_000)
+    await clock.advance(17_000)
+    expect(a.turns[0]?.to).toBeLessThanOrEqual(1_017_000)
   })
 
   it('is not followed too early by a candidate whose clock is set forward', async () => {

@@ -22,15 +22,15 @@ interface LeaderElectionOptions {
 interface LeaderElectionTiming {
   /**
    * How long other candidates wait for a leader that does not renew, in milliseconds.
-   * @default 18000
+   * @default 22000
    */
   readonly leaseMs?: number
   /**
    * When a leader that could not renew gives up, in milliseconds; less than `leaseMs`.
-   * @default 13000
+   * @default 17000
    */
   readonly renewDeadlineMs?: number
-  /** The time between two renewals, in milliseconds. @default 5000 */
+  /** The time between two renewals, in milliseconds. @default 6500 */
   readonly renewMs?: number
   /** The time after an attempt that failed, in milliseconds. @default 2000 */
   readonly retryMs?: number
@@ -70,9 +70,9 @@ export class LeaderElection {
 
   constructor(options: LeaderElectionOptions, timing: LeaderElectionTiming = {}) {
     this.#options = {
-      leaseMs: 18_000,
-      renewDeadlineMs: 13_000,
-      renewMs: 5000,
+      leaseMs: 22_000,
+      renewDeadlineMs: 17_000,
+      renewMs: 6500,
       retryMs: 2000,
       random: Math.random,
       ...options,
@@ -204,7 +204,9 @@ export class LeaderElection {
       onError,
     }
     try {
-      for await (const event of listWatch(watched, expired.signal, () => {})) {
+      // Only the newest Lease counts.
+      const newest = () => undefined
+      for await (const event of listWatch(watched, expired.signal, newest, () => {})) {
         if (event.kind === 'listing') continue
         if (event.kind === 'event' && event.type === 'BOOKMARK') continue
         const isGone = event.kind === 'event' && event.type === 'DELETED'

@@ -1,17 +1,24 @@
 import { Backoff, type Clock, isRecord } from '@akrijs/runtime'
-import type { ApiClient } from './api-client.js'
+import type { ApiClient, ApiRequest } from './api-client.js'
 import { Deadline } from './deadline.js'
-import { ApiError, ApiUnreachableError } from './errors.js'
-import { versionIn } from './object-cache.js'
+import { AnswerTooLongError, ApiError, ApiUnreachableError } from './errors.js'
+import { ANY_VERSION, keyIn, metadataIn, versionIn } from './object-cache.js'
+import type { ObjectKey } from './objects.js'
 
 export interface ListWatchOptions {
   readonly client: ApiClient
   readonly clock: Clock
   /** The path of the collection, such as `/apis/akri.sh/v0/instances`. */
   readonly path: string
-  readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string }
+  readonly query?: Selectors
   /** Listing or watching failed, and is tried again. */
   onError(error: unknown, retryInMs: number): void
+}
+
+/** The objects of a collection that a list and its watch show. */
+export interface Selectors {
+  readonly labelSelector?: string
+  readonly fieldSelector?: string
 }
 
 export interface ListWatchTiming {
@@ -20,8 +27,10 @@ export interface ListWatchTiming {
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
   /**
-   * How long the server should keep a watch, in seconds; at random up to half longer.
-   * @default 200
+   * How long the server should keep a watch, in seconds; at random up to half longer, so that
+   * watches that began together do not end together. A dead connection does not wait for that end:
+   * see `silenceMs`.
+   * @default 1800
    */
   readonly watchSeconds?: number
   /**
@@ -34,7 +43,7 @@ export interface ListWatchTiming {
 
 type ListWatchEvent =
   /** A list is requested now. */
-  | { readonly kind: 'listing' }
+  | { readonly kind: 'listing'; readonly isNewest: boolean }
   | ({ readonly kind: 'listed' } & List)
   | ({ readonly kind: 'event' } & WatchEvent)
 
@@ -52,7 +61,7 @@ interface WatchEvent {
 export const LIST_WATCH_TIMING: Required<ListWatchTiming> = {
   random: Math.random,
   pageSize: 500,
-  watchSeconds: 200,
+  watchSeconds: 1800,
   silenceMs: 90_000,
 }
 
@@ -61,44 +70,94 @@ const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 const STABLE_MS = 5000
 /** The HTTP status of a version that the server has forgotten. */
 const EXPIRED = 410
+/** The HTTP status of a version that the server has not reached. */
+const TOO_LARGE = 504
+/** The HTTP status of a watch that cannot begin with the objects. */
+const NO_STREAM = [400, 403, 422]
+/** A stream of objects without a line for so long has no end, in milliseconds. */
+const STREAM_SILENCE_MS = 10_000
+/** Annotation of the bookmark after the last object of the list. */
+const END_OF_LIST = 'k8s.io/initial-events-end'
+
+type Query = ApiRequest['query']
+
+/** The clients of servers whose watches do not begin with the objects. */
+const withoutStreams = new WeakSet<ApiClient>()
 
 /**
- * Lists a collection in pages, then watches it, until the signal is aborted. Failures are
- * reported and retried. The generator lists again when the server has forgotten the version from
- * which the watch would continue.
+ * Lists a collection, then watches it, until the signal is aborted. Failures are reported and
+ * retried. The generator lists again when the server has forgotten the version from which the watch
+ * would continue.
+ *
+ * A list comes from the memory of the server: in a stream that goes on as the watch, where the
+ * server has that (Kubernetes 1.34 by default). If the memory is too old, a list in pages follows
+ * from the store of the server.
+ * @param notOlderThan the least version of a list: `0` for any; undefined for the newest
  * @param onContact called when the server answers, also without an event
  */
 export async function* listWatch(
   options: ListWatchOptions & Required<ListWatchTiming>,
   signal: AbortSignal,
+  notOlderThan: () => string | undefined,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
-  const { clock, path, random, onError } = options
+  const { client, clock, path, random, onError } = options
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
+  let isMemoryTooOld = false
   while (!signal.aborted) {
     let failure: unknown
     let watchedAt = Number.POSITIVE_INFINITY
+    let since: string | undefined
+    let stream: ObjectStream | undefined
     try {
       if (version === undefined) {
-        yield { kind: 'listing' }
-        const list = await listAll(options, signal, onContact)
-        if (signal.aborted) return
-        yield { kind: 'listed', ...list }
-        version = list.version
+        since = isMemoryTooOld ? undefined : notOlderThan()
+        yield { kind: 'listing', isNewest: since === undefined }
+        if (since !== undefined && !withoutStreams.has(client)) stream = new ObjectStream(since)
+        else {
+          const list = await listAll(options, since, signal, onContact)
+          if (signal.aborted) return
+          yield { kind: 'listed', ...list }
+          version = list.version
+          isMemoryTooOld = false
+        }
       }
       // A list that takes long and then fails is no success: the server may have too much to do.
-      watchedAt = clock.monotonicMs()
-      for await (const { type, object } of watch(options, version, signal, onContact)) {
+      if (stream === undefined) watchedAt = clock.monotonicMs()
+      const start = stream?.start ?? { resourceVersion: version }
+      const silenceMs = () => (stream === undefined ? options.silenceMs : STREAM_SILENCE_MS)
+      for await (const event of watch({ ...options, silenceMs }, start, signal, onContact)) {
+        const { type, object } = event
         if (type === 'ERROR') {
           // Whatever the error is, the events since are lost: 410 and "too old" come here too.
           version = undefined
+          isMemoryTooOld = stream !== undefined
           throw new ApiUnreachableError(`watch ${path}: ${JSON.stringify(object)?.slice(0, 300)}`)
         }
-        version = versionIn(object) ?? version
-        yield { kind: 'event', type, object }
+        if (stream === undefined) {
+          version = versionIn(object) ?? version
+          yield { kind: 'event', type, object }
+          continue
+        }
+        const list = stream.add(event)
+        if (list === undefined) continue
+        yield { kind: 'listed', ...list }
+        version = list.version
+        stream = undefined
+        watchedAt = clock.monotonicMs()
+      }
+      if (stream !== undefined && !signal.aborted) {
+        // The server did not show where the objects end.
+        withoutStreams.add(client)
+        continue
       }
     } catch (error) {
+      if (stream !== undefined && ApiError.is(error) && NO_STREAM.includes(error.status)) {
+        withoutStreams.add(client)
+        continue
+      }
+      if (since !== undefined && isTooOld(error)) isMemoryTooOld = true
       if (ApiError.is(error, EXPIRED)) version = undefined
       failure = error
     }
@@ -113,16 +172,73 @@ export async function* listWatch(
   }
 }
 
+/** Whether only the store of the server, in pages, can give what its memory was asked for. */
+function isTooOld(error: unknown): boolean {
+  return (
+    ApiError.is(error, EXPIRED) ||
+    ApiError.is(error, TOO_LARGE) ||
+    error instanceof AnswerTooLongError
+  )
+}
+
+/** A list that comes as the first events of a watch. */
+class ObjectStream {
+  readonly start: Query
+  readonly #objects = new Map<ObjectKey, unknown>()
+
+  constructor(notOlderThan: string) {
+    this.start = {
+      resourceVersion: notOlderThan,
+      resourceVersionMatch: 'NotOlderThan',
+      sendInitialEvents: true,
+    }
+  }
+
+  /** @returns the list, if this event is its end */
+  add({ type, object }: WatchEvent): List | undefined {
+    if (type === 'BOOKMARK') {
+      const { annotations } = metadataIn(object)
+      const version = versionIn(object)
+      const isEnd = isRecord(annotations) && annotations[END_OF_LIST] === 'true'
+      return isEnd && version !== undefined
+        ? { objects: [...this.#objects.values()], version }
+        : undefined
+    }
+    const key = keyIn(object)
+    if (key === undefined) return undefined
+    if (type === 'DELETED') this.#objects.delete(key)
+    else this.#objects.set(key, object)
+    return undefined
+  }
+}
+
+/** Lists a collection as the server remembers it. */
+export function listObjects(
+  options: Pick<ListWatchOptions, 'client' | 'path' | 'query'>,
+  signal: AbortSignal,
+): Promise<List> {
+  const { pageSize } = LIST_WATCH_TIMING
+  return listAll({ ...options, pageSize }, ANY_VERSION, signal, () => {})
+}
+
+/** @param since the least version; undefined for the newest */
 async function listAll(
-  { client, path, query, pageSize }: ListWatchOptions & Required<ListWatchTiming>,
+  {
+    client,
+    path,
+    query,
+    pageSize,
+  }: Pick<ListWatchOptions, 'client' | 'path' | 'query'> & { readonly pageSize: number },
+  since: string | undefined,
   signal: AbortSignal,
   onContact: () => void,
 ): Promise<List> {
   const objects: unknown[] = []
   for (let next: string | undefined; ; ) {
-    const parameters = { ...query, limit: pageSize, continue: next }
+    const parameters =
+      next === undefined ? firstPage(since, pageSize) : { limit: pageSize, continue: next }
     const page = await client
-      .request({ method: 'GET', path, query: parameters, signal })
+      .request({ method: 'GET', path, query: { ...query, ...parameters }, signal })
       .catch((error: unknown) => {
         if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
         // The next attempt begins with the first page.
@@ -144,9 +260,20 @@ async function listAll(
   }
 }
 
+function firstPage(since: string | undefined, limit: number): Query {
+  if (since === undefined) return { limit }
+  // A server without such a memory answers in pages.
+  if (since === ANY_VERSION) return { limit, resourceVersion: since }
+  // With a limit, servers read from their store.
+  return { resourceVersion: since, resourceVersionMatch: 'NotOlderThan' }
+}
+
+/** @param start the versions to begin with */
 async function* watch(
-  options: ListWatchOptions & Required<ListWatchTiming>,
-  resourceVersion: string,
+  options: Omit<ListWatchOptions & Required<ListWatchTiming>, 'silenceMs'> & {
+    silenceMs(): number
+  },
+  start: Query,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<WatchEvent, void, void> {
@@ -154,11 +281,11 @@ async function* watch(
   const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
   let isOpen = false
   let heardAt = clock.monotonicMs()
-  const silence = new Deadline(clock, () => heardAt + silenceMs, signal)
+  const silence = new Deadline(clock, () => heardAt + silenceMs(), signal)
   const request = {
     method: 'GET',
     path,
-    query: { ...query, watch: true, allowWatchBookmarks: true, timeoutSeconds, resourceVersion },
+    query: { ...query, watch: true, allowWatchBookmarks: true, timeoutSeconds, ...start },
   } as const
   const onOpen = () => {
     isOpen = true
@@ -174,7 +301,7 @@ async function* watch(
     if (!silence.isOver) throw error
     // An open watch may be silent because nothing changes. The next watch tells whether the server
     // is there.
-    if (!isOpen) throw new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`)
+    if (!isOpen) throw new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs()} ms`)
   } finally {
     silence.end()
   }

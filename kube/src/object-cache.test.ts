@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { type ApiObject, ObjectCache } from './object-cache.js'
+import { type ApiObject, type CachePart, ObjectCache } from './object-cache.js'
+import { objectKey } from './objects.js'
 
 interface Thing extends ApiObject {
   readonly value: unknown
@@ -12,6 +13,7 @@ const thing = (name: string, version: number, value: unknown = version): Thing =
 
 describe('the cache of a collection', () => {
   let cache: ObjectCache<Thing>
+  let part: CachePart<Thing>
   const values = () =>
     Object.fromEntries(cache.list().map(({ metadata, value }) => [metadata.name, value]))
 
@@ -19,65 +21,159 @@ describe('the cache of a collection', () => {
     cache = new ObjectCache({
       parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)),
     })
-    cache.beginList()
-    cache.replace([thing('a', 10), thing('b', 20)], '20')
+    part = cache.part()
+    part.beginList(true)
+    for (const _ of part.replace([thing('a', 10), thing('b', 20)], '20'));
   })
 
   it('returns the keys that a list, an event or an answer changed', () => {
-    expect(cache.replace([thing('a', 10), thing('c', 30)], '30')).toEqual(['n/c', 'n/b'])
-    expect(cache.apply('MODIFIED', thing('a', 31))).toEqual(['n/a'])
-    expect(cache.apply('MODIFIED', thing('a', 31))).toEqual([])
-    expect(cache.apply('DELETED', thing('c', 32))).toEqual(['n/c'])
-    expect(cache.apply('BOOKMARK', thing('a', 33))).toEqual([])
+    expect([...part.replace([thing('a', 10), thing('c', 30)], '30')].flat()).toEqual(['n/c', 'n/b'])
+    expect(part.apply('MODIFIED', thing('a', 31))).toEqual(['n/a'])
+    expect(part.apply('MODIFIED', thing('a', 31))).toEqual([])
+    expect(part.apply('DELETED', thing('c', 32))).toEqual(['n/c'])
+    expect(part.apply('BOOKMARK', thing('a', 33))).toEqual([])
     expect(cache.observe(thing('a', 34))?.changed).toEqual(['n/a'])
     expect(values()).toEqual({ a: 34 })
   })
 
   it('ignores events that are older than an observed answer', () => {
     cache.observe(thing('a', 50))
-    expect(cache.apply('MODIFIED', thing('a', 40))).toEqual([])
-    expect(cache.apply('DELETED', thing('a', 45))).toEqual([])
-    expect(cache.apply('MODIFIED', thing('a', 60))).toEqual(['n/a'])
+    expect(part.apply('MODIFIED', thing('a', 40))).toEqual([])
+    expect(part.apply('DELETED', thing('a', 45))).toEqual([])
+    expect(part.apply('MODIFIED', thing('a', 60))).toEqual(['n/a'])
+  })
+
+  it('keeps the object if an event and an answer show the same version', () => {
+    part.apply('MODIFIED', thing('a', 31))
+    const cached = cache.get(objectKey('n', 'a'))
+    expect(cache.observe(thing('a', 31))).toEqual({ parsed: thing('a', 31), changed: [] })
+    expect(cache.observe(thing('a', 31))?.parsed).toBe(cached)
   })
 
   it('ignores an answer that is older than the cached object', () => {
-    cache.apply('MODIFIED', thing('a', 100))
+    part.apply('MODIFIED', thing('a', 100))
     expect(cache.observe(thing('a', 99))).toEqual({ parsed: thing('a', 99), changed: [] })
     expect(values()).toMatchObject({ a: 100 })
   })
 
   it('does not bring back an object that the watch has deleted after the write', () => {
-    cache.apply('DELETED', thing('a', 51))
+    part.apply('DELETED', thing('a', 51))
     expect(cache.observe(thing('a', 50))?.changed).toEqual([])
     expect(values()).toEqual({ b: 20 })
   })
 
   it('keeps answers to writes that came during a list, and no answers from before', () => {
     cache.observe(thing('early', 60))
-    cache.beginList()
+    part.beginList(true)
     cache.observe(thing('late', 61))
     cache.observe(thing('a', 62))
     // The list was made before all these writes.
-    expect(cache.replace([thing('a', 10)], '55')).toEqual(['n/b', 'n/early'])
+    expect([...part.replace([thing('a', 10)], '55')].flat()).toEqual(['n/b', 'n/early'])
     expect(values()).toEqual({ a: 62, late: 61 })
   })
 
   it('believes a list with smaller versions, as after a restored backup', () => {
-    expect(cache.replace([thing('a', 5)], '5')).toEqual(['n/a', 'n/b'])
+    expect([...part.replace([thing('a', 5)], '5')].flat()).toEqual(['n/a', 'n/b'])
     expect(values()).toEqual({ a: 5 })
   })
 
   it('shows a write after a backup was restored, also before the list', () => {
     // The watch ended because the server had forgotten version 20.
-    cache.beginList()
+    part.beginList(true)
     expect(cache.observe(thing('c', 7))?.changed).toEqual(['n/c'])
-    expect(cache.replace([thing('a', 5)], '6')).toEqual(['n/a', 'n/b'])
+    expect([...part.replace([thing('a', 5)], '6')].flat()).toEqual(['n/a', 'n/b'])
     expect(values()).toEqual({ a: 5, c: 7 })
+    // The next list must have the write, and not the versions from before the backup.
+    expect(part.notOlderThan).toBe('7')
   })
 
   it('removes an object that cannot be parsed any more', () => {
-    expect(cache.apply('MODIFIED', thing('a', 30, 'bad'))).toEqual(['n/a'])
+    expect(part.apply('MODIFIED', thing('a', 30, 'bad'))).toEqual(['n/a'])
     expect(cache.observe(thing('b', 31, 'bad'))).toBeUndefined()
     expect(values()).toEqual({ b: 20 })
+  })
+})
+
+describe('a cache with two parts', () => {
+  const labelled = (name: string, version: number, part: string): Thing =>
+    thing(name, version, part)
+  let cache: ObjectCache<Thing>
+  let left: CachePart<Thing>
+  let right: CachePart<Thing>
+  const values = () =>
+    Object.fromEntries(cache.list().map(({ metadata, value }) => [metadata.name, value]))
+
+  beforeEach(() => {
+    cache = new ObjectCache({ parse: (object) => object as Thing })
+    left = cache.part(({ value }) => value === 'left')
+    right = cache.part(({ value }) => value === 'right')
+    left.beginList(false)
+    for (const _ of left.replace([labelled('a', 10, 'left')], '20'));
+    right.beginList(false)
+    for (const _ of right.replace([labelled('b', 15, 'right')], '30'));
+  })
+
+  it('removes by the list of a part the objects of that part only', () => {
+    cache.observe(labelled('stray', 25, 'other'))
+    expect([...left.replace([], '40')].flat()).toEqual(['n/a'])
+    expect(values()).toEqual({ b: 'right', stray: 'other' })
+  })
+
+  it('keeps objects that move to the other part while a list is read', () => {
+    left.apply('ADDED', labelled('c', 36, 'left'))
+    left.beginList(false)
+    const reading = left.replace([labelled('z', 38, 'left'), labelled('a', 37, 'left')], '40')
+    reading.next()
+    right.apply('ADDED', labelled('a', 41, 'right'))
+    right.apply('ADDED', labelled('c', 39, 'right'))
+    for (const _ of reading);
+    expect(values()).toEqual({ a: 'right', b: 'right', c: 'right', z: 'left' })
+  })
+
+  it('keeps answers to writes that come while a list is read', () => {
+    left.beginList(false)
+    const reading = left.replace([labelled('z', 38, 'left'), labelled('a', 37, 'left')], '40')
+    reading.next()
+    cache.observe(labelled('a', 41, 'left'))
+    cache.observe(labelled('c', 42, 'left'))
+    for (const _ of reading);
+    expect(cache.get(objectKey('n', 'a'))?.metadata.resourceVersion).toBe('41')
+    expect(values()).toEqual({ a: 'left', b: 'right', c: 'left', z: 'left' })
+  })
+
+  it('has a least version of the next list for each part', () => {
+    expect([left.notOlderThan, right.notOlderThan]).toEqual(['20', '30'])
+    cache.observe(labelled('a', 35, 'left'))
+    right.apply('BOOKMARK', { metadata: { resourceVersion: '31' } })
+    expect([left.notOlderThan, right.notOlderThan]).toEqual(['35', '31'])
+  })
+
+  it('shows a write that only the watch of the other part has passed', () => {
+    expect(cache.observe(labelled('c', 25, 'left'))?.changed).toEqual(['n/c'])
+    expect(cache.observe(labelled('d', 25, 'right'))?.changed).toEqual([])
+  })
+
+  it('keeps an object that moved to the other part, in whatever order the watches say so', () => {
+    right.apply('ADDED', labelled('a', 50, 'right'))
+    expect(left.apply('DELETED', labelled('a', 50, 'left'))).toEqual([])
+    left.apply('ADDED', labelled('a', 60, 'left'))
+    left.apply('DELETED', labelled('a', 70, 'left'))
+    right.apply('ADDED', labelled('a', 70, 'right'))
+    expect(values()).toEqual({ a: 'right', b: 'right' })
+  })
+
+  it('forgets an object of no part when it is gone, and no other object', () => {
+    cache.observe(labelled('stray', 25, 'other'))
+    expect(cache.isStray(objectKey('n', 'stray'))).toBe(true)
+    expect(cache.isStray(objectKey('n', 'a'))).toBe(false)
+    expect(cache.forget(objectKey('n', 'a'))).toEqual([])
+    expect(cache.forget(objectKey('n', 'stray'))).toEqual(['n/stray'])
+    expect(values()).toEqual({ a: 'left', b: 'right' })
+  })
+
+  it('follows an object of no part once a watch shows it', () => {
+    cache.observe(labelled('stray', 25, 'other'))
+    expect(left.apply('ADDED', labelled('stray', 40, 'left'))).toEqual(['n/stray'])
+    expect(left.apply('DELETED', labelled('stray', 41, 'left'))).toEqual(['n/stray'])
   })
 })

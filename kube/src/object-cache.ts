@@ -18,25 +18,36 @@ export interface ObjectParser<T> {
    * object that is there
    */
   parse(object: unknown, cached: T | undefined): T | undefined
+  /** Hears of a deleted object that the cache has left out. */
+  deleted?(key: ObjectKey): void
 }
+
+/** Any version that the server remembers, as the least version of a list. */
+export const ANY_VERSION = '0'
 
 /**
  * The objects of one collection as lists, watches and answers to writes show them. Synchronous,
- * without effects: each method that changes the cache returns the keys that changed.
+ * without effects: each method that changes the cache returns, or yields, the keys that changed.
  */
 export class ObjectCache<T extends ApiObject> {
   readonly #parser: ObjectParser<T>
-  readonly #objects = new Map<ObjectKey, T>()
-  /** The version of the newest list or event. */
-  #version: string | undefined
-  /**
-   * Keys of writes that were answered after the current list was requested: the list may be older
-   * than the writes.
-   */
-  readonly #observed = new Set<ObjectKey>()
+  readonly #objects: CachedObjects<T>
+  readonly #parts: CachePart<T>[] = []
 
   constructor(parser: ObjectParser<T>) {
     this.#parser = parser
+    this.#objects = new CachedObjects(parser)
+  }
+
+  /**
+   * A part of the collection with a list and a watch of its own.
+   * @param has whether that list shows an object. No two parts show the same object
+   * @default all objects
+   */
+  part(has: (object: T) => boolean = () => true): CachePart<T> {
+    const part = new CachePart(this.#objects, has)
+    this.#parts.push(part)
+    return part
   }
 
   get(key: ObjectKey): T | undefined {
@@ -44,44 +55,13 @@ export class ObjectCache<T extends ApiObject> {
   }
 
   list(): readonly T[] {
-    return [...this.#objects.values()]
+    return [...this.#objects.entries()].map(([, object]) => object)
   }
 
-  /** A list is requested: writes that were answered before are in it. */
-  beginList(): void {
-    this.#observed.clear()
-    // Versions may be smaller from now on, for example after a backup was restored.
-    this.#version = undefined
-  }
-
-  /**
-   * A list is true even if its versions are smaller than before, for example after a backup was
-   * restored.
-   */
-  replace(objects: readonly unknown[], version: string): readonly ObjectKey[] {
-    this.#version = version
-    const absent = new Set(this.#objects.keys())
-    const isNewer = (key: ObjectKey, listed: string | undefined) =>
-      this.#observed.has(key) && isOlder(listed, this.#objects.get(key)?.metadata.resourceVersion)
-    const changed: ObjectKey[] = []
-    for (const object of objects) {
-      const key = keyIn(object)
-      if (key === undefined) continue
-      absent.delete(key)
-      if (!isNewer(key, versionIn(object))) changed.push(...this.#take(key, object))
-    }
-    for (const key of absent) if (!isNewer(key, version)) changed.push(...this.#remove(key))
-    return changed
-  }
-
-  /** @param type the type of a watch event. A `BOOKMARK` tells a version alone */
-  apply(type: string, object: unknown): readonly ObjectKey[] {
-    const version = versionIn(object)
-    this.#version = version ?? this.#version
-    const key = keyIn(object)
-    if (type === 'BOOKMARK' || key === undefined) return []
-    if (isOlder(version, this.#objects.get(key)?.metadata.resourceVersion)) return []
-    return type === 'DELETED' ? this.#remove(key) : this.#take(key, object)
+  /** Whether no list or watch shows this cached object: the cache learns by answers alone. */
+  isStray(key: ObjectKey): boolean {
+    const object = this.#objects.get(key)
+    return object !== undefined && !this.#parts.some((part) => part.has(object))
   }
 
   /**
@@ -96,35 +76,178 @@ export class ObjectCache<T extends ApiObject> {
     const key = keyIn(object)
     if (key === undefined) return undefined
     const cached = this.#objects.get(key)
-    const parsed = this.#parser.parse(object, cached)
+    const parsed = isCached(cached, object) ? cached : this.#parser.parse(object, cached)
     if (parsed === undefined) return undefined
     const { resourceVersion } = parsed.metadata
+    const part = this.#parts.find((each) => each.has(parsed))
     // The watch has passed this version and shows no such object: the object was deleted before the
     // answer came.
-    const isDeleted = cached === undefined && isOlderOrSame(versionIn(object), this.#version)
-    if (isDeleted) return { parsed, changed: [] }
-    this.#observed.add(key)
+    if (cached === undefined && part?.hasPassed(versionIn(object)) === true)
+      return { parsed, changed: [] }
+    part?.observed(key, versionIn(object))
     const isCurrent =
       cached === parsed || isOlderOrSame(resourceVersion, cached?.metadata.resourceVersion)
-    return { parsed, changed: isCurrent ? [] : this.#set(key, parsed) }
+    return { parsed, changed: isCurrent ? [] : this.#objects.set(key, parsed) }
   }
 
-  #take(key: ObjectKey, object: unknown): ObjectKey[] {
+  /** Removes a stray object that is no longer on the server. */
+  forget(key: ObjectKey): readonly ObjectKey[] {
+    return this.isStray(key) ? this.#objects.remove(key) : []
+  }
+}
+
+/** The objects of a cache that one list and its watch show. */
+class CachePart<T extends ApiObject> {
+  readonly has: (object: T) => boolean
+  readonly #objects: CachedObjects<T>
+  /** The version of the newest list or event. */
+  #version: string | undefined
+  /** The newest version of a list, an event or an answer; undefined if versions are no numbers. */
+  #newest: string | undefined = ANY_VERSION
+  /** Whether the current list is the newest, which is true whatever its versions are. */
+  #listsNewest = false
+  /**
+   * Keys of writes that were answered after the current list was requested: the list may be older
+   * than the writes.
+   */
+  readonly #observed = new Set<ObjectKey>()
+
+  constructor(objects: CachedObjects<T>, has: (object: T) => boolean) {
+    this.#objects = objects
+    this.has = has
+  }
+
+  /**
+   * The least version of a list that does not go back in time: any version before the first list.
+   * Undefined if versions cannot be compared: only the newest list is good enough.
+   */
+  get notOlderThan(): string | undefined {
+    return this.#newest
+  }
+
+  /**
+   * A list is requested: writes that were answered before are in it.
+   * @param isNewest whether the newest list is requested. Otherwise the list has {@link
+   * notOlderThan} at least
+   */
+  beginList(isNewest: boolean): void {
+    this.#observed.clear()
+    this.#listsNewest = isNewest
+    // Versions may be smaller from now on, for example after a backup was restored.
+    if (isNewest) this.#version = undefined
+  }
+
+  /**
+   * Takes over a list, an object at a time: a long list is read in turns with other work. Objects
+   * that are not in the list go last.
+   *
+   * A list is true even if its versions are smaller than before, for example after a backup was
+   * restored.
+   */
+  *replace(objects: readonly unknown[], version: string): Generator<readonly ObjectKey[]> {
+    if (this.#listsNewest) this.#newest = this.#newestObserved()
+    this.#reached(version)
+    const absent = new Set<ObjectKey>()
+    for (const [key, object] of this.#objects.entries()) if (this.has(object)) absent.add(key)
+    const isNewer = (key: ObjectKey, listed: string | undefined) => {
+      const cached = this.#objects.get(key)
+      const isFromElsewhere = this.#observed.has(key) || (cached && !this.has(cached))
+      return isFromElsewhere && isOlder(listed, cached?.metadata.resourceVersion)
+    }
+    for (const object of objects) {
+      const key = keyIn(object)
+      if (key === undefined) continue
+      absent.delete(key)
+      if (!isNewer(key, versionIn(object))) yield this.#objects.take(key, object)
+    }
+    for (const key of absent) {
+      const cached = this.#objects.get(key)
+      // The object may have moved to another part meanwhile.
+      if (cached !== undefined && this.has(cached) && !isNewer(key, version))
+        yield this.#objects.remove(key)
+    }
+  }
+
+  /** @param type the type of a watch event. A `BOOKMARK` tells a version alone */
+  apply(type: string, object: unknown): readonly ObjectKey[] {
+    const version = versionIn(object)
+    if (version !== undefined) this.#reached(version)
+    const key = keyIn(object)
+    if (type === 'BOOKMARK' || key === undefined) return []
     const cached = this.#objects.get(key)
-    if (cached !== undefined && versionIn(object) === cached.metadata.resourceVersion) return []
-    const parsed = this.#parser.parse(object, cached)
-    if (parsed === undefined) return this.#remove(key)
-    return parsed === cached ? [] : this.#set(key, parsed)
+    if (isOlder(version, cached?.metadata.resourceVersion)) return []
+    if (type !== 'DELETED') return this.#objects.take(key, object)
+    if (cached === undefined) this.#objects.deleted(key)
+    // The object may have moved to another part, whose watch was faster.
+    return cached !== undefined && this.has(cached) ? this.#objects.remove(key) : []
   }
 
-  #set(key: ObjectKey, object: T): ObjectKey[] {
+  /** Whether the list or the watch shows all changes until this version. */
+  hasPassed(version: string | undefined): boolean {
+    return isOlderOrSame(version, this.#version)
+  }
+
+  observed(key: ObjectKey, version: string | undefined): void {
+    this.#observed.add(key)
+    this.#newest = newerOf(this.#newest, version)
+  }
+
+  #newestObserved(): string | undefined {
+    let newest: string | undefined = ANY_VERSION
+    for (const key of this.#observed)
+      newest = newerOf(newest, this.#objects.get(key)?.metadata.resourceVersion ?? ANY_VERSION)
+    return newest
+  }
+
+  #reached(version: string): void {
+    this.#version = version
+    this.#newest = newerOf(this.#newest, version)
+  }
+}
+
+export type { CachePart }
+
+class CachedObjects<T extends ApiObject> {
+  readonly #parser: ObjectParser<T>
+  readonly #objects = new Map<ObjectKey, T>()
+
+  constructor(parser: ObjectParser<T>) {
+    this.#parser = parser
+  }
+
+  get(key: ObjectKey): T | undefined {
+    return this.#objects.get(key)
+  }
+
+  entries(): Iterable<readonly [ObjectKey, T]> {
+    return this.#objects
+  }
+
+  take(key: ObjectKey, object: unknown): ObjectKey[] {
+    const cached = this.#objects.get(key)
+    if (isCached(cached, object)) return []
+    const parsed = this.#parser.parse(object, cached)
+    if (parsed === undefined) return this.remove(key)
+    return parsed === cached ? [] : this.set(key, parsed)
+  }
+
+  set(key: ObjectKey, object: T): ObjectKey[] {
     this.#objects.set(key, object)
     return [key]
   }
 
-  #remove(key: ObjectKey): ObjectKey[] {
+  remove(key: ObjectKey): ObjectKey[] {
     return this.#objects.delete(key) ? [key] : []
   }
+
+  deleted(key: ObjectKey): void {
+    this.#parser.deleted?.(key)
+  }
+}
+
+/** A watch may show a write before its answer comes: no version is parsed twice. */
+function isCached<T extends ApiObject>(cached: T | undefined, object: unknown): boolean {
+  return cached !== undefined && versionIn(object) === cached.metadata.resourceVersion
 }
 
 export function versionIn(object: unknown): string | undefined {
@@ -132,14 +255,15 @@ export function versionIn(object: unknown): string | undefined {
   return typeof resourceVersion === 'string' ? resourceVersion : undefined
 }
 
-function keyIn(object: unknown): ObjectKey | undefined {
+/** The key of an object of a server; undefined if it has no name. */
+export function keyIn(object: unknown): ObjectKey | undefined {
   const { namespace = '', name } = metadataIn(object)
   return typeof name === 'string' && typeof namespace === 'string'
     ? objectKey(namespace, name)
     : undefined
 }
 
-function metadataIn(object: unknown): Record<string, unknown> {
+export function metadataIn(object: unknown): Record<string, unknown> {
   return isRecord(object) && isRecord(object.metadata) ? object.metadata : {}
 }
 
@@ -154,6 +278,12 @@ function isOlder(version: string | undefined, than: string | undefined): boolean
 
 function isOlderOrSame(version: string | undefined, than: string | undefined): boolean {
   return version !== undefined && (version === than || isOlder(version, than))
+}
+
+/** Undefined if the versions cannot be compared. */
+function newerOf(version: string | undefined, other: string | undefined): string | undefined {
+  if (!isNumber(version) || !isNumber(other)) return undefined
+  return isOlder(version, other) ? other : version
 }
 
 function isNumber(version: string | undefined): version is string {

@@ -92,7 +92,14 @@ export function referenceId(
 
 /** An Event about an object, for `kubectl describe`. */
 export interface ObjectEvent {
-  readonly regarding: { readonly kind: string; readonly key: ObjectKey }
+  readonly regarding: {
+    /** @default that of the objects of the program, such as `akri.sh/v0` */
+    readonly apiVersion?: string
+    readonly kind: string
+    readonly key: ObjectKey
+    /** Shows the Event in `kubectl describe`. @default that of the object, if it is known */
+    readonly uid?: string | undefined
+  }
   readonly type: 'Normal' | 'Warning'
   /** A word in CamelCase. */
   readonly reason: string

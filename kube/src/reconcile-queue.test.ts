@@ -94,6 +94,24 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b', 'a'])
   })
 
+  it('gathers for the shorter of two times', async () => {
+    const queue = start({ gatherMs: 100 })
+    queue.add('a', 1000)
+    await clock.advance(500)
+    queue.add('a')
+    queue.add('a', 1000)
+    await clock.advance(99)
+    expect(calls).toEqual([])
+    await clock.advance(1)
+    expect(calls).toEqual(['a'])
+    queue.add('a', 50)
+    queue.add('a', 0)
+    await clock.advance(0)
+    expect(calls).toEqual(['a', 'a'])
+    await clock.advance(1000)
+    expect(calls).toEqual(['a', 'a'])
+  })
+
   it('is not settled while it gathers, also during a call or before a retry', async () => {
     const queue = start({ gatherMs: 100 })
     const gate = held()

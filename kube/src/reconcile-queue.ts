@@ -33,14 +33,17 @@ interface ReconcileQueueTiming {
   readonly ceilingMs?: number
 }
 
+/** Ends a wait. A constant, because an error of each wait would cost more than the wait. */
+const OVERTAKEN = 'overtaken'
+
 /** A key that waits for a time. */
 interface Wait {
   readonly abort: AbortController
   /**
-   * Whether the wait is for further additions. Any other wait is a retry, which an addition
-   * overtakes.
+   * How long the wait is for further additions, at most. Any other wait is a retry, which an
+   * addition overtakes.
    */
-  readonly gathers: boolean
+  readonly gatherMs: number | undefined
 }
 
 /**
@@ -68,11 +71,17 @@ export class ReconcileQueue<Key extends string> {
     this.#timing = { random: Math.random, initialMs: 500, ...timing }
   }
 
-  add(key: Key): void {
-    const { gatherMs } = this.#options
-    if (this.#waiting.has(key) || this.#waits.get(key)?.gathers) return
-    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#timing.random() / 2), true)
+  /** @param gatherMs for this addition; it overtakes an earlier one that gathers for longer */
+  add(key: Key, gatherMs = this.#options.gatherMs): void {
+    const before = this.#waits.get(key)?.gatherMs
+    if (this.#waiting.has(key) || (before !== undefined && before <= gatherMs)) return
+    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#timing.random() / 2), gatherMs)
     else this.#addNow(key)
+  }
+
+  /** How many keys wait for their turn, without those that wait for a time. */
+  get depth(): number {
+    return this.#waiting.size
   }
 
   /** Works until the signal is aborted, and resolves when the last call has ended. */
@@ -80,7 +89,7 @@ export class ReconcileQueue<Key extends string> {
     this.#signal = signal
     this.#startCalls()
     await aborted(signal)
-    for (const { abort } of this.#waits.values()) abort.abort()
+    for (const { abort } of this.#waits.values()) abort.abort(OVERTAKEN)
     this.#waits.clear()
     this.#waiting.clear()
     await Promise.all(this.#calls)
@@ -99,7 +108,7 @@ export class ReconcileQueue<Key extends string> {
     return (
       this.#waiting.size > 0 ||
       this.#running.size > 0 ||
-      [...this.#waits.values()].some(({ gathers }) => gathers)
+      [...this.#waits.values()].some(({ gatherMs }) => gatherMs !== undefined)
     )
   }
 
@@ -150,13 +159,13 @@ export class ReconcileQueue<Key extends string> {
 
   #retryLater(key: Key, ms: number): void {
     // The key may have been added during the call.
-    if (!this.#waiting.has(key) && !this.#waits.has(key)) this.#wait(key, ms, false)
+    if (!this.#waiting.has(key) && !this.#waits.has(key)) this.#wait(key, ms)
   }
 
-  #wait(key: Key, ms: number, gathers: boolean): void {
+  #wait(key: Key, ms: number, gatherMs?: number): void {
     if (this.#signal?.aborted) return
-    this.#waits.get(key)?.abort.abort()
-    const wait = { abort: new AbortController(), gathers }
+    this.#waits.get(key)?.abort.abort(OVERTAKEN)
+    const wait = { abort: new AbortController(), gatherMs }
     this.#waits.set(key, wait)
     runAfter(this.#options.clock, ms, wait.abort.signal, () => {
       if (this.#waits.get(key) === wait) this.#addNow(key)
@@ -165,7 +174,7 @@ export class ReconcileQueue<Key extends string> {
 
   #addNow(key: Key): void {
     if (this.#signal?.aborted) return
-    this.#waits.get(key)?.abort.abort()
+    this.#waits.get(key)?.abort.abort(OVERTAKEN)
     this.#waits.delete(key)
     this.#waiting.add(key)
     this.#startCalls()

@@ -51,9 +51,13 @@ describe('watching', () => {
     expect(errors).toEqual([])
   })
 
-  it('requests watches of random durations', async () => {
-    await things.follow({}, { random: () => 0.5, watchSeconds: 200 })
-    expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe('250')
+  it.each([
+    [0, '1800'],
+    [0.5, '2250'],
+    [1, '2700'],
+  ])('requests watches of random durations: with %d, of %s s', async (random, seconds) => {
+    await things.follow({}, { random: () => random })
+    expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe(seconds)
   })
 
   it('lists again when the server has forgotten the version (410 or an ERROR event)', async () => {

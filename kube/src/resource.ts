@@ -18,6 +18,11 @@ export interface DeleteOptions {
   readonly signal?: AbortSignal
 }
 
+interface CreateOptions extends RequestOptions {
+  /** Whether the server only says what it would do. @default false */
+  readonly dryRun?: boolean
+}
+
 interface WriteOptions extends RequestOptions {
   /** `status` for the status subresource. */
   readonly subresource?: 'status'
@@ -48,9 +53,14 @@ export class Resource {
     return this.#client.request({ method: 'GET', path, ...options }).catch(absent)
   }
 
-  async create(namespace: string, object: unknown, options: RequestOptions = {}): Promise<unknown> {
+  async create(
+    namespace: string,
+    object: unknown,
+    { dryRun = false, ...options }: CreateOptions = {},
+  ): Promise<unknown> {
     const path = this.path(namespace)
-    return this.#client.request({ method: 'POST', path, body: object, ...options })
+    const query = dryRun ? { query: { dryRun: 'All' } } : {}
+    return this.#client.request({ method: 'POST', path, ...query, body: object, ...options })
   }
 
   patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>

@@ -33,6 +33,7 @@ const RECORDED = {
           deviceSpecs: [{ containerPath: '/dev/null', hostPath: '/dev/null', permissions: 'rwm' }],
         },
       ],
+      reports: [],
     },
   },
   allocation: {
@@ -139,13 +140,19 @@ describe('the discovery contract on the wire', () => {
         maxLength: 3,
       }),
     })
+    const report = fc.record({
+      reason: text,
+      count: fc.nat(),
+      ids: fc.array(text, { maxLength: 3 }),
+      listed: fc.boolean(),
+    })
+    const devices = fc.array(device, { maxLength: 4 })
+    const response = fc.record({ devices, reports: fc.array(report, { maxLength: 2 }) })
     fc.assert(
-      fc.property(fc.array(device, { maxLength: 4 }), (devices) => {
-        const ours = discovery.DiscoverResponse.encode({ devices }).finish()
-        expect(type.toObject(type.decode(ours), { defaults: true })).toEqual({ devices })
-        expect(discovery.DiscoverResponse.decode(type.encode({ devices }).finish())).toEqual({
-          devices,
-        })
+      fc.property(response, (content) => {
+        const ours = discovery.DiscoverResponse.encode(content).finish()
+        expect(type.toObject(type.decode(ours), { defaults: true })).toEqual(content)
+        expect(discovery.DiscoverResponse.decode(type.encode(content).finish())).toEqual(content)
       }),
     )
   })

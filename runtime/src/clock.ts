@@ -11,7 +11,10 @@ export interface Clock {
    * written.
    */
   wallMs(): number
-  /** Resolves after `ms`. Rejects with the reason of the signal when the signal is aborted. */
+  /**
+   * Waits. Rejects with the reason of the signal when the signal is aborted.
+   * @param ms the time, in milliseconds
+   */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -25,6 +28,7 @@ export function runAfter(
   clock.sleep(ms, signal).then(work, () => undefined)
 }
 
+/** The clock of the machine. */
 export const systemClock: Clock = {
   monotonicMs: () => Math.trunc(performance.timeOrigin + performance.now()),
   wallMs: () => Date.now(),

@@ -19,12 +19,13 @@ const LEFTOVER_MS = 60_000
  * Replaces a file. At any moment, also after a power cut, the file has either the old content or
  * the whole new content. Rejects with the error of the system if there is no space or no
  * permission: the file is unchanged then.
+ * @param pieces of the content
  */
-export async function replaceFile(file: string, content: string): Promise<void> {
+export async function replaceFile(file: string, pieces: readonly string[]): Promise<void> {
   const temporary = temporaryOf(file)
   try {
     await using handle = await open(temporary, 'w', 0o600)
-    await handle.writeFile(content)
+    for (const piece of pieces) await handle.appendFile(piece)
     await handle.sync()
   } catch (error) {
     await rm(temporary, { force: true })
@@ -52,7 +53,7 @@ type FileContent<T> =
  */
 export async function readDurableFile<T>(
   file: string,
-  parse: (json: unknown) => Parsed<T>,
+  parse: (json: unknown) => Parsed<T> | Promise<Parsed<T>>,
 ): Promise<FileContent<T>> {
   await removeLeftovers(file)
   let text: string
@@ -62,7 +63,7 @@ export async function readDurableFile<T>(
     if (codeOf(error) === 'ENOENT') return { state: 'absent' }
     throw error
   }
-  const result = parseJson(text, parse)
+  const result = await parseJson(text, parse)
   if ('value' in result) return { state: 'read', value: result.value }
   // With the time, so that a second unusable file does not replace the first.
   const movedTo = `${file}.corrupt-${systemClock.wallMs()}`
@@ -83,9 +84,12 @@ async function removeLeftovers(file: string): Promise<void> {
   }
 }
 
-function parseJson<T>(text: string, parse: (json: unknown) => Parsed<T>): Parsed<T> {
+async function parseJson<T>(
+  text: string,
+  parse: (json: unknown) => Parsed<T> | Promise<Parsed<T>>,
+): Promise<Parsed<T>> {
   try {
-    return parse(JSON.parse(text))
+    return await parse(JSON.parse(text))
   } catch (error) {
     return { wrong: messageOf(error) }
   }

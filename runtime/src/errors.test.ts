@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { AkriError, defineError, errorFields, errorText, kindOf } from './errors.js'
+import {
+  AkriError,
+  defineError,
+  errorFields,
+  errorText,
+  handlerPlaces,
+  kindOf,
+  messageOf,
+} from './errors.js'
 
 /** The disk is full. */
 class DiskFullError extends defineError('AKRI_ERR_DISK_FULL', 'transient') {}
@@ -72,6 +80,39 @@ describe('an error', () => {
     expect(errorFields(new TypeError('x'))).toMatchObject({
       stack: expect.stringContaining('errors.test'),
     })
+  })
+
+  it('of a handler has the places in its code, without those of Node.js', () => {
+    const HandlerFailedError = defineError('AKRI_ERR_HANDLER_FAILED', 'transient')
+    const inner = new Error('connect ECONNREFUSED')
+    inner.stack = 'Error: connect ECONNREFUSED\n    at Socket.x (node:net:1:1)'
+    const cause = new Error('fetch failed', { cause: inner })
+    const places = ['    at read (file:///opt/h.mjs:7:9)', '    at file:///opt/h.mjs:3:1']
+    const others = [
+      '    at node:internal/x:1:1',
+      '    at y (file:///o/node_modules/@akrijs/sdk/d/i.js:1:9)',
+    ]
+    cause.stack = ['Error: fetch failed', others[0], ...places, others[1]].join('\n')
+    const error = new HandlerFailedError('handler x failed', { cause })
+    expect(handlerPlaces(error)).toEqual(places)
+    expect(handlerPlaces(new Error('around', { cause: error }))).toEqual(places)
+    expect(errorFields(error)).toMatchObject({
+      stack: undefined,
+      cause: { stack: places.join('\n') },
+    })
+    expect(handlerPlaces(cause)).toEqual([])
+    expect(errorFields(cause).stack).toBeUndefined()
+    // A handler writes its messages, and can write its stacks.
+    cause.stack = `${'x'.repeat(1e6)}\n${'    at y (/h.mjs:1:1)\n'.repeat(1e5)}`
+    expect(handlerPlaces(error)).toEqual([])
+    cause.stack = `    at ${'y'.repeat(1e4)} (/h.mjs:1:1)\n`.repeat(10)
+    const bounded = handlerPlaces(error)
+    expect([bounded.length, Math.max(...bounded.map(({ length }) => length))]).toEqual([5, 300])
+  })
+
+  it('without a text has a message', () => {
+    expect(messageOf(Object.create(null))).toBe('a value without a text')
+    expect(messageOf(Object.assign(new Error('x'), { message: 7 }))).toBe('7')
   })
 
   it('that is its own cause ends', () => {

@@ -1,3 +1,5 @@
+import { isRecord } from './json.js'
+
 /** What the program that meets an error does about it. */
 export type ErrorKind =
   /** A retry does not help: show the error to the author of the input. */
@@ -17,8 +19,11 @@ const MARK = Symbol.for('akri.error')
  * this package.
  */
 export class AkriError extends Error {
+  /** Stable, such as `AKRI_ERR_HOST_NAME`. */
   readonly code: ErrorCode
+  /** What the program that meets the error does about it. */
   readonly kind: ErrorKind
+  /** @internal */
   readonly [MARK] = true
 
   constructor(code: ErrorCode, kind: ErrorKind, message: string, options?: ErrorOptions) {
@@ -28,6 +33,7 @@ export class AkriError extends Error {
     this.kind = kind
   }
 
+  /** Whether an error is one of akri.js, from whichever installed copy. */
   static is(error: unknown): error is AkriError {
     return error instanceof Error && MARK in error
   }
@@ -75,12 +81,9 @@ function nameOf(code: ErrorCode): string {
  */
 export function kindOf(error: unknown): ErrorKind {
   if (AkriError.is(error)) return error.kind
-  const isEngineError =
-    error instanceof TypeError ||
-    error instanceof RangeError ||
-    error instanceof ReferenceError ||
-    (error instanceof Error && codeOf(error) === 'ERR_ASSERTION')
-  return isEngineError && error.cause === undefined ? 'bug' : 'transient'
+  if (!(error instanceof Error) || error.cause !== undefined) return 'transient'
+  const isEngineError = ENGINE_ERRORS.some((known) => error instanceof known)
+  return isEngineError || codeOf(error) === 'ERR_ASSERTION' ? 'bug' : 'transient'
 }
 
 /**
@@ -88,7 +91,12 @@ export function kindOf(error: unknown): ErrorKind {
  * take the error itself.
  */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+  try {
+    return String(error instanceof Error ? error.message : error)
+  } catch {
+    // A handler can throw anything.
+    return 'a value without a text'
+  }
 }
 
 /** The code of an error of akri.js or of the system, such as `ENOENT`. */
@@ -111,17 +119,98 @@ export interface ErrorFields {
 /** The longest chain of causes that is read: an error can be its own cause. */
 const MAX_CAUSES = 8
 
-/** @param withStack whether stacks are included. @default only for a bug */
+/**
+ * @param withStack whether stacks are included. @default for a bug; of an error of a handler, the
+ * places in the handler
+ */
 export function errorFields(error: unknown, withStack = kindOf(error) === 'bug'): ErrorFields {
+  const stackOf = (link: unknown) => {
+    if (withStack) return link instanceof Error ? link.stack : undefined
+    const places = isHandlerError(error) ? placesOf(link) : []
+    return places.length > 0 ? places.join('\n') : undefined
+  }
   const fieldsOf = ([link, ...causes]: readonly unknown[]): ErrorFields => ({
     name: link instanceof Error ? link.name : undefined,
     code: codeOf(link),
     kind: AkriError.is(link) ? link.kind : undefined,
     message: textOf(link),
-    stack: withStack && link instanceof Error ? link.stack : undefined,
+    stack: stackOf(link),
     cause: causes.length > 0 ? fieldsOf(causes) : undefined,
   })
   return fieldsOf(chainOf(error))
+}
+
+/** Errors around what the code of a handler threw. */
+const HANDLER_CODES: readonly unknown[] = ['AKRI_ERR_HANDLER_FAILED', 'AKRI_ERR_HANDLER_PACKAGE']
+/** The most places of an error, and the longest. */
+const MAX_PLACES = 5
+const MAX_PLACE = 300
+/** Places that the author of a handler cannot mend: Node.js, akri.js, and this program. */
+const OTHERS = /\bnode:|\/node_modules\/@akrijs\/(sdk|cli)\//
+
+/**
+ * The places in the code of a handler where an error comes from, as lines of a stack, or the line
+ * of code that cannot be read; empty if the error is not of a handler.
+ */
+export function handlerPlaces(error: unknown): readonly string[] {
+  if (!isHandlerError(error)) return []
+  // The error that was thrown first is the cause of the others; its stack may be that of Node.js.
+  return (
+    chainOf(error)
+      .map(placesOf)
+      .findLast((places) => places.length > 0) ?? []
+  )
+}
+
+function isHandlerError(error: unknown): boolean {
+  return chainOf(error).some((link) => AkriError.is(link) && HANDLER_CODES.includes(link.code))
+}
+
+function placesOf(link: unknown): string[] {
+  if (AkriError.is(link) || !(link instanceof Error) || typeof link.stack !== 'string') return []
+  const lines = link.stack.slice(0, MAX_STACK).split('\n')
+  const cut = (line: string) => line.slice(0, MAX_PLACE)
+  // Node.js puts the place of a SyntaxError before its stack: file, line of code, and a mark.
+  if (/^(file:\/\/)?\/.*:\d+$/.test(lines[0] ?? '')) return lines.slice(0, 3).map(cut)
+  const own = import.meta.dirname
+  return lines
+    .filter((line) => /^ {4}at /.test(line) && !OTHERS.test(line) && !line.includes(`${own}/`))
+    .slice(0, MAX_PLACES)
+    .map(cut)
+}
+
+/** A message comes first, and it can be long. */
+const MAX_STACK = 64 * 1024
+
+/**
+ * The error that {@link errorFields} has described, for an error of another process. Takes any
+ * value.
+ */
+export function errorFromFields(fields: unknown, depth = 1): Error {
+  if (!isRecord(fields)) return new Error(String(fields))
+  const { name, code, kind, message, stack } = fields
+  const cause =
+    fields.cause === undefined || depth >= MAX_CAUSES
+      ? {}
+      : { cause: errorFromFields(fields.cause, depth + 1) }
+  const text = typeof message === 'string' ? message : ''
+  const Engine = ENGINE_ERRORS.find((known) => known.name === name) ?? Error
+  const knownKind = KINDS.find((known) => known === kind)
+  const error =
+    knownKind !== undefined && isCode(code)
+      ? new AkriError(code, knownKind, text, cause)
+      : Object.assign(new Engine(text, cause), typeof code === 'string' && { code })
+  if (typeof name === 'string') error.name = name
+  // The place in this function explains nothing.
+  error.stack = typeof stack === 'string' ? stack : `${error.name}: ${text}`
+  return error
+}
+
+const ENGINE_ERRORS = [TypeError, RangeError, ReferenceError]
+const KINDS: readonly ErrorKind[] = ['terminal', 'transient', 'bug']
+
+function isCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && /^AKRI_ERR_[A-Z_]{1,60}$/.test(code)
 }
 
 /**

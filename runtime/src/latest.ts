@@ -7,6 +7,7 @@ export class Latest<T> implements AsyncIterable<T> {
   #end: { readonly error?: unknown } | undefined
   #wake: (() => void) | undefined
 
+  /** Replaces a value that the consumer has not taken yet. Does nothing after the end. */
   push(value: T): void {
     if (this.#end) return
     this.#value = { value }
@@ -22,6 +23,7 @@ export class Latest<T> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
+  /** The newest value each time. Ends after {@link end}, and throws its error. */
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, void> {
     for (;;) {
       if (this.#value) {

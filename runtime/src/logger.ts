@@ -16,9 +16,13 @@ export type LogMethod = (fields: Readonly<Record<string, unknown>>, message: str
  * secret.
  */
 export interface Logger {
+  /** A line for the search of a mistake. Most programs do not write it. */
   readonly debug: LogMethod
+  /** A change of state. */
   readonly info: LogMethod
+  /** A problem that a person should know. */
   readonly warn: LogMethod
+  /** A failure. */
   readonly error: LogMethod
   /** The same logger, with fields for every line. */
   child(fields: Readonly<Record<string, unknown>>): Logger

@@ -28,11 +28,12 @@ async function iterations(works: Promise<unknown>): Promise<number> {
 it('long work, also of many callers, has 10 ms in each turn of the event loop', async () => {
   let count = 0
   const ended = () => count++
-  // Steps of a millisecond, which a busy machine can interrupt: at most ten in a turn.
-  expect(await iterations(work(100, ended))).toBeGreaterThanOrEqual(10)
+  // Steps of a millisecond, which a busy machine can interrupt: at most eleven in a turn, as work
+  // that waited asks after its first step. The iteration in which all ends is not counted.
+  expect(await iterations(work(100, ended))).toBeGreaterThanOrEqual(9)
   expect(
     await iterations(Promise.all(Array.from({ length: 30 }, () => work(10, ended)))),
-  ).toBeGreaterThanOrEqual(30)
+  ).toBeGreaterThanOrEqual(29)
 })
 
 it('short work does not wait for the end of long work', async () => {

@@ -1,11 +1,9 @@
 // The devices of `npm start -- --demo`: simulated cameras and OPC UA servers, each in a process
 // that ends with this one, and on the loopback interface only.
 import { fork } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
-import { mkdtempSync } from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { root } from '../workspaces.mjs'
+import { KeptDevices, stateDirectory } from './kept-devices.mjs'
 
 const here = import.meta.dirname
 const examples = path.join(root, 'examples')
@@ -21,25 +19,37 @@ const KEPT_ERRORS = 2000
 
 /**
  * Starts the devices, and resolves when all are ready.
+ * @param {readonly string[]} args of `akri run`
  * @returns the options of `akri run` that find the devices
  */
-export async function startDevices() {
+export async function startDevices(args) {
   process.stderr.write(
-    'akri: starting two simulated cameras and two OPC UA servers, on this machine only ' +
-      '(some seconds)\n',
+    'akri: starting two simulated cameras and two OPC UA servers (some seconds)\n' +
+      'akri: they are on this machine only\n',
   )
-  const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-demo-'))
+  // The same devices as in the demo before: the agent has their Instances.
+  const directory = path.join(stateDirectory(args), 'demo')
+  const kept = new KeptDevices(directory)
   const configuration = path.join(directory, 'opcua-servers.yaml')
-  const yard = new SimulatedDevice('camera-yard', [
-    path.join(here, 'camera.mjs'),
-    randomUUID(),
-    'operator',
-    'demo',
-  ])
+  const camera = (title, ...login) =>
+    new SimulatedDevice(kept, [title], ({ uuid, port }) => [
+      path.join(here, 'camera.mjs'),
+      title,
+      uuid,
+      port,
+      ...login,
+    ])
+  const yard = camera('camera-yard', 'operator', 'demo')
   const devices = [
-    new SimulatedDevice('camera-gate', [path.join(here, 'camera.mjs'), randomUUID()]),
+    camera('camera-gate'),
     yard,
-    new SimulatedDevice('opcua-servers', [path.join(here, 'opcua-servers.mjs'), configuration]),
+    new SimulatedDevice(kept, ['Press', 'Oven'], (press, oven) => [
+      path.join(here, 'opcua-servers.mjs'),
+      'opcua-servers',
+      configuration,
+      press.port,
+      oven.port,
+    ]),
   ]
   try {
     await Promise.all(devices.map((device) => device.start()))
@@ -57,24 +67,32 @@ export async function startDevices() {
   return { options: [...files.flatMap((file) => ['-f', file]), '--handler', handlers.join(',')] }
 }
 
-/** A program that is a device. The program is started again some time after its end. */
+/** A program of devices. The program is started again some time after its end. */
 class SimulatedDevice {
-  #title
-  #program
+  #kept
+  #names
+  #command
   #child
 
-  /** @param title the name of the process in the system, of 15 characters at most */
-  constructor(title, program) {
-    this.#title = title
-    this.#program = program
+  /**
+   * @param kept the UUIDs and ports of all devices
+   * @param names of its devices
+   * @param command the program and its arguments, the first of which is the name of the process in
+   *   the system, of 15 characters at most; for what is kept of each device
+   */
+  constructor(kept, names, command) {
+    this.#kept = kept
+    this.#names = names
+    this.#command = command
   }
 
   /** Resolves when the device is ready. @throws Error if the device ends before */
   start() {
-    const [file, ...args] = this.#program
+    const before = this.#names.map((name) => this.#kept.get(name))
+    const [file, title, ...args] = this.#command(...before)
     // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends
     // the device.
-    const child = fork(file, [this.#title, ...args], {
+    const child = fork(file, [title, ...args.map(String)], {
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
@@ -85,14 +103,24 @@ class SimulatedDevice {
     })
     return new Promise((resolve, reject) => {
       child.once('error', reject)
-      child.once('message', () => {
+      child.once('message', (devices) => {
+        for (const [index, name] of this.#names.entries())
+          this.#keep(name, before[index].port, devices[name])
         child.once('exit', (code) => this.#startIn(code === 0 ? AWAY_MS : LOST_MS))
         resolve()
       })
       child.once('exit', () =>
-        reject(new Error(`the simulated device ${this.#title} did not start: ${errors.trim()}`)),
+        reject(new Error(`the simulated device ${title} did not start: ${errors.trim()}`)),
       )
     })
+  }
+
+  #keep(name, portBefore, device) {
+    if (portBefore !== 0 && portBefore !== device.port)
+      process.stderr.write(
+        `akri: port ${portBefore} is in use: ${name} is a new device at port ${device.port}\n`,
+      )
+    this.#kept.set(name, device)
   }
 
   #startIn(ms) {

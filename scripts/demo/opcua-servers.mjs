@@ -1,11 +1,11 @@
-// Two OPC UA servers of node-opcua, whose values change. Arguments: title, and the file for the
-// Configuration that finds the servers.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+// Two OPC UA servers of node-opcua, whose values change. Arguments: title, the file for the
+// Configuration that finds the servers, and their ports.
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { root } from '../workspaces.mjs'
-import { ready } from './device.mjs'
+import { ready, usablePort } from './device.mjs'
 
-const [title, configuration] = process.argv.slice(2)
+const [title, configuration, ...ports] = process.argv.slice(2)
 process.title = title
 const { default: opcua } = await import('node-opcua')
 const { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolicy } = opcua
@@ -13,32 +13,33 @@ const { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolic
 for (const setLogger of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger])
   setLogger(() => {})
 
-/** By the URL in examples/demo, which is replaced: its port may be in use. */
+/** By the URL in examples/demo, which is replaced by that of the server. */
 const SERVERS = new Map([
   ['opc.tcp://127.0.0.1:48410/', { name: 'Press', least: 60, spread: 15 }],
   ['opc.tcp://127.0.0.1:48411/', { name: 'Oven', least: 180, spread: 40 }],
 ])
 
 const servers = []
+const devices = {}
 let text = readFileSync(path.join(root, 'examples/demo/opcua-servers.yaml'), 'utf8')
 for (const [url, machine] of SERVERS) {
-  const server = await startServer(machine)
+  const server = await startServer(machine, await usablePort(Number(ports[servers.length])))
   servers.push(server)
+  devices[machine.name] = { port: Number(new URL(server.getEndpointUrl()).port) }
   text = text.replace(url, `${server.getEndpointUrl()}/`)
 }
 writeFileSync(configuration, text)
-ready(async (isOver) => {
-  if (isOver) rmSync(path.dirname(configuration), { recursive: true, force: true })
+ready(devices, async () => {
   await Promise.all(servers.map((server) => server.shutdown(0)))
 })
 
-async function startServer({ name, least, spread }) {
+async function startServer({ name, least, spread }, port) {
   // Kept for the next demo: the creation of a key takes longer than all the rest.
   const certificates = path.join(root, '.cache/demo', name.toLowerCase())
   const server = new OPCUAServer({
     host: '127.0.0.1',
     hostname: '127.0.0.1',
-    port: 0,
+    port,
     serverInfo: {
       applicationUri: `urn:akri:demo:${name.toLowerCase()}`,
       productUri: 'urn:akri:demo',

@@ -26,16 +26,18 @@ export function packageBill(folder) {
 }
 
 /**
- * The bill of the image.
+ * The bill of an image.
+ * @param {string} image its name
  * @param {readonly { folder: string, files: readonly string[] }[]} programs and the files of each
  * @param {readonly { folder: string, files: readonly string[] }[]} packages
+ * @param {readonly import('./parts.mjs').Part[]} [added] the npm packages of an optional layer
  */
-export function imageBill(programs, packages) {
+export function imageBill(image, programs, packages, added = []) {
   const { name: base, version, digest } = baseImage()
   const subject = {
     type: 'container',
     'bom-ref': 'image',
-    name: 'akri-agent',
+    name: image,
     version: manifestOf('agent').version,
     licenses: licensesOf('Apache-2.0'),
   }
@@ -43,7 +45,7 @@ export function imageBill(programs, packages) {
     const parts = partsOf(folder, files)
     return { parts, ...ownPackage(folder, parts) }
   })
-  const parts = mergedParts(own.map((one) => one.parts))
+  const parts = mergedParts([...own.map((one) => one.parts), added])
   const baseRef = `pkg:docker/${base}@${digest}`
   const refs = own.map(({ component }) => component['bom-ref'])
   const components = [
@@ -60,12 +62,14 @@ export function imageBill(programs, packages) {
         name: base,
         version,
         purl: baseRef,
-        description: 'The base image: Node.js and Debian. Its own packages are not listed here.',
+        description:
+          'The base image: Node.js and Debian, without npm and yarn. Its own packages are not ' +
+          'listed here.',
       },
       ...parts.map(partComponent),
     ],
     dependencies: [
-      { ref: subject['bom-ref'], dependsOn: [...refs, baseRef] },
+      { ref: subject['bom-ref'], dependsOn: [...refs, ...added.map(({ ref }) => ref), baseRef] },
       ...own.flatMap((one) => one.dependencies),
       ...parts.map(partDependency),
     ],
@@ -81,10 +85,10 @@ export function imageParts(programs, packages) {
   return mergedParts([...programs, ...packages].map(({ folder, files }) => partsOf(folder, files)))
 }
 
-/** The base image, as the first stage of the Dockerfile names it. */
+/** The base image, as the Dockerfile names it. */
 export function baseImage() {
   const file = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
-  const image = /^FROM (\S+)/m.exec(file)?.[1] ?? ''
+  const image = /^ARG NODE_IMAGE=(\S+)/m.exec(file)?.[1] ?? ''
   const [, name, version, digest] = /^([^:@]+):([^@]+)@(sha256:[0-9a-f]{64})$/.exec(image) ?? []
   if (digest === undefined)
     throw new ShippedError(`deploy/images/agent.Dockerfile: ${image} is no NAME:TAG@sha256:DIGEST`)

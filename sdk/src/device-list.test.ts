@@ -1,15 +1,17 @@
 import type { Device } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import {
   checkDeviceList,
-  equalDeviceLists,
+  checkInTurns,
+  DeviceListCheck,
   MAX_ID_LENGTH,
   MAX_PROPERTIES_BYTES,
 } from './device-list.js'
 import { InvalidDeviceListError } from './errors.js'
 
-const spec = { containerPath: '/dev/a', hostPath: '/dev/a', permissions: 'rw' }
+const mount = { containerPath: '/dev/a', hostPath: '/dev/a' }
+const spec = { ...mount, permissions: 'rw' }
 
 /** A value that leaves room for a name of so many characters. */
 const large = (name: number) => 'x'.repeat(MAX_PROPERTIES_BYTES - name)
@@ -66,9 +68,49 @@ describe('checkDeviceList', () => {
       [{ id: 'cam', properties: { A: large(1), B: '' } }],
       /"cam".*more than 65536 bytes, with "B"/,
     ],
+    [
+      'a misspelt field',
+      [{ id: 'cam', propertys: { A: '1' } }],
+      /"cam": there is no field "propertys"; did you mean properties\?/,
+    ],
+    [
+      'a field that no other field is near to',
+      [{ id: 'cam', location: 'hall' }],
+      /"cam": there is no field "location"; there are id, properties, mounts, deviceSpecs/,
+    ],
+    [
+      'a misspelt field of a device node',
+      [{ id: 'cam', deviceSpecs: [spec, { ...spec, permission: 'r' }] }],
+      /"cam": deviceSpecs\[1\]: there is no field "permission"; did you mean permissions\?/,
+    ],
+    [
+      'a misspelt field of a mount',
+      [{ id: 'cam', mounts: [{ containerPath: '/a', hostPath: '/a', readonly: true }] }],
+      /"cam": mounts\[0\]: there is no field "readonly"; did you mean readOnly\?/,
+    ],
   ])('refuses %s and says where', (_, list, message) => {
     expect(() => checkDeviceList(list)).toThrow(message)
     expect(() => checkDeviceList(list)).toThrow(InvalidDeviceListError)
+  })
+
+  it('takes an absent optional member that is written down', () => {
+    const entry = { id: 'cam', properties: undefined, note: undefined }
+    expect(checkDeviceList([entry])).toEqual([
+      { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
+    ])
+  })
+
+  it('refuses a misspelt field of a device that was right in the list before', async () => {
+    const check = new DeviceListCheck()
+    const mounts = [{ containerPath: '/a', hostPath: '/a', readOnly: false }]
+    const right = { id: 'cam', mounts, deviceSpecs: [spec] }
+    await checkInTurns([right], check)
+    for (const wrong of [
+      { ...right, propertys: {} },
+      { ...right, mounts: mounts.map((mount) => ({ ...mount, readonly: true })) },
+      { ...right, deviceSpecs: [{ ...spec, permission: 'r' }] },
+    ])
+      await expect(checkInTurns([wrong], check)).rejects.toThrow(/there is no field/)
   })
 
   it('adds the optional members', () => {
@@ -119,33 +161,100 @@ describe('checkDeviceList', () => {
   })
 })
 
-describe('equalDeviceLists', () => {
+describe('DeviceListCheck', () => {
   const devices = fc.uniqueArray(
     fc.record({
       id: fc.string({ minLength: 1 }),
-      properties: fc.dictionary(fc.string(), fc.string()),
+      properties: fc.dictionary(fc.stringMatching(/^[A-Z]+$/), fc.string()),
     }),
     { selector: ({ id }) => id },
   )
 
-  it('ignores the order of devices and properties', () => {
+  function checkOf(check: DeviceListCheck, list: readonly unknown[]) {
+    for (const device of list) check.add(device)
+    return check.end()
+  }
+
+  it('has the same list in another order of devices and properties, without a check', () => {
     fc.assert(
       fc.property(devices, (list: Device[]) => {
+        const check = new DeviceListCheck()
         const turned = list
           .map((device) => ({
             ...device,
             properties: Object.fromEntries(Object.entries(device.properties ?? {}).reverse()),
           }))
           .reverse()
-        expect(equalDeviceLists(list, turned)).toBe(true)
+        expect(checkOf(check, turned)).toBe(checkOf(check, turned.toReversed()))
       }),
     )
   })
 
-  it('detects an added device, a removed device and a changed property', () => {
-    const list = [{ id: 'a', properties: { A: '1' } }]
-    expect(equalDeviceLists(list, [])).toBe(false)
-    expect(equalDeviceLists(list, [...list, { id: 'b' }])).toBe(false)
-    expect(equalDeviceLists(list, [{ id: 'a', properties: { A: '2' } }])).toBe(false)
+  it('checks the devices alone that have changed', () => {
+    const of = (count: number) => Array.from({ length: count }, (_, n) => ({ id: `${n}`, mounts }))
+    const mounts = [{ containerPath: '/a', hostPath: '/a' }]
+    const check = new DeviceListCheck()
+    const before = checkOf(check, of(100))
+    const changed = { id: '7', properties: { A: '1' } }
+    const now = checkOf(check, [...of(101).filter(({ id }) => id !== '7'), changed])
+    expect(check.checked).toBe(102)
+    expect(now).toEqual(checkDeviceList([...of(101).filter(({ id }) => id !== '7'), changed]))
+    expect(now.filter((device) => before.includes(device))).toHaveLength(99)
+  })
+
+  it('looks at the clock for each device that it checks, for few that it compares', async () => {
+    const list = Array.from({ length: 1000 }, (_, n) => ({ id: `${n}` }))
+    const check = new DeviceListCheck()
+    const clock = vi.spyOn(performance, 'now')
+    await checkInTurns(list, check)
+    const ofChecks = clock.mock.calls.length
+    await checkInTurns(list, check)
+    const all = clock.mock.calls.length
+    clock.mockRestore()
+    expect(ofChecks).toBeGreaterThanOrEqual(1000)
+    expect(all - ofChecks).toBeLessThan(100)
+  })
+
+  it.each<[string, readonly unknown[]]>([
+    ['an added device', [{ id: 'a', properties: { A: '1' } }, { id: 'b' }]],
+    ['a removed device', []],
+    ['another property', [{ id: 'a', properties: { A: '2' } }]],
+    ['a further property', [{ id: 'a', properties: { A: '1', B: '1' } }]],
+    [
+      'another mount',
+      [{ id: 'a', properties: { A: '1' }, mounts: [{ ...mount, readOnly: true }] }],
+    ],
+    ['another device node', [{ id: 'a', properties: { A: '1' }, deviceSpecs: [spec] }]],
+  ])('sees %s', (_, list) => {
+    const check = new DeviceListCheck()
+    const before = checkOf(check, [{ id: 'a', properties: { A: '1' } }])
+    const now = checkOf(check, list)
+    expect(now).not.toBe(before)
+    expect(now).toEqual(checkDeviceList(list))
+  })
+
+  it('refuses in a later list what it refuses in the first', () => {
+    const entry = fc.record({
+      id: fc.constant('a'),
+      properties: fc.dictionary(
+        fc.constantFrom('A', 'constructor', '__proto__'),
+        fc.constantFrom<unknown>('1', '\u{1b}', 1, undefined, Object, Object.prototype),
+      ),
+      mounts: fc.constantFrom<unknown>(undefined, null, [], [mount], [spec], new Array(1), {}),
+    })
+    const outcome = (check: DeviceListCheck, list: readonly unknown[]) => {
+      try {
+        return checkOf(check, list)
+      } catch (error) {
+        return String(error)
+      }
+    }
+    fc.assert(
+      fc.property(entry, entry, (first, second) => {
+        const check = new DeviceListCheck()
+        fc.pre(typeof outcome(check, [first]) !== 'string')
+        expect(outcome(check, [second])).toEqual(outcome(new DeviceListCheck(), [second]))
+      }),
+    )
   })
 })

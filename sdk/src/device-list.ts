@@ -1,8 +1,8 @@
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import { isRecord, printable, printableLines } from '@akrijs/runtime'
-import type { Device, DeviceList } from '@akrijs/runtime/handler'
+import { isRecord, isTurnOver, nearest, nextTurn, printable, printableLines } from '@akrijs/runtime'
 import { InvalidDeviceListError } from './errors.js'
+import { MAX_LIST_BYTES } from './list-limit.js'
 
 /** The longest id, in UTF-16 code units. */
 export const MAX_ID_LENGTH = 2048
@@ -14,14 +14,18 @@ export const MAX_ID_LENGTH = 2048
  */
 export const MAX_PROPERTIES_BYTES = 64 * 1024
 
-/** The longest list, in bytes: the default limit of gRPC implementations for one message. */
-export const MAX_LIST_BYTES = 4 * 1024 * 1024
-
 /**
  * The most properties, mounts and device nodes of one device, all together: the agent checks a
  * device without a pause for other work.
  */
 const MAX_DEVICE_ENTRIES = 5000
+
+const FIELDS = ['id', 'properties', 'mounts', 'deviceSpecs'] as const
+const MOUNT_FIELDS = ['containerPath', 'hostPath', 'readOnly'] as const
+const SPEC_FIELDS = ['containerPath', 'hostPath', 'permissions'] as const
+
+/** So many devices are compared with those of the list before without a look at the clock. */
+const COMPARED_AT_ONCE = 16
 
 /** A device with all optional members, in the mutable shape that the generated code encodes. */
 export interface CheckedDevice {
@@ -37,54 +41,185 @@ export interface CheckedDevice {
  * @throws InvalidDeviceListError naming the device and the rule
  */
 export function checkDeviceList(list: unknown): CheckedDevice[] {
-  if (!Array.isArray(list))
-    throw new InvalidDeviceListError(`a device list is an array; this is ${typeOf(list)}`)
   const check = new DeviceListCheck()
   // `for of` also visits the holes of an array.
-  for (const entry of list) check.add(entry)
+  for (const entry of arrayOf(list)) check.add(entry)
   return check.end()
 }
 
-/** Checks a list device by device, as {@link checkDeviceList} does. */
-export class DeviceListCheck {
-  readonly #devices = new Map<string, CheckedDevice>()
-  #bytes = 0
-  #largest = { id: '', bytes: 0 }
-
-  /** @throws InvalidDeviceListError */
-  add(entry: unknown): void {
-    const device = checkDevice(entry, this.#devices.size)
-    const { id } = device
-    if (this.#devices.has(id))
-      throw new InvalidDeviceListError(
-        `two devices have the id ${quote(id)}; an id belongs to one device`,
-      )
-    this.#devices.set(id, device)
-    const { length: bytes } = DiscoverResponse.encode({ devices: [device] }).finish()
-    this.#bytes += bytes
-    if (bytes > this.#largest.bytes) this.#largest = { id, bytes }
+/**
+ * As {@link checkDeviceList}, in turns with other work of the process: a list can have thousands of
+ * devices. Devices that the handler changes meanwhile may be in either state.
+ */
+export async function checkInTurns(
+  list: unknown,
+  check: DeviceListCheck,
+): Promise<CheckedDevice[]> {
+  for (const [index, entry] of [...arrayOf(list)].entries()) {
+    const { checked } = check
+    check.add(entry)
+    // A comparison takes less time than a look at the clock.
+    const isDue = check.checked > checked || index % COMPARED_AT_ONCE === 0
+    if (isDue && isTurnOver()) await nextTurn()
   }
+  return check.end()
+}
 
-  /** @throws InvalidDeviceListError */
-  end(): CheckedDevice[] {
-    if (this.#bytes > MAX_LIST_BYTES) {
-      throw new InvalidDeviceListError(
-        `the list of ${this.#devices.size} devices takes ${this.#bytes} bytes, more than ` +
-          `${MAX_LIST_BYTES}; the largest device is ${quote(this.#largest.id)}`,
-      )
-    }
-    return [...this.#devices.values()]
-  }
+interface KnownDevice {
+  readonly device: CheckedDevice
+  /** The length of its message. */
+  readonly bytes: number
+  /** The number of the last list that has the device. */
+  list: number
 }
 
 /**
- * Whether two checked lists have equal devices. The order of devices and of properties does not
- * count.
+ * Checks the lists of one stream device by device, as {@link checkDeviceList} does. A device that
+ * equals the device of the list before is the same object, and costs only the comparison.
  */
-export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
-  if (a.length !== b.length) return false
-  const texts = new Map(a.map((device) => [device.id, canonical(device)]))
-  return b.every((device) => texts.get(device.id) === canonical(device))
+export class DeviceListCheck {
+  readonly #known = new Map<string, KnownDevice>()
+  /** The number of the list. */
+  #number = 0
+  #devices: CheckedDevice[] = []
+  #bytes = 0
+  #isChanged = true
+  /** The devices of the list before. */
+  #last: CheckedDevice[] = []
+  #checked = 0
+
+  /** How many devices were checked so far, because they were new or changed. */
+  get checked(): number {
+    return this.#checked
+  }
+
+  /** @throws InvalidDeviceListError */
+  add(entry: unknown): void {
+    const id = isRecord(entry) && typeof entry.id === 'string' ? entry.id : undefined
+    const before = id === undefined ? undefined : this.#known.get(id)
+    const isSame = before?.list !== this.#number && before && isSameDevice(entry, before.device)
+    const known = isSame ? before : this.#check(entry, before)
+    known.list = this.#number
+    this.#devices.push(known.device)
+    this.#bytes += known.bytes
+  }
+
+  #check(entry: unknown, before: KnownDevice | undefined): KnownDevice {
+    this.#checked++
+    const device = checkDevice(entry, this.#devices.length)
+    if (before?.list === this.#number)
+      throw new InvalidDeviceListError(
+        `two devices have the id ${quote(device.id)}; an id belongs to one device`,
+      )
+    // A check can change the text of a property.
+    if (before !== undefined && isSameDevice(device, before.device)) return before
+    const { length: bytes } = DiscoverResponse.encode({ devices: [device], reports: [] }).finish()
+    const known = { device, bytes, list: this.#number }
+    this.#known.set(device.id, known)
+    this.#isChanged = true
+    return known
+  }
+
+  /**
+   * Ends a list. The next device begins the next list.
+   * @returns the same array as for the list before, if the devices are the same in any order
+   * @throws InvalidDeviceListError. No other list can follow
+   */
+  end(): CheckedDevice[] {
+    if (this.#bytes > MAX_LIST_BYTES) throw this.#tooLong()
+    if (this.#isChanged || this.#devices.length !== this.#last.length) {
+      this.#last = this.#devices
+      for (const [id, { list }] of this.#known) if (list !== this.#number) this.#known.delete(id)
+    }
+    this.#devices = []
+    this.#bytes = 0
+    this.#isChanged = false
+    this.#number++
+    return this.#last
+  }
+
+  #tooLong(): InvalidDeviceListError {
+    let largest: KnownDevice | undefined
+    for (const known of this.#known.values())
+      if (known.list === this.#number && known.bytes > (largest?.bytes ?? 0)) largest = known
+    return new InvalidDeviceListError(
+      `the list of ${this.#devices.length} devices takes ${this.#bytes} bytes, more than ` +
+        `${MAX_LIST_BYTES}; the largest device is ${quote(largest?.device.id ?? '')}`,
+    )
+  }
+}
+
+function arrayOf(list: unknown): readonly unknown[] {
+  if (Array.isArray(list)) return list
+  throw new InvalidDeviceListError(`a device list is an array; this is ${typeOf(list)}`)
+}
+
+/**
+ * Whether the check of a value has a device equal to this one as its result. The order of
+ * properties does not count.
+ */
+function isSameDevice(entry: unknown, { id, properties, mounts, deviceSpecs }: CheckedDevice) {
+  return (
+    isRecord(entry) &&
+    entry.id === id &&
+    otherField(entry, FIELDS) === undefined &&
+    hasSameProperties(entry.properties ?? NO_PROPERTIES, properties) &&
+    hasSameEntries(entry.mounts ?? NO_ENTRIES, mounts, isSameMount) &&
+    hasSameEntries(entry.deviceSpecs ?? NO_ENTRIES, deviceSpecs, isSameSpec)
+  )
+}
+
+// Others for each device of a list would be garbage.
+const NO_PROPERTIES = {}
+const NO_ENTRIES: readonly unknown[] = []
+
+function hasSameProperties(entry: unknown, properties: CheckedDevice['properties']): boolean {
+  if (!isRecord(entry)) return false
+  // A list of the names of each device would be garbage.
+  let more = 0
+  for (const name in entry) {
+    if (!Object.hasOwn(entry, name)) continue
+    if (!Object.hasOwn(properties, name) || entry[name] !== properties[name]) return false
+    more++
+  }
+  for (const _ in properties) more--
+  return more === 0
+}
+
+function hasSameEntries<Entry>(
+  entries: unknown,
+  before: readonly Entry[],
+  isSame: (entry: Readonly<Record<string, unknown>>, before: Entry) => boolean,
+): boolean {
+  if (!Array.isArray(entries) || entries.length !== before.length) return false
+  return before.every((known, index) => {
+    const entry: unknown = entries[index]
+    return isRecord(entry) && isSame(entry, known)
+  })
+}
+
+function isSameMount(
+  entry: Readonly<Record<string, unknown>>,
+  { containerPath, hostPath, readOnly }: CheckedDevice['mounts'][number],
+): boolean {
+  return (
+    entry.containerPath === containerPath &&
+    entry.hostPath === hostPath &&
+    (entry.readOnly ?? false) === readOnly &&
+    otherField(entry, MOUNT_FIELDS) === undefined
+  )
+}
+
+function isSameSpec(
+  entry: Readonly<Record<string, unknown>>,
+  { containerPath, hostPath, permissions }: CheckedDevice['deviceSpecs'][number],
+): boolean {
+  return (
+    entry.containerPath === containerPath &&
+    entry.hostPath === hostPath &&
+    entry.permissions === permissions &&
+    otherField(entry, SPEC_FIELDS) === undefined
+  )
 }
 
 function checkDevice(entry: unknown, index: number): CheckedDevice {
@@ -103,6 +238,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   const refuse = (what: string): never => {
     throw new InvalidDeviceListError(`device ${quote(id)}: ${what}`)
   }
+  checkFields(entry, '', FIELDS, refuse)
   const entries = entriesOf(entry)
   if (entries > MAX_DEVICE_ENTRIES) {
     refuse(`it has ${entries} properties, mounts and device nodes, more than ${MAX_DEVICE_ENTRIES}`)
@@ -110,7 +246,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   return {
     id,
     properties: checkProperties(entry.properties ?? {}, refuse),
-    mounts: checkEntries(entry.mounts ?? [], 'mounts', refuse).map(
+    mounts: checkEntries(entry.mounts ?? [], 'mounts', MOUNT_FIELDS, refuse).map(
       ({ containerPath, hostPath, readOnly }, n) => ({
         containerPath: checkPath(containerPath, `mounts[${n}].containerPath`, refuse),
         hostPath: checkPath(hostPath, `mounts[${n}].hostPath`, refuse),
@@ -120,7 +256,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
             : refuse(`mounts[${n}].readOnly is ${typeOf(readOnly)}; it must be a boolean`),
       }),
     ),
-    deviceSpecs: checkEntries(entry.deviceSpecs ?? [], 'deviceSpecs', refuse).map(
+    deviceSpecs: checkEntries(entry.deviceSpecs ?? [], 'deviceSpecs', SPEC_FIELDS, refuse).map(
       ({ containerPath, hostPath, permissions }, n) => ({
         containerPath: checkPath(containerPath, `deviceSpecs[${n}].containerPath`, refuse),
         hostPath: checkPath(hostPath, `deviceSpecs[${n}].hostPath`, refuse),
@@ -162,11 +298,44 @@ function checkProperties(properties: unknown, refuse: Refuse): Record<string, st
   return Object.fromEntries(checked)
 }
 
-function checkEntries(list: unknown, name: string, refuse: Refuse): Record<string, unknown>[] {
+function checkEntries(
+  list: unknown,
+  name: string,
+  fields: readonly string[],
+  refuse: Refuse,
+): Record<string, unknown>[] {
   if (!Array.isArray(list)) return refuse(`${name} is ${typeOf(list)}; it must be an array`)
-  return list.map((entry, n) =>
-    isRecord(entry) ? entry : refuse(`${name}[${n}] is ${typeOf(entry)}; it must be an object`),
-  )
+  return list.map((entry, n) => {
+    if (!isRecord(entry)) return refuse(`${name}[${n}] is ${typeOf(entry)}; it must be an object`)
+    checkFields(entry, `${name}[${n}]: `, fields, refuse)
+    return entry
+  })
+}
+
+/** A misspelt field would be a device without its properties or its device nodes. */
+function checkFields(
+  entry: Readonly<Record<string, unknown>>,
+  where: string,
+  fields: readonly string[],
+  refuse: Refuse,
+): void {
+  const other = otherField(entry, fields)
+  if (other === undefined) return
+  const meant = nearest(other, fields)
+  const right = meant === undefined ? `there are ${fields.join(', ')}` : `did you mean ${meant}?`
+  refuse(`${where}there is no field ${quote(other)}; ${right}`)
+}
+
+/** The first field with a value that is not one of the fields. */
+function otherField(
+  entry: Readonly<Record<string, unknown>>,
+  fields: readonly string[],
+): string | undefined {
+  // A list of the names of each device would be garbage.
+  for (const name in entry)
+    if (!fields.includes(name) && Object.hasOwn(entry, name) && entry[name] !== undefined)
+      return name
+  return undefined
 }
 
 function checkPath(value: unknown, where: string, refuse: Refuse): string {
@@ -189,11 +358,6 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
     `${where} is ${typeof value === 'string' ? quote(value) : typeOf(value)}; it must be ` +
       'made of r, w and m, each at most once',
   )
-}
-
-function canonical({ id, properties = {}, mounts, deviceSpecs }: Device): string {
-  const sorted = Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1))
-  return JSON.stringify([id, sorted, mounts, deviceSpecs])
 }
 
 function typeOf(value: unknown): string {

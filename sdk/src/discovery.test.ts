@@ -7,8 +7,9 @@ import {
   InvalidDetailsError,
 } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
-import { openDiscovery } from './discovery.js'
+import { followDiscovery, openDiscovery } from './discovery.js'
 import { InvalidDeviceListError } from './errors.js'
+import type { ReportedDevices } from './reported-devices.js'
 
 type Discover = (context: DiscoverContext<unknown>) => AsyncIterable<DeviceList>
 type Validate = (value: unknown) => { value: unknown } | Promise<{ value: unknown }>
@@ -21,6 +22,7 @@ function open(
   }: { details?: string; validate?: Validate } = {},
 ) {
   const stop = new AbortController()
+  const leftOut: string[][] = []
   const schema = { '~standard': { version: 1, vendor: 'test', validate } } as const
   const handler = defineDiscoveryHandler({ name: 'test', shared: false, details: schema, discover })
   const request = {
@@ -28,13 +30,116 @@ function open(
     properties: new DiscoveryProperties(),
     signal: stop.signal,
     log: silentLogger,
+    onLeftOut: ({ devices }: ReportedDevices) => leftOut.push(devices.map(({ id }) => id)),
   }
-  return { stop, lists: openDiscovery(handler, request) }
+  return { stop, handler, lists: openDiscovery(handler, request), leftOut }
 }
 
 const idsOf = (list: DeviceList | undefined) => list?.map(({ id }) => id)
 
 describe('openDiscovery', () => {
+  it('lets other work go on while it checks a list of thousands of devices', async () => {
+    let turns = 0
+    const count = () => {
+      turns++
+      immediate = setImmediate(count)
+    }
+    let immediate = setImmediate(count)
+    const devices = Array.from({ length: 50_000 }, (_, index) => ({
+      id: `device-${index}`,
+      properties: { SERIAL: `serial-${index}` },
+    }))
+    let before = 0
+    const { stop, lists } = open(async function* () {
+      before = turns
+      yield devices
+    })
+    const { value } = await lists.next()
+    const during = turns - before
+    clearImmediate(immediate)
+    stop.abort()
+    expect(value).toHaveLength(devices.length)
+    expect(during).toBeGreaterThan(1)
+  })
+
+  it('passes on what a handler left out of a list, before the list, when it changes', async () => {
+    const { stop, lists, leftOut } = open(async function* ({ leaveOut }) {
+      yield []
+      for (const id of ['a', 'b']) leaveOut(id, 'too far away')
+      yield []
+      for (const id of ['a', 'b']) leaveOut(id, 'too far away')
+      yield [{ id: 'c' }]
+      leaveOut('b', 'too far away')
+      yield [{ id: 'c' }, { id: 'a' }]
+      yield [{ id: 'c' }, { id: 'a' }, { id: 'b' }]
+    })
+    let list = await lists.next()
+    while (list.value?.length !== 3) list = await lists.next()
+    expect(leftOut).toEqual([['a', 'b'], ['b'], []])
+    stop.abort()
+  })
+
+  it('logs at debug what a handler reported, each time that it changes', async () => {
+    const { handler, stop } = open(async function* ({ leaveOut, reportProblem, remark }) {
+      leaveOut('b', 'too far away', 'at 10.0.0.7')
+      yield []
+      leaveOut('b', 'too far away', 'at 10.0.0.7')
+      reportProblem('a', 'credential refused')
+      remark('no events')
+      yield [{ id: 'a' }]
+      yield [{ id: 'a' }]
+    })
+    const logged: object[] = []
+    const log = {
+      ...silentLogger,
+      debug: (fields: object, message: string) => logged.push({ ...fields, message }),
+    }
+    const request = { details: '', properties: new DiscoveryProperties(), log, signal: stop.signal }
+    let lists = 0
+    for await (const _ of followDiscovery(handler, request)) if (++lists === 3) stop.abort()
+    const leftOut = { id: 'b', reason: 'too far away', detail: 'at 10.0.0.7' }
+    expect(logged).toMatchObject([
+      { devices: [leftOut], reasons: { 'too far away': 1 }, message: 'devices left out' },
+      {
+        devices: [{ id: 'a', reason: 'credential refused' }],
+        reasons: { 'credential refused': 1 },
+        message: 'device problems',
+      },
+      { remarks: ['no events'], message: 'discovery remarks' },
+      { remarks: [], message: 'discovery remarks' },
+    ])
+  })
+
+  it('follows reports that change alone, with the same devices as before', async () => {
+    const { handler, stop } = open(async function* ({ leaveOut, reportProblem }) {
+      yield [{ id: 'a' }]
+      reportProblem('a', 'credential refused')
+      yield [{ id: 'a' }]
+      reportProblem('a', 'credential refused')
+      yield [{ id: 'a' }]
+      reportProblem('a', 'credential refused')
+      leaveOut('b', 'too far away')
+      yield [{ id: 'a' }]
+    })
+    const request = {
+      details: '',
+      properties: new DiscoveryProperties(),
+      signal: stop.signal,
+      log: silentLogger,
+    }
+    const seen: [devices: unknown, problems: number, leftOut: number][] = []
+    for await (const { devices, problems, leftOut } of followDiscovery(handler, request)) {
+      seen.push([devices, problems.devices.length, leftOut.devices.length])
+      if (leftOut.devices.length > 0) stop.abort()
+    }
+    expect(seen.map(([, ...counts]) => counts)).toEqual([
+      [0, 0],
+      [1, 0],
+      [1, 1],
+    ])
+    expect(new Set(seen.map(([devices]) => devices)).size).toBe(1)
+  })
+
   it('keeps the last list of a handler that returned, and ends only with the signal', async () => {
     const { stop, lists } = open(async function* () {
       yield [{ id: 'a' }]

@@ -81,10 +81,11 @@ describe('akri-handler --until-stdin-ends', () => {
   })
 
   it('ends while its handler still loads, however long that takes', async () => {
-    const ended = start(await handler(`process.stdout.write('loading'); for (;;) {}`, ''), [
+    const ended = start(await handler(`console.log('loading'); for (;;) {}`, ''), [
       '--until-stdin-ends',
     ])
-    await new Promise((resolve) => child.stdout?.once('data', resolve))
+    // A line of the log has the text.
+    await new Promise((resolve) => child.stderr?.once('data', resolve))
     letGo()
     expect(await ended).toBe('SIGTERM')
   })
@@ -106,7 +107,7 @@ describe('akri-handler --until-stdin-ends', () => {
     })
     expect(await ended).toBe(2)
     expect(stderr).toMatch(
-      /^akri-handler: the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/,
+      /^\{.*"the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/,
     )
   })
 })

@@ -17,7 +17,10 @@ export class HandlerFailedError extends AkriError {
   }
 }
 
-/** The interval of `every` is not a number of milliseconds of 1 or more, nor a text with a unit. */
+/**
+ * An interval, as of `every` or `deviceMap`, is not a number of milliseconds from 1 to 24 days, nor
+ * a text with a unit.
+ */
 export class InvalidIntervalError extends defineError('AKRI_ERR_INVALID_INTERVAL', 'terminal') {}
 
 /** `missesAllowed` of `Presence` is not a whole number of 0 or more. */

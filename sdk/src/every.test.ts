@@ -34,7 +34,17 @@ describe('every', () => {
     expect(times).toEqual([0, 3000, 4000])
   })
 
-  it.each(['10', '0s', '-1s', 'soon', 0, Number.NaN])(
+  it('goes on at once if its next round is due at the end of the loop body', async () => {
+    const clock = new ManualClock()
+    const stop = new AbortController()
+    const rounds = every('10s', { signal: stop.signal, clock })
+    expect(await rounds.next()).toEqual({ value: 0, done: false })
+    await clock.advance(10_000)
+    expect(await rounds.next()).toEqual({ value: 1, done: false })
+    stop.abort()
+  })
+
+  it.each(['10', '0s', '-1s', 'soon', '600h', 0, Number.NaN])(
     'refuses %s as an interval',
     async (interval) => {
       const rounds = every(interval, {

@@ -1,11 +1,16 @@
 import type { Device } from '@akrijs/runtime/handler'
-import { MAX_LIST_BYTES } from './device-list.js'
+import { MAX_LIST_BYTES } from './list-limit.js'
 
 /**
- * The share of a list that the JSON text of its devices may take. The rest covers the differences
- * between JSON and gRPC.
+ * The bytes that the JSON texts of the devices of a list may take. The rest of a list covers the
+ * differences between JSON and gRPC.
  */
-const SHARE = 0.75
+export const MAX_JSON_BYTES = 0.75 * MAX_LIST_BYTES
+
+/** The bytes of a device in JSON. */
+export function jsonBytes(device: Device): number {
+  return Buffer.byteLength(JSON.stringify(device))
+}
 
 /**
  * Takes devices, each id once, until the list is full: the agent refuses a list that is too large
@@ -13,14 +18,19 @@ const SHARE = 0.75
  */
 export function fitIntoList<D extends Device>(
   devices: Iterable<D>,
-): { readonly devices: D[]; readonly leftOut: number } {
+): {
+  /** The first devices, each id once. */
+  readonly devices: D[]
+  /** The number of other devices. */
+  readonly leftOut: number
+} {
   const kept = new Map<string, D>()
   let bytes = 0
   let leftOut = 0
   for (const device of devices) {
     if (kept.has(device.id)) continue
-    bytes += leftOut > 0 ? 0 : Buffer.byteLength(JSON.stringify(device))
-    if (leftOut > 0 || bytes > SHARE * MAX_LIST_BYTES) leftOut++
+    bytes += leftOut > 0 ? 0 : jsonBytes(device)
+    if (leftOut > 0 || bytes > MAX_JSON_BYTES) leftOut++
     else kept.set(device.id, device)
   }
   return { devices: [...kept.values()], leftOut }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { promisify } from 'node:util'
 import {
   type DiscoverRequest,
@@ -20,10 +21,10 @@ import {
   type ServerWritableStream,
   status,
 } from '@grpc/grpc-js'
-import { MAX_LIST_BYTES } from './device-list.js'
-import { openDiscovery } from './discovery.js'
+import { followDiscovery } from './discovery.js'
 import type { HandlerMetrics } from './metrics.js'
-import { propertiesFromWire, sharedHeader } from './wire.js'
+import { countOf, deviceReports } from './reported-devices.js'
+import { answerHeaders, MAX_ANSWER_BYTES, propertiesFromWire, sendsReports } from './wire.js'
 
 export interface DiscoveryServerOptions {
   readonly handler: DiscoveryHandler
@@ -44,10 +45,12 @@ export interface DiscoveryServer {
 export async function serveDiscovery(options: DiscoveryServerOptions): Promise<DiscoveryServer> {
   const { handler, address } = options
   const closing = new AbortController()
+  // Each stream listens to the signal, and Node.js would warn of a leak.
+  setMaxListeners(0, closing.signal)
   const streams = new Set<Promise<void>>()
   const server = new Server({
-    'grpc.max_send_message_length': MAX_LIST_BYTES,
-    'grpc.max_receive_message_length': MAX_LIST_BYTES,
+    'grpc.max_send_message_length': MAX_ANSWER_BYTES,
+    'grpc.max_receive_message_length': MAX_ANSWER_BYTES,
   })
   server.addService(DiscoveryHandlerService, {
     discover: (call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) => {
@@ -96,18 +99,32 @@ async function answer(
   })
   metrics.streams.inc()
   try {
-    call.sendMetadata(Metadata.fromHttp2Headers(sharedHeader(handler.shared)))
+    call.sendMetadata(Metadata.fromHttp2Headers(answerHeaders(handler.shared)))
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
+    const takesReports = sendsReports(call.metadata)
     const request = { details, properties, signal: ended.signal, log }
-    for await (const list of openDiscovery(handler, request)) {
+    let sentDevices: unknown
+    let sentReports = ''
+    for await (const list of followDiscovery(handler, request)) {
       if (ended.signal.aborted) break
+      const { devices, leftOut, problems } = list
+      metrics.devices.set(devices.length)
+      metrics.leftOut.set(countOf(leftOut))
+      metrics.problems.set(countOf(problems))
+      const reports = takesReports ? [...deviceReports(list)] : []
+      const reportsText = JSON.stringify(reports)
+      if (devices === sentDevices && reportsText === sentReports) continue
+      ;[sentDevices, sentReports] = [devices, reportsText]
+      const response = {
+        devices,
+        reports: reports.map((report) => ({ ...report, ids: [...report.ids] })),
+      }
       // The back-pressure of `write` alone would queue 16 lists, and only the last of them would be
       // current.
-      const sent = new Promise((resolve) => call.write({ devices: list }, resolve))
+      const sent = new Promise((resolve) => call.write(response, resolve))
       await untilAborted(sent, ended.signal)
       metrics.lists.inc()
-      metrics.devices.set(list.length)
     }
     if (closing.aborted)
       call.emit('error', {

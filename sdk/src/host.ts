@@ -1,5 +1,20 @@
 // For programs that host handlers: the agent and the CLI. A handler does not need this entry.
-export { checkDeviceList, DeviceListCheck, MAX_LIST_BYTES } from './device-list.js'
-export { openDiscovery } from './discovery.js'
+export { checkInTurns, DeviceListCheck } from './device-list.js'
+export { followDiscovery, openDiscovery, type ReportedList } from './discovery.js'
+export { endWithStdin } from './end-with-stdin.js'
 export { AGENT_SOCKET } from './registration.js'
-export { propertiesFromWire, propertiesToWire, sharedFrom } from './wire.js'
+export {
+  boundReports,
+  deviceReports,
+  leftOutSummary,
+  problemsSummary,
+  type ReportedDevices,
+} from './reported-devices.js'
+export {
+  acceptReportsHeader,
+  MAX_ANSWER_BYTES,
+  propertiesFromWire,
+  propertiesToWire,
+  sendsReports,
+  sharedFrom,
+} from './wire.js'

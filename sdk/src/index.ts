@@ -1,12 +1,20 @@
+/**
+ * `@akrijs/sdk`: what a discovery handler needs.
+ * @module sdk
+ */
 export {
   AkriError,
   aborted,
   type Clock,
+  currentClock,
   defineError,
+  type ErrorClass,
   type ErrorKind,
+  isTurnOver,
   Latest,
   type Logger,
   messageOf,
+  nextTurn,
   silentLogger,
   systemClock,
   withTimeLimit,
@@ -23,7 +31,9 @@ export {
   InvalidDetailsError,
   InvalidHandlerError,
   type Mount,
+  type ReportedDevice,
 } from '@akrijs/runtime/handler'
+export { type DeviceMap, type DeviceMapOptions, deviceMap } from './device-map.js'
 export { every } from './every.js'
 export { fitIntoList } from './fit-into-list.js'
 export { Presence } from './presence.js'

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { SimulatedAgent } from './testing/simulated-agent.js'
+import { discover, ManualClock, SimulatedAgent } from './testing.js'
 
 const run = promisify(execFile)
 const sdk = path.join(import.meta.dirname, '..')
@@ -24,14 +24,27 @@ export default defineDiscoveryHandler({
 })
 `
 const TYPED = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
-import { SimulatedAgent } from '@akrijs/sdk/testing'
+import { discover, type InProcessDiscovery, ManualClock, SimulatedAgent } from '@akrijs/sdk/testing'
 const validate = (_: unknown) => ({ value: { url: 'x' } })
 const details = { '~standard': { version: 1, vendor: 'own', validate } } as const
 export const agent: Promise<SimulatedAgent> = SimulatedAgent.start()
-export default defineDiscoveryHandler({
+const handler = defineDiscoveryHandler({
   name: 'typed', shared: false, details,
   async *discover({ details, signal }) {
     for await (const _ of every('1s', { signal })) yield [{ id: details.url }]
+  },
+})
+export const session: InProcessDiscovery = discover(handler, '', { clock: new ManualClock() })
+export const url: Promise<string | undefined> = session.next().then(([one]) => one?.properties.URL)
+export default handler
+`
+/** A handler with another copy of the SDK than this test. */
+const POLLING = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
+const details = { '~standard': { version: 1, vendor: 'own', validate: (value) => ({ value }) } }
+export default defineDiscoveryHandler({
+  name: 'polling', shared: false, details,
+  async *discover({ signal }) {
+    for await (const round of every('10s', { signal })) yield [{ id: String(round) }]
   },
 })
 `
@@ -88,6 +101,17 @@ it('has types that check strictly in a project of its own', async () => {
     cwd: project,
   }).catch((error: { stdout: string }) => error)
   expect(stdout).toBe('')
+})
+
+it('moves a handler with a copy of the SDK by the clock of a test with another copy', async () => {
+  const file = path.join(project, 'polling.js')
+  await writeFile(file, POLLING)
+  const { default: handler } = await import(file)
+  const clock = new ManualClock()
+  await using session = discover(handler, '', { clock })
+  expect(await session.next()).toMatchObject([{ id: '0' }])
+  await clock.advance(10_000)
+  expect(await session.next()).toMatchObject([{ id: '1' }])
 })
 
 it('serves by akri-handler, survives kill -9, logs no secret, and ends with 0', async () => {
@@ -151,6 +175,35 @@ it('serves by akri-handler, survives kill -9, logs no secret, and ends with 0', 
   }
 })
 
+it('akri-handler serves modules of both kinds, and the directory of a package', async () => {
+  const named = (name: string) => HANDLER.replace("'packed'", `'${name}'`)
+  await writeFile(path.join(project, 'esm.mjs'), named('esm'))
+  const required = named('cjs')
+    .replace("import { defineDiscoveryHandler } from '@akrijs/sdk'", '')
+    .replace('export default defineDiscoveryHandler', 'module.exports = defineDiscoveryHandler')
+  const require = `const { defineDiscoveryHandler } = require('@akrijs/sdk')\n`
+  await writeFile(path.join(project, 'cjs.cjs'), require + required)
+  await mkdir(path.join(project, 'dir'))
+  await writeFile(path.join(project, 'dir/main.js'), named('dir'))
+  const manifest = { type: 'module', main: 'main.js' }
+  const akri = { contract: 1, handlers: [{ name: 'dir' }] }
+  await writeFile(path.join(project, 'dir/package.json'), JSON.stringify({ ...manifest, akri }))
+  const agent = await SimulatedAgent.start()
+  const env = { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, POD_IP: '' }
+  const bin = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
+  const child = spawn(process.execPath, [bin, 'esm.mjs', './cjs.cjs', './dir'], {
+    cwd: project,
+    env,
+    stdio: 'ignore',
+  })
+  try {
+    for (const name of ['esm', 'cjs', 'dir']) await agent.registration(name)
+  } finally {
+    child.kill('SIGKILL')
+    await agent.close()
+  }
+})
+
 it('akri-handler loads a package for import only, and names a module that is missing', async () => {
   const installed = path.join(project, 'node_modules/only-import')
   await mkdir(installed)
@@ -182,7 +235,7 @@ it('akri-handler loads a package for import only, and names a module that is mis
       }).catch((error: unknown) => error)
       expect(failure).toMatchObject({
         code: 1,
-        stderr: expect.stringMatching(/^akri-handler: [^\n]+\n$/),
+        stderr: expect.stringMatching(/^\{"level":"error",[^\n]+"msg":"program failed"\}\n$/),
       })
       expect(failure).toMatchObject({ stderr: expect.stringContaining(reason) })
     }

@@ -10,6 +10,7 @@ export class Presence<D extends Device = Device> {
   readonly #seen = new Map<string, { device: D; misses: number }>()
 
   /**
+   * @param options how long a device is kept
    * @param options.missesAllowed the number of rounds in a row that a device may miss
    * @throws InvalidPresenceError
    */

@@ -1,5 +1,6 @@
 import type { Logger } from '@akrijs/runtime'
 
+/** Options of `serve`. */
 export interface ServeOptions {
   /**
    * The directory of the agent's `agent-registration.sock` and of the handlers' sockets.
@@ -23,7 +24,7 @@ export interface ServeOptions {
   readonly metricsPort?: number | undefined
   /** @default JSON lines to standard error, from the level in the variable LOG_LEVEL (info) */
   readonly log?: Logger
-  /** Closes the server when it is aborted. */
+  /** Closes the server when it is aborted. @default none */
   readonly signal?: AbortSignal
   /** The variables. @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>>
@@ -44,6 +45,7 @@ export interface ServedHandlers {
   readonly metricsPort: number | undefined
 }
 
+/** The handlers that `serve` serves. */
 export interface HandlerServer extends ServedHandlers {
   /** Ends all streams, closes the connection to the agent, and removes the sockets. */
   close(): Promise<void>

@@ -2,11 +2,14 @@ import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/runtime'
+import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/discovery'
+import { aborted, type Logger, silentLogger } from '@akrijs/runtime'
 import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
+import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import { serve } from './serve.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
@@ -75,6 +78,22 @@ describe('serve', () => {
       await expect(stat(path.join(directory, `${name}.sock`))).rejects.toThrow('ENOENT')
   })
 
+  it('registers the whole path of its socket, also for a relative directory', async () => {
+    await start(handlerOf('one', oneDevice), { directory: path.relative(process.cwd(), directory) })
+    expect((await agent.registration('one')).endpoint).toBe(path.join(directory, 'one.sock'))
+  })
+
+  it('adds few listeners to each signal for many handlers and discoveries', async () => {
+    const names = Array.from({ length: 12 }, (_, index) => `handler-${index}`)
+    const warnings = await listenerWarnings(async () => {
+      const server = await start(names.map((name) => handlerOf(name, oneDevice)))
+      for (const name of [...names, ...names.map(() => 'handler-0')])
+        expect(await (await agent.discover(name)).next()).toMatchObject([{ id: 'one' }])
+      await server.close()
+    })
+    expect(warnings).toEqual([])
+  })
+
   it.each([['127.0.0.1'], ['::1']])('serves on the network when POD_IP is %s', async (podIp) => {
     const probe = net.createServer().listen(0, podIp)
     await new Promise((resolve) => probe.once('listening', resolve))
@@ -139,6 +158,73 @@ describe('serve', () => {
 })
 
 describe('a discovery over the socket', () => {
+  it('tells what it left out, and sends its list again if only that has changed', async () => {
+    const goOn = new AbortController()
+    const shy = handlerOf('shy', async function* ({ leaveOut, reportProblem }) {
+      leaveOut('b', 'HTTP status 401', 'a detail that stays here')
+      yield [{ id: 'one' }]
+      await aborted(goOn.signal)
+      leaveOut('b', 'HTTP status 401', 'another detail')
+      yield [{ id: 'one' }]
+      reportProblem('one', 'credential refused')
+      yield [{ id: 'one' }]
+    })
+    const logged: object[] = []
+    const log: Logger = {
+      ...silentLogger,
+      debug: (fields, message) => void logged.push({ ...fields, message }),
+      child: () => log,
+    }
+    const { metricsPort } = await start(shy, { metricsPort: 0, log })
+    const session = await agent.discover('shy')
+    expect(await session.next()).toMatchObject([{ id: 'one' }])
+    const leftOut = { id: 'b', reason: 'HTTP status 401', detail: 'a detail that stays here' }
+    expect(logged).toContainEqual({
+      devices: [leftOut],
+      reasons: { 'HTTP status 401': 1 },
+      message: 'devices left out',
+    })
+    expect(session.reports).toEqual([
+      { reason: 'HTTP status 401', count: 1, ids: ['b'], listed: false },
+    ])
+    const metrics = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+    expect(await metrics()).toContain('akri_handler_left_out_devices{handler="shy"} 1\n')
+    goOn.abort()
+    expect(await session.next()).toMatchObject([{ id: 'one' }])
+    expect(session.reports).toEqual([
+      { reason: 'credential refused', count: 1, ids: ['one'], listed: true },
+    ])
+    expect(await metrics()).toContain('akri_handler_problem_devices{handler="shy"} 1\n')
+  })
+
+  it('gives an agent of another implementation lists only', async () => {
+    const goOn = new AbortController()
+    const shy = handlerOf('shy', async function* ({ leaveOut }) {
+      leaveOut('b', 'HTTP status 401')
+      yield [{ id: 'one' }]
+      await aborted(goOn.signal)
+      yield [{ id: 'one' }]
+      yield [{ id: 'one' }, { id: 'b' }]
+    })
+    await start(shy)
+    const { endpoint } = await agent.registration('shy')
+    const client = new DiscoveryHandlerClient(`unix:${endpoint}`, credentials.createInsecure())
+    const stream = client.discover({ discoveryDetails: '', discoveryProperties: {} })
+    const got: { devices: number; reports: number }[] = []
+    stream.on('error', () => {})
+    stream.on('data', ({ devices, reports }: DiscoverResponse) => {
+      got.push({ devices: devices.length, reports: reports.length })
+      goOn.abort()
+    })
+    await eventually(() => expect(got.at(-1)?.devices).toBe(2))
+    stream.cancel()
+    client.close()
+    expect(got).toEqual([
+      { devices: 1, reports: 0 },
+      { devices: 2, reports: 0 },
+    ])
+  })
+
   it('ends with INVALID_ARGUMENT, INTERNAL or UNKNOWN by the cause, and serves on', async () => {
     const handler = handlerOf('odd', async function* ({ details }) {
       if (details.list === 'bad') yield [{ id: '' }]

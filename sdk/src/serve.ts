@@ -1,4 +1,5 @@
 import { isIPv6 } from 'node:net'
+import path from 'node:path'
 import { InvalidOptionError } from '@akrijs/runtime'
 import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
@@ -42,7 +43,8 @@ export function servingOptions(
     throw new InvalidOptionError(`two handlers have the name ${duplicate}`)
   const podIp = options.podIp ?? environment.POD_IP
   return {
-    directory,
+    // The agent dials the sockets from another working directory.
+    directory: path.resolve(directory),
     network:
       podIp === undefined || podIp === ''
         ? undefined

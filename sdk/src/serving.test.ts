@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { connect } from 'node:http2'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
@@ -10,6 +11,53 @@ import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
 import { serve } from './serve.js'
+import { SimulatedAgent } from './testing/simulated-agent.js'
+
+const isRoot = process.getuid?.() === 0
+
+it.skipIf(!isRoot)(
+  `serves beside the socket of another user${isRoot ? '' : ' (needs root, for other users)'}`,
+  async () => {
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
+    const agent = await SimulatedAgent.start({ directory })
+    const handlers = ['moved', 'first'].map((name) =>
+      defineDiscoveryHandler({
+        name,
+        shared: false,
+        details: z.unknown(),
+        async *discover() {
+          yield [{ id: name }]
+        },
+      }),
+    )
+    // The handler was in a Pod of another user, which still runs.
+    const before = net.createServer().listen(path.join(directory, 'moved.sock'))
+    await once(before, 'listening')
+    await chown(path.join(directory, 'moved.sock'), 4712, 4712)
+    // As the agent of another user opens the directory.
+    await chown(directory, 4711, 4711)
+    await chmod(directory, 0o1770)
+    const options = { directory, environment: {}, log: silentLogger }
+    const serving = await serve(handlers, options)
+    try {
+      expect(Object.fromEntries(serving.endpoints)).toEqual({
+        moved: path.join(directory, 'moved-0.sock'),
+        first: path.join(directory, 'first.sock'),
+      })
+      for (const { name } of handlers) {
+        await agent.registration(name)
+        expect(await (await agent.discover(name)).next()).toMatchObject([{ id: name }])
+      }
+    } finally {
+      await serving.close()
+      before.close()
+      await once(before, 'close')
+      await agent.close()
+    }
+    expect(await readdir(directory)).toEqual([])
+    await rm(directory, { recursive: true, force: true })
+  },
+)
 
 it('does not remove the socket of a second server that starts while the first closes', async () => {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { access, chmod, constants } from 'node:fs/promises'
 import path from 'node:path'
 import {
@@ -16,6 +17,7 @@ import {
   type ProgramContext,
 } from '@akrijs/runtime/program'
 import { serveDiscovery } from './handler-server.js'
+import { handlerSocket } from './handler-socket.js'
 import { ServeMetrics } from './metrics.js'
 import { AGENT_SOCKET, keepRegistered } from './registration.js'
 import type {
@@ -82,14 +84,17 @@ export async function startServing(
           metrics: () => metrics.registry.metrics(),
         })
   const stop = new AbortController()
+  // The registration of each handler listens to the signal, and Node.js would warn of a leak.
+  setMaxListeners(0, stop.signal)
   const endpoints = new Map<string, string>()
   for (const [index, handler] of handlers.entries()) {
     const { name, shared } = handler
     const common = { handler, log: log.child({ handler: name }), metrics: metrics.of(name) }
-    const socket = path.join(directory, `${name}.sock`)
+    let socket = ''
     if (network === undefined) {
       await opened(directory, { log, signal })
       if (signal.aborted) break
+      socket = await handlerSocket(directory, name)
       await makeRoomForSocket(socket)
     }
     const address =

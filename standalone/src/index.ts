@@ -6,6 +6,7 @@ export { FinishedJobs } from './brokers/finished-jobs.js'
 export { ObjectStore } from './cluster/object-store.js'
 export { StandaloneCluster } from './cluster/standalone-cluster.js'
 export { StateFileError } from './errors.js'
+export { manifestFilesIn } from './manifests/manifest-files.js'
 export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 export {
   type StandaloneAgent,

@@ -5,6 +5,7 @@ import {
   type Agent,
   AllowedAddresses,
   HandlerAccess,
+  isolatedNames,
   KubeletSockets,
   runIsolated,
   startAgent,
@@ -33,12 +34,14 @@ export interface StandaloneOptions {
    */
   readonly socketDirectory?: string
   readonly node: string
-  /** npm packages or paths of handlers. */
+  /** npm packages, or paths of packages or modules. */
   readonly handlers: readonly string[]
   /** Whether each handler runs in its own process. @default false: all in this process */
   readonly isolated?: boolean
   /** Names of variables that handlers in processes of their own get too. @default none */
   readonly handlerVariables?: readonly string[]
+  /** The least important lines that such handlers log. @default info */
+  readonly logLevel?: string
   /** The directory from which handler packages are resolved. */
   readonly handlersFrom: string
   readonly log: Logger
@@ -117,10 +120,21 @@ async function start(
   closer.add(() => sockets.close())
 
   const handlerProblems: ManifestProblem[] = []
-  const handlers = await findHandlerPackages(options.handlers, options.handlersFrom, (error) => {
-    handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
-    log.error({ err: error }, 'handler not loaded')
-  })
+  const isolatedDirectory = path.join(socketDirectory, 'isolated')
+  const isolation = {
+    from: options.handlersFrom,
+    directory: isolatedDirectory,
+    variables: options.handlerVariables ?? [],
+  }
+  const handlers = await findHandlerPackages(
+    options.handlers,
+    options.handlersFrom,
+    (error) => {
+      handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
+      log.error({ err: error }, 'handler not loaded')
+    },
+    options.isolated ? isolatedNames(isolation) : undefined,
+  )
   const manifests = new ManifestFollower(options.manifests, {
     cluster,
     clock,
@@ -138,7 +152,6 @@ async function start(
   await manifests.applyFirst()
 
   const handlersDirectory = path.join(socketDirectory, 'handlers')
-  const isolatedDirectory = path.join(socketDirectory, 'isolated')
   const agent = await startAgent({
     ...ageing,
     cluster,
@@ -165,13 +178,8 @@ async function start(
   closer.add(() => endHandlers())
   closer.add(() => agent.close())
   if (options.isolated) {
-    endHandlers = runIsolated(handlers, {
-      from: options.handlersFrom,
-      directory: isolatedDirectory,
-      variables: options.handlerVariables ?? [],
-      clock,
-      log,
-    })
+    const { logLevel = 'info' } = options
+    endHandlers = runIsolated(handlers, { ...isolation, logLevel, clock, log })
   }
 
   const following = manifests.follow()

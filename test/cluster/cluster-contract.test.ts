@@ -6,7 +6,7 @@ import { describeOnCluster } from './support/cluster.js'
 describeOnCluster('the cluster of an API server', () => {
   clusterContract('Kubernetes', async () => {
     const client = await clientOfCluster()
-    const adapter = kubernetesClusterUnderTest(client)
+    const adapter = await kubernetesClusterUnderTest(client)
     return {
       ...adapter,
       async dispose() {

@@ -2,6 +2,7 @@ import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
 import { Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
+import { checksRules, rulesOfCustomResources } from './support/custom-resources.js'
 import { createInstance, type InstanceObject } from './support/instances.js'
 
 const API_VERSION = 'akri.sh/v0'
@@ -10,11 +11,13 @@ describeOnCluster('the custom resources on an API server', () => {
   let home: OwnNamespace
   let configurations: Resource
   let instances: Resource
+  let rules: boolean
 
   beforeAll(async () => {
     home = await OwnNamespace.make()
     configurations = new Resource(home.client, CONFIGURATIONS)
     instances = new Resource(home.client, INSTANCES)
+    rules = await checksRules(home.client)
   })
 
   afterAll(() => home.remove())
@@ -34,6 +37,9 @@ describeOnCluster('the custom resources on an API server', () => {
     })
     const reference = { name: 'secret', key: 'password' }
     const pod = { containers: [{ name: 'a', image: 'b' }], anything: { deep: [1] } }
+    const rolling = (template: string, maxUnavailable: unknown, type = 'RollingUpdate') => ({
+      brokerSpec: { [template]: {}, updateStrategy: { type, rollingUpdate: { maxUnavailable } } },
+    })
 
     it.each([
       ['no discovery handler', { discoveryHandler: undefined }, 'discoveryHandler'],
@@ -43,21 +49,46 @@ describeOnCluster('the custom resources on an API server', () => {
       ['a capacity below 0', { capacity: -1 }, 'capacity'],
       ['a capacity of 10001', { capacity: 10_001 }, 'capacity'],
       ['a capacity that is a text', { capacity: '1' }, 'capacity'],
-      ['a Pod and a Job', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, 'brokerSpec'],
+      [
+        'a source without a key',
+        property({ valueFrom: { secretKeyRef: { name: 'secret' } } }),
+        'key',
+      ],
+      ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
+      ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
+      ...[0, '0%', '101%', '5', 1.5].map((limit): [string, object, string] => [
+        `maxUnavailable ${JSON.stringify(limit)}`,
+        rolling('brokerPodSpec', limit),
+        'maxUnavailable',
+      ]),
+    ])('refuses %s, and names the field', async (_what, spec, where) => {
+      const error = await refusal(configurations.create(home.name, configurationOf(spec)))
+      expect(error).toMatchObject({ status: 422, reason: 'Invalid', kind: 'terminal' })
+      expect(error.message).toContain(where)
+    })
+
+    const KINDS = 'give one of brokerPodSpec, brokerJobSpec and brokerDeploymentSpec'
+    const VALUES = 'give one of value and valueFrom'
+    const SOURCES = 'give one of secretKeyRef and configMapKeyRef'
+    const VARIABLES = 'each name names an environment variable, and is not empty and without ='
+    const FOR_PODS = 'leave updateStrategy.rollingUpdate out: it is for brokerPodSpec'
+
+    const broken: readonly [what: string, spec: object, sentence: string][] = [
+      ['a Pod and a Job', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, KINDS],
       [
         'a Pod and a Deployment',
         { brokerSpec: { brokerPodSpec: pod, brokerDeploymentSpec: {} } },
-        'brokerSpec',
+        KINDS,
       ],
       [
         'a Job and a Deployment',
         { brokerSpec: { brokerJobSpec: {}, brokerDeploymentSpec: { template: {} } } },
-        'brokerSpec',
+        KINDS,
       ],
       [
         'a Job and a Deployment where the Pod is null',
         { brokerSpec: { brokerPodSpec: null, brokerJobSpec: {}, brokerDeploymentSpec: {} } },
-        'brokerSpec',
+        KINDS,
       ],
       [
         'all kinds of brokers',
@@ -68,31 +99,42 @@ describeOnCluster('the custom resources on an API server', () => {
             brokerDeploymentSpec: { template: {} },
           },
         },
-        'brokerSpec',
+        KINDS,
       ],
-      ['a property without a value', property({}), 'discoveryProperties'],
+      ['maxUnavailable of a Job', rolling('brokerJobSpec', 1), FOR_PODS],
+      ['maxUnavailable of a Deployment', rolling('brokerDeploymentSpec', 1), FOR_PODS],
+      [
+        'maxUnavailable with OnDelete',
+        rolling('brokerPodSpec', 1, 'OnDelete'),
+        'leave rollingUpdate out, or write the type RollingUpdate',
+      ],
+      ['a property without a value', property({}), VALUES],
       [
         'a property with a value and a source',
         property({ value: 'a', valueFrom: { secretKeyRef: reference } }),
-        'discoveryProperties',
+        VALUES,
       ],
       [
         'a property with two sources',
         property({ valueFrom: { secretKeyRef: reference, configMapKeyRef: reference } }),
-        'valueFrom',
+        SOURCES,
       ],
-      ['a property with an empty source', property({ valueFrom: {} }), 'valueFrom'],
-      [
-        'a source without a key',
-        property({ valueFrom: { secretKeyRef: { name: 'secret' } } }),
-        'key',
-      ],
-      ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
-      ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
-    ])('refuses %s, and names the field', async (_what, spec, where) => {
+      ['a property with an empty source', property({ valueFrom: {} }), SOURCES],
+      ['a broker property without a name', { brokerProperties: { '': 'a' } }, VARIABLES],
+      ['a broker property with = in its name', { brokerProperties: { 'A=B': 'c' } }, VARIABLES],
+    ]
+
+    it('has a broken Configuration for each rule of the custom resources', async () => {
+      const sentences = (await rulesOfCustomResources()).map(({ message }) => message)
+      expect(sentences.sort()).toEqual([...new Set(broken.map(([, , text]) => text))].sort())
+    })
+
+    it.for(broken)('refuses %s in one sentence', async ([_what, spec, sentence], { skip }) => {
+      skip(!rules, 'needs Kubernetes 1.25 or newer, which checks rules of custom resources')
       const error = await refusal(configurations.create(home.name, configurationOf(spec)))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid', kind: 'terminal' })
-      expect(error.message).toContain(where)
+      expect(error.message).toContain(sentence)
+      expect(error.message).not.toContain('<nil>')
     })
 
     it('refuses a name that would make a name of a resource too long', async () => {
@@ -131,6 +173,9 @@ describeOnCluster('the custom resources on an API server', () => {
       ],
       ['brokers that are null', { brokerSpec: { brokerPodSpec: null, brokerJobSpec: null } }],
       ['no broker', { brokerSpec: null }],
+      ['a Job without a strategy', { brokerSpec: { brokerJobSpec: {}, updateStrategy: null } }],
+      ['a number of maxUnavailable', rolling('brokerPodSpec', 25)],
+      ['a percentage of maxUnavailable', rolling('brokerPodSpec', '25%')],
     ])('R51 R59 accepts %s and keeps it', async (_what, spec) => {
       expect(await configurations.create(home.name, configurationOf(spec))).toMatchObject({
         spec: JSON.parse(

@@ -45,7 +45,10 @@ function fieldOwners(open: () => Promise<Home>): void {
     const slot = 'c-8120fe-0' as SlotName
     const key = objectKey(home.namespace, 'c-8120fe')
     const shape = { capacity: 1, shared: true, nodes: [NODE_A, GHOST], deviceUsage: { [slot]: '' } }
-    await api.create(home.namespace, instanceOf(home.namespace, 'c-8120fe', shape))
+    const created = instanceOf(home.namespace, 'c-8120fe', shape)
+    // As our controller does.
+    const labels = { 'akri.sh/shared': 'true' }
+    await api.create(home.namespace, { ...created, metadata: { ...created.metadata, labels } })
     const claim = (node: NodeName) =>
       instanceOf(home.namespace, 'c-8120fe', { deviceUsage: { [slot]: node } })
     const applied = await api.apply(key, claim(GHOST), `${GHOST}-agent`)

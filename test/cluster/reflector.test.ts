@@ -45,7 +45,12 @@ describeOnCluster('the client on an API server', () => {
 
     function follow(
       through = client,
-      options: { pageSize?: number; silenceMs?: number; onError?: () => void } = {},
+      options: {
+        pageSize?: number
+        silenceMs?: number
+        listsNewest?: boolean
+        onError?: () => void
+      } = {},
     ) {
       const reflector = new Reflector<InstanceObject>({
         client: through,
@@ -85,11 +90,32 @@ describeOnCluster('the client on an API server', () => {
       let answers = 0
       const counted = await clientOfCluster(undefined, { onAnswer: () => answers++ })
       ends.push(() => counted.close())
-      const reflector = follow(counted, { pageSize: 3 })
+      const reflector = follow(counted, { pageSize: 3, listsNewest: true })
       await reflector.synced
       expect(reflector.list()).toHaveLength(20)
       expect(answers).toBeGreaterThanOrEqual(7)
       expect(stateOf(reflector.list())).toEqual(await truth())
+    })
+
+    it('begins with a stream of objects, or a list of a server without streams', async () => {
+      await Promise.all(Array.from({ length: 20 }, (_, i) => put(`thing-${i}`)))
+      const refused: number[] = []
+      const counted = await clientOfCluster(undefined, {
+        onAnswer: ({ status }) => void (status >= 400 && refused.push(status)),
+      })
+      ends.push(() => counted.close())
+      const first = follow(counted)
+      await first.synced
+      await converged(first)
+      const isRefused = refused.length > 0
+      expect(refused.every((status) => status === 400 || status === 422)).toBe(true)
+      const second = follow(counted)
+      await second.synced
+      await converged(second)
+      // The refusal is remembered.
+      expect(refused).toHaveLength(isRefused ? 1 : 0)
+      await put('later')
+      await Promise.all([converged(first), converged(second)])
     })
 
     it('follows objects that come, change and go', async () => {

@@ -1,11 +1,12 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/api'
-import { readDetails } from '@akrijs/runtime/handler'
+import { type DeviceList, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { loadAll } from 'js-yaml'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import type { z } from 'zod'
+import { fileFindings } from '../../cli/src/validate/file-findings.js'
 import { onvifDetails } from '../../handlers/onvif/src/details.js'
 import { opcuaDetails } from '../../handlers/opcua/src/details.js'
 import { udevDetails } from '../../handlers/udev/src/details.js'
@@ -16,6 +17,8 @@ const inFolder = (folder: string, ending: string) =>
     .filter((name) => name.endsWith(ending) && !name.includes('node_modules'))
     .map((name) => path.join(folder, name))
 const pages = ['README.md', ...inFolder('docs', '.md')]
+/** Of packages, which npm shows. */
+const readmes = ['cli/README.md', 'sdk/README.md', ...inFolder('handlers', 'README.md')]
 const text = (file: string) => readFileSync(path.join(root, file), 'utf8')
 
 /** The code blocks of one language, each with its place. */
@@ -36,7 +39,8 @@ declare global {
   const handler: DiscoveryHandler
 }`
 
-/** The module that the page for authors begins with; other blocks import it. */
+/** Modules of the page for authors; other blocks import them. */
+const HANDLERS = ['handler', 'heartbeats', 'web-devices', 'hub', 'locks', 'printers']
 const HANDLER = `import type { DiscoveryHandler } from '@akrijs/sdk'
 declare const handler: DiscoveryHandler
 export default handler`
@@ -80,6 +84,8 @@ const DETAILS = new Map<string, z.ZodType>([
   ['udev', udevDetails],
 ])
 
+async function* nothing(): AsyncGenerator<DeviceList> {}
+
 const isConfiguration = (object: unknown) =>
   typeof object === 'object' &&
   object !== null &&
@@ -109,24 +115,35 @@ describe('R67 the docs', () => {
     )
   })
 
-  it.each([...shown, ...examples])('$where is a valid Configuration', async ({ where, code }) => {
-    const parsed = parseManifests(code, where)
-    expect(parsed.problems).toEqual([])
-    const configurations = parsed.manifests.flatMap(({ content }) =>
-      content.kind === 'Configuration' ? [content.configuration] : [],
-    )
-    expect(configurations.length).toBeGreaterThan(0)
-    for (const { spec } of configurations) {
-      const schema = DETAILS.get(spec.discoveryHandler.name)
-      if (schema === undefined) continue
-      expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({
-        ok: true,
-      })
+  it.each([...pages, ...readmes])('%s runs programs by the names of our packages', (page) => {
+    const content = text(page)
+    const install = content.indexOf('npm install @akrijs/sdk')
+    for (const { index, 1: program = '' } of content.matchAll(/\bnpx (?:--?[-\w]+ )*([^\s`]+)/g)) {
+      if (/^@akrijs\/[a-z-]+$/.test(program)) continue
+      // A package that the page has installed before. Otherwise npx would take the package that has
+      // the name of the program.
+      expect(program).toBe('akri-handler')
+      expect(install).toBeGreaterThanOrEqual(0)
+      expect(install).toBeLessThan(index)
     }
   })
 
+  it.each([...shown, ...examples])('$where is a valid Configuration', async ({ where, code }) => {
+    const names = [...DETAILS.keys()]
+    const load = async (name: string) => {
+      const details = DETAILS.get(name)
+      return details && defineDiscoveryHandler({ name, shared: false, details, discover: nothing })
+    }
+    const { findings, configurations } = await fileFindings(where, code, { names, load })
+    expect(findings.filter(({ level }) => level === 'problem')).toEqual([])
+    expect(configurations.length).toBeGreaterThan(0)
+  })
+
   it('have code that compiles', () => {
-    const shownCode = pages.flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
+    // The reference has signatures, and parts of programs from comments.
+    const shownCode = pages
+      .filter((file) => !file.startsWith('docs/reference/'))
+      .flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
     expect(shownCode.length).toBeGreaterThan(2)
     // Each block becomes a module by its export, so that names of blocks do not collide.
     const modules = shownCode.map(
@@ -135,7 +152,11 @@ describe('R67 the docs', () => {
     )
     expect(
       complaints(
-        new Map([['of-the-reader.ts', OF_THE_READER], ['handler.ts', HANDLER], ...modules]),
+        new Map([
+          ['of-the-reader.ts', OF_THE_READER],
+          ...HANDLERS.map((name) => [`${name}.ts`, HANDLER] as const),
+          ...modules,
+        ]),
       ),
     ).toEqual([])
   })

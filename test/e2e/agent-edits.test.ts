@@ -150,12 +150,8 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
         spec: { discoveryHandler: echo },
       }),
     )
-    const condition = async (type: string) => {
-      const found = await world.get<{
-        status?: { conditions: { type: string; status: string; reason: string; message: string }[] }
-      }>('Configuration', 'cam')
-      return found?.status?.conditions.find((condition) => condition.type === type)
-    }
+    const condition = (type: 'Discovering' | 'HandlerConnected' | 'Ready') =>
+      world.reportedCondition('cam', type)
     await eventually(async () =>
       expect(await condition('Discovering')).toMatchObject({
         status: 'False',
@@ -187,10 +183,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       await systemClock.sleep(1100)
       await other.apply(echoYaml('cam', ['foo1'], 1))
       await eventually(async () => {
-        const found = await other.get<{
-          status?: { conditions: { type: string; reason: string; message: string }[] }
-        }>('Configuration', 'cam')
-        expect(found?.status?.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
+        expect(await other.reportedCondition('cam', 'Ready')).toMatchObject({
           reason: 'NameTaken',
           message: expect.stringContaining(world.namespace),
         })
@@ -209,12 +202,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
 
   it('the resource of a name belongs to the older Configuration, on every node', async () => {
     const other = await World.open()
-    const ready = async (of: World, name: string) => {
-      const found = await of.get<{
-        status?: { conditions: { type: string; reason: string; message: string }[] }
-      }>('Configuration', name)
-      return found?.status?.conditions.find(({ type }) => type === 'Ready')
-    }
+    const ready = (of: World, name: string) => of.reportedCondition(name, 'Ready')
     const instances = async (of: World) =>
       (await of.instances()).map(({ metadata }) => metadata.name).sort()
     const theirs = ['a19705', 'ab76e6', 'd46b65'].map((digest) => `cam2-8120fe-${digest}`)
@@ -283,10 +271,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       }),
     )
     await eventually(async () => {
-      const found = await world.get<{
-        status?: { conditions: { type: string; reason: string; message: string }[] }
-      }>('Configuration', 'bad')
-      expect(found?.status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
+      expect(await world.reportedCondition('bad', 'Discovering')).toMatchObject({
         reason: 'InvalidDetails',
         message: expect.stringContaining('udevRules[0]'),
       })
@@ -294,5 +279,30 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await eventually(async () =>
       expect((await world.instances()).map(({ spec }) => spec.configurationName)).toEqual(['good']),
     )
+  })
+
+  it('a Configuration without devices says which devices came closest to its rules', async () => {
+    await world.apply(
+      JSON.stringify({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        metadata: { name: 'near' },
+        spec: {
+          discoveryHandler: {
+            name: 'udev',
+            discoveryDetails: 'udevRules: [\'SUBSYSTEM=="mem", ATTR{dev}=="1:99"\']',
+          },
+        },
+      }),
+    )
+    await eventually(async () => {
+      expect(await world.reportedCondition('near', 'Ready')).toMatchObject({
+        status: 'True',
+        reason: 'DevicesLeftOut',
+        message: expect.stringMatching(
+          /^0 devices; 5 not offered: 5 x rule 1 of 1 asks for ATTR\{dev\}=="1:99" \(such as \//,
+        ),
+      })
+    })
   })
 })

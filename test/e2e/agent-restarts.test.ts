@@ -2,20 +2,10 @@ import { systemClock } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import {
-  access,
-  filesBelow,
-  missing,
-  missingHere,
-  NODE_1,
-  NODE_2,
-  onNode,
-  unless,
-  unlessHere,
-} from './support/nodes.js'
+import { access, filesBelow, missing, NODE_1, unless } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, podYaml, type World } from './support/world.js'
 
-// Agents and kubelets end, come back, are replaced or hang, while Pods use devices.
+// Agents and kubelets end, come back and are replaced, while Pods use devices.
 
 describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, () => {
   let world: World
@@ -124,30 +114,4 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     expect(after[0]?.uid).toBe(before[0]?.uid)
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
   })
-
-  it.skipIf(missingHere() !== undefined)(
-    `a node with a hanging kubelet keeps its claims, and goes on with its kubelet${unlessHere}`,
-    async () => {
-      await world.apply(echoYaml('cam', ['foo0'], 2))
-      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-      await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
-      await eventually(() => world.running('p'))
-      const before = identities(await world.instances())
-      await onNode(NODE_2, '--restart', 'kubelet', 'STOP')
-      try {
-        await eventually(async () => expect(await world.isReady(NODE_2)).toBe(false))
-        expect(identities(await world.instances())).toEqual(before)
-        await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
-        await eventually(async () =>
-          expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`]),
-        )
-        await eventually(async () => expect((await world.phases()).q).toBe('Running'))
-      } finally {
-        await onNode(NODE_2, '--restart', 'kubelet', 'CONT')
-      }
-      await eventually(async () => expect(await world.isReady(NODE_2)).toBe(true))
-      await world.running('p', 'q')
-      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
-    },
-  )
 })

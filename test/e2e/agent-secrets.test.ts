@@ -105,12 +105,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
         })
       const found = async () =>
         (await other.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
-      const discovering = async (name: string) =>
-        (
-          await other.get<{
-            status?: { conditions: { type: string; reason: string; message: string }[] }
-          }>('Configuration', name)
-        )?.status?.conditions.find(({ type }) => type === 'Discovering')
+      const discovering = (name: string) => other.reportedCondition(name, 'Discovering')
       const refused = (name: string) =>
         eventually(async () =>
           expect(await discovering(name)).toMatchObject({

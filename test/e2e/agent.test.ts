@@ -231,7 +231,8 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
       await eventually(() => world.running('il', 'cl'))
       // After several rounds of the reconciler, running containers keep their claims.
-      const rounds = async () => (await other.output()).split('slot reconcile started').length
+      const rounds = async () =>
+        (await other.output()).split('reclaiming unused slots - start').length
       const before = await rounds()
       await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
       expect(await other.output()).not.toContain('slots of running containers not known')

@@ -50,7 +50,7 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
       await world.api('Instance').create(world.namespace, {
         apiVersion: 'akri.sh/v0',
         kind: 'Instance',
-        metadata: { name, ownerReferences: [owner] },
+        metadata: { name, labels: { 'akri.sh/shared': 'true' }, ownerReferences: [owner] },
         spec: {
           configurationName: 'cam',
           cdiName: `akri.sh/${name}`,

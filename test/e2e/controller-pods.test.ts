@@ -51,6 +51,39 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await eventually(async () => expect(await podsIn(world)).toHaveLength(1))
   })
 
+  it('R77 no broker is made for a node with a taint that it does not tolerate', async () => {
+    const taints = [{ key: 'akri.test/kept', value: 'x', effect: 'NoSchedule' }]
+    const hosts = async () =>
+      (await runningPodsIn(world, 6)).map(({ spec }) => spec.nodeName).sort()
+    const devices = Array.from({ length: 6 }, (_, index) => `foo${index}`)
+    const apply = (more: object) =>
+      world.apply(
+        echoYaml('cam', devices, 1, { brokerSpec: { brokerPodSpec: { ...podSpec(), ...more } } }),
+      )
+    await changeNode(NODE_1, { taints })
+    try {
+      await apply({})
+      await eventually(async () => expect(await hosts()).toEqual(devices.map(() => NODE_2)))
+      await world.remove('Configuration', 'cam')
+      await eventually(async () => expect(await podsIn(world)).toEqual([]))
+      await apply({ tolerations: [{ key: 'akri.test/kept', operator: 'Exists' }] })
+      await eventually(async () => expect(new Set(await hosts())).toEqual(new Set(NODES)))
+    } finally {
+      await changeNode(NODE_1, { taints: null })
+    }
+  })
+
+  it('new brokers are spread over the nodes that see the devices', async () => {
+    const devices = Array.from({ length: 16 }, (_, index) => `foo${index}`)
+    await world.apply(echoYaml('cam', devices, 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
+    const brokers = await eventually(() => runningPodsIn(world, 16))
+    // By digests that include the namespace, so that any number is possible; these are not.
+    for (const node of NODES) {
+      const count = brokers.filter(({ spec }) => spec.nodeName === node).length
+      expect(count).toBeGreaterThanOrEqual(2)
+    }
+  })
+
   it('R49 R62 C6 a deleted or ended broker is replaced, with growing pauses', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [first] = await eventually(() => runningPodsIn(world, 1))
@@ -174,13 +207,10 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     expect(await instanceIdsIn(world)).toEqual(ids)
   })
 
-  async function cordon(node: string, unschedulable: boolean): Promise<void> {
-    const body = { spec: { unschedulable } }
-    await world.client.request({
-      method: 'PATCH',
-      path: `/api/v1/nodes/${node}`,
-      body,
-      patch: 'merge',
-    })
+  const cordon = (node: string, unschedulable: boolean) => changeNode(node, { unschedulable })
+
+  async function changeNode(node: string, spec: object): Promise<void> {
+    const path = `/api/v1/nodes/${node}`
+    await world.client.request({ method: 'PATCH', path, body: { spec }, patch: 'merge' })
   }
 })

@@ -1,7 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { objectKey } from '@akrijs/kube'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from './support/free-port.js'
 import { HostController } from './support/host-controller.js'
-import { missing, NODE_1, unless } from './support/nodes.js'
+import { NodeAgent } from './support/node-agent.js'
+import { missing, NODE_1, setAvailable, unless } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, World } from './support/world.js'
 
 // Nodes that exist in the API only, without a kubelet. A controller cannot tell them from a machine
@@ -18,6 +21,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
   const spec = async (name: string) => (await world.get<InstanceState>('Instance', name))?.spec
 
   beforeAll(async () => {
+    await setAvailable(true)
     world = await World.open()
     controller = new HostController('one', world.namespace, {
       AKRI_NODE_GRACE: String(GRACE_SECONDS),
@@ -82,6 +86,49 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
         deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': '' },
       }),
     )
+  })
+
+  it('are joined again by an agent that lives only when their Node exists again', async () => {
+    await createNode('ghost-1')
+    const port = await freePort()
+    const env = { AGENT_NODE_NAME: 'ghost-1', METRICS_PORT: String(port) }
+    const agent = await NodeAgent.create(NODE_1, env)
+    try {
+      await agent.start()
+      await world.apply(echoYaml('echo', ['foo0'], 1))
+      const seen = async () => (await world.instances()).map(({ spec }) => spec.nodes)
+      await eventually(async () => expect(await seen()).toEqual([['ghost-1']]))
+      await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
+      await eventually(async () =>
+        expect(await agent.output()).toContain('the Node was deleted: the agent is in no Instance'),
+      )
+      await eventually(async () => expect(await seen()).toEqual([]))
+      const writes = async () => {
+        const { GET: _reads, ...ofController } = await controller.requests()
+        const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+        const ofAgent = text.matchAll(
+          /^akri_api_requests_total\{method="(?!GET)[A-Z]+".*\} (\d+)$/gm,
+        )
+        return [...Object.values(ofController), ...Array.from(ofAgent, ([, count]) => count)]
+          .map(Number)
+          .reduce((sum, count) => sum + count, 0)
+      }
+      const start = performance.now()
+      const before = await writes()
+      // As long as the agent took for many joins before.
+      while (performance.now() < start + 5000) {
+        expect(await seen()).toEqual([])
+        await sleep(250)
+      }
+      const during = (await writes()) - before
+      // Events, the report of the node, and the Lease of the controller.
+      expect(during).toBeLessThan(5 + (performance.now() - start) / 1000)
+      await createNode('ghost-1')
+      await eventually(async () => expect(await seen()).toEqual([['ghost-1']]))
+    } finally {
+      await agent.dispose()
+      await world.remove('Configuration', 'echo')
+    }
   })
 
   it('leave Instances after the grace period, and keep slots of possible Pods', async () => {

@@ -1,6 +1,5 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import type { ConfigurationStatus } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
 import { type Device, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
@@ -58,10 +57,7 @@ describe.skipIf(missingHere() !== undefined)(`a hostile handler${unlessHere}`, (
       metadata: { name: 'cam' },
       spec: { discoveryHandler: { name: handler, discoveryDetails: '' } },
     })
-  const ready = async () =>
-    (
-      await world.get<{ status?: ConfigurationStatus }>('Configuration', 'cam')
-    )?.status?.conditions.find(({ type }) => type === 'Ready')
+  const ready = () => world.reportedCondition('cam', 'Ready')
 
   it('gives no Pod root, memory or a library of the node, and names the rule', async () => {
     await world.apply(configurationOf('sensor'))

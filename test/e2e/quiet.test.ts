@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import type { Configuration } from '@akrijs/api'
+import { type ConfigurationStatus, NODE_REPORTS } from '@akrijs/api'
+import { objectKey, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/runtime'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from './support/free-port.js'
@@ -13,8 +14,8 @@ import { echoYaml, eventually, podYaml, World } from './support/world.js'
 const QUIET_MS = 30_000
 /** Longer than changes are collected, and than a retry after a conflict takes. */
 const SETTLED_MS = 3000
-/** The least time between two status writes of one node. */
-const GATHER_MS = 250
+/** The least time between two reports of one node. */
+const GATHER_MS = 100
 
 const devices = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
@@ -63,11 +64,18 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     })
   }
 
-  async function status(): Promise<
-    Pick<NonNullable<Configuration['status']>, 'devices' | 'slots'>
-  > {
-    const found = (await world.get<Configuration>('Configuration', 'cam'))?.status
-    return { devices: found?.devices ?? 0, slots: found?.slots ?? { total: 0, claimed: 0 } }
+  async function status(): Promise<Pick<ConfigurationStatus, 'devices' | 'slots'>> {
+    const usages = (await world.instances()).map(({ spec }) => Object.values(spec.deviceUsage))
+    const slots = usages.flat()
+    const claimed = slots.filter((usage) => usage !== '').length
+    return { devices: usages.length, slots: { total: slots.length, claimed } }
+  }
+
+  /** The Pods that use slots of each Instance, in the report of the first node. */
+  async function usedSlots(): Promise<string[][]> {
+    const report = await new Resource(world.client, NODE_REPORTS).get(objectKey('', NODE_1))
+    const { slots = {} } = report as { slots?: Record<string, { readonly pod: string }[]> }
+    return Object.values(slots).map((used) => used.map(({ pod }) => pod))
   }
 
   it('is nothing for half a minute without changes, while a Pod uses a device', async () => {
@@ -78,6 +86,7 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     await eventually(async () =>
       expect(await status()).toEqual({ devices: 20, slots: { total: 40, claimed: 1 } }),
     )
+    await eventually(async () => expect(await usedSlots()).toEqual([[`${world.namespace}/p`]]))
     const before = await settled()
     await systemClock.sleep(QUIET_MS)
     expect(await writes()).toEqual(before)
@@ -85,14 +94,15 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
 
     await world.remove('Pod', 'p')
     await eventually(async () => expect(await status()).toMatchObject({ slots: { claimed: 0 } }))
+    await eventually(async () => expect(await usedSlots()).toEqual([]))
     const { PATCH: patches = 0, ...others } = await settled()
     expect(others).toMatchObject({ POST: before.POST, PUT: before.PUT, DELETE: before.DELETE })
-    // The slot and the count; each write again after a conflict.
+    // The slot, again after a conflict, and the report that had the Pod.
     expect(patches - (before.PATCH ?? 0)).toBeGreaterThanOrEqual(2)
-    expect(patches - (before.PATCH ?? 0)).toBeLessThanOrEqual(4)
+    expect(patches - (before.PATCH ?? 0)).toBeLessThanOrEqual(3)
   })
 
-  it('is each of many new Instances once, and a status now and then', async () => {
+  it('is each of many new Instances once, and a report now and then', async () => {
     const count = 60
     const before = await settled()
     const begun = performance.now()
@@ -109,7 +119,6 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     // is rejected.
     expect((after.POST ?? 0) - (before.POST ?? 0)).toBeLessThanOrEqual(2 * NODES.length * count)
     const statuses = (after.PATCH ?? 0) - (before.PATCH ?? 0) - count
-    // The last status write is included, and once more after a conflict.
     expect(statuses).toBeLessThan(NODES.length * (tookMs / GATHER_MS + 4))
     expect(statuses).toBeGreaterThan(0)
     expect(after).toMatchObject({ PUT: before.PUT, DELETE: before.DELETE })

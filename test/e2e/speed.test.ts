@@ -44,7 +44,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
 
   it('R90 A14 the slot of an ended or deleted Pod is free before the next round', async () => {
     const directory = await access.makeDirectory(NODE_1)
-    const looks = async () => (await agent.output()).split('slot reconcile started').length
+    const looks = async () => (await agent.output()).split('reclaiming unused slots - start').length
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await eventually(async () =>

@@ -47,10 +47,11 @@ describe.skipIf(missing() !== undefined)(
       )
       await world.remove('Instance', name)
       try {
+        // Only what p and q hold stays healthy: the device is there.
         await eventually(async () =>
           expect(await offered()).toEqual([
-            [0, 0],
-            [0, 0],
+            [1, 0],
+            [0, 1],
           ]),
         )
         // Changes that the agent would write to a normal Instance, and a claim of an offered one.
@@ -58,13 +59,19 @@ describe.skipIf(missing() !== undefined)(
         for (const node of NODES)
           await world.apply(podYaml(`later-${node}`, { [`akri.sh/${name}`]: 1 }, { node }))
         await eventually(async () => {
-          const found = await world.get<{
-            status?: { nodes?: Record<string, { observedGeneration: number }> }
-          }>('Configuration', 'cam')
-          expect(NODES.map((node) => found?.status?.nodes?.[node]?.observedGeneration)).toEqual([
-            2, 2,
-          ])
+          const statuses = NODES.map((node) => world.reportedStatus('cam', node))
+          const found = await Promise.all(statuses)
+          expect(found.map((status) => status?.observedGeneration)).toEqual([2, 2])
         })
+        for (const node of NODES)
+          expect((await world.reportedStatus('cam', node))?.conditions).toContainEqual(
+            expect.objectContaining({
+              type: 'Ready',
+              status: 'False',
+              reason: 'InstanceBeingDeleted',
+              message: expect.stringContaining(`${name}: node-of-old`),
+            }),
+          )
         // A Pod that is created now meets the same state.
         await agents.on(NODE_1).stop('SIGKILL')
         const registered = await world.registrations(NODE_1)

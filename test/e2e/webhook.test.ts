@@ -2,7 +2,7 @@ import { randomBytes, type X509Certificate } from 'node:crypto'
 import tls from 'node:tls'
 import { ApiError, objectKey, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../../webhook/src/generated/bundled-types.js'
+import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import { schemasIn, typesOf } from '../../webhook/src/schema/openapi.js'
 import { HOST, missingHost, unlessHost } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
@@ -149,7 +149,9 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       )
     const { message } = await refusal(
       configuration({
-        brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } },
+        brokerSpec: {
+          brokerPodSpec: { containers: [{ name: 'b', image: 'i' }], xUnknownSyntheticField: 1 },
+        },
       }),
     )
     expect(message).toContain(
@@ -203,7 +205,11 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       'a Job as broker',
       {
         brokerSpec: {
-          brokerJobSpec: { template: { spec: { restartPolicy: 'Never', containers: [] } } },
+          brokerJobSpec: {
+            template: {
+              spec: { restartPolicy: 'Never', containers: [{ name: 'b', image: 'i' }] },
+            },
+          },
         },
       },
     ],
@@ -213,7 +219,10 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       'a Deployment as broker',
       {
         brokerSpec: {
-          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } },
+          brokerDeploymentSpec: {
+            replicas: 2,
+            template: { spec: { containers: [{ name: 'b', image: 'i' }] } },
+          },
         },
       },
     ],
@@ -224,9 +233,19 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   it.each<[string, object, string, RegExp]>([
     [
       'a misspelt field',
-      { brokerSpec: { brokerPodSpec: { containers: [{ name: 'b', resources: { limit: {} } }] } } },
+      {
+        brokerSpec: {
+          brokerPodSpec: { containers: [{ name: 'b', image: 'i', resources: { limit: {} } }] },
+        },
+      },
       'spec.brokerSpec.brokerPodSpec.containers[0].resources.limit',
       /did you mean limits\?/,
+    ],
+    [
+      'a container without an image, which can never run',
+      { brokerSpec: { brokerPodSpec: { containers: [{ name: 'b' }] } } },
+      'spec.brokerSpec.brokerPodSpec.containers[0].image',
+      /it is missing; write the image/,
     ],
     [
       'a misplaced field',
@@ -414,5 +433,9 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     expect((await refusal(wrong)).message).toContain('brokerPodSpec.nonsense')
     await replicas[1].stop('SIGKILL')
     await create(wrong)
+  })
+
+  it('comes without a warning of Node.js, such as a leak of listeners', () => {
+    for (const { output } of replicas) expect(output).not.toContain('Node.js warned')
   })
 })

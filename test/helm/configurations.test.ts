@@ -4,12 +4,12 @@ import { systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
+import { configurationFindings } from '../../api/src/configuration-problems.js'
+import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import debugEcho from '../../handlers/debug-echo/src/index.js'
 import onvif from '../../handlers/onvif/src/index.js'
 import opcua from '../../handlers/opcua/src/index.js'
 import udev from '../../handlers/udev/src/index.js'
-import { BUNDLED_TYPES } from '../../webhook/src/generated/bundled-types.js'
-import { configurationProblems } from '../../webhook/src/review/configuration-problems.js'
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
 import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
 
@@ -36,7 +36,7 @@ const isConfiguration = (object: KubernetesObject): object is Configuration =>
   object.kind === 'Configuration'
 const detailsOf = ({ spec }: Configuration) => load(spec.discoveryHandler.discoveryDetails)
 const problemsOf = async (configuration: Configuration) => [
-  ...configurationProblems(configuration, BUNDLED_TYPES),
+  ...configurationFindings(configuration, { types: BUNDLED_TYPES, usedIn: 'cluster' }),
   ...(await detailsProblems(configuration, handlers, systemClock)),
 ]
 
@@ -118,7 +118,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         volumeMounts: [{ name: 'data', mountPath: '/data' }],
       },
       createConfigurationService: false,
-      instanceService: { type: 'NodePort', port: 81, targetPort: 'http', portName: 'http' },
+      instanceService: { type: 'NodePort', port: 81, targetPort: 'http', portName: 'h'.repeat(63) },
     })
     expect(await problemsOf(configuration)).toEqual([])
     expect(configuration.metadata).toMatchObject({ name: 'lab.cameras', namespace: 'akri' })
@@ -132,7 +132,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     })
     expect(configuration.spec.instanceServiceSpec).toEqual({
       type: 'NodePort',
-      ports: [{ name: 'http', port: 81, targetPort: 'http', protocol: 'TCP' }],
+      ports: [{ name: 'h'.repeat(63), port: 81, targetPort: 'http', protocol: 'TCP' }],
     })
     expect(configuration.spec).not.toHaveProperty('configurationServiceSpec')
     expect(configuration.spec.brokerSpec).toEqual({
@@ -158,6 +158,18 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         volumes: [{ name: 'data', emptyDir: {} }],
       },
     })
+  })
+
+  it.each(['configuration', 'instance'])('can offer the resources %s alone', async (offer) => {
+    const configuration = await configurationOf('onvif', { offer })
+    expect(configuration.spec).toMatchObject({ offer })
+    expect(await problemsOf(configuration)).toEqual([])
+    // What the agents would refuse.
+    const broker = { brokerPod: { image: { repository: 'broker' } } }
+    const problems = await problemsOf(await configurationOf('onvif', { offer, ...broker }))
+    expect(problems.map(({ path }) => path)).toEqual(
+      offer === 'configuration' ? ['spec.offer'] : [],
+    )
   })
 
   it('R97 of ONVIF have the configured values', async () => {
@@ -228,8 +240,11 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         template: { spec: { restartPolicy: 'OnFailure', containers: [container] } },
       },
     })
-    for (const service of ['instanceServiceSpec', 'configurationServiceSpec'])
-      expect(configuration.spec).not.toHaveProperty(service)
+    // As in the existing chart.
+    const services = ['instanceServiceSpec', 'configurationServiceSpec']
+    for (const service of services) expect(configuration.spec).toHaveProperty(service)
+    const { spec } = await configurationOf('onvif', { brokerJob })
+    for (const service of services) expect(spec).not.toHaveProperty(service)
   })
 
   it.each([
@@ -294,28 +309,24 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ).rejects.toThrow(/serial/)
   })
 
-  it('let the webhook start after a Configuration of the same release', async () => {
-    const policyOf = async (values: Values) => {
-      const objects = await render(values)
-      const webhook = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
-      const deployment = JSON.stringify(
-        objects.find(
-          ({ kind, metadata }) =>
-            kind === 'Deployment' && metadata.name === 'akri-webhook-configuration',
-        ),
+  it('let the webhook register itself, and leave its fields, whatever the values', async () => {
+    const values = (['Fail', 'Ignore'] as const).flatMap((failurePolicy) =>
+      [true, false].map((enabled) => ({
+        webhookConfiguration: { failurePolicy },
+        debugEcho: { configuration: { enabled } },
+      })),
+    )
+    for (const value of values) {
+      const objects = await render(value)
+      const registration = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
+      expect(registration).toMatchObject({ webhooks: [{ timeoutSeconds: 5 }] })
+      // Helm 4 would conflict with the webhook over these fields.
+      for (const field of ['rules', 'failurePolicy', 'caBundle'])
+        expect(JSON.stringify(registration)).not.toContain(`"${field}"`)
+      expect(JSON.stringify(objects)).toContain(
+        `"AKRI_FAILURE_POLICY","value":"${value.webhookConfiguration.failurePolicy}"`,
       )
-      const [, strict] = /"AKRI_FAILURE_POLICY","value":"(\w+)"/.exec(deployment) ?? []
-      return [Reflect.get(webhook ?? {}, 'webhooks')?.[0].failurePolicy, strict]
     }
-    expect(await policyOf({})).toEqual(['Fail', 'Fail'])
-    expect(await policyOf({ webhookConfiguration: { failurePolicy: 'Ignore' } })).toEqual([
-      'Ignore',
-      'Ignore',
-    ])
-    expect(await policyOf({ debugEcho: { configuration: { enabled: true } } })).toEqual([
-      'Ignore',
-      'Fail',
-    ])
   })
 
   it('keep every text: quotes, braces, lines, YAML and templates', async () => {

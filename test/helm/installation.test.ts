@@ -9,10 +9,12 @@ import {
   type KubernetesObject,
   missingForChart,
   render,
+  type Values,
 } from './chart.js'
 import { kustomize } from './kustomize.js'
 
-// The chart and deploy/manifests install the same objects, down to the last field.
+// The chart and deploy/manifests install the same objects, down to the last field. The rules of the
+// webhook are the exception: in a release the webhook itself writes them.
 
 const MANIFESTS = path.join(CHART, '../../manifests')
 const root = path.join(CHART, '../../..')
@@ -26,11 +28,17 @@ const HELMS_LABELS = [
 const nameOf = ({ kind, metadata }: KubernetesObject) =>
   `${kind} ${metadata.namespace ?? ''}/${metadata.name}`
 
+/** The objects of the release itself; hooks exist only before an uninstall. */
+const installed = async (values: Values, namespace?: string) =>
+  (await render(values, namespace)).filter(({ metadata }) => !isHook(metadata))
+const isHook = ({ annotations = {} }: KubernetesObject['metadata']) =>
+  annotations['helm.sh/hook'] !== undefined
+
 /** By name, because Helm chooses the order. Helm leaves the namespace to the user. */
 function byName(objects: readonly KubernetesObject[]): Record<string, KubernetesObject> {
-  const installed = objects.filter(({ kind }) => kind !== 'Namespace')
-  const named = Object.fromEntries(installed.map((object) => [nameOf(object), object]))
-  expect(Object.keys(named)).toHaveLength(installed.length)
+  const others = objects.filter(({ kind }) => kind !== 'Namespace')
+  const named = Object.fromEntries(others.map((object) => [nameOf(object), object]))
+  expect(Object.keys(named)).toHaveLength(others.length)
   return named
 }
 
@@ -55,6 +63,17 @@ function withoutHelm(object: KubernetesObject): KubernetesObject {
   }
 }
 
+function withoutRules(object: KubernetesObject): KubernetesObject {
+  if (object.kind !== 'ValidatingWebhookConfiguration') return object
+  const webhooks: readonly object[] = Reflect.get(object, 'webhooks')
+  const rest = webhooks.map((webhook) => ({ ...webhook, rules: undefined }))
+  return JSON.parse(JSON.stringify({ ...object, webhooks: rest }))
+}
+
+const bothHandlers = {
+  onvif: { discovery: { enabled: true } },
+  opcua: { discovery: { enabled: true } },
+}
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [
   ['deploy/manifests', ['.'], webhookOff],
@@ -86,6 +105,12 @@ const installations = [
     ['.', 'handlers/opcua-host-network'],
     { ...webhookOff, opcua: { discovery: { enabled: true, hostNetwork: true } } },
   ],
+  ['handlers/network', ['.', 'handlers/network'], { ...webhookOff, ...bothHandlers }],
+  [
+    'both handlers apart',
+    ['.', 'handlers/onvif', 'handlers/opcua'],
+    { ...webhookOff, ...bothHandlers, discovery: { oneProcess: false } },
+  ],
 ] as const
 
 const title = `the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
@@ -97,9 +122,17 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   })
 
   it.each(installations)('H1 installs %s', async (_name, folders, values) => {
-    const wanted = byName(folders.flatMap((folder) => kustomize(path.join(MANIFESTS, folder))))
-    const found = byName([...(await render(values)).map(withoutHelm), ...customResources()])
+    const manifests = folders.flatMap((folder) => kustomize(path.join(MANIFESTS, folder)))
+    const wanted = byName(manifests.map(withoutRules))
+    const found = byName([...(await installed(values)).map(withoutHelm), ...customResources()])
     expect(found).toEqual(wanted)
+  })
+
+  it.each(installations)('%s has no two objects of one kind and name', (_name, folders) => {
+    // kustomize moves them to one namespace.
+    const objects = folders.flatMap((folder) => kustomize(path.join(MANIFESTS, folder)))
+    const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    expect(names).toEqual([...new Set(names)])
   })
 
   it('installs into any namespace, also if its name looks like a number', async () => {
@@ -118,11 +151,32 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(byName(there)).toEqual(byName(JSON.parse(moved) as KubernetesObject[]))
   })
 
-  it('has the names and the selector labels of the existing chart', async () => {
-    const objects = await render({
-      onvif: { discovery: { enabled: true } },
-      opcua: { discovery: { enabled: true } },
+  it('deletes the Configurations before an uninstall, with few rights', async () => {
+    const hooks = (await render()).filter(({ metadata }) => isHook(metadata))
+    expect(hooks.map((object) => nameOf(object)).sort()).toEqual([
+      'ClusterRole /akri-helm-cleanup-hook-role',
+      'ClusterRoleBinding /akri-helm-cleanup-hook-binding',
+      'Job akri/akri-cleanup',
+      'ServiceAccount akri/akri-helm-cleanup-hook-sa',
+    ])
+    for (const { metadata } of hooks)
+      expect(metadata.annotations).toMatchObject({ 'helm.sh/hook': 'pre-delete' })
+    const [role] = hooks.filter(({ kind }) => kind === 'ClusterRole')
+    expect(role).toMatchObject({
+      rules: [{ apiGroups: ['akri.sh'], resources: ['configurations'], verbs: ['list', 'delete'] }],
     })
+    const off = { enabled: false }
+    for (const values of [
+      { cleanupHook: off },
+      // The Configurations of other releases stay.
+      { agent: off, controller: off },
+      { rbac: off },
+    ])
+      expect((await render(values)).filter(({ metadata }) => isHook(metadata))).toEqual([])
+  })
+
+  it('has the names and the selector labels of the existing chart', async () => {
+    const objects = await render({ ...bothHandlers, discovery: { oneProcess: false } })
     const names = objects.flatMap(({ kind, metadata }) =>
       kind === 'DaemonSet' || kind === 'Deployment'
         ? [[metadata.name, metadata.labels?.['app.kubernetes.io/name']]]

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
 import type { PatchOperation } from '../e2e/install/json-patch.js'
@@ -6,8 +6,7 @@ import type { KubernetesObject } from './chart.js'
 
 interface Kustomization {
   readonly resources?: readonly string[]
-  readonly bases?: readonly string[]
-  readonly patchesJson6902?: readonly {
+  readonly patches?: readonly {
     readonly path: string
     readonly target: { readonly kind: string; readonly name: string; readonly namespace: string }
   }[]
@@ -19,18 +18,13 @@ export function kustomize(directory: string): KubernetesObject[] {
     .map((name) => path.join(directory, name))
     .find(existsSync)
   if (file === undefined) throw new Error(`${directory} has no kustomization`)
-  const {
-    resources = [],
-    bases = [],
-    patchesJson6902 = [],
-  } = load(readFileSync(file, 'utf8')) as Kustomization
-  const objects = [
-    ...bases.flatMap((base) => kustomize(path.join(directory, base))),
-    ...resources.flatMap(
-      (name) => loadAll(readFileSync(path.join(directory, name), 'utf8')) as KubernetesObject[],
-    ),
-  ]
-  for (const { path: patch, target } of patchesJson6902) {
+  const { resources = [], patches = [] } = load(readFileSync(file, 'utf8')) as Kustomization
+  const objects = resources.flatMap((name) => {
+    const resource = path.join(directory, name)
+    if (statSync(resource).isDirectory()) return kustomize(resource)
+    return loadAll(readFileSync(resource, 'utf8')) as KubernetesObject[]
+  })
+  for (const { path: patch, target } of patches) {
     const patched = objects.filter(
       ({ kind, metadata }) =>
         kind === target.kind &&
@@ -55,8 +49,8 @@ function apply(object: unknown, patch: readonly PatchOperation[]): void {
     if (op === 'test') {
       if (Reflect.get(at, last) !== value)
         throw new Error(`${pointer} is not ${JSON.stringify(value)}`)
-    } else if (op === 'replace' || (op === 'add' && !Array.isArray(at)))
-      Reflect.set(at, last, value)
+    } else if (op === 'add' && last === '-' && Array.isArray(at)) at.push(value)
+    else if (op === 'replace' || (op === 'add' && !Array.isArray(at))) Reflect.set(at, last, value)
     else throw new Error(`${op} ${pointer} is not known here`)
   }
 }

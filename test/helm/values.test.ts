@@ -1,5 +1,4 @@
 import { commanderOptions } from '@akrijs/runtime/program'
-import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../agent/src/program/agent-options.js'
 import { controllerOptions } from '../../controller/src/program/controller-options.js'
@@ -7,7 +6,8 @@ import { onvifDetails } from '../../handlers/onvif/src/details.js'
 import { opcuaDetails } from '../../handlers/opcua/src/details.js'
 import { udevDetails } from '../../handlers/udev/src/details.js'
 import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
-import { type KubernetesObject, missingForChart, readChart, render, type Values } from './chart.js'
+import { chartYaml, missingForChart, notesOf, readChart, render, type Values } from './chart.js'
+import { nested, workloads } from './workloads.js'
 
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
@@ -16,69 +16,21 @@ interface Schema {
   readonly definitions?: Readonly<Record<string, Schema>>
 }
 
-interface Workload extends KubernetesObject {
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly nodeSelector: object
-        readonly tolerations?: readonly object[]
-        readonly imagePullSecrets?: readonly object[]
-        readonly volumes?: readonly {
-          readonly name: string
-          readonly hostPath: { readonly path: string }
-        }[]
-        readonly containers: readonly {
-          readonly image: string
-          readonly imagePullPolicy: string
-          readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
-          readonly env: readonly { readonly name: string; readonly value?: string }[]
-          readonly resources: { readonly limits: { readonly memory: string } }
-        }[]
-      }
-    }
-  }
-}
-
 const schema = JSON.parse(readChart('values.schema.json')) as Schema
-const notOffered = load(readChart('not-offered.yaml')) as Readonly<
-  Record<string, { accept: readonly unknown[]; why: string }>
->
 
 const schemaAt = (...keys: string[]) =>
   keys.reduce((at: Schema | undefined, key) => at?.properties?.[key], schema) ??
   expect.fail(`there is no ${keys.join('.')}`)
 const keysOf = ({ properties = {} }: Schema) => Object.keys(properties).sort()
-const isWorkload = (object: KubernetesObject): object is Workload =>
-  /^(DaemonSet|Deployment)$/.test(object.kind)
-
-/** `{ a: { b: value } }` for `a.b`, for several paths. */
-function nested(values: Iterable<readonly [path: string, value: unknown]>): Values {
-  const root = {}
-  for (const [path, value] of values) {
-    const keys = path.split('.')
-    const last = keys.pop() ?? ''
-    const at = keys.reduce<object>((inner, key) => {
-      if (!Reflect.has(inner, key)) Reflect.set(inner, key, {})
-      return Reflect.get(inner, key)
-    }, root)
-    Reflect.set(at, last, value)
-  }
-  return root
-}
-
-/** The parts that values set, by the names of the workloads. */
-async function workloads(
-  values: Values,
-): Promise<Readonly<Record<string, Workload['spec']['template']['spec']>>> {
-  const found = (await render(values)).filter(isWorkload)
-  return Object.fromEntries(found.map(({ metadata, spec }) => [metadata.name, spec.template.spec]))
-}
 
 const AGENT = 'akri-agent-daemonset'
 const CONTROLLER = 'akri-controller-deployment'
 const WEBHOOK = 'akri-webhook-configuration'
 const ONVIF = 'akri-onvif-discovery-daemonset'
 const OPCUA = 'akri-opcua-discovery-daemonset'
+const NETWORK = 'akri-network-discovery-daemonset'
+const UDEV = 'akri-udev-discovery-daemonset'
+const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
 const PROGRAMS = {
   agent: AGENT,
@@ -86,12 +38,24 @@ const PROGRAMS = {
   webhookConfiguration: WEBHOOK,
   'onvif.discovery': ONVIF,
   'opcua.discovery': OPCUA,
+  'udev.discovery': UDEV,
+  'debugEcho.discovery': DEBUG_ECHO,
 } as const
 const programs = Object.entries(PROGRAMS)
-const everything = [
+const bothHandlers = [
   ['onvif.discovery.enabled', true],
   ['opcua.discovery.enabled', true],
 ] as const
+const everything = [
+  ...bothHandlers,
+  ['discovery.oneProcess', false],
+  ['udev.discovery.enabled', true],
+  ['debugEcho.discovery.enabled', true],
+] as const
+
+/** A value of the resources of a handler. */
+const at = (handler: string, key: string, value: unknown) =>
+  [`${handler}.discovery.resources.${key}`, value] as const
 
 const title = `values of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
 
@@ -118,58 +82,20 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['discoveryHandlers', { agent: { host: { discoveryHandlers: 'var/lib' } } }],
     ['memoryLimit', { agent: { resources: { memoryLimit: '320M' } } }],
     ['oprator', { agent: { tolerations: [{ oprator: 'Exists' }] } }],
-    ['replicas', { controller: { replicas: 1 } }],
+    ['replicas', { controller: { replicas: 0 } }],
+    ['digest', { image: { digest: 'sha256:12' } }],
     ['failurePolicy', { webhookConfiguration: { failurePolicy: 'fail' } }],
+    ['compatibility', { compatibility: 'akri-0.12' }],
     ['enabled', { udev: { discovery: { enabled: 'yes' } } }],
     ['udevRules', { udev: { configuration: { udevRules: [] } } }],
     ['permissions', { udev: { configuration: { discoveryDetails: { permissions: 'rwx' } } } }],
-    ['scope', { onvif: { configuration: { discoveryDetails: { scope: {} } } } }],
+    ['scopess', { onvif: { configuration: { discoveryDetails: { scopess: {} } } } }],
     ['capacity', { opcua: { configuration: { capacity: 1.5 } } }],
-    ['brokerPod', { debugEcho: { configuration: { brokerPod: null } } }],
     ['restartPolicy', { debugEcho: { configuration: { brokerJob: { restartPolicy: 'Always' } } } }],
   ])('are rejected by name if they are wrong: %s', async (name, values) => {
     const refusal = String(await render(values).catch((error: unknown) => error))
     expect(refusal).toContain("values don't meet the specifications of the schema")
     expect(refusal).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
-  })
-
-  it('of the existing chart without an equal are rejected with an alternative', async () => {
-    const paths = Object.keys(notOffered)
-    const values = nested(
-      paths.map((path) => [
-        path,
-        path.endsWith('.enabled') ? path.startsWith('rbac') === false : 'anything',
-      ]),
-    )
-    const refusal = String(await render(values).catch((error: unknown) => error))
-    const lines = refusal.split('\n').filter((line) => line.includes(' is not offered: '))
-    const wanted = Object.entries(notOffered).map(([path, { why }]) => [path, why])
-    expect(
-      lines.map((line) => [line.split(':', 1)[0], line.split(' is not offered: ', 2)[1]]).sort(),
-    ).toEqual(wanted.sort())
-  })
-
-  it('of the existing chart that change nothing are accepted', async () => {
-    const accepted = Object.entries(notOffered).map(
-      ([path, { accept }]) => [path, accept[0] ?? null] as const,
-    )
-    const others = [
-      ['onvif.discovery.port', 10_000],
-      ['udev.discovery.port', 10_000],
-      ['agent.host.udev', null],
-      ['agent.image.tag', null],
-      ['agent.image.pullPolicy', ''],
-      ['agent.nodeSelectors', null],
-      ['udev.configuration.instanceService.name', 'akri-udev-instance-service'],
-    ] as const
-    expect(await workloads(nested([...accepted, ...others]))).toEqual(await workloads({}))
-  })
-
-  it('with images of the existing system are rejected', async () => {
-    const values = { agent: { image: { repository: 'ghcr.io/project-akri/akri/agent' } } }
-    await expect(render(values)).rejects.toThrow(
-      'ghcr.io/project-akri/akri/agent is an image of the existing system',
-    )
   })
 
   it('set the image of all programs, and of each program', async () => {
@@ -192,6 +118,88 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       )
       expect([image, imagePullPolicy]).toEqual(['localhost/akri-agent:x', 'Never'])
     }
+  })
+
+  it('let all programs that write for it know of the other system', async () => {
+    for (const name of [AGENT, CONTROLLER, WEBHOOK]) {
+      const variable = async (values: Values) =>
+        (await containerOf(name, values)).env.get('AKRI_COMPATIBILITY')
+      expect(await variable({ compatibility: 'akri-0.13' })).toBe('akri-0.13')
+      for (const compatibility of ['off', null])
+        expect(await variable({ compatibility })).toBeUndefined()
+    }
+  })
+
+  it('set the digest of the image, which another tag or repository does not keep', async () => {
+    const digest = `sha256:${'0a'.repeat(32)}`
+    const version = chartYaml.appVersion
+    const image = async (values: Values) => (await containerOf(CONTROLLER, values)).image
+    expect(await image({ image: { digest } })).toBe(`localhost/akri-agent:${version}@${digest}`)
+    const ofController = (own: Values) => ({ image: { digest }, controller: { image: own } })
+    expect(await image(ofController({ tag: '2' }))).toBe('localhost/akri-agent:2')
+    expect(await image(ofController({ repository: 'r' }))).toBe(`r:${version}`)
+    expect(await image(ofController({ repository: 'r', digest }))).toBe(`r:${version}@${digest}`)
+  })
+
+  it('set further fields of the Pods of each program', async () => {
+    const affinity = { podAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } }
+    for (const [at, name] of programs) {
+      const objects = await render(
+        nested([
+          ...everything,
+          [`${at}.podAnnotations`, { 'example.com/team': 7 }],
+          [`${at}.affinity`, affinity],
+          [`${at}.priorityClassName`, 'mine'],
+          [`${at}.updateStrategy`, { type: 'OnDelete' }],
+        ]),
+      )
+      const object = objects.find(({ kind, metadata }) => /^D/.test(kind) && metadata.name === name)
+      const strategy = { type: 'OnDelete' }
+      expect(object?.spec).toMatchObject({
+        [object?.kind === 'DaemonSet' ? 'updateStrategy' : 'strategy']: strategy,
+        template: {
+          metadata: { annotations: { 'example.com/team': '7' } },
+          spec: { affinity, priorityClassName: 'mine' },
+        },
+      })
+    }
+    const one = await render({ controller: { replicas: 1 } })
+    expect(one.find(({ metadata }) => metadata.name === CONTROLLER)?.spec).toMatchObject({
+      replicas: 1,
+    })
+  })
+
+  it('place the controller and the webhook on nodes of the control plane', async () => {
+    const plane = 'node-role.kubernetes.io/control-plane'
+    const pods = async (values: Values) => {
+      const found = await workloads({ controller: values, webhookConfiguration: values })
+      return [found[CONTROLLER], found[WEBHOOK]]
+    }
+    const tolerated = (pod: { readonly tolerations?: readonly object[] } | undefined) =>
+      pod?.tolerations?.some((toleration) => Reflect.get(toleration, 'key') === plane) ?? false
+    expect((await pods({ allowOnControlPlane: true })).map(tolerated)).toEqual([true, true])
+    expect((await pods({ allowOnControlPlane: false })).map(tolerated)).toEqual([false, false])
+    for (const pod of await pods({ onlyOnControlPlane: true })) {
+      expect(tolerated(pod)).toBe(true)
+      // Beside the rule that keeps replicas apart.
+      expect(pod).toMatchObject({
+        affinity: {
+          podAntiAffinity: {},
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: {
+              nodeSelectorTerms: [
+                { matchExpressions: [{ key: plane, operator: 'Exists' }] },
+                { matchExpressions: [{ key: 'node-role.kubernetes.io/master' }] },
+              ],
+            },
+          },
+        },
+      })
+    }
+    const both = { onlyOnControlPlane: true, affinity: { nodeAffinity: { a: 1 } } }
+    await expect(pods(both)).rejects.toThrow(
+      'controller.onlyOnControlPlane: true: give this or controller.affinity.nodeAffinity',
+    )
   })
 
   it('select the nodes of each program', async () => {
@@ -230,10 +238,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       for (const [index, limit] of limits.entries())
         expect((heaps[index] ?? 0) / limit).toBeLessThanOrEqual(0.8)
       expect(heaps).toEqual(heaps.toSorted((a, b) => a - b))
-      // The limit of the existing chart.
       await expect(
-        render(nested([...everything, [`${at}.resources.memoryLimit`, '79Mi']])),
-      ).rejects.toThrow(`${at}.resources.memoryLimit: 79Mi is too little: Node.js needs`)
+        render(nested([...everything, [`${at}.resources.memoryLimit`, '64Mi']])),
+      ).rejects.toThrow(`${at}.resources.memoryLimit: 64Mi is too little: Node.js needs`)
     },
   )
 
@@ -271,18 +278,119 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
   })
 
+  const handlersOf = async (...values: readonly (readonly [path: string, value: unknown])[]) =>
+    Object.keys(await workloads(nested([...bothHandlers, ...values]))).filter((name) =>
+      name.includes('-discovery-'),
+    )
+
+  it('keep both handlers in one process, with the values that they share', async () => {
+    expect(await handlersOf()).toEqual([NETWORK])
+    const shared = (field: string, value: unknown) =>
+      ['onvif', 'opcua'].map((handler) => [`${handler}.discovery.${field}`, value] as const)
+    const toleration = { key: 'camera', operator: 'Exists' }
+    const values = [
+      ...shared('image', { tag: '2' }),
+      ...shared('logLevel', 'debug'),
+      ...shared('metricsPort', 19_000),
+      ...shared('nodeSelectors', { camera: 'true', site: 'a' }),
+      ...shared('tolerations', [toleration]),
+      ['opcua.discovery.hostNetwork', true] as const,
+    ]
+    expect(await handlersOf(...values)).toEqual([NETWORK])
+    const { [NETWORK]: pod } = await workloads(nested([...bothHandlers, ...values]))
+    expect(pod).toMatchObject({
+      hostNetwork: true,
+      nodeSelector: { 'kubernetes.io/os': 'linux', camera: 'true', site: 'a' },
+      tolerations: [toleration],
+      containers: [
+        {
+          image: 'localhost/akri-agent:2',
+          command: expect.arrayContaining(['@akrijs/handler-onvif', '@akrijs/handler-opcua']),
+          env: expect.arrayContaining([{ name: 'LOG_LEVEL', value: 'debug' }]),
+          ports: [{ containerPort: 19_000 }],
+        },
+      ],
+    })
+  })
+
+  it.each([
+    ['image', { tag: '2' }],
+    ['logLevel', 'debug'],
+    ['metricsPort', 19_000],
+    ['nodeSelectors', { camera: 'true' }],
+    ['tolerations', []],
+    ['hostNetwork', false],
+  ])('keep the handlers apart, and name the value in the notes: %s', async (field, value) => {
+    const different = [[`opcua.discovery.${field}`, value] as const]
+    expect(await handlersOf(...different)).toEqual([ONVIF, OPCUA])
+    expect(await notesOf(nested([...bothHandlers, ...different]))).toContain(
+      `in two processes on each node, because these values differ: ${field}.`,
+    )
+    // Not if a person has chosen that.
+    expect(await notesOf(nested([...everything, ...different]))).not.toContain('process')
+  })
+
+  it('keep the handlers apart in a release of a chart without the value', async () => {
+    // As `helm upgrade --reuse-values` does.
+    expect(await handlersOf(['discovery', null])).toEqual([ONVIF, OPCUA])
+    const others = ['custom', 'prometheus', 'rbac', 'cleanupHook'].map(
+      (key) => [key, null] as const,
+    )
+    expect(await handlersOf(['discovery', null], ...others)).toEqual([ONVIF, OPCUA])
+  })
+
+  it.each([
+    [{}, {}, ['20m', '96Mi', '256Mi']],
+    [{ memoryLimit: '1Gi' }, { memoryLimit: '300Mi' }, ['20m', '96Mi', '1260Mi']],
+    [
+      { memoryRequest: '0.5Gi', cpuRequest: 0.25 },
+      { cpuRequest: '1.5' },
+      ['1750m', '528Mi', '256Mi'],
+    ],
+    // Never less than one of the handlers asks for.
+    [{ memoryRequest: '20Mi' }, { memoryRequest: '30M' }, ['20m', '29Mi', '256Mi']],
+  ])('add the resources of both handlers: %j %j', async (onvif, opcua, [cpu, request, limit]) => {
+    const { resources, env } = await containerOf(
+      NETWORK,
+      nested([
+        ...bothHandlers,
+        ...Object.entries(onvif).map(([key, value]) => at('onvif', key, value)),
+        ...Object.entries(opcua).map(([key, value]) => at('opcua', key, value)),
+      ]),
+    )
+    expect(resources).toEqual({ requests: { cpu, memory: request }, limits: { memory: limit } })
+    const heap = Number(/--max-old-space-size=(\d+)$/.exec(env.get('NODE_OPTIONS') ?? '')?.[1])
+    expect(heap).toBeLessThanOrEqual(0.8 * Number.parseInt(limit ?? '', 10))
+  })
+
+  it.each(['onvif', 'opcua'])('refuse too little memory of %s in one process', async (handler) => {
+    await expect(
+      render(nested([...bothHandlers, at(handler, 'memoryLimit', '79Mi')])),
+    ).rejects.toThrow(`${handler}.discovery.resources.memoryLimit: 79Mi is too little`)
+  })
+
   it('set the handlers that the agent loads, and the webhook checks the same ones', async () => {
     const loaded = async (values: Values) =>
       (await containerOf(AGENT, values)).env.get('AKRI_HANDLERS')
     const [udev, debugEcho] = ['@akrijs/handler-udev', '@akrijs/handler-debug-echo']
-    const off = { discovery: { enabled: false } }
+    const apart = { discovery: { enabled: true } }
     expect(await loaded({})).toBe(`${udev},${debugEcho}`)
     expect(await loaded({ agent: { allowDebugEcho: false } })).toBe(udev)
-    expect(await loaded({ udev: off })).toBe(debugEcho)
-    expect(await loaded({ udev: off, debugEcho: off })).toBe('')
+    expect(await loaded({ udev: apart })).toBe(debugEcho)
+    expect(await loaded({ udev: { discovery: { embedded: false } } })).toBe(debugEcho)
+    expect(await loaded({ udev: apart, debugEcho: apart })).toBe('')
     const mine = '/opt/handlers/node_modules/mine'
     expect(await loaded({ agent: { handlers: [mine], full: true } })).toBe(
       `${udev},@akrijs/handler-onvif,@akrijs/handler-opcua,${debugEcho},${mine}`,
+    )
+    // Whatever else is set; a second handler of the same name would be refused.
+    const all = nested([...everything, ['agent.full', true], ['agent.allowDebugEcho', false]])
+    expect(await loaded(all)).toBe(
+      `${udev},@akrijs/handler-onvif,@akrijs/handler-opcua,${debugEcho}`,
+    )
+    expect(Object.keys(await workloads(all)).sort()).toEqual([AGENT, CONTROLLER, WEBHOOK])
+    expect(await notesOf(all)).toContain(
+      'opcua.discovery.enabled: true: the handler has no DaemonSet, because the agent runs it',
     )
     const { env } = await containerOf(WEBHOOK, { agent: { handlers: [mine] } })
     expect(env.get('AKRI_HANDLERS')?.split(',')).toContain(mine)
@@ -316,7 +424,11 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
     const pods = await workloads(nested([...everything, ['agent.host', host]]))
     const paths = (name: string) =>
-      Object.fromEntries(pods[name]?.volumes?.map((item) => [item.name, item.hostPath.path]) ?? [])
+      Object.fromEntries(
+        pods[name]?.volumes?.flatMap((item) =>
+          item.hostPath ? [[item.name, item.hostPath.path]] : [],
+        ) ?? [],
+      )
     expect(paths(AGENT)).toEqual({
       handlers: host.discoveryHandlers,
       // Containers mount directories below it, by this name.
@@ -325,7 +437,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       'pod-resources': host.kubeletPodResources,
       udev: host.udev,
     })
-    for (const handler of [ONVIF, OPCUA])
+    for (const handler of [ONVIF, OPCUA, DEBUG_ECHO])
       expect(paths(handler)).toEqual({ handlers: host.discoveryHandlers })
   })
 
@@ -365,6 +477,7 @@ describe('values.schema.json', () => {
       commanderOptions(agentOptions),
       [
         'AGENT_NODE_NAME',
+        'AKRI_COMPATIBILITY',
         'AKRI_CRI_SOCKET',
         'AKRI_HANDLERS',
         'AKRI_HANDLERS_GROUP',
@@ -379,18 +492,28 @@ describe('values.schema.json', () => {
         'KUBELET_POD_RESOURCES_SOCKET',
         'LOG_LEVEL',
         'METRICS_PORT',
+        'POD_NAME',
+        'POD_NAMESPACE',
       ],
     ],
     [
       'controller',
       commanderOptions(controllerOptions),
-      ['KUBECONFIG', 'LOG_LEVEL', 'METRICS_PORT', 'POD_NAME', 'POD_NAMESPACE'],
+      [
+        'AKRI_COMPATIBILITY',
+        'KUBECONFIG',
+        'LOG_LEVEL',
+        'METRICS_PORT',
+        'POD_NAME',
+        'POD_NAMESPACE',
+      ],
     ],
     [
       'webhookConfiguration',
       commanderOptions(webhookOptions),
       [
         'AKRI_CERTIFICATE_SECRET',
+        'AKRI_COMPATIBILITY',
         'AKRI_FAILURE_POLICY',
         'AKRI_HANDLERS',
         'AKRI_TLS_CRT_FILE',
@@ -414,7 +537,8 @@ describe('values.schema.json', () => {
 
   it.each([
     ['udev', udevDetails, []],
-    ['onvif', onvifDetails, []],
+    // The others are values of the existing chart.
+    ['onvif', onvifDetails, ['scope']],
     ['opcua', opcuaDetails, ['discoveryUrls']],
   ] as const)('knows the discoveryDetails of the handler %s', (name, { shape }, others) => {
     const known = keysOf(schemaAt(name, 'configuration', 'discoveryDetails'))

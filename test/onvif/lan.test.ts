@@ -140,6 +140,55 @@ describe.skipIf(missing.length > 0)(title, () => {
     await untilFound(session, found)
   })
 
+  it.each(['an answer', 'a Hello'])(
+    'D2 calls a link-local URL on the interface of the announcement: %s by IPv4',
+    async (how) => {
+      await lan.plug({ host: 'handler', network: 'other', addresses: ['10.78.0.1/24'] })
+      await lan.plug({ host: 'handler', interface: 'eth1', addresses: ['10.77.0.1/24'] })
+      await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+      const host = cameras('one')
+      const service = await camera(host, { address: await lan.linkLocal('one') })
+      const target = await camera(host, { address: '10.77.0.2', xAddrs: [service.url] })
+      await host.call('faults', service.index, { silent: true })
+      if (how === 'a Hello') await host.call('faults', target.index, { silent: true })
+      const session = await discover()
+      if (how === 'a Hello') {
+        expect(await session.next()).toEqual([])
+        await host.call('hello', target.index)
+      }
+      await untilFound(session, [{ ...target, url: service.url }])
+    },
+  )
+
+  it('D2 takes the zone of the interface of an answer where another has the address', async () => {
+    const [address, port] = ['fe80::aa', 8080]
+    const found: Found[] = []
+    const wanted: string[][] = []
+    for (const [index, network] of ['lan', 'other'].entries()) {
+      await lan.plug({ host: 'handler', interface: `eth${index}`, network, addresses: [] })
+      await lan.plug({ host: network, network, addresses: [`${address}/64`] })
+      const identity = { serialNumber: `serial of ${network}` }
+      const options = { address: `${address}%eth0`, port, identity }
+      const started = await camera(cameras(network), options)
+      found.push(started)
+      wanted.push([started.uuid, identity.serialNumber])
+    }
+    // The announced URLs differ in nothing: with a wrong zone, the other camera answers.
+    expect(new Set(found.map(({ url }) => url)).size).toBe(1)
+    const serials = (devices: readonly Device[]) =>
+      devices.map(({ properties }) => [
+        properties?.ONVIF_DEVICE_UUID,
+        properties?.ONVIF_DEVICE_SERIAL_NUMBER,
+      ])
+    const session = await discover({ deviceId: 'uuid' })
+    for (;;) {
+      const now = serials(await session.next(45_000))
+      if (now.length < wanted.length) continue
+      expect(now.sort()).toEqual(wanted.sort())
+      break
+    }
+  })
+
   it('finds and keeps all cameras in a network that loses a third of packets', async (context) => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     const addresses = Array.from({ length: 10 }, (_, n) => `10.77.0.${n + 2}`)

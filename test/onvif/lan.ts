@@ -36,7 +36,9 @@ export class Lan {
   readonly #prefix = `akri-${process.pid}-${++count}`
   readonly #hosts = new Set<string>()
   readonly #networks = new Set<string>()
-  #cables = 0
+  /** Of `host interface`. */
+  readonly #cables = new Map<string, { readonly port: string; readonly network: string }>()
+  #ports = 0
 
   /** The network namespace of a host. */
   namespace(host: string): string {
@@ -47,7 +49,8 @@ export class Lan {
     await this.#addHost(host)
     await this.#addNetwork(network)
     const [here, there] = [this.namespace(host), this.namespace(SWITCH)]
-    const port = `p${++this.#cables}`
+    const port = `p${++this.#ports}`
+    this.#cables.set(`${host} ${name}`, { port, network })
     await ip(`-n ${there} link add ${port} type veth peer name ${name} netns ${here}`)
     await ip(`-n ${there} link set ${port} master ${network} up`)
     // An interface that is unplugged and plugged again keeps its hardware address.
@@ -67,6 +70,18 @@ export class Lan {
 
   async unplug(host: string, name = 'eth0'): Promise<void> {
     await ip(`-n ${this.namespace(host)} link del ${name}`)
+  }
+
+  /**
+   * Makes the switch drop all packets from and to a host, or forward them again. The links stay up,
+   * so that no end gets an error.
+   */
+  async cut(host: string, isCut: boolean, name = 'eth0'): Promise<void> {
+    const cable = this.#cables.get(`${host} ${name}`)
+    if (cable === undefined) throw new TypeError(`${host} has no interface ${name}`)
+    const { port, network } = cable
+    const master = isCut ? 'nomaster' : `master ${network}`
+    await ip(`-n ${this.namespace(SWITCH)} link set ${port} ${master}`)
   }
 
   /** Drops this percentage of the IPv4 packets to a host. */

@@ -5,8 +5,10 @@ import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
+import { picture } from '../../scripts/demo/picture.mjs'
 import { alone } from '../support/alone.js'
-import { AkriProgram } from './support/akri-program.js'
+import { AkriProgram, root } from './support/akri-program.js'
+import { missingForTerminals, Terminal } from './support/terminal.js'
 
 const missing = [
   ...(existsSync('/sys/class/mem/null') ? [] : ['/sys/class/mem']),
@@ -14,6 +16,11 @@ const missing = [
 ]
 /** Three processes load node-opcua while other tests run. */
 const patience = { timeout: 90_000, interval: 250 }
+
+const noTerminal = missingForTerminals()
+const because = (lacks: string | undefined) => (lacks === undefined ? '' : ` (needs ${lacks})`)
+/** One camera is away for ten seconds of each minute. */
+const longPatience = { ...patience, timeout: 200_000 }
 
 let akri: AkriProgram
 
@@ -25,29 +32,20 @@ beforeEach(async () => {
 
 afterEach(() => akri.dispose())
 
-const title =
-  missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
+const lacks = missing.length > 0 ? missing.join(', ') : undefined
 
-describe.skipIf(missing.length > 0)(title, () => {
+describe.skipIf(lacks !== undefined)(`npm start -- --demo${because(lacks)}`, () => {
   it('finds cameras, servers and udev devices, runs brokers, and leaves no process', async () => {
     akri.startDemo()
     await vi.waitFor(
       async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]),
       patience,
     )
-    // By the program, as a user does.
-    await vi.waitFor(async () => {
-      const instances = await akri.instances()
-      const reported = (configuration: string) =>
-        instances.filter(of(configuration)).map(({ status }) => status?.brokerInfo)
-      const picture = { snapshot: expect.stringMatching(/^\d+ bytes/) }
-      const value = expect.objectContaining({
-        connected: 'yes',
-        value: expect.stringMatching(/^\d+(\.\d)?$/),
-      })
-      expect(reported('cameras')).toEqual([picture, picture])
-      expect(reported('opcua-servers')).toEqual([value, value])
-    }, patience)
+    await vi.waitFor(allReport, patience)
+
+    const names = await devices()
+    const page = (await cameraGate())[0]?.status?.brokerInfo?.page ?? expect.fail('no page')
+    expect((await fetchPicture(page)).byteLength).toBeGreaterThan(2000)
 
     process.kill(await pidOf('camera-gate'), 'SIGTERM')
     await vi.waitFor(async () => expect(await cameraGate()).toEqual([]), patience)
@@ -57,7 +55,44 @@ describe.skipIf(missing.length > 0)(title, () => {
     expect(all.length).toBeGreaterThan(9)
     expect(await akri.stop('SIGTERM')).toBe(0)
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
+
+    // The same devices, at the same addresses.
+    akri.startDemo()
+    await vi.waitFor(allReport, patience)
+    expect(await devices()).toEqual(names)
+    await akri.stop('SIGTERM')
   })
+
+  it.skipIf(noTerminal !== undefined)(
+    `shows addresses of pictures and whole values in 80 columns${because(noTerminal)}`,
+    async () => {
+      const start = path.join(root, 'scripts/start.mjs')
+      const options = ['--demo', '--state-dir', akri.state, '--node', 'node-a']
+      const began = Date.now()
+      const terminal = new Terminal({ columns: 80, rows: 24 }, [
+        process.execPath,
+        start,
+        ...options,
+      ])
+      try {
+        await vi.waitFor(async () => {
+          const { lines, overflow } = terminal.screen
+          expect(overflow).toBe(0)
+          // A value that does not fit would end with an ellipsis.
+          const value = /^ {6}connected=yes {2}status=Good {2}time=\S+Z {2}value=\d+(\.\d)?$/
+          expect(lines.filter((line) => value.test(line))).toHaveLength(2)
+          const page = /^ {6}page=(http:\S+) {2}snapshot=\d+ bytes at [\dT:-]+Z$/
+          const pages = lines.flatMap((line) => page.exec(line)?.[1] ?? [])
+          const pictures = await Promise.all(pages.map(fetchPicture))
+          const titles = pictures.map((jpeg) => titleOf(jpeg, began))
+          expect(titles.sort()).toEqual(['camera-gate', 'camera-yard'])
+        }, longPatience)
+      } finally {
+        terminal.type('\u0003')
+        await terminal.ended
+      }
+    },
+  )
 
   it('leaves no process after a kill', async () => {
     akri.startDemo()
@@ -76,6 +111,20 @@ describe.skipIf(missing.length > 0)(title, () => {
   })
 })
 
+async function fetchPicture(page: string): Promise<Buffer> {
+  const reply = await fetch(page)
+  expect(reply.headers.get('content-type')).toBe('image/jpeg')
+  return Buffer.from(await reply.arrayBuffer())
+}
+
+/** Whose picture it is, with a time since then; undefined if it is another picture. */
+function titleOf(jpeg: Buffer, since: number): string | undefined {
+  for (let time = Date.now(); time > since - 1000; time -= 1000)
+    for (const title of ['camera-gate', 'camera-yard'])
+      if (jpeg.equals(picture(title, new Date(time)))) return title
+  return undefined
+}
+
 const MACHINE = ['memory-devices', 'memory-devices', 'memory-devices']
 const SERVERS = ['opcua-servers', 'opcua-servers']
 
@@ -93,6 +142,37 @@ async function look(): Promise<Instance[]> {
     items: Instance[]
   }
   return items
+}
+
+/** By the program, as a user does. */
+async function allReport(): Promise<void> {
+  const instances = await akri.instances()
+  const reported = (configuration: string) =>
+    instances.filter(of(configuration)).map(({ status }) => status?.brokerInfo)
+  const picture = {
+    page: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/$/),
+    snapshot: expect.stringMatching(/^\d+ bytes/),
+  }
+  const value = expect.objectContaining({
+    connected: 'yes',
+    status: 'Good',
+    value: expect.stringMatching(/^\d+(\.\d)?$/),
+  })
+  expect(reported('cameras')).toEqual([picture, picture])
+  expect(reported('opcua-servers')).toEqual([value, value])
+}
+
+/** Names, UUIDs and addresses of the devices of the network. */
+async function devices(): Promise<string[]> {
+  return (await look())
+    .filter(({ spec }) => spec.configurationName !== 'memory-devices')
+    .map(({ metadata, spec }) => {
+      const { ONVIF_DEVICE_UUID, ONVIF_DEVICE_SERVICE_URL, OPCUA_DISCOVERY_URL } =
+        spec.brokerProperties
+      const address = ONVIF_DEVICE_SERVICE_URL ?? OPCUA_DISCOVERY_URL
+      return `${metadata.name} ${ONVIF_DEVICE_UUID} ${address}`
+    })
+    .sort()
 }
 
 async function found(): Promise<string[]> {

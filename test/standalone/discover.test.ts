@@ -1,12 +1,17 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, open } from 'node:fs/promises'
+import { open, readFile } from 'node:fs/promises'
 import path from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const NULL = 'udevRules: [\'KERNEL=="null"\']'
+const NEAR = 'SUBSYSTEM=="mem", ATTR{dev}=="1:99"'
+
+/** For a handler that tells nothing. */
+const NO_REASON =
+  'the handler gives no reason: check the details, and that this machine reaches the devices; ' +
+  '--log-level debug may show more'
 
 const program = path.join(root, 'cli/dist/akri.js')
 
@@ -40,12 +45,17 @@ describe('akri discover', () => {
     expect(stdout).toMatch(
       new RegExp(
         '^ID +PROPERTIES +NODES\n' +
-          '/devices/virtual/mem/null +UDEV_DEVNODE=/dev/null +/dev/null:rwm\n$',
+          // A machine without events has a remark, too.
+          '/devices/virtual/mem/null +UDEV_DEVNODE=/dev/null +/dev/null:rwm\n(\n|$)',
       ),
     )
     expect([stderr, status]).toEqual(['', 0])
-    expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toBe(
-      'nothing found\n',
+    expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toMatch(
+      /^nothing found\n\nthere are no udev rules\n/,
+    )
+    const closest = ['discover', 'udev', '--details-text', `udevRules: ['${NEAR}']`]
+    expect(akri.run(closest).stdout).toMatch(
+      /^nothing found\n\n.* not offered: .*\n\/devices\/virtual\/mem\/.* ATTR\{dev\} is "1:/s,
     )
   })
 
@@ -53,12 +63,15 @@ describe('akri discover', () => {
     const [list, ...rest] = akri
       .run(['discover', 'udev', '--details-text', NULL, '--json'])
       .stdout.split('\n')
-    expect(JSON.parse(list ?? '')).toMatchObject([
-      {
-        id: '/devices/virtual/mem/null',
-        deviceSpecs: [{ hostPath: '/dev/null', permissions: 'rwm' }],
-      },
-    ])
+    expect(JSON.parse(list ?? '')).toMatchObject({
+      devices: [
+        {
+          id: '/devices/virtual/mem/null',
+          deviceSpecs: [{ hostPath: '/dev/null', permissions: 'rwm' }],
+        },
+      ],
+      leftOut: [],
+    })
     expect(rest).toEqual([''])
   })
 
@@ -110,33 +123,114 @@ describe('akri discover', () => {
     expect(status).toBe(1)
   })
 
-  it('passes on properties from the command line and from files', async () => {
-    await mkdir(path.join(akri.directory, 'secret'))
-    const manifest = {
-      name: 'secret',
-      exports: './secret.mjs',
-      akri: { contract: 1, handlers: [{ name: 'secret' }] },
-    }
-    await akri.write('secret/package.json', JSON.stringify(manifest))
-    const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
-    await akri.write(
-      'secret/secret.mjs',
-      `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
-      export default defineDiscoveryHandler({
-        name: 'secret',
-        shared: true,
-        details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
-        async *discover({ properties }) {
-          const [PASSWORD, USER_NAME] = ['password', 'user'].map((name) => properties.text(name))
-          yield [{ id: 'it', properties: { PASSWORD, USER_NAME } }]
-        },
-      })`,
+  it('takes the file of a module', async () => {
+    const directory = await akri.writeHandler(`yield [{ id: 'it' }]`)
+    for (const file of [path.join(directory, 'mine.mjs'), 'mine/mine.mjs', './mine/mine.mjs'])
+      expect(akri.run(['discover', file]).stdout).toMatch(/^ID .*\nit *\n$/)
+    await akri.write('mine/broken.mjs', 'export default {')
+    const { stderr, status } = akri.run(['discover', './mine/broken.mjs'])
+    expect(stderr).toMatch(
+      /^akri: \/.*\/mine\/broken\.mjs cannot be loaded: .*\/mine\/broken\.mjs:1: Unexpected end/,
     )
+    expect(status).toBe(1)
+  })
+
+  it('takes TypeScript where Node.js removes types, and else names what is needed', async () => {
+    const directory = await akri.writeHandler(`yield [{ id: 'it' }]`)
+    const file = path.join(directory, 'mine.mjs')
+    const text = await readFile(file, 'utf8')
+    await akri.write('mine/typed.mts', `const unused: string = 'typed'\n${text}`)
+    const { stdout, stderr } = akri.run(['discover', './mine/typed.mts'])
+    if ('typescript' in process.features && process.features.typescript)
+      expect(stdout).toMatch(/^ID .*\nit *\n$/)
+    else
+      expect(stderr).toMatch(
+        /typed\.mts cannot be loaded: Node\.js 2.* does not run TypeScript .*; use Node\.js 22\.18/,
+      )
+  })
+
+  it('waits after an empty first list, and tells how to wait longer', async () => {
+    const handler = await akri.writeHandler(`
+      yield []
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      yield [{ id: 'late' }]`)
+    const waited = akri.run(['discover', handler])
+    expect(waited.stdout).toMatch(/^ID .*\nlate *\n$/)
+    expect(waited.stderr).toBe(
+      'akri: nothing found so far; waiting 5 s for another list ' +
+        '(--watch goes on, --once does not wait)\n',
+    )
+    const once = akri.run(['discover', handler, '--once'])
+    expect([once.stdout, once.stderr]).toEqual([`nothing found\n\n${NO_REASON}\n`, ''])
+  })
+
+  it('shows an empty list if no other follows', async () => {
+    const handler = await akri.writeHandler('yield []')
+    const { stdout, status } = akri.run(['discover', handler, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ devices: [], leftOut: [], remarks: [NO_REASON] })
+    expect(status).toBe(0)
+  })
+
+  it('passes on properties from the command line and from files, masked by name', async () => {
+    const handler = await akri.writeHandler(`
+      const { properties } = context
+      const [PASSWORD, USER_NAME] = ['password', 'user'].map((name) => properties.text(name))
+      yield [{ id: 'it', properties: { TEXT: PASSWORD, PASSWORD, USER_NAME } }]`)
     const file = await akri.write('password', 's3cret=@x')
     const given = ['--property', 'user=anna', '--property', `password=@${file}`]
-    expect(akri.run(['discover', './secret', ...given]).stdout).toMatch(
-      /^it +PASSWORD=s3cret=@x USER_NAME=anna/m,
+    expect(akri.run(['discover', handler, ...given]).stdout).toMatch(
+      /^it +TEXT=s3cret=@x PASSWORD=\*\*\* USER_NAME=anna/m,
     )
+    const { stdout } = akri.run(['discover', handler, ...given, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ devices: [{ properties: { PASSWORD: '***' } }] })
+  })
+
+  it('logs what a handler prints, and its output has nothing but lists', async () => {
+    const handler = await akri.writeHandler(`
+      console.log('found %d', 3)
+      console.error('an odd answer')
+      process.stdout.write('half a line')
+      yield [{ id: 'it' }]`)
+    const { stdout, stderr, status } = akri.run(['discover', handler, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({ devices: [{ id: 'it' }] })
+    expect(stderr.replace(/^[\d:]{8} /gm, '')).toBe(
+      'warn  text on standard output text="found 3"\n' +
+        'warn  text on standard error text="an odd answer"\n' +
+        'warn  text on standard output text="half a line"\n',
+    )
+    expect(status).toBe(0)
+  })
+
+  it('prints a failure as text where a handler has printed before', async () => {
+    const handler = await akri.writeHandler(`console.log('found'); throw new Error('no bus')`)
+    const { stdout, stderr, status } = akri.run(['discover', handler])
+    expect([stdout, status]).toEqual(['', 1])
+    expect(stderr).toMatch(/ text="?found"?\nakri: handler mine failed: no bus\n +at .*mine\.mjs:/)
+  })
+
+  it('tells why devices are not offered, as a table and as JSON', async () => {
+    const handler = await akri.writeHandler(`
+      context.leaveOut('10.0.0.1', 'HTTP status 401')
+      context.leaveOut('10.0.0.2', 'too far away', 'a detail with \\u001b[31m')
+      context.leaveOut('10.0.0.3', 'HTTP status 401')
+      yield []`)
+    expect(akri.run(['discover', handler]).stdout).toMatch(
+      new RegExp(
+        '^nothing found\n\n3 not offered: 2 x HTTP status 401, 1 x too far away\n' +
+          'ID +REASON +DETAIL\n10\\.0\\.0\\.1 +HTTP status 401\n' +
+          '10\\.0\\.0\\.2 +too far away +a detail with \ufffd\\[31m\n' +
+          '10\\.0\\.0\\.3 +HTTP status 401\n$',
+      ),
+    )
+    const { stdout } = akri.run(['discover', handler, '--json'])
+    expect(JSON.parse(stdout)).toMatchObject({
+      devices: [],
+      leftOut: [
+        { id: '10.0.0.1', reason: 'HTTP status 401' },
+        { id: '10.0.0.2', reason: 'too far away', detail: 'a detail with \ufffd[31m' },
+        { id: '10.0.0.3', reason: 'HTTP status 401' },
+      ],
+    })
   })
 
   it.each([
@@ -145,7 +239,7 @@ describe('akri discover', () => {
     [
       ['./none-such'],
       1,
-      /there is no package\.json in \/.*\/none-such; give the directory of the package/,
+      /there is no \/.*\/none-such; give the file of a module, or the directory of a package/,
     ],
     [['udev', '--details-text', 'udevRules: [RUN+="x"]'], 1, /udevRules\[0\].*line 1, column 1/s],
     [['udev', '--details-text', 'udevRules: [', '--json'], 1, /discoveryDetails/],

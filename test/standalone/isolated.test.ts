@@ -61,6 +61,30 @@ describe('akri run --isolated', () => {
     expect(sockets()).toEqual([])
   })
 
+  it('has the lines of a handler at their level, and the last of them at its end', async () => {
+    const handler = await akri.writeHandler(`
+      context.log.info({ bus: 7 }, 'bus opened')
+      context.log.debug({}, 'a detail')
+      console.log('from the console')
+      yield [{ id: 'it' }]
+      process.exit(5)`)
+    const file = await akri.write(
+      'mine.yaml',
+      'apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab }\n' +
+        'spec: { discoveryHandler: { name: mine } }\n',
+    )
+    akri.start('-f', file, '--isolated', '--handler', handler)
+    await eventually(() => expect(akri.output).toMatch(/isolated handler ended/))
+    expect(akri.output).toMatch(/ info +bus opened handler=mine bus=7\n/)
+    expect(akri.output).toMatch(
+      / info +text on standard output handler=mine text="from the console"\n/,
+    )
+    expect(akri.output).not.toMatch(/a detail/)
+    expect(akri.output).toMatch(
+      / warn +isolated handler ended .* reason="it exited with code 5" lastLines=.*console/,
+    )
+  })
+
   it('logs no warning if it ends in order while its handlers work', async () => {
     const lab = await write('foo0')
     const nulls = await akri.write(
@@ -93,6 +117,32 @@ spec:
       expect(akri.output.slice(before)).toContain('agent stopped')
       expect(akri.output.slice(before)).not.toMatch(/ (warn|error) /)
     }
+  })
+
+  it.each([
+    ['in the agent', []],
+    ['in a process of its own', ['--isolated']],
+  ])('runs a handler from the file of a module %s', async (_where, more) => {
+    await akri.writeHandler(`
+      if (process.argv[1].endsWith('akri.js') === ${more.length > 0}) throw new Error('misplaced')
+      yield [{ id: 'it' }]`)
+    await akri.write('mine/broken.mjs', 'throw new Error("no bus")')
+    const file = await akri.write(
+      'filed.yaml',
+      `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: filed }
+spec: { discoveryHandler: { name: mine } }
+`,
+    )
+    const modules = ['mine.mjs', 'broken.mjs'].map((name) =>
+      path.join(akri.directory, 'mine', name),
+    )
+    akri.start('-f', file, ...more, '--handler', modules.join(','))
+    await eventually(async () => expect(await found()).toHaveLength(1))
+    // The failure of a module concerns no other.
+    expect(akri.output).toMatch(/handler not loaded .*broken\.mjs cannot be loaded: no bus/)
+    expect(await akri.stop('SIGTERM')).toBe(0)
   })
 
   it('leaves no handler that was starting when it was killed', async () => {

@@ -183,7 +183,7 @@ describe('akri run', () => {
         String.raw`\.command\[0].*its command /no/such/program does not exist`,
     )
     await vi.waitFor(() => expect(akri.output).toMatch(noCommand), patience)
-    expect(akri.output).toMatch(/b-yaml\.yaml.*line 1/)
+    expect(akri.output).toMatch(/b-yaml\.yaml line=1 column=8 error="it is not YAML/)
     expect(akri.output).toMatch(/c-capacity\.yaml.*spec\.capacity/)
     expect(akri.output).toMatch(/d-field\.yaml.*discoveryDetail.*did you mean discoveryDetails/)
     expect(akri.output).toMatch(/g-twin\.yaml.*a-good\.yaml/)

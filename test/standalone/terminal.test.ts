@@ -43,6 +43,7 @@ async function echo(): Promise<string> {
   await writeFile(
     path.join(directory, 'echo.js'),
     `import { createDebugEcho } from '${built}'
+    process.once('SIGURG', () => console.log('the handler speaks'))
     process.once('SIGUSR2', () => { throw new Error('a bug') })
     export default createDebugEcho(${JSON.stringify(options)})`,
   )
@@ -145,6 +146,9 @@ describe.skipIf(missing !== undefined)(title, () => {
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
     await untilShown(/^ {2}lab-a19705 {2}● {2}foo1 {2}broker \d+/m)
     expect(terminal.screen.lines[0]).toBe('akri  2 instances, handlers debugEcho; Ctrl-C ends it')
+    // What a handler prints is a line of the log, within the picture.
+    process.kill(agent(), 'SIGURG')
+    await untilShown(/text on standard output text="the handler speaks"/)
     const brokers = [...shown().matchAll(/broker (\d+)/g)].map(([, pid]) => Number(pid))
     expect(brokers.filter(isAlive)).toHaveLength(2)
     await writeFile(availability(), 'OFFLINE')
@@ -178,7 +182,7 @@ describe.skipIf(missing !== undefined)(title, () => {
       'カメラカメラカメラカメラ',
     )
     await untilShown(/^lab {2}2 devices/m)
-    expect(shown()).toMatch(/^ {2}lab-[0-9a-f]{6} {2}● {2}/m)
+    await untilShown(/^ {2}lab-[0-9a-f]{6} {2}● {2}/m)
     expect(terminal.screen.overflow).toBe(0)
     for (const [columns, rows] of [
       [130, 40],
@@ -215,6 +219,43 @@ describe.skipIf(missing !== undefined)(title, () => {
     expect(terminal.screen.overflow).toBe(0)
     await interrupt()
     expect(terminal.screen.strange).toEqual([])
+  })
+
+  it.each([
+    ['auto', true],
+    ['never', false],
+  ])('with --color %s: styles: %s', async (choice, hasStyles) => {
+    await start({ columns: 80, rows: 24 }, ['--color', choice], 'foo0')
+    await untilShown(/^lab {2}1 device/m)
+    // Bold and dim, on and off.
+    for (const code of [1, 22, 2]) {
+      const style = expect.stringContaining(`\u001b[${code}m`)
+      expect(terminal.raw).toEqual(hasStyles ? style : expect.not.stringContaining(`[${code}m`))
+    }
+    await interrupt()
+  })
+
+  it('is a log without control sequences in a terminal that has none', async () => {
+    const configuration = {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      metadata: { name: 'lab' },
+      spec: {
+        discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' },
+        brokerSpec: {
+          brokerPodSpec: {
+            containers: [{ name: 'b', command: ['/bin/sh', '-c', 'echo ready; exec sleep 1000'] }],
+          },
+        },
+      },
+    }
+    const file = await akri.write('lab.json', JSON.stringify(configuration))
+    const command = akri.command('-f', file, '--handler', await echo())
+    terminal = new Terminal({ columns: 80, rows: 24 }, ['env', 'TERM=dumb', ...command])
+    await until(() => expect(terminal.raw).toMatch(/^\[lab-8120fe\] ready/m))
+    expect(terminal.raw).not.toContain('\u001b')
+    terminal.type('\u0003')
+    expect(await terminal.ended).toBe(0)
   })
 
   it('recovers from typed text, and from Ctrl-Z', async () => {

@@ -46,7 +46,7 @@ export class DeviceWatch {
   async until(
     what: string,
     satisfied: (list: TimedList) => boolean,
-    timeoutMs = 15_000,
+    timeoutMs = 60_000,
   ): Promise<TimedList> {
     if (this.last !== undefined && satisfied(this.last)) return this.last
     let timer: NodeJS.Timeout | undefined

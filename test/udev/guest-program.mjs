@@ -4,8 +4,9 @@
 //   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…],"at":…} for each list; `at` is
 //                                           CLOCK_MONOTONIC in ms, `heldUpMs` the longest block
 //                                           of the event loop
+//   {"id":2,"watch":{…},"alone":true}    the same in a network namespace of its own, as in a Pod
 //   {"id":2,"stop":true}                 -> {"id":2,"ended":true}
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
@@ -46,9 +47,20 @@ async function watch(id, details) {
   }
 }
 
+/** A second program of this kind, for one discovery. */
+function watchAlone(id, details) {
+  const command = ['--net', process.execPath, import.meta.filename]
+  const child = spawn('unshare', command, { stdio: ['pipe', 'pipe', 'inherit'] })
+  watches.set(id, { abort: () => child.stdin.end() })
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    if (!JSON.parse(line).ready) say(JSON.parse(line))
+  })
+  child.stdin.write(`${JSON.stringify({ id, watch: details })}\n`)
+}
+
 say({ ready: true })
 for await (const line of createInterface({ input: createReadStream('', { fd: input }) })) {
-  const { id, run, input: text, watch: details, stop } = JSON.parse(line)
+  const { id, run, input: text, watch: details, alone, stop } = JSON.parse(line)
   if (run !== undefined) {
     const child = execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
       say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
@@ -57,7 +69,7 @@ for await (const line of createInterface({ input: createReadStream('', { fd: inp
     child.stdin.on('error', () => child.stdin.destroy())
     child.stdin.end(text)
   }
-  if (details !== undefined) void watch(id, details)
+  if (details !== undefined) void (alone ? watchAlone : watch)(id, details)
   if (stop) watches.get(id)?.abort()
 }
 process.exit()

@@ -58,13 +58,19 @@ export class Guest {
     return output
   }
 
-  /** Opens a discovery of the udev handler in the guest, and waits for its first list. */
-  async watch(details: UdevRequest): Promise<DeviceWatch> {
+  /**
+   * Opens a discovery of the udev handler in the guest, and waits for its first list.
+   * @param options alone: in a network namespace of its own, as in a Pod
+   */
+  async watch(
+    details: UdevRequest,
+    { alone = false }: { readonly alone?: boolean } = {},
+  ): Promise<DeviceWatch> {
     if (this.#ended.signal.aborted) throw new GuestError('the guest is gone')
     const id = ++this.#lastId
     const watch = new DeviceWatch(() => this.#send({ id, stop: true }))
     this.#watches.set(id, watch)
-    this.#send({ id, watch: details })
+    this.#send({ id, watch: details, alone })
     await watch.until('the first list', () => true)
     return watch
   }

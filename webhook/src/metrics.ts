@@ -9,6 +9,11 @@ interface MeasuredState {
   types(): { readonly source: string; readonly version: string }
 }
 
+const OPERATIONS: readonly string[] = ['CREATE', 'UPDATE', 'DELETE']
+const OTHER_OPERATION = 'other'
+type Outcome = Verdict['outcome'] | 'failed'
+const OUTCOMES: readonly Outcome[] = ['allowed', 'denied', 'undecided', 'failed']
+
 export class WebhookMetrics {
   readonly registry = new Registry()
   readonly #reviews = new Counter({
@@ -24,7 +29,17 @@ export class WebhookMetrics {
     registers: [this.registry],
   })
 
+  readonly #requests = new Counter({
+    name: 'akri_api_requests_total',
+    help: 'Requests to the API server',
+    labelNames: ['method', 'status'],
+    registers: [this.registry],
+  })
+
   constructor(state: MeasuredState) {
+    // From 0 on, so that a rate sees the first review that fails.
+    for (const operation of [...OPERATIONS, OTHER_OPERATION])
+      for (const outcome of OUTCOMES) this.#reviews.inc({ operation, outcome }, 0)
     new Gauge({
       name: 'akri_webhook_certificate_expiry_timestamp_seconds',
       help: 'Expiry of the served certificate',
@@ -50,10 +65,15 @@ export class WebhookMetrics {
     })
   }
 
-  reviewed(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void {
+  /** @param status undefined without an answer */
+  apiAnswered(method: string, status: number | undefined): void {
+    this.#requests.inc({ method, status: String(status ?? 'none') })
+  }
+
+  reviewed(operation: string, outcome: Outcome, seconds: number): void {
     // The client of a review can send any text as operation.
     this.#reviews.inc({
-      operation: ['CREATE', 'UPDATE', 'DELETE'].includes(operation) ? operation : 'other',
+      operation: OPERATIONS.includes(operation) ? operation : OTHER_OPERATION,
       outcome,
     })
     this.#duration.observe(seconds)

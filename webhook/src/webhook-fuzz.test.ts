@@ -1,12 +1,12 @@
 import https from 'node:https'
 import net from 'node:net'
 import tls from 'node:tls'
+import { BUNDLED_TYPES } from '@akrijs/api'
 import { type Logger, silentLogger, systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fuzz } from '../../test/support/fuzz.js'
 import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
-import { BUNDLED_TYPES } from './generated/bundled-types.js'
 import { Reviewer } from './review/reviewer.js'
 import { WebhookServer } from './webhook-server.js'
 

@@ -1,10 +1,10 @@
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { silentLogger, systemClock, valueAt } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import type { FailurePolicy } from './review/reviewer.js'
-import { WebhookRegistration } from './webhook-registration.js'
+import { REVIEWED_RULES, WebhookRegistration } from './webhook-registration.js'
 
 const REGISTRATIONS = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
 const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -51,19 +51,22 @@ describe('the registration of the webhook', () => {
     name,
     clientConfig: { service: { name: 'akri' } },
     failurePolicy: 'Fail',
+    rules: [{ resources: ['configurations'] }],
     ...more,
   })
+  const withoutRules = ({ rules: _, ...rest }: ReturnType<typeof webhook>) => rest
 
   it('gets authorities and failure policy in each webhook, and keeps the rest', async () => {
     put('mine', [webhook('a', { timeoutSeconds: 5 }), webhook('b', { failurePolicy: 'Ignore' })])
     put('other', [webhook('c')])
+    const { rules } = webhook('a')
     const registration = await start('Ignore')
     registration.announce('authority 1')
     const clientConfig = { service: { name: 'akri' }, caBundle: base64('authority 1') }
     await eventually(() =>
       expect(webhooks()).toEqual([
-        { name: 'a', clientConfig, failurePolicy: 'Ignore', timeoutSeconds: 5 },
-        { name: 'b', clientConfig, failurePolicy: 'Ignore' },
+        { name: 'a', clientConfig, failurePolicy: 'Ignore', rules, timeoutSeconds: 5 },
+        { name: 'b', clientConfig, failurePolicy: 'Ignore', rules },
       ]),
     )
     expect(webhooks('other')).toEqual([webhook('c')])
@@ -83,16 +86,51 @@ describe('the registration of the webhook', () => {
     await eventually(() => expect(webhooks()).toEqual(expected))
   })
 
+  it('gets the rules that the installer left out once the replica can answer', async () => {
+    put('mine', [withoutRules(webhook('a')), webhook('b')])
+    put('other', [withoutRules(webhook('c'))])
+    const registration = await start()
+    registration.announce('authority 1')
+    const rulesOf = (name?: string) =>
+      [webhooks(name) ?? []].flat().map((found) => valueAt(found, 'rules'))
+    await eventually(() => expect(registration.announcedAt('authority 1')).toBeDefined())
+    const others = webhook('b').rules
+    expect(rulesOf()).toEqual([undefined, others])
+    registration.open()
+    await eventually(() => expect(rulesOf()).toEqual([REVIEWED_RULES, others]))
+    // An upgrade from a release that has the rules removes them.
+    put('mine', [webhook('a', { rules: [] })])
+    await eventually(() => expect(rulesOf()).toEqual([REVIEWED_RULES]))
+    expect(rulesOf('other')).toEqual([undefined])
+  })
+
   it('is not written if it is right', async () => {
     const right = { clientConfig: { caBundle: base64('authority 1') } }
     put('mine', [webhook('a', right)])
     const registration = await start()
     registration.announce('authority 1')
+    registration.open()
     await eventually(() => expect(registration.announcedAt('authority 1')).toBeDefined())
     // A later change is seen, and needs no write either.
     put('mine', [webhook('a', { ...right, timeoutSeconds: 7 })])
     await eventually(() => expect(JSON.stringify(webhooks())).toContain('7'))
     expect(api.sent('PATCH')).toEqual([])
+  })
+
+  it('is written once in a second, if another replica always writes something else', async () => {
+    put('mine', [webhook('a')])
+    const clock = new ManualClock(1000)
+    const contend = (failurePolicy: FailurePolicy) => put('mine', [webhook('a', { failurePolicy })])
+    await start('Fail', clock)
+    contend('Ignore')
+    await eventually(() => expect(api.sent('PATCH')).toHaveLength(1))
+    for (let i = 0; i < 5; i++) contend('Ignore')
+    await eventually(() => expect(clock.sleeping).toContain(1000))
+    await clock.advance(999)
+    expect(api.sent('PATCH')).toHaveLength(1)
+    await clock.advance(1)
+    await eventually(() => expect(webhooks()).toEqual([webhook('a')]))
+    expect(api.sent('PATCH')).toHaveLength(2)
   })
 
   it('is announced from the time at which each webhook has the authority', async () => {
@@ -126,6 +164,21 @@ describe('the registration of the webhook', () => {
       ]),
     )
     expect(warnings).toContain('registration changed before the write')
+  })
+
+  it('that was created again is written after a pause: it may be of another release', async () => {
+    put('mine', [webhook('a')])
+    const clock = new ManualClock(1000)
+    await start('Ignore', clock)
+    const ignoring = [webhook('a', { failurePolicy: 'Ignore' })]
+    await eventually(() => expect(webhooks()).toEqual(ignoring))
+    api.remove(`${REGISTRATIONS}/mine`)
+    put('mine', [webhook('a')])
+    await eventually(() => expect(clock.sleeping).toContain(5000))
+    await clock.advance(4999)
+    expect(webhooks()).toEqual([webhook('a')])
+    await clock.advance(1)
+    await eventually(() => expect(webhooks()).toEqual(ignoring))
   })
 
   it('that is missing is logged, and written when it comes', async () => {

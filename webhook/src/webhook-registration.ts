@@ -4,9 +4,11 @@ import {
   ApiError,
   type ApiObject,
   type JsonPatch,
+  type ObjectMeta,
   objectKey,
   pointer,
   ReconcileQueue,
+  type ReconcileResult,
   Reflector,
   Resource,
 } from '@akrijs/kube'
@@ -19,6 +21,30 @@ const KIND = {
   plural: 'validatingwebhookconfigurations',
 }
 
+/** The requests that the webhook reviews. */
+export const REVIEWED_RULES = [
+  {
+    apiGroups: ['akri.sh'],
+    apiVersions: ['v0'],
+    operations: ['CREATE', 'UPDATE'],
+    resources: ['configurations'],
+    scope: '*',
+  },
+] as const
+
+/**
+ * Pause after a write, in milliseconds. During a roll-out, replicas with another failure policy
+ * write in turn.
+ */
+const WRITE_PAUSE_MS = 1000
+
+/**
+ * Pause before the first write to a registration that was created again, in milliseconds. It may
+ * belong to another release: then the kubelet ends this replica meanwhile, and the replicas of that
+ * release write it.
+ */
+const RECREATED_PAUSE_MS = 5000
+
 interface WebhookRegistrationOptions {
   readonly client: ApiClient
   readonly clock: Clock
@@ -30,13 +56,16 @@ interface WebhookRegistrationOptions {
 }
 
 interface Registration extends ApiObject {
+  readonly metadata: ObjectMeta<string>
   readonly webhooks: readonly unknown[]
 }
 
 /**
- * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the
- * authorities of its certificates, and the failure policy. All other fields belong to the
- * installer.
+ * Writes fields of the ValidatingWebhookConfiguration that only the webhook knows: the authorities
+ * of its certificates, the failure policy, and the rules if the installer left them out. An
+ * installer of Configurations leaves the rules out: API servers then ask the webhook only after a
+ * replica can answer. All other fields belong to the installer. No field has two owners, because
+ * server-side apply refuses to change the field of another owner.
  */
 export class WebhookRegistration {
   readonly #options: WebhookRegistrationOptions
@@ -45,6 +74,9 @@ export class WebhookRegistration {
   readonly #queue: ReconcileQueue<'registration'>
   readonly #announced = new Map<string, number>()
   #bundle: string | undefined
+  #answers = false
+  #uid: string | undefined
+  #nextWriteMs = 0
 
   constructor(options: WebhookRegistrationOptions) {
     const { client, clock, log, name } = options
@@ -61,10 +93,7 @@ export class WebhookRegistration {
     })
     this.#queue = new ReconcileQueue({
       clock,
-      reconcile: async () => {
-        await this.#reconcile()
-        return {}
-      },
+      reconcile: () => this.#reconcile(),
       onError: (_key, error, retryInMs) =>
         log.warn({ err: error, retryInMs }, 'registration write failed'),
     })
@@ -74,6 +103,12 @@ export class WebhookRegistration {
   announce(bundle: string): void {
     if (this.#bundle === bundle) return
     this.#bundle = bundle
+    this.#queue.add('registration')
+  }
+
+  /** Starts the requests of API servers, as this replica can answer. */
+  open(): void {
+    this.#answers = true
     this.#queue.add('registration')
   }
 
@@ -112,12 +147,22 @@ export class WebhookRegistration {
   }
 
   /** Writes the fields that differ. */
-  async #reconcile(): Promise<void> {
-    const { name, log, failurePolicy } = this.#options
+  async #reconcile(): Promise<ReconcileResult> {
+    const { name, log, failurePolicy, clock } = this.#options
     const found = this.#registered
-    if (found === undefined) return
-    const patch = registrationPatch(found.webhooks, failurePolicy, this.#bundle)
-    if (patch.length === 0) return
+    if (found === undefined) return {}
+    const { uid } = found.metadata
+    if (this.#uid !== undefined && this.#uid !== uid)
+      this.#nextWriteMs = clock.monotonicMs() + RECREATED_PAUSE_MS
+    this.#uid = uid
+    const patch = registrationPatch(found.webhooks, {
+      failurePolicy,
+      bundle: this.#bundle,
+      rules: this.#answers ? REVIEWED_RULES : [],
+    })
+    if (patch.length === 0) return {}
+    const pauseMs = this.#nextWriteMs - clock.monotonicMs()
+    if (pauseMs > 0) return { requeueAfterMs: pauseMs }
     const sameVersion = {
       op: 'test',
       path: '/metadata/resourceVersion',
@@ -127,34 +172,45 @@ export class WebhookRegistration {
       this.#reflector.observe(
         await this.#resource.patch(objectKey('', name), 'json', [sameVersion, ...patch]),
       )
+      this.#nextWriteMs = clock.monotonicMs() + WRITE_PAUSE_MS
       log.info({ name, failurePolicy }, 'ValidatingWebhookConfiguration written')
     } catch (error) {
       // Another write came first, and the watch will show it.
       if (!ApiError.is(error, 409) && !ApiError.is(error, 422)) throw error
       log.warn({ err: error }, 'registration changed before the write')
     }
+    return {}
   }
+}
+
+interface RegistrationFields {
+  readonly failurePolicy: FailurePolicy
+  /** Undefined if the installer announces the authority. */
+  readonly bundle: string | undefined
+  readonly rules: readonly object[]
 }
 
 function registrationPatch(
   webhooks: readonly unknown[],
-  failurePolicy: FailurePolicy,
-  bundle: string | undefined,
+  { failurePolicy, bundle, rules }: RegistrationFields,
 ): JsonPatch {
   const caBundle = Buffer.from(bundle ?? '', 'utf8').toString('base64')
   return webhooks.flatMap((webhook, index) => {
-    const path = (...names: string[]) => pointer('webhooks', String(index), ...names)
+    const add = (value: unknown, ...names: string[]) =>
+      ({ op: 'add', path: pointer('webhooks', String(index), ...names), value }) as const
     const wrongBundle = bundle !== undefined && bundleIn(webhook) !== bundle
+    const lacksRules = rules.length > 0 && isEmpty(valueAt(webhook, 'rules'))
     return [
-      ...(wrongBundle
-        ? [{ op: 'add', path: path('clientConfig', 'caBundle'), value: caBundle } as const]
-        : []),
+      ...(wrongBundle ? [add(caBundle, 'clientConfig', 'caBundle')] : []),
       ...(valueAt(webhook, 'failurePolicy') === failurePolicy
         ? []
-        : [{ op: 'add', path: path('failurePolicy'), value: failurePolicy } as const]),
+        : [add(failurePolicy, 'failurePolicy')]),
+      ...(lacksRules ? [add(rules, 'rules')] : []),
     ]
   })
 }
+
+const isEmpty = (list: unknown) => !Array.isArray(list) || list.length === 0
 
 function bundleIn(webhook: unknown): string | undefined {
   const bundle = valueAt(webhook, 'clientConfig', 'caBundle')

@@ -66,9 +66,22 @@ export class BrokerInfoReconciler {
     return [...this.#instances.keys()]
   }
 
-  has(key: ObjectKey, slot?: SlotName): boolean {
+  has(key: ObjectKey, slot: SlotName): boolean {
+    return this.#instances.get(key)?.workloads.has(slot) === true
+  }
+
+  /** Whether a reconcile of the Instance may have something to do, as it is now. */
+  isDue(key: ObjectKey): boolean {
+    const instance = this.#options.cluster.instances.get(key)
+    // Most Instances have neither an entry nor a workload, and most workloads report nothing.
+    if (Object.keys(instance?.status?.brokerInfoSlots ?? {}).length > 0) return true
     const followed = this.#instances.get(key)
-    return followed !== undefined && (slot === undefined || followed.workloads.has(slot))
+    if (followed === undefined) return false
+    const { workloads, orphans } = followed
+    if (instance === undefined || orphans.abandoned.size + orphans.waiting.size > 0) return true
+    return [...workloads].some(
+      ([slot, { isDue, files }]) => isDue || files.size > 0 || this.#isFree(key, slot),
+    )
   }
 
   /** @param isNew whether the workload has yet to start */
@@ -157,11 +170,8 @@ export class BrokerInfoReconciler {
    * Drops the directories of workloads whose slot this node does not hold, and no container has.
    */
   async #dropFreed(key: ObjectKey, followed: FollowedInstance): Promise<void> {
-    const { cluster, ledger, node, directories } = this.#options
-    const isFree = (slot: SlotName) => {
-      const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
-      return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
-    }
+    const { directories } = this.#options
+    const isFree = (slot: SlotName) => this.#isFree(key, slot)
     const { workloads } = followed
     for (const [slot, workload] of [...workloads]) {
       if (!isFree(slot) || !(await directories.drop(workload, () => isFree(slot)))) continue
@@ -171,6 +181,13 @@ export class BrokerInfoReconciler {
       // Another workload may have the slot by now.
       if (workloads.get(slot) === workload) workloads.delete(slot)
     }
+  }
+
+  /** Whether this node does not hold the slot, and no container has it. */
+  #isFree(key: ObjectKey, slot: SlotName): boolean {
+    const { cluster, ledger, node } = this.#options
+    const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
+    return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
   }
 
   async #read(key: ObjectKey, followed: FollowedInstance): Promise<void> {

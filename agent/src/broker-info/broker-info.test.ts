@@ -1,4 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
@@ -11,6 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import type { Cluster } from '../ports/cluster.js'
+import { noopObserver } from '../ports/observer.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 
@@ -72,6 +74,7 @@ function start(): BrokerInfo {
     ledger,
     clock: systemClock,
     log: silentLogger,
+    observer: noopObserver,
     directory: root(),
   })
 }
@@ -234,7 +237,10 @@ describe('reports of workloads', () => {
     try {
       await systemClock.sleep(4000)
     } finally {
+      const ended = writers.map((writer) => once(writer, 'exit'))
       for (const writer of writers) writer.kill('SIGKILL')
+      // A writer that still runs can empty a file after it was read below.
+      await Promise.all(ended)
     }
     const { user, system } = process.cpuUsage(cpu)
     const seconds = (systemClock.monotonicMs() - begun) / 1000

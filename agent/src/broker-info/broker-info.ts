@@ -5,11 +5,13 @@ import { ReconcileQueue } from '@akrijs/kube/queue'
 import { runAfter } from '@akrijs/runtime'
 import type { WorkloadDirectoryMaker } from '../core/plugins/allocation.js'
 import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
+import type { AgentObserver } from '../ports/observer.js'
 import { BrokerInfoReconciler, type BrokerInfoReconcilerOptions } from './broker-info-reconciler.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
 interface BrokerInfoOptions extends Omit<BrokerInfoReconcilerOptions, 'directories' | 'onChange'> {
   readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
+  readonly observer: Pick<AgentObserver, 'failed' | 'reconciling'>
   /**
    * The directory of the workloads' directories: the same path for the kubelet, which mounts them.
    */
@@ -39,7 +41,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
 
   constructor(options: BrokerInfoOptions) {
     this.#options = options
-    const { clock, log, directory } = options
+    const { clock, log, observer, directory } = options
     this.#directories = new WorkloadDirectories(directory, log)
     this.#reconciler = new BrokerInfoReconciler({
       ...options,
@@ -50,7 +52,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     setMaxListeners(0, this.#stop.signal)
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
-      reconcile: (key) => this.#reconciler.reconcile(key),
+      reconcile: (key) => observer.reconciling('BrokerInfo', () => this.#reconciler.reconcile(key)),
       onError: (instance, error, retryInMs) =>
         log.warn({ instance, err: error, retryInMs }, 'broker info not reported'),
     })
@@ -61,10 +63,11 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    * are known.
    */
   async start(): Promise<void> {
-    const { cluster, log, directory, ledger } = this.#options
+    const { cluster, log, observer, directory, ledger } = this.#options
     // Devices are more important than reports: the agent goes on without directories.
     const found = await this.#directories.open().catch((error: unknown) => {
       log.error({ directory, err: error }, 'broker info directory not made')
+      observer.failed('StateNotWritten', error)
       return []
     })
     void this.#directories.removeAside()
@@ -89,12 +92,14 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       const path = await this.#directories.renew(instance, slot)
       this.#reconciler.follow(instance, slot, path, true)
       // Later, because the kubelet waits and the directory is empty.
-      this.#addSoon(instance)
+      if (this.#directories.hasAside || this.#reconciler.isDue(instance)) this.#addSoon(instance)
       return path
     } catch (error) {
       this.#reconciler.unfollow(instance, slot)
       this.#queue.add(instance)
-      this.#options.log.warn({ slot, err: error }, 'broker info directory not made')
+      const { log, observer } = this.#options
+      log.warn({ slot, err: error }, 'broker info directory not made')
+      observer.failed('StateNotWritten', error)
       return undefined
     }
   }
@@ -126,9 +131,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   }
 
   #changed(key: ObjectKey): void {
-    const entries = this.#options.cluster.instances.get(key)?.status?.brokerInfoSlots ?? {}
-    // Most Instances have neither a workload here nor an entry.
-    if (this.#reconciler.has(key) || Object.keys(entries).length > 0) this.#queue.add(key)
+    if (this.#reconciler.isDue(key)) this.#queue.add(key)
   }
 
   #addSoon(key: ObjectKey): void {

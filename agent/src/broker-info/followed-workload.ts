@@ -18,11 +18,18 @@ export class FollowedWorkload implements BrokerReport {
   #watcher: FSWatcher | undefined
   #closed = false
 
-  /** @param isNew whether the workload has yet to start: the age of older files is not known */
+  /**
+   * @param isNew whether the workload has yet to start: its directory is empty. The age of older
+   * files is not known
+   */
   constructor(path: string, isNew: boolean, onChange: () => void) {
     this.path = path
     this.#isRead = isNew
     this.#onChange = onChange
+    if (!isNew) return
+    // The directory is empty: it need not be read before its first change.
+    this.#watch()
+    this.isDue = !this.isWatched
   }
 
   /** False if the kernel has no watch left. */

@@ -5,8 +5,8 @@ import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
-import { type BuildOptions, build } from 'esbuild'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
 const instance = objectKey('factory', 'cam-8120fe')
@@ -26,26 +26,8 @@ afterEach(async () => {
 
 const parent = () => path.join(root, 'd/factory_cam-8120fe')
 
-/**
- * Runs a script with what it imports from this folder in a process that is started by another
- * command.
- */
-async function runBy(command: readonly string[], script: string): Promise<unknown> {
-  const built = path.join(root, 'script.mjs')
-  const options = {
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    conditions: ['akri-source'],
-  } satisfies BuildOptions
-  await build({
-    stdin: { contents: script, resolveDir: import.meta.dirname },
-    outfile: built,
-    ...options,
-  })
-  const [file = '', ...args] = [...command, process.execPath, built]
-  return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 60_000 }))
-}
+const runBy = (command: readonly string[], script: string) =>
+  runScript(command, script, { resolveDir: import.meta.dirname, directory: root })
 
 describe('the directories of workloads', () => {
   it('R68 are found by the next agent, without other directories', async () => {
@@ -139,16 +121,8 @@ describe('the directories of workloads', () => {
   )
 
   it('R69 are polled if the kernel has no watch left', async (context) => {
-    // In a user namespace of its own: there a process may have no watch at all.
-    const noWatches = [
-      'unshare',
-      '--user',
-      '--map-root-user',
-      '/bin/sh',
-      '-c',
-      'echo 0 >/proc/sys/user/max_inotify_watches && exec "$@"',
-      'sh',
-    ]
+    const missing = missingForNoWatches()
+    if (missing !== undefined) context.skip(missing)
     const script = `
       import { watch, writeFileSync } from 'node:fs'
       import { FollowedWorkload } from './followed-workload.js'
@@ -162,9 +136,7 @@ describe('the directories of workloads', () => {
       await workload.read()
       const files = [...workload.files].filter(([name]) => name === 'a')
       console.log(JSON.stringify([refused, before, files]))`
-    const answer = await runBy(noWatches, script).catch((error: unknown) =>
-      context.skip(`cannot have a user namespace: ${error}`),
-    )
+    const answer = await runBy(WITHOUT_WATCHES, script)
     expect(answer).toEqual([true, false, [['a', '1']]])
   })
 })

@@ -22,7 +22,7 @@ it('a change waits longer for each faster writer, at random, and then fails', as
     onError: () => {},
   })
   const writer = new InstanceWriter(
-    { api: resource, cache, clock, answerMs: 10_000, onWritten: () => {} },
+    { api: resource, cache, clock, answerMs: 10_000 },
     { random: () => 0.5 },
   )
   const instance = instanceWith({})

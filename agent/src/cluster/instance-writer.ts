@@ -6,12 +6,10 @@ import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 
 interface InstanceWriterOptions {
   readonly api: Resource
-  readonly cache: Reflector<Instance>
+  readonly cache: Pick<Reflector<Instance>, 'get' | 'observe' | 'forget' | 'isStray'>
   readonly clock: Clock
   /** The time limit of one answer, in milliseconds: the kubelet waits for a claim. */
   readonly answerMs: number
-  /** Called with each Instance after a change that the summary of its Configuration counts. */
-  onWritten(instance: Instance): void
 }
 
 /** The longest wait between one attempt and the next, in milliseconds. */
@@ -40,7 +38,7 @@ export class InstanceWriter {
     key: ObjectKey,
     decide: (instance: Instance | undefined) => InstanceStep<T>,
   ): Promise<T> {
-    const { api, cache, clock, answerMs } = this.#options
+    const { cache, clock } = this.#options
     let instance = cache.get(key)
     let fresh = false
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -54,8 +52,7 @@ export class InstanceWriter {
       }
       // With many writers, each needs a moment without the others.
       if (attempt > 1) await clock.sleep(this.#random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
-      const found = await api.get(key, { timeoutMs: answerMs })
-      const now = found === undefined ? undefined : this.wrote(found)
+      const now = await this.#read(key)
       // No other writer was faster: the server refuses the write itself.
       if (
         refusal?.status === 422 &&
@@ -81,9 +78,15 @@ export class InstanceWriter {
 
   /** Takes over an answer of the server. @returns undefined if the answer is no Instance */
   wrote(object: unknown): Instance | undefined {
-    const instance = this.#options.cache.observe(object)
-    if (instance !== undefined) this.#options.onWritten(instance)
-    return instance
+    return this.#options.cache.observe(object)
+  }
+
+  async #read(key: ObjectKey): Promise<Instance | undefined> {
+    const { api, cache, answerMs } = this.#options
+    const found = await api.get(key, { timeoutMs: answerMs })
+    if (found !== undefined) return this.wrote(found)
+    cache.forget(key)
+    return undefined
   }
 
   /** @returns the refusal of the server; undefined after a success */
@@ -95,7 +98,6 @@ export class InstanceWriter {
     try {
       if ('subresource' in step) {
         const { patch, subresource } = step
-        // The summary of the Configuration does not count the status.
         const written = cache.observe(
           await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }),
         )
@@ -107,6 +109,8 @@ export class InstanceWriter {
         const { uid, resourceVersion } = step.remove.metadata
         // An Instance that is already gone is a success too.
         await api.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
+        // No watch shows the deletion.
+        if (cache.isStray(key)) await this.#read(key)
       }
       return undefined
     } catch (error) {

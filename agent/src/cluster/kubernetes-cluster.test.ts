@@ -6,12 +6,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { clusterContract } from '../ports/cluster.contract.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
-import { configurationWith, instanceWith } from '../testing/objects.js'
+import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
 
 clusterContract('Kubernetes, on a fake API server', async () => {
   const server = new FakeApiServer(systemClock)
-  const adapter = kubernetesClusterUnderTest(await server.open())
+  const adapter = await kubernetesClusterUnderTest(await server.open())
   return {
     ...adapter,
     async removeConfiguration(configuration) {
@@ -113,6 +113,60 @@ describe('the stale cache of a node', () => {
       expect(Object.keys(usage())).toEqual(slots)
     },
   )
+})
+
+describe('an Instance that agents of the existing system read too', () => {
+  const node = 'node-a' as NodeName
+  const other = 'node-b' as NodeName
+  const key = objectKey('default', 'cam-8120fe')
+  const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+  let server: FakeApiServer
+  let cluster: KubernetesCluster
+
+  beforeEach(async () => {
+    server = new FakeApiServer(systemClock)
+    const client = await server.open()
+    server.put('/api/v1/nodes/node-a', { metadata: { name: node } })
+    const options = { client, clock: systemClock, log: silentLogger, node }
+    cluster = new KubernetesCluster({ ...options, compatibility: 'akri-0.13' })
+    cluster.start()
+    const owner = configurationWith({}, { name: 'cam' as ConfigurationName })
+    const draft = draftOf(owner, 3, [node, other], '8120fe')
+    const deviceUsage = { [slot(2)]: other, [slot(3)]: node }
+    await cluster.createInstance({ ...draft, spec: { ...draft.spec, deviceUsage } })
+  })
+
+  afterEach(async () => {
+    await cluster.close()
+    await server.close()
+  })
+
+  const spec = () => cluster.instances.get(key)?.spec
+
+  it('has claims of its capacity, and no free slots', async () => {
+    expect(spec()?.deviceUsage).toEqual({ [slot(2)]: other })
+    expect(await cluster.claimSlot(key, slot(0), 'C:cam-0:node-a')).toEqual({ outcome: 'claimed' })
+    expect(spec()?.deviceUsage).toEqual({ [slot(0)]: 'C:cam-0:node-a', [slot(2)]: other })
+    expect(await cluster.releaseSlot(key, slot(0), 'C:cam-0:node-a')).toBe('released')
+    expect(await cluster.leaveInstance(key, other)).toBe('left')
+    expect(spec()).toMatchObject({ nodes: [node], deviceUsage: {} })
+  })
+
+  it('gets no lost claim beyond its capacity back', async () => {
+    expect(await cluster.restoreSlot(key, slot(3), node)).toEqual({ outcome: 'gone' })
+    expect(await cluster.restoreSlot(key, slot(1), node)).toEqual({ outcome: 'claimed' })
+    await cluster.leaveInstance(key, node)
+    await cluster.joinInstance(key, node, { [slot(0)]: node, [slot(3)]: node })
+    expect(spec()?.deviceUsage).toEqual({ [slot(0)]: node, [slot(2)]: other })
+  })
+
+  it('gets a lower capacity when no slot beyond it is claimed', async () => {
+    expect(await cluster.updateInstance(key, { capacity: 1 })).toBe('deferred')
+    expect(spec()?.capacity).toBe(3)
+    await cluster.releaseSlot(key, slot(2), other)
+    expect(await cluster.updateInstance(key, { capacity: 1 })).toBe('updated')
+    expect(spec()).toMatchObject({ capacity: 1, deviceUsage: {} })
+  })
 })
 
 describe('an invalid Configuration', () => {

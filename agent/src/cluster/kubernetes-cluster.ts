@@ -1,24 +1,32 @@
+import { setMaxListeners } from 'node:events'
 import {
   API_VERSION,
   CONFIGURATIONS,
+  type Compatibility,
   type Configuration,
-  configurationOf,
+  type DeviceProblem,
   INSTANCES,
   type Instance,
+  isShownAsShared,
+  isShownByNode,
   type NodeStatus,
+  nodeSelector,
   type Problem,
   parseConfigurationObject,
   parseInstanceObject,
+  SHARED_SELECTOR,
   type SlotName,
 } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
   EventRecorder,
+  keyIn,
   keyOf,
   type NodeName,
   type ObjectEvent,
   type ObjectKey,
+  objectKey,
   Reflector,
   Resource,
 } from '@akrijs/kube'
@@ -42,16 +50,28 @@ import type {
   InstanceChange,
   InstanceDraft,
   ObjectCache,
+  SlotsInUse,
 } from '../ports/cluster.js'
 import { InstanceWriter } from './instance-writer.js'
+import { MembershipRequests } from './membership-requests.js'
+import { NodeCount } from './node-count.js'
+import { NodeReportWriter } from './node-report-writer.js'
+import { OwnNode } from './own-node.js'
 import { PropertySources } from './property-sources.js'
-import { StatusWriter } from './status-writer.js'
+import { isStatusChange, reportingNodes } from './status-change.js'
+import { StrayInstances } from './stray-instances.js'
 
 interface KubernetesClusterOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
   readonly node: NodeName
+  /** The name of the agent's Pod. @default the agent does not run in a Pod */
+  readonly agentPod?: string | undefined
+  /** The namespace of that Pod. @default unknown */
+  readonly agentNamespace?: string | undefined
+  /** The other system whose agents read the Instances too. @default off */
+  readonly compatibility?: Compatibility
 }
 
 /** The cluster of an API server. */
@@ -59,15 +79,20 @@ export class KubernetesCluster implements Cluster {
   readonly instances: ObjectCache<Instance>
   readonly configurations: ObjectCache<Configuration>
   readonly #options: KubernetesClusterOptions
+  readonly #compatibility: Compatibility
   readonly #instanceApi: Resource
   readonly #configurationApi: Resource
   readonly #writer: InstanceWriter
   readonly #instances: Reflector<Instance>
+  readonly #strays: StrayInstances
   readonly #configurations: Reflector<Configuration>
   readonly #properties: PropertySources
-  readonly #statuses: StatusWriter
+  readonly #report: NodeReportWriter
+  readonly #memberships: MembershipRequests
+  readonly #ownNode: OwnNode
   readonly #events: EventRecorder
   readonly #stop = new AbortController()
+  readonly #nodes: NodeCount
   #running: Promise<unknown> = Promise.resolve()
 
   /**
@@ -75,8 +100,11 @@ export class KubernetesCluster implements Cluster {
    * change of an Instance, in milliseconds, as the kubelet waits for a claim
    */
   constructor(options: KubernetesClusterOptions, { answerMs = 10_000 } = {}) {
-    const { client, clock, log } = options
+    const { client, clock, log, node } = options
     this.#options = options
+    this.#compatibility = options.compatibility ?? 'off'
+    // Each part listens to the signal.
+    setMaxListeners(0, this.#stop.signal)
     this.#instanceApi = new Resource(client, INSTANCES)
     this.#configurationApi = new Resource(client, CONFIGURATIONS)
     const watched = (api: Resource) => ({
@@ -91,30 +119,57 @@ export class KubernetesCluster implements Cluster {
     })
     this.#instances = new Reflector({
       ...watched(this.#instanceApi),
-      parse: (object) => parseInstanceObject(object),
+      parts: [
+        {
+          query: { labelSelector: nodeSelector(node) },
+          has: (instance) => isShownByNode(instance, node),
+        },
+        {
+          query: { labelSelector: SHARED_SELECTOR },
+          has: (instance) => !isShownByNode(instance, node) && isShownAsShared(instance),
+        },
+      ],
+      parse: (object) => this.#parseInstance(object),
     })
     this.#configurations = new Reflector({
       ...watched(this.#configurationApi),
       parse: (object, known) => this.#parseConfiguration(object, known),
+      deleted: (key) => this.#report.forget(key),
     })
-    this.instances = this.#instances
+    this.#ownNode = new OwnNode({ ...options, instances: this.#instances }, this.#stop.signal)
+    this.#strays = new StrayInstances({
+      ...options,
+      api: this.#instanceApi,
+      cache: this.#instances,
+    })
+    this.instances = this.#watchedInstances()
     this.configurations = this.#configurations
     this.#properties = new PropertySources({
       ...options,
       configurations: new AcceptedConfigurations(this.#configurations, this.#stop.signal),
     })
-    this.#statuses = new StatusWriter({
+    this.#nodes = new NodeCount({
+      clock,
+      instances: this.#instances,
+      configurations: this.#configurations,
+    })
+    const knownNodes = () => this.#nodes.most
+    this.#report = new NodeReportWriter({
       ...options,
       configurations: this.#configurations,
+      knownNodes,
+    })
+    this.#memberships = new MembershipRequests({
+      ...options,
+      report: this.#report,
       instances: this.#instances,
-      api: this.#configurationApi,
+      knownNodes,
     })
     this.#writer = new InstanceWriter({
       ...options,
       answerMs,
       api: this.#instanceApi,
       cache: this.#instances,
-      onWritten: (instance) => this.#statuses.changed(configurationOf(instance)),
     })
     this.#events = new EventRecorder({
       client,
@@ -131,9 +186,10 @@ export class KubernetesCluster implements Cluster {
     const { signal } = this.#stop
     this.#running = Promise.all([
       this.#instances.run(signal),
+      this.#strays.run(signal),
       this.#configurations.run(signal),
       this.#properties.run(signal),
-      this.#statuses.run(signal),
+      this.#report.run(signal),
       this.#events.run(signal),
     ])
   }
@@ -143,6 +199,10 @@ export class KubernetesCluster implements Cluster {
     await this.#running
   }
 
+  get knownNodes(): number {
+    return this.#nodes.most
+  }
+
   /** Milliseconds since the last answer of the API server; undefined before the first answer. */
   get silentForMs(): number | undefined {
     const last = this.#instances.lastContact
@@ -150,39 +210,66 @@ export class KubernetesCluster implements Cluster {
   }
 
   async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
+    await this.#ownNode.ensureExists()
     try {
-      this.#writer.wrote(await this.#instanceApi.create(draft.namespace, newInstance(draft)))
+      const object = newInstance(draft, this.#compatibility)
+      this.#writer.wrote(await this.#instanceApi.create(draft.namespace, object))
       return 'created'
     } catch (error) {
-      if (ApiError.is(error, 409)) return 'exists'
-      throw error
+      if (!ApiError.is(error, 409)) throw error
+      const key = objectKey(draft.namespace, draft.name)
+      // No watch may show the Instance: it can have no labels, or be a local one of another node.
+      if (this.#instances.get(key) === undefined) await this.#strays.adopt(key)
+      return 'exists'
     }
   }
 
-  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
-    return this.#writer.change(key, (instance) => joinStep(instance, node, claims))
+  async joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}) {
+    await this.#ownNode.ensureExists()
+    const instance = this.instances.get(key)
+    // Claims of running containers do not wait.
+    const isUrgent = Object.keys(claims).length > 0
+    if (
+      instance?.metadata.deletionTimestamp === undefined &&
+      instance?.spec.nodes.includes(node) === false &&
+      this.#memberships.ask(instance, 'join', isUrgent)
+    )
+      return 'asked'
+    return this.#writer.change(key, (now) => joinStep(now, node, claims, this.#compatibility))
   }
 
-  leaveInstance(key: ObjectKey, node: NodeName) {
-    return this.#writer.change(key, (instance) => leaveStep(instance, node))
+  async leaveInstance(key: ObjectKey, node: NodeName) {
+    this.#ownNode.leaves(key)
+    const instance = this.instances.get(key)
+    const hasOthers = instance?.spec.nodes.some((other) => other !== node) === true
+    if (hasOthers && instance.spec.nodes.includes(node) && this.#memberships.ask(instance, 'leave'))
+      return 'asked'
+    return this.#writer.change(key, (now) => leaveStep(now, node, this.#compatibility))
   }
 
   updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.#writer.change(key, (instance) => updateStep(instance, fields))
+    return this.#writer.change(key, (instance) => updateStep(instance, fields, this.#compatibility))
   }
 
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string) {
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
     return this.#writer.change(key, (instance) =>
-      claimStep(instance, slot, usage, { inUse: false }),
+      claimStep(instance, slot, usage, {
+        inUse: false,
+        device,
+        compatibility: this.#compatibility,
+      }),
     )
   }
 
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#writer.change(key, (instance) => claimStep(instance, slot, usage, { inUse: true }))
+    const options = { inUse: true, compatibility: this.#compatibility }
+    return this.#writer.change(key, (instance) => claimStep(instance, slot, usage, options))
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#writer.change(key, (instance) => releaseStep(instance, slot, usage))
+    return this.#writer.change(key, (instance) =>
+      releaseStep(instance, slot, usage, this.#compatibility),
+    )
   }
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
@@ -204,38 +291,66 @@ export class KubernetesCluster implements Cluster {
     this.#properties.onChange(listener, signal)
   }
 
-  async reportStatus(key: ObjectKey, _node: NodeName, status: NodeStatus): Promise<void> {
-    this.#statuses.report(key, status)
+  async reportStatus(
+    key: ObjectKey,
+    _node: NodeName,
+    status: NodeStatus,
+    problems?: readonly DeviceProblem[],
+  ): Promise<void> {
+    this.#report.report(key, status, problems)
+  }
+
+  reportSlots(slots: SlotsInUse): void {
+    this.#report.reportSlots(slots)
   }
 
   recordEvent(event: ObjectEvent): void {
-    const objects = event.regarding.kind === 'Instance' ? this.instances : this.configurations
-    this.#events.record(event, objects.get(event.regarding.key)?.metadata.uid)
+    const { kind, key } = event.regarding
+    const instance = kind === 'Instance' ? this.instances.get(key) : undefined
+    const configuration = kind === 'Configuration' ? this.configurations.get(key) : undefined
+    this.#events.record(event, (instance ?? configuration)?.metadata.uid)
+  }
+
+  /** The cache has the objects of the watches, and those that the watches do not show. */
+  #watchedInstances(): ObjectCache<Instance> {
+    const cache = this.#instances
+    return {
+      synced: Promise.all([cache.synced, this.#strays.listed]).then(() => undefined),
+      get: (key) => cache.get(key),
+      list: () => cache.list(),
+      onChange: (listener, signal) => cache.onChange(listener, signal),
+    }
+  }
+
+  #parseInstance(object: unknown): Instance | undefined {
+    const instance = parseInstanceObject(object)
+    if (instance !== undefined) this.#nodes.instanceSeen(instance)
+    return instance
   }
 
   /**
-   * An invalid Configuration keeps its last valid version, and its status names the problem. A
+   * An invalid Configuration keeps its last valid version, and the report names the problem. A
    * Configuration that was deleted has left nothing to the next of its name.
    */
   #parseConfiguration(
     object: unknown,
     known: Configuration | undefined,
   ): Configuration | undefined {
+    const key = keyIn(object)
+    if (key !== undefined) this.#nodes.configurationSeen(key, reportingNodes(object))
+    if (isStatusChange(object, known)) return known
     const parsed = parseConfigurationObject(object)
     if (parsed.ok) {
-      this.#statuses.valid(parsed.configuration)
+      this.#report.valid(parsed.configuration)
       return parsed.configuration
     }
     if (parsed.found === undefined) return known
-    const { metadata, status } = parsed.found
+    const { metadata } = parsed.found
     this.#options.log.warn(
       { configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) },
       'configuration refused',
     )
-    this.#statuses.invalid(
-      { metadata, ...(status === undefined ? {} : { status }) },
-      parsed.problems.map(textOf).join('; '),
-    )
+    this.#report.invalid(parsed.found, parsed.problems.map(textOf).join('; '))
     return known?.metadata.uid === metadata.uid ? known : undefined
   }
 }

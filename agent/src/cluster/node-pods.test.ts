@@ -70,7 +70,12 @@ function podOf({
       ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
       containers: [{ name: 'c', resources: { limits } }],
     },
-    status: { phase, podIP: addresses[0], podIPs: addresses.map((ip) => ({ ip })) },
+    status: {
+      phase,
+      startTime: `start of ${name}`,
+      podIP: addresses[0],
+      podIPs: addresses.map((ip) => ({ ip })),
+    },
   }
 }
 
@@ -115,6 +120,7 @@ describe('the Pods of a node', () => {
       pods.hasEnded(objectKey('default', name)),
     )
     expect(ended).toEqual(['done', 'failed'])
+    expect(pods.startedAt(objectKey('default', 'two'))).toBe('start of two')
   })
 
   it('hold their addresses until they have ended', async () => {

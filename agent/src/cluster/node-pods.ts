@@ -32,6 +32,7 @@ interface SeenPod {
   readonly hostNetwork: boolean
   /** How many devices its containers may have, by resource of Akri. */
   readonly demand: ReadonlyMap<string, number>
+  readonly startedAt: string | undefined
   /** Whether all containers have ended for good. */
   readonly ended: boolean
   /** Whether the Pod is being deleted: its object stays until its containers have ended. */
@@ -108,6 +109,14 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     return this.#pods.get(pod)?.ended === true
   }
 
+  uidOf(pod: ObjectKey): string | undefined {
+    return this.#pods.get(pod)?.metadata.uid
+  }
+
+  startedAt(pod: ObjectKey): string | undefined {
+    return this.#pods.get(pod)?.startedAt
+  }
+
   /** @returns the uid of the Pod, because the next Pod can have the same name and address */
   holderOf(address: string): string | undefined {
     const pod = this.#pods
@@ -153,7 +162,12 @@ function parsePod(object: unknown): SeenPod {
       deletionTimestamp?: string
     }
     spec?: { terminationGracePeriodSeconds?: number; hostNetwork?: boolean }
-    status?: { phase?: string; podIP?: string; podIPs?: readonly { ip?: string }[] }
+    status?: {
+      phase?: string
+      startTime?: string
+      podIP?: string
+      podIPs?: readonly { ip?: string }[]
+    }
   }
   const { namespace, name, resourceVersion, uid, deletionTimestamp } = metadata
   const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP]
@@ -165,6 +179,7 @@ function parsePod(object: unknown): SeenPod {
       ...(spec === undefined ? {} : { spec }),
       ...(status === undefined ? {} : { status }),
     }),
+    startedAt: status?.startTime,
     ended: status?.phase === 'Succeeded' || status?.phase === 'Failed',
     ending: deletionTimestamp !== undefined,
     graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,

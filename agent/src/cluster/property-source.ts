@@ -23,7 +23,7 @@ import {
   MAX_OBJECT_BYTES,
   type ReferencedData,
 } from '../core/discovery/property-references.js'
-import { MissingPropertyError } from '../errors.js'
+import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 
 interface PropertySourceOptions {
   readonly client: ApiClient
@@ -111,7 +111,7 @@ export class PropertySource {
   /**
    * Waits for the first answer of the API server.
    * @returns undefined if there is no such object, or no Configuration may use it
-   * @throws MissingPropertyError if the object cannot be read
+   * @throws PropertyForbiddenError, PropertyUnreadableError if the object cannot be read
    */
   async look(): Promise<ReferencedData | undefined> {
     const { clock, reference } = this.#options
@@ -125,11 +125,15 @@ export class PropertySource {
     const state = this.#state
     if (state.phase === 'unusable') return undefined
     if (state.phase === 'watched' && state.object !== undefined) return state.object
-    const problem = state.phase === 'denied' ? state.message : this.#outage
-    if (state.phase === 'watched' && problem === undefined) return undefined
-    throw new MissingPropertyError(
-      `${reference.kind} ${reference.key} cannot be read: ${problem ?? 'no answer'}`,
-    )
+    const { kind, key } = reference
+    if (state.phase === 'denied')
+      throw new PropertyForbiddenError(
+        `${kind} ${key} cannot be read: ${state.message}; the agent needs the Role ` +
+          `akri-agent-read-secrets in namespace ${keyParts(key).namespace}`,
+      )
+    const outage = this.#outage
+    if (state.phase === 'watched' && outage === undefined) return undefined
+    throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${outage ?? 'no answer'}`)
   }
 
   /** To be called after the Configurations that refer to the object changed. */
@@ -171,6 +175,8 @@ export class PropertySource {
         clock,
         path: new Resource(client, KINDS[reference.kind]).path(namespace),
         query: { fieldSelector: `metadata.name=${name}` },
+        // A consent that was withdrawn must not come back.
+        listsNewest: true,
         parse: (object) => parseData(reference.kind, object),
         onError: (error, retryInMs) => this.#failed(error, retryInMs),
       },

@@ -6,13 +6,14 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import {
   type DataReference,
   referencesOf,
   referenceText,
   resolveReferences,
 } from '../core/discovery/property-references.js'
-import { PropertyRefusedError } from '../errors.js'
+import { PropertyForbiddenError, PropertyRefusedError, PropertyUnreadableError } from '../errors.js'
 import { configurationWith } from '../testing/objects.js'
 import { PropertySources } from './property-sources.js'
 
@@ -88,10 +89,26 @@ async function failing(): Promise<void> {
   await watching('secrets lab')
   refuse(500)
   api.cut()
-  await eventually(() => expect(look(reference)).rejects.toThrow('cannot be read'))
+  await eventually(() => expect(look(reference)).rejects.toThrow(PropertyUnreadableError))
 }
 
 describe('the source of a property', () => {
+  it('adds few listeners to each signal for many Configurations and Secrets', async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `many-${index}`)
+    const warnings = await listenerWarnings(async () => {
+      for (const name of names) putSecret('secret', name)
+      for (const name of names)
+        configurations.put(configurationOf(name, { secretKeyRef: { name, key: 'k' } }))
+      await Promise.all(
+        names.map((name) => look({ kind: 'Secret', key: objectKey('default', name) })),
+      )
+      await eventually(() => expect(watched()).toHaveLength(30))
+      stop.abort()
+      await ran
+    })
+    expect(warnings).toEqual([])
+  })
+
   it('A7 is missing again after the API server answers again', async () => {
     expect(await look(reference)).toBeUndefined()
     await failing()
@@ -115,7 +132,11 @@ describe('the source of a property', () => {
 
   it('fails with the answer of a server that forbids the read', async () => {
     refuse(403)
-    await expect(look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
+    const refused = look(reference)
+    await expect(refused).rejects.toThrow(PropertyForbiddenError)
+    await expect(refused).rejects.toThrow(
+      /^Secret default\/lab cannot be read: .*403.* Role akri-agent-read-secrets .* default$/,
+    )
   })
 
   it('A7 calls listeners for each change of a Secret, and for its end', async () => {

@@ -78,7 +78,7 @@ export class PropertySources {
 
   /**
    * @returns undefined if there is no such object, or no Configuration may use it
-   * @throws MissingPropertyError if the object cannot be read
+   * @throws PropertyForbiddenError, PropertyUnreadableError if the object cannot be read
    * @throws PropertyRefusedError if the Configuration is beyond a bound
    */
   async look(

@@ -1,10 +1,12 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { Checkpoint, type CheckpointContent } from './checkpoint.js'
 
 const NODE = 'node-a' as NodeName
@@ -21,7 +23,9 @@ const content: CheckpointContent = {
       ],
     },
   },
-  given: [{ slot: 'cam-8120fe-0' as SlotName, resourceName: 'akri.sh/cam', id: '7' }],
+  given: ['cam-8120fe-0', 'cam-8120fe8120fe8120-0'].map((slot, index) => {
+    return { slot: slot as SlotName, resourceName: 'akri.sh/cam', id: String(index) }
+  }),
 }
 const nothing: CheckpointContent = { discovery: {}, given: [] }
 
@@ -77,6 +81,129 @@ describe('the checkpoint', () => {
     ['nothing', {}],
   ])('is ignored if it names %s', async (_, wrong) => {
     await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: {}, given: [wrong] }))
+    expect(await open().load()).toEqual(nothing)
+  })
+
+  it('is written a moment after a change, together with the changes of that moment', async () => {
+    const clock = new ManualClock()
+    const checkpoint = open()
+    const { signal } = new AbortController()
+    let asked = 0
+    let now = nothing
+    const change = () =>
+      checkpoint.saveSoon(
+        () => {
+          asked++
+          return now
+        },
+        'given',
+        { clock, signal },
+      )
+    change()
+    await clock.advance(499)
+    now = content
+    change()
+    expect(asked).toBe(0)
+    await clock.advance(1)
+    await checkpoint.save(() => content)
+    expect(asked).toBe(1)
+    expect(await open().load()).toEqual(content)
+    change()
+    await clock.advance(500)
+    expect(asked).toBe(2)
+  })
+
+  it('is written a minute after a failure, without another change', async () => {
+    const clock = new ManualClock()
+    const { signal } = new AbortController()
+    const problems: string[] = []
+    const observer = { failed: (problem: string) => void problems.push(problem) }
+    const missing = path.join(directory, 'missing')
+    file = path.join(missing, 'checkpoint.json')
+    const checkpoint = new Checkpoint(file, NODE, silentLogger, observer)
+    checkpoint.saveSoon(() => content, 'given', { clock, signal })
+    await clock.advance(500)
+    await eventually(() => expect(clock.sleeping).toEqual([60_000]))
+    expect(problems).toEqual(['StateNotWritten'])
+    await mkdir(missing)
+    await clock.advance(60_000)
+    await eventually(async () => expect(await open().load()).toEqual(content))
+    expect(problems).toHaveLength(1)
+    expect(clock.sleeping).toEqual([])
+  })
+
+  /** A checkpoint of so many devices. */
+  const large = (count: number): CheckpointContent => {
+    const devices = Array.from({ length: count }, (_, index) => {
+      return { id: `device-${index}`, properties: { A: '"' }, mounts: [], deviceSpecs: [] }
+    })
+    const list = (endpoint: string) => ({ endpoint, shared: false, devices })
+    const configurations = ['a', 'b', 'c'].map((name) => {
+      const lists = name === 'b' ? [] : ['e', 'f'].map(list)
+      return [`default/${name}` as ObjectKey, { uid: name, lists }] as const
+    })
+    return { discovery: Object.fromEntries(configurations), given: content.given }
+  }
+
+  it('of many devices is written less often, but soon after an allocation', async () => {
+    const clock = new ManualClock()
+    const { signal } = new AbortController()
+    const checkpoint = open()
+    await checkpoint.save(() => large(1000))
+    const { size } = await stat(file)
+    let asked = 0
+    const changed = (what: keyof CheckpointContent) =>
+      checkpoint.saveSoon(
+        () => {
+          asked++
+          return content
+        },
+        what,
+        { clock, signal },
+      )
+    changed('discovery')
+    await clock.advance((size / 1000) * 2 - 1)
+    expect(asked).toBe(0)
+    await clock.advance(1)
+    await checkpoint.save(() => large(1000))
+    expect(asked).toBe(1)
+    changed('discovery')
+    changed('given')
+    changed('discovery')
+    await clock.advance(500)
+    await checkpoint.save(() => content)
+    expect(asked).toBe(2)
+    await clock.advance(100_000)
+    expect(asked).toBe(2)
+  })
+
+  it('of many devices is made and read in turns with other work', async () => {
+    let steps = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => steps++)
+    const turnsOf = async (work: Promise<unknown>) => {
+      let turns = 0
+      let isDone = false
+      const done = work.then(() => {
+        isDone = true
+      })
+      for (; !isDone; turns++) await new Promise((resolve) => setImmediate(resolve))
+      await done
+      return turns
+    }
+    // Four lists, with ten steps in a turn.
+    expect(await turnsOf(open().save(() => large(1000)))).toBeGreaterThan(300)
+    const loaded = open().load()
+    expect(await turnsOf(loaded)).toBeGreaterThan(300)
+    vi.restoreAllMocks()
+    expect(await loaded).toEqual(large(1000))
+  })
+
+  it('is ignored if a device breaks the rules of lists', async () => {
+    const devices = [{ id: 'a' }, { id: 'a' }]
+    const discovery = {
+      'default/cam': { uid: 'u', lists: [{ endpoint: 'e', shared: true, devices }] },
+    }
+    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given: [] }))
     expect(await open().load()).toEqual(nothing)
   })
 

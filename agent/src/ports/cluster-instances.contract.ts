@@ -61,6 +61,37 @@ export function instancesContract(tested: TestedCluster): void {
     expect(outcomes.toSorted()).toEqual(['created', 'exists', 'exists'])
   })
 
+  it('shows the Instance that was there first, also a local one of another node', async () => {
+    const owner = await tested.configuration()
+    for (const [digest, shared] of [
+      ['8120fe', true],
+      ['a19705', false],
+    ] as const) {
+      const draft = draftOf(owner, 1, [NODE_B], digest)
+      const key = objectKey(draft.namespace, draft.name)
+      await tested.cluster.createInstance({ ...draft, spec: { ...draft.spec, shared } })
+      const own = { ...draft, spec: { ...draft.spec, shared, nodes: [NODE_A] } }
+      expect(await tested.cluster.createInstance(own)).toBe('exists')
+      expect(tested.cluster.instances.get(key)?.spec.nodes).toEqual([NODE_B])
+      expect(await tested.cluster.leaveInstance(key, NODE_B)).toBe('deleted')
+      await eventually(() => expect(tested.cluster.instances.get(key)).toBeUndefined())
+      expect(await tested.cluster.createInstance(own)).toBe('created')
+    }
+  })
+
+  it.each([
+    ['shared', true, { 'akri.sh/shared': 'true' }],
+    ['local', false, { 'akri.sh/node': NODE_A }],
+  ])('labels a %s Instance', async (_what, shared, labels) => {
+    const draft = draftOf(await tested.configuration(), 1, [NODE_A], '8120fe')
+    await tested.cluster.createInstance({ ...draft, spec: { ...draft.spec, shared } })
+    await eventually(() =>
+      expect(
+        tested.cluster.instances.get(objectKey(draft.namespace, draft.name))?.metadata.labels,
+      ).toEqual(labels),
+    )
+  })
+
   it('A10 A12 lets nodes join and leave without a change for other nodes', async () => {
     const instance = await tested.instance(2)
     expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('joined')

@@ -3,6 +3,7 @@ import { keyOf, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { deviceIdAnnotation } from '../core/instances/existing-instances.js'
 import {
   found,
   NODE_A,
@@ -75,6 +76,16 @@ export function slotsContract(tested: TestedCluster): void {
     await eventually(() =>
       expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: NODE_A }),
     )
+  })
+
+  it('R80 writes no claim for a device into an Instance of another device', async () => {
+    const instance = await tested.instance(1, [NODE_A], '8120fe', deviceIdAnnotation('a\n'))
+    const claim = (device: string) =>
+      tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B, device)
+    const before = tested.current(instance)
+    expect(await claim('b')).toEqual({ outcome: 'gone' })
+    expect(tested.current(instance)).toBe(before)
+    expect(await claim('a\n')).toEqual({ outcome: 'claimed' })
   })
 
   it.each(['1', '00', '-1', '999999999999', 'x', ''])(

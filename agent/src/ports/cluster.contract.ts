@@ -1,3 +1,4 @@
+import type { NodeStatus } from '@akrijs/api'
 import { keyOf, objectKey } from '@akrijs/kube/objects'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
@@ -7,7 +8,6 @@ import { instancesContract } from './cluster-instances.contract.js'
 import { slotsContract } from './cluster-slots.contract.js'
 import {
   type ClusterUnderTest,
-  found,
   NODE_A,
   NODE_B,
   slot,
@@ -64,35 +64,22 @@ function configurationsContract(tested: TestedCluster): void {
     const wanted = manifest()
     await tested.adapter.applyConfiguration(wanted)
     const first = await tested.seen(wanted)
-    const condition = {
-      type: 'Ready',
-      status: 'False',
-      reason: 'HandlerLost',
-      message: 'gone',
-    } as const
-    const report = {
-      observedGeneration: first.metadata.generation,
-      devices: 4,
-      conditions: [condition],
-    }
+    const report = statusWith('HandlerLost', 'gone')
     await tested.cluster.reportStatus(keyOf(first), NODE_A, report)
-    const second = await eventually(() => {
-      const now = found(tested.cluster.configurations.get(keyOf(first)))
-      expect(now.status?.nodes).toEqual({ [NODE_A]: report })
-      expect(now.status?.conditions).toMatchObject([condition])
-      return now
-    })
-    const { status } = second
-    expect(second.metadata.generation).toBe(first.metadata.generation)
-    expect(second.metadata.resourceVersion).not.toBe(first.metadata.resourceVersion)
+    await eventually(async () =>
+      expect(await tested.adapter.reportedStatus(keyOf(first))).toEqual(report),
+    )
+    expect(tested.cluster.configurations.get(keyOf(first))?.metadata.generation).toBe(
+      first.metadata.generation,
+    )
     await tested.adapter.applyConfiguration({ ...wanted, spec: { ...wanted.spec, capacity: 7 } })
     await eventually(() =>
-      expect(tested.cluster.configurations.get(keyOf(first))?.spec.capacity).toBe(7),
+      expect(tested.cluster.configurations.get(keyOf(first))).toMatchObject({
+        spec: { capacity: 7 },
+        metadata: { uid: first.metadata.uid, generation: first.metadata.generation + 1 },
+      }),
     )
-    expect(tested.cluster.configurations.get(keyOf(first))).toMatchObject({
-      status,
-      metadata: { uid: first.metadata.uid, generation: first.metadata.generation + 1 },
-    })
+    expect(await tested.adapter.reportedStatus(keyOf(first))).toEqual(report)
   })
 
   it('stores the message of a condition in its bounds and without control characters', async () => {
@@ -100,19 +87,12 @@ function configurationsContract(tested: TestedCluster): void {
     await tested.adapter.applyConfiguration(wanted)
     const { metadata } = await tested.seen(wanted)
     const key = keyOf({ metadata })
-    const condition = { type: 'Discovering', status: 'False', reason: 'HandlerFailed' } as const
-    const report = (message: string) => ({
-      observedGeneration: metadata.generation,
-      devices: 0,
-      conditions: [{ ...condition, message }],
-    })
     const messages = ['camera \u001b[2J\u009b1m\u202eeno\ud800\r\nEvents:', 'x'.repeat(2000)]
     const stored = ['camera \ufffd[2J\ufffd1m\ufffdeno\ufffd\n| Events:', `${'x'.repeat(1021)}…`]
     for (const [index, message] of messages.entries()) {
-      await tested.cluster.reportStatus(key, NODE_A, report(message))
-      await eventually(() => {
-        const { status } = found(tested.cluster.configurations.get(key))
-        expect(status?.nodes[NODE_A]?.conditions[0]?.message).toBe(stored[index])
+      await tested.cluster.reportStatus(key, NODE_A, statusWith('HandlerFailed', message))
+      await eventually(async () => {
+        const status = await tested.adapter.reportedStatus(key)
         expect(status?.conditions[0]?.message).toBe(stored[index])
       })
     }
@@ -150,4 +130,9 @@ function configurationsContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.current(instance)).toEqual(before))
     await eventually(() => expect(identities()).toEqual(configurations))
   })
+}
+
+function statusWith(reason: string, message: string): NodeStatus {
+  const condition = { type: 'Ready', status: 'False', reason, message } as const
+  return { observedGeneration: 1, devices: 4, conditions: [condition] }
 }

@@ -1,4 +1,12 @@
-import type { Configuration, Instance, InstanceName, NodeStatus, SlotName } from '@akrijs/api'
+import type {
+  Configuration,
+  DeviceProblem,
+  Instance,
+  InstanceName,
+  NodeStatus,
+  SlotName,
+  UsedSlot,
+} from '@akrijs/api'
 import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube/objects'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
@@ -11,6 +19,8 @@ import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 export interface Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly instances: ObjectCache<Instance>
+  /** How many nodes the cluster has at least: 1 if no other node is known. */
+  readonly knownNodes: number
 
   /**
    * The present Configuration, which may be newer than the cache; undefined if it does not exist.
@@ -23,25 +33,32 @@ export interface Cluster {
    * Adds the node to `spec.nodes`.
    * @param claims of the node's containers. The join also claims those of these slots that are
    * free, as `restoreSlot` does.
+   * @returns `asked`: the node joins in a moment with others; to be called again after some seconds
+   * if it has not
    */
   joinInstance(
     key: ObjectKey,
     node: NodeName,
     claims?: DeviceUsage,
-  ): Promise<'joined' | 'already-joined' | 'gone'>
+  ): Promise<'joined' | 'already-joined' | 'asked' | 'gone'>
   /**
    * Removes the node from `spec.nodes` and releases its slots. The last node deletes the Instance,
    * unless another node joins at that moment.
+   * @returns `asked` as `joinInstance`
    */
-  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'>
+  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'asked' | 'gone'>
   /**
    * Writes the fields that the Configuration and the device decide. Adds or removes slots to fit
    * `capacity`.
+   * @returns `deferred`: the lower capacity waits for slots to be released
    */
-  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'>
+  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'deferred' | 'gone'>
 
-  /** Compare-and-swap of one slot: writes `usage` only if the slot is free. */
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
+  /**
+   * Compare-and-swap of one slot: writes `usage` only if the slot is free.
+   * @param device the id of the device: an Instance of another device has no such slot
+   */
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string): Promise<SlotClaim>
   /**
    * As `claimSlot`, for a container that uses the slot already: also writes a claim beyond the
    * capacity, and a claim in an Instance that is full.
@@ -57,6 +74,7 @@ export interface Cluster {
   /**
    * The properties of a Configuration with their Secrets and ConfigMaps.
    * @throws MissingPropertyError with the name of the missing object or key.
+   * @throws PropertyForbiddenError, PropertyUnreadableError if an object cannot be read
    * @throws PropertyRefusedError if an object of another namespace does not consent.
    */
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
@@ -74,11 +92,25 @@ export interface Cluster {
     reports: BrokerReports,
   ): Promise<'reported' | 'gone'>
 
-  /** Reports the state of a Configuration on this node. An unchanged state is not written. */
-  reportStatus(configuration: ObjectKey, node: NodeName, status: NodeStatus): Promise<void>
+  /**
+   * Reports the state of a Configuration on this node. An unchanged state is not written.
+   * @param problems of devices: they become conditions of their Instances.
+   * @default those of before that a handler reported: this agent does not know them yet
+   */
+  reportStatus(
+    configuration: ObjectKey,
+    node: NodeName,
+    status: NodeStatus,
+    problems?: readonly DeviceProblem[],
+  ): Promise<void>
+  /** Shows the slots that containers of this node use: all of them, for people. */
+  reportSlots(slots: SlotsInUse): void
   /** Records an Event for the operator. Never fails. Repeated Events raise a count. */
   recordEvent(event: ObjectEvent): void
 }
+
+/** By the key of the Instance. */
+export type SlotsInUse = ReadonlyMap<ObjectKey, readonly UsedSlot[]>
 
 /** The claims of an Instance, by slot. A free slot has an empty claim. */
 export type DeviceUsage = Instance['spec']['deviceUsage']

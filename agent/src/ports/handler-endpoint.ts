@@ -1,5 +1,5 @@
 import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
-import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /** One running copy of a handler: behind a socket, or in this process. */
 export interface HandlerEndpoint {
@@ -64,6 +64,11 @@ export interface BoundedList {
   readonly devices: DeviceList
   /** How many devices are left out. */
   readonly leftOut: number
+  /**
+   * What the handler tells people about devices that it left out of the list, or that have a
+   * problem. Undefined if the handler cannot tell.
+   */
+  readonly reports?: readonly DeviceReport[] | undefined
 }
 
 /**

@@ -9,7 +9,8 @@ export interface Kubelet {
   readonly pods: NodePods | undefined
   /**
    * Registers a plugin that already serves on `<pluginDirectory>/<socketName>`.
-   * @throws KubeletUnavailableError (transient) if the kubelet cannot be reached or refuses.
+   * @throws PluginRefusedError (transient) with the answer of a kubelet that refuses
+   * @throws KubeletUnavailableError (transient) if the kubelet cannot be reached
    */
   register(plugin: PluginRegistration, signal: AbortSignal): Promise<void>
   /**
@@ -55,6 +56,10 @@ export interface NodePods {
    * Whether all containers of the Pod have ended for good. The kubelet may still list such a Pod.
    */
   hasEnded(pod: ObjectKey): boolean
+  /** The uid of the Pod; undefined if the Pod has not been seen. */
+  uidOf(pod: ObjectKey): string | undefined
+  /** When the kubelet took the Pod, as ISO 8601; undefined if that is not known. */
+  startedAt(pod: ObjectKey): string | undefined
   /** Calls back after a Pod has ended or was deleted. */
   onGone(listener: () => void, signal: AbortSignal): void
 }

@@ -1,5 +1,11 @@
-import type { Configuration, ConfigurationManifest, Instance, SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
+import type {
+  Configuration,
+  ConfigurationManifest,
+  Instance,
+  NodeStatus,
+  SlotName,
+} from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { expect } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../testing/objects.js'
@@ -12,6 +18,8 @@ export interface ClusterUnderTest {
   removeConfiguration(
     configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>,
   ): Promise<void>
+  /** The status of the Configuration on `node-a`, as the cluster shows it; undefined: none. */
+  reportedStatus(configuration: ObjectKey): Promise<NodeStatus | undefined>
   /**
    * Closes the adapter and opens it again on the same objects. An adapter without state of its own
    * has none.
@@ -71,10 +79,11 @@ export class TestedCluster {
   async instance(
     capacity: number,
     nodes: readonly NodeName[] = [NODE_A],
-    device = '8120fe',
+    digest = '8120fe',
+    annotations: Readonly<Record<string, string>> = {},
   ): Promise<Instance> {
     const owner = await this.configuration()
-    const draft = draftOf(owner, capacity, nodes, device)
+    const draft = { ...draftOf(owner, capacity, nodes, digest), annotations }
     expect(await this.cluster.createInstance(draft)).toBe('created')
     return eventually(() =>
       found(this.cluster.instances.get(objectKey(draft.namespace, draft.name))),

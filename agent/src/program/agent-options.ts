@@ -1,3 +1,4 @@
+import { COMPATIBILITIES } from '@akrijs/api'
 import {
   choice,
   directory,
@@ -41,6 +42,21 @@ export const agentOptions = {
     meaning: 'the name of this node in the cluster',
     variable: 'AGENT_NODE_NAME',
     parse: nodeName,
+  }),
+  pod: text({
+    argument: '<name>',
+    meaning:
+      'the name of the Pod of this agent, in the namespace of the controller; the controller ' +
+      'counts the node as silent while this Pod is not ready, and without the name only while ' +
+      'the Node is not ready',
+    variable: 'POD_NAME',
+  }),
+  podNamespace: text({
+    argument: '<name>',
+    meaning:
+      'the namespace of that Pod; with it, the controller removes the node from Instances some ' +
+      'minutes after the last Pod of an agent has left the node',
+    variable: 'POD_NAMESPACE',
   }),
   handlersDirectory: text({
     argument: '<path>',
@@ -208,6 +224,15 @@ export const agentOptions = {
     variable: 'AKRI_SLOT_HANDOVER',
     default: 15,
     chart: 'env',
+  }),
+  compatibility: choice(COMPATIBILITIES, {
+    argument: '<system>',
+    meaning:
+      'the other system whose agents run on other nodes: write slots and ids in the form that ' +
+      'they read',
+    variable: 'AKRI_COMPATIBILITY',
+    default: 'off',
+    chart: 'compatibility',
   }),
   logLevel: logLevelOption('agent.logLevel'),
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { type Configuration, configurationOf } from '@akrijs/api'
+import type { Compatibility, Configuration } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
@@ -12,6 +12,7 @@ import { Discovery } from '../core/discovery/discovery.js'
 import { HandlerRegistry } from '../core/discovery/handler-registry.js'
 import { RememberedOffer } from '../core/discovery/remembered-offer.js'
 import { deviceRanks } from '../core/instances/device-ranks.js'
+import { InstanceIndex } from '../core/instances/instance-index.js'
 import { InstanceReconciler } from '../core/instances/instance-reconciler.js'
 import {
   type ResourceNameBounds,
@@ -73,6 +74,8 @@ interface AgentOptions extends Partial<AgeingOptions> {
    * A slot that another node frees is reserved for that node so many milliseconds. @default 15000
    */
   readonly slotHandoverMs?: number
+  /** The other system whose agents run in the cluster too. @default off */
+  readonly compatibility?: Compatibility
   /** @default none */
   readonly observer?: AgentObserver
 }
@@ -86,6 +89,8 @@ export interface Agent {
    * count.
    */
   settled(): Promise<void>
+  /** How many Configurations wait for a reconcile. */
+  readonly queued: number
   /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
   healthy(): Promise<string | undefined>
   /** Ends everything. Instances stay as they are: their devices are still there. */
@@ -124,10 +129,12 @@ async function startParts(
   const { signal } = stop
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
 
-  const checkpoint = new Checkpoint(options.checkpointFile, node, log)
+  // The first listener to Instances: the others read the index.
+  const instances = new InstanceIndex(cluster.instances, signal)
+  const checkpoint = new Checkpoint(options.checkpointFile, node, log, observer)
   const remembered = await checkpoint.load()
   const ledger = new AllocationLedger({ node, pods: kubelet.pods })
-  const shared = { cluster, kubelet, clock, log, node, observer, ledger }
+  const shared = { cluster, instances, kubelet, clock, log, node, observer, ledger }
   for (const allocation of remembered.given) ledger.record(allocation)
 
   const { brokerInfoDirectory, offerBrokerInfo = true } = options
@@ -139,6 +146,7 @@ async function startParts(
     ...shared,
     directories: offerBrokerInfo ? brokerInfo : undefined,
     slotHandoverMs: options.slotHandoverMs,
+    compatibility: options.compatibility,
   })
   const { resourceNames } = options
   const names =
@@ -153,6 +161,7 @@ async function startParts(
   const slots = new SlotReconciler({
     ...shared,
     claims: plugins.claims,
+    slotsUsed: (used) => cluster.reportSlots(used),
     ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs !== undefined && { graceMs: options.slotGraceMs }),
   })
@@ -172,7 +181,7 @@ async function startParts(
     access,
     observer,
     rankDevices: (configuration) =>
-      deviceRanks({ configuration, node, instances: cluster.instances.list() }),
+      deviceRanks({ configuration, node, instances: instances.of(keyOf(configuration)) }),
   })
   await discovery.restore(remembered.discovery)
   closer.add(() => discovery.close())
@@ -183,9 +192,11 @@ async function startParts(
     plugins,
     names,
     bounds: options.bounds,
+    signal,
     deviceSet: (key) => discovery.deviceSet(key),
+    deviceLost: (device) => slots.deviceLost(device),
   })
-  const status = new StatusReporter({ ...shared, configurations, discovery, reconciler })
+  const status = new StatusReporter({ ...shared, configurations, discovery, reconciler, plugins })
   const of = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
   const offer = new RememberedOffer({ of, clock, signal })
   const queue = new ReconcileQueue<ObjectKey>({
@@ -194,7 +205,7 @@ async function startParts(
     async reconcile(key) {
       let failure: unknown
       try {
-        return await reconciler.reconcile(key)
+        return await observer.reconciling('Configuration', () => reconciler.reconcile(key))
       } catch (error) {
         failure = error
         throw error
@@ -206,23 +217,21 @@ async function startParts(
     onError: (configuration, error, retryInMs) =>
       log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
   })
-  const save = () =>
-    checkpoint.save(() => ({ discovery: discovery.snapshot(), given: ledger.list() }))
-  ledger.onChange(() => void save(), signal)
+  const state = () => ({ discovery: discovery.snapshot(), given: ledger.list() })
+  const saveSoon = (changed: keyof CheckpointContent) =>
+    checkpoint.saveSoon(state, changed, { clock, signal })
+  ledger.onChange(() => saveSoon('given'), signal)
   discovery.onChange((key) => {
-    queue.add(key)
-    void save()
+    // A device is offered at once. What else changes then is gathered.
+    queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS)
+    saveSoon('discovery')
   }, signal)
   configurations.onChange((key) => queue.add(key), signal)
-  cluster.instances.onChange((key) => {
-    const instance = cluster.instances.get(key)
-    // The name of an Instance begins with the name of its Configuration, also after the Instance is
-    // gone.
-    queue.add(
-      instance === undefined
-        ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey)
-        : configurationOf(instance),
-    )
+  reconciler.onChange((configuration) => queue.add(configuration), signal)
+  plugins.onRegistrationChange((configuration) => queue.add(configuration), signal)
+  plugins.onLossOver((name) => {
+    for (const { metadata } of configurations.list())
+      if (metadata.name === name) queue.add(keyOf({ metadata }))
   }, signal)
 
   for (const handler of options.embedded)
@@ -234,12 +243,12 @@ async function startParts(
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
   const running = [queue.run(signal), slots.run(signal)]
   closer.add(async () => {
-    await save()
+    await checkpoint.save(state)
     // Slots of containers that ended just now are free before the next agent starts.
     await slots
       .reconcile(node, signal)
       .catch((error: unknown) => log.warn({ err: error }, 'last slot reconcile failed'))
-    await save()
+    await checkpoint.save(state)
     stop.abort()
     await Promise.all(running)
   })
@@ -253,6 +262,9 @@ async function startParts(
     discovery,
     plugins,
     settled: () => queue.settled(),
+    get queued() {
+      return queue.depth
+    },
     healthy: () => liveness.problem(),
     close: () => closer.close(),
   }

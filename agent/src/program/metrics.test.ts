@@ -13,6 +13,7 @@ it('counts Instances and slots of its node, by the names of the existing system'
     instance(false, ['a'], {}),
     instance(true, ['b'], { 't-0': 'b', 't-1': '' }),
   ]
+  const problems: string[] = []
   const metrics = new AgentMetrics({
     node: 'a',
     configurations: () => [
@@ -20,11 +21,16 @@ it('counts Instances and slots of its node, by the names of the existing system'
     ],
     instances: () => instances,
     endpoints: () => 3,
+    queued: () => 4,
     apiSilenceMs: () => 1500,
+    onProblem: (problem) => void problems.push(problem),
   })
   metrics.handlerAnswered('cam', 'udev', 0.3)
   metrics.handlerAnswered('cam', 'udev', undefined)
   metrics.handlerFailed('udev')
+  metrics.apiAnswered('GET', undefined)
+  metrics.failed('StateNotWritten', Object.assign(new Error('full'), { code: 'ENOSPC' }))
+  expect(problems).toEqual(['DiskFull'])
   const text = await metrics.registry.metrics()
   for (const line of [
     'akri_instance_count{configuration="cam",is_shared="true"} 1',
@@ -33,11 +39,16 @@ it('counts Instances and slots of its node, by the names of the existing system'
     'akri_slots{configuration="cam",holder="this_node"} 1',
     'akri_slots{configuration="cam",holder="other_node"} 1',
     'akri_handler_endpoints 3',
+    'akri_reconcile_queue_depth{kind="Configuration"} 4',
+    'akri_reconcile_duration_seconds_count{kind="Claims"} 0',
     'akri_allocations_total{level="instance",result="refused"} 0',
     'akri_slot_claims_total{level="configuration",outcome="taken"} 0',
     'akri_slot_reclaims_total 0',
     'akri_slot_restores_total{outcome="restored"} 0',
     'akri_plugin_registrations_total{result="failed"} 0',
+    'akri_node_problems_total{problem="DiskFull"} 1',
+    'akri_node_problems_total{problem="StateNotWritten"} 0',
+    'akri_api_requests_total{method="GET",status="none"} 1',
     'akri_api_silence_seconds 1.5',
     'akri_discovery_response_result{discovery_handler_name="udev",result="Success"} 2',
     'akri_discovery_response_result{discovery_handler_name="udev",result="Fail"} 1',

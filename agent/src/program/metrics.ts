@@ -1,6 +1,15 @@
 import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/api'
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { AgentObserver, PluginLevel } from '../ports/observer.js'
+import { ReconcileMetrics } from '@akrijs/runtime/program'
+import { Counter, Gauge, Histogram } from 'prom-client'
+import { problemOf } from '../core/status/node-problems.js'
+import {
+  type AgentObserver,
+  NODE_PROBLEMS,
+  type NodeProblem,
+  type PluginLevel,
+  RECONCILED_KINDS,
+  type ReconciledKind,
+} from '../ports/observer.js'
 
 /** The gauges are computed from this at each scrape. */
 interface MeasuredState {
@@ -8,8 +17,12 @@ interface MeasuredState {
   configurations(): readonly Configuration[]
   instances(): readonly Instance[]
   endpoints(): number
+  /** How many Configurations wait for a reconcile. */
+  queued(): number
   /** Milliseconds since the last answer of the API server; undefined before the first answer. */
   apiSilenceMs(): number | undefined
+  /** Called for each problem of the node. @default nothing */
+  onProblem?(problem: NodeProblem, error: unknown): void
 }
 
 const RESULTS = ['Success', 'Fail'] as const
@@ -17,7 +30,9 @@ const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
 
 /** The metrics of an agent. The first three names are those of the existing system. */
 export class AgentMetrics implements AgentObserver {
-  readonly registry = new Registry()
+  readonly #reconciles = new ReconcileMetrics(RECONCILED_KINDS)
+  /** The others register here too. */
+  readonly registry = this.#reconciles.registry
   readonly #state: MeasuredState
   readonly #responseTime = new Histogram({
     name: 'akri_discovery_response_time',
@@ -46,6 +61,11 @@ export class AgentMetrics implements AgentObserver {
     'Registrations with the kubelet',
     { result: ['accepted', 'failed'] },
   )
+  readonly #problems = this.#counter(
+    'akri_node_problems_total',
+    'Failures on the node beside single devices: of its disk, its kubelet, and the API server',
+    { problem: NODE_PROBLEMS },
+  )
   readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', {
     method: [],
     status: [],
@@ -53,6 +73,7 @@ export class AgentMetrics implements AgentObserver {
 
   constructor(state: MeasuredState) {
     this.#state = state
+    this.#reconciles.follow('Configuration', () => state.queued(), new AbortController().signal)
     this.#responses = new Counter({
       name: 'akri_discovery_response_result',
       help: 'Answers of handlers',
@@ -141,8 +162,19 @@ export class AgentMetrics implements AgentObserver {
     this.#registrations.inc({ result })
   }
 
-  apiAnswered(method: string, status: number): void {
-    this.#requests.inc({ method, status: String(status) })
+  failed(otherwise: NodeProblem, error: unknown): void {
+    const problem = problemOf(error, otherwise)
+    this.#problems.inc({ problem })
+    this.#state.onProblem?.(problem, error)
+  }
+
+  reconciling<T>(kind: ReconciledKind, work: () => Promise<T>): Promise<T> {
+    return this.#reconciles.measure(kind, work)
+  }
+
+  /** @param status undefined without an answer */
+  apiAnswered(method: string, status: number | undefined): void {
+    this.#requests.inc({ method, status: String(status ?? 'none') })
   }
 
   #nodeInstances(): Instance[] {

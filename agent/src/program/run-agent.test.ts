@@ -4,6 +4,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { text } from 'node:stream/consumers'
 import { silentLogger } from '@akrijs/runtime'
 import { runInContext } from '@akrijs/runtime/program'
 import { afterEach, beforeEach, expect, it } from 'vitest'
@@ -14,15 +15,22 @@ let directory: string
 let api: http.Server
 /** Whether the API server answers, with no objects at all. */
 let serving: boolean
+/** The objects that were created. */
+let posted: unknown[]
 let stop: AbortController
 let running: Promise<void> | undefined
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-run-'))
   serving = false
+  posted = []
   stop = new AbortController()
   api = http.createServer((request, response) => {
     if (!serving) return response.writeHead(503).end()
+    if (request.method === 'POST') {
+      void text(request).then((body) => posted.push(JSON.parse(body)))
+      return response.writeHead(201, { 'content-type': 'application/json' }).end('{}')
+    }
     response.writeHead(200, { 'content-type': 'application/json' })
     // A watch goes on, and tells of nothing.
     if (request.url?.includes('watch=')) return response.flushHeaders()
@@ -76,6 +84,8 @@ async function freePort(): Promise<number> {
 async function optionsOf(handlersDirectory: string, pluginDirectory: string, metricsPort: number) {
   return {
     node: 'node-a',
+    pod: undefined,
+    podNamespace: undefined,
     handlersDirectory,
     pluginDirectory,
     podResourcesSocket: path.join(directory, 'r.sock'),
@@ -101,6 +111,7 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     newResourceNames: 500,
     slotGrace: undefined,
     slotHandover: 15,
+    compatibility: 'off',
     logLevel: 'error',
   } as const
 }
@@ -132,15 +143,53 @@ it('A23 the agent answers probes, has metrics, and leaves no socket and no port'
   )
   expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
   await rm(path.join(handlers, 'agent-registration.sock'))
-  expect(await ask('/healthz')).toEqual([
-    503,
-    `${handlers}/agent-registration.sock does not answer\n`,
-  ])
+  await eventually(async () =>
+    expect(await ask('/healthz')).toEqual([
+      503,
+      `${handlers}/agent-registration.sock does not answer\n`,
+    ]),
+  )
 
   stop.abort()
   await running
   await expect(ask('/healthz')).rejects.toThrow()
   expect([await readdir(handlers), await readdir(plugins)]).toEqual([[], []])
+})
+
+it('an API server that failed shows as an Event of the Pod of the agent', async () => {
+  const options = await optionsOf(
+    path.join(directory, 'h'),
+    path.join(directory, 'p'),
+    await freePort(),
+  )
+  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent(
+      { ...options, pod: 'akri-agent-x', podNamespace: 'akri' },
+      { packagesFrom: directory, ...context },
+    ),
+  )
+  const metrics = `http://127.0.0.1:${options.metricsPort}/metrics`
+  await eventually(async () =>
+    expect(await (await fetch(metrics)).text()).toMatch(
+      /^akri_node_problems_total\{problem="ApiRequestFailed"\} [1-9]/m,
+    ),
+  )
+  expect(posted).toEqual([])
+  serving = true
+  await eventually(() =>
+    expect(posted).toContainEqual(
+      expect.objectContaining({
+        kind: 'Event',
+        reason: 'ApiRequestFailed',
+        involvedObject: expect.objectContaining({
+          apiVersion: 'v1',
+          kind: 'Pod',
+          namespace: 'akri',
+          name: 'akri-agent-x',
+        }),
+      }),
+    ),
+  )
 })
 
 it('a start that fails after the agent was started leaves no socket', async () => {

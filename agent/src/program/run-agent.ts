@@ -1,6 +1,13 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { ApiClient, type NodeName } from '@akrijs/kube'
+import {
+  ApiClient,
+  ApiError,
+  type ApiUnreachableError,
+  type NodeName,
+  objectKey,
+  warningLogger,
+} from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, systemClock } from '@akrijs/runtime'
 import { findHandlerPackages } from '@akrijs/runtime/handler'
@@ -8,8 +15,9 @@ import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../cluster/node-pods.js'
 import { nodeResourceNames } from '../cluster/node-resource-names.js'
+import { NodeProblems } from '../core/status/node-problems.js'
 import { AllowedAddresses } from '../node/handlers/allowed-addresses.js'
-import { runIsolated } from '../node/handlers/isolated-handler.js'
+import { isolatedNames, runIsolated } from '../node/handlers/isolated-handler.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { ContainerRuntime } from '../node/kubelet/container-runtime.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
@@ -46,15 +54,43 @@ export async function runAgent(
     access,
     clock,
     userAgent: 'akri-agent',
-    onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
+    onAnswer({ method, status }) {
+      metrics.apiAnswered(method, status)
+      if (status < 400) problems.apiAnswers()
+    },
+    onFailure({ method, path: of }, error) {
+      if (!ApiError.is(error)) metrics.apiAnswered(method, undefined)
+      if (!ApiError.is(error) || error.status === 429 || error.status >= 500) problems.apiFails()
+      if (isApiProblem(of, error)) metrics.failed('ApiRequestFailed', error)
+    },
+    onWarning: warningLogger(log),
   })
-  const cluster = new KubernetesCluster({ client, clock, log, node })
+  const cluster = new KubernetesCluster({
+    client,
+    clock,
+    log,
+    node,
+    agentPod: options.pod,
+    agentNamespace: options.podNamespace,
+    compatibility: options.compatibility,
+  })
   const metrics = new AgentMetrics({
     node,
     configurations: () => cluster.configurations.list(),
     instances: () => cluster.instances.list(),
     endpoints: () => agent?.registry.size ?? 0,
+    queued: () => agent?.queued ?? 0,
     apiSilenceMs: () => cluster.silentForMs,
+    onProblem: (problem, error) => problems.add(problem, error),
+  })
+  const pods = new KubernetesNodePods({ client, clock, log, node })
+  const { pod, podNamespace } = options
+  const problems = new NodeProblems({
+    node,
+    clock,
+    pod: pod && podNamespace ? objectKey(podNamespace, pod) : undefined,
+    uidOf: (key) => pods.uidOf(key),
+    recordEvent: (event) => cluster.recordEvent(event),
   })
   closer.add(() => client.close())
   // First of all: an unreachable cluster must show in the probes, not in a crash.
@@ -66,7 +102,6 @@ export async function runAgent(
   })
   cluster.start()
   closer.add(() => cluster.close())
-  const pods = new KubernetesNodePods({ client, clock, log, node })
   pods.start()
   closer.add(() => pods.close())
   const kubelet = new KubeletSockets({
@@ -80,8 +115,16 @@ export async function runAgent(
   })
   await kubelet.open()
   closer.add(() => kubelet.close())
-  const handlers = await findHandlerPackages(options.handler, packagesFrom, (error) =>
-    log.error({ err: error }, 'handler not usable'),
+  const isolation = {
+    from: packagesFrom,
+    directory: isolatedDirectory,
+    variables: options.handlerVariables,
+  }
+  const handlers = await findHandlerPackages(
+    options.handler,
+    packagesFrom,
+    (error) => log.error({ err: error }, 'handler not usable'),
+    isIsolated ? isolatedNames(isolation) : undefined,
   )
 
   starting = `waiting for the API server ${access.server.href}`
@@ -126,6 +169,7 @@ export async function runAgent(
     removeAfterMs: options.removeAfter * 1000,
     slotHandoverMs: options.slotHandover * 1000,
     slotGraceMs: slotGraceMs(options),
+    compatibility: options.compatibility,
   })
   agent = running
   // The agent closes before the handlers: it would count the end of a handler as a failure.
@@ -133,13 +177,18 @@ export async function runAgent(
   closer.add(() => endHandlers())
   closer.add(() => running.close())
   if (isIsolated) {
-    endHandlers = runIsolated(handlers, {
-      from: packagesFrom,
-      directory: isolatedDirectory,
-      variables: options.handlerVariables,
-      clock,
-      log,
-    })
+    const { logLevel } = options
+    endHandlers = runIsolated(handlers, { ...isolation, logLevel, clock, log })
   }
   await stopped
+}
+
+/**
+ * Whether a failed request is a problem of the node. Lost races are none. Neither is a Secret that
+ * the agent may not read: the Configuration that refers to it shows that.
+ */
+function isApiProblem(path: string, error: ApiError | ApiUnreachableError): boolean {
+  if (!ApiError.is(error)) return true
+  if (error.status === 403) return !/\/(secrets|configmaps)\b/.test(path)
+  return error.status === 401 || error.status === 429 || error.status >= 500
 }

@@ -7,6 +7,7 @@ import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { SlotClaims } from '../core/slots/slot-claims.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { KubeletUnavailableError } from '../errors.js'
+import type { SlotsInUse } from '../ports/cluster.js'
 import type { NodePods, PodAllocation } from '../ports/kubelet.js'
 import { instanceWith } from './objects.js'
 
@@ -42,6 +43,8 @@ export class SlotReconcilerHarness {
   /** Whether all Pods have been seen. */
   synced = true
   readonly ended = new Set<ObjectKey>()
+  /** The slots that containers use, as they were last reported. */
+  used: SlotsInUse = new Map()
   /** The writes: the slot and its new claim. */
   readonly written: string[] = []
   readonly events: string[] = []
@@ -75,6 +78,9 @@ export class SlotReconcilerHarness {
       node,
       claims: this.claims,
       ledger: this.ledger,
+      slotsUsed: (used) => {
+        this.used = used
+      },
       cluster: {
         instances: this.instances,
         configurations: this.configurations,
@@ -90,8 +96,8 @@ export class SlotReconcilerHarness {
           this.#write(which, '')
           return 'released'
         },
-        recordEvent: ({ regarding, reason, message }) =>
-          this.events.push(`${regarding.kind} ${regarding.key} ${reason}: ${message}`),
+        recordEvent: ({ regarding: { kind, key: of, uid }, reason, message }) =>
+          this.events.push(`${kind} ${of}${uid ? ` (${uid})` : ''} ${reason}: ${message}`),
       },
       kubelet: {
         listAllocated: async (signal) => {
@@ -155,6 +161,8 @@ export class SlotReconcilerHarness {
       lagMs: 100,
       users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? users() : []),
       hasEnded: (each) => ended.has(each),
+      uidOf: (each) => `uid-of-${each}`,
+      startedAt: (each) => `start-of-${each}`,
       onGone: (listener) => {
         this.podGone = listener
       },

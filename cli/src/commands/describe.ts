@@ -34,23 +34,22 @@ export async function describe(
       .split('\n')
       .map((line) => `  ${line}`),
   ]
-  if (object.kind === 'Configuration' && object.status !== undefined) {
+  if (object.kind === 'Configuration' && object.status !== undefined)
     lines.push(
       '',
       `Devices:    ${object.status.devices}`,
       `Slots:      ${object.status.slots.claimed} of ${object.status.slots.total} claimed`,
-      '',
     )
-    const rows = object.status.conditions.map(
-      ({ type, status, reason, message, lastTransitionTime }) => [
-        type,
-        status,
-        reason,
-        lastTransitionTime,
-        message,
-      ],
-    )
-    lines.push(...formatMessages(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows))
+  const conditions = object.status?.conditions ?? []
+  if (conditions.length > 0) {
+    const rows = conditions.map(({ type, status, reason, message, lastTransitionTime }) => [
+      type,
+      status,
+      reason,
+      lastTransitionTime,
+      message,
+    ])
+    lines.push('', ...formatMessages(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows))
   }
   const reported = object.kind === 'Instance' ? Object.entries(object.status?.brokerInfo ?? {}) : []
   if (reported.length > 0) {

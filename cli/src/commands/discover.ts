@@ -1,35 +1,110 @@
 import { readFile } from 'node:fs/promises'
+import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { InvalidOptionError, messageOf, nearest } from '@akrijs/runtime'
+import { InvalidOptionError, messageOf, nearest, runAfter, systemClock } from '@akrijs/runtime'
 import {
-  type DeviceList,
   DiscoveryProperties,
   findHandlerPackage,
   type HandlerPackage,
 } from '@akrijs/runtime/handler'
-import { handlerSpecifier, type ProcessContext } from '@akrijs/runtime/program'
-import { openDiscovery } from '@akrijs/sdk/host'
+import {
+  handlerSpecifier,
+  type ProcessContext,
+  print,
+  redirectOutput,
+} from '@akrijs/runtime/program'
+import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
-import { propertiesText } from '../view/object-text.js'
-import { formatTable } from '../view/table.js'
+import { listText } from '../view/list-text.js'
+import { hasColorsOnStderr } from '../view/terminal-log.js'
+import { watchHandler } from '../watch/watch-handler.js'
+
+/** Many handlers begin with an empty list, and wait for events. In milliseconds. */
+const WAIT_MS = 5000
 
 /** `akri discover`: shows the devices that a handler finds, without an agent. */
 export async function discover(
   handler: string,
   options: DiscoverOptions,
-  { log, signal, stop, mayBlock }: ProcessContext,
+  context: ProcessContext,
 ): Promise<void> {
+  const { log, signal, stop, mayBlock } = context
+  const file = handlerSpecifier(handler)
+  if (options.watch && path.isAbsolute(file)) return discoverFromFile(file, options, context)
+  // An author looks for the text: the level is one that is shown by default.
+  redirectOutput(log, 'warn')
   const { loaded, details, properties } = await mayBlock(async () => ({
     loaded: await (await findHandler(handler, HANDLERS_FROM)).load(),
     details: await detailsOf(options),
     properties: await propertiesOf(options.property),
   }))
-  const lists = openDiscovery(loaded, { details, properties, signal, log })
+  const lists = followDiscovery(loaded, { details, properties, signal, log })
+  const show = (list: ReportedList) =>
+    print(process.stdout, `${listText(list, options.json ? 'json' : 'text')}\n`)
+  let last: ReportedList | undefined
   for await (const list of lists) {
-    process.stdout.write(`${options.json ? JSON.stringify(list) : table(list)}\n`)
-    if (!options.watch) stop()
+    const isFirst = last === undefined
+    last = list
+    if (options.watch || options.once || !isEmpty(list)) {
+      show(list)
+      if (!options.watch) return stop()
+    } else if (isFirst) {
+      const text =
+        `nothing found so far; waiting ${WAIT_MS / 1000} s for another list ` +
+        '(--watch goes on, --once does not wait)'
+      if (options.logFormat === 'json') log.warn({ text }, 'first list was empty')
+      else print(process.stderr, `akri: ${text}\n`)
+      runAfter(systemClock, WAIT_MS, signal, () => {
+        if (last !== undefined) show(last)
+        stop()
+      })
+    }
   }
+}
+
+/** Follows the handler of a file or directory of an author, who edits it. */
+async function discoverFromFile(
+  handler: string,
+  options: DiscoverOptions,
+  { log, signal, mayBlock, onSuddenEnd }: ProcessContext,
+): Promise<void> {
+  const { logLevel, logFormat, details: detailsFile } = options
+  const isColored = hasColorsOnStderr(options.color)
+  const form = options.json ? 'json' : 'text'
+  // These fail now, and not with each version of the handler.
+  const { first, properties } = await mayBlock(async () => ({
+    first: await detailsOf(options),
+    properties: [...(await propertiesOf(options.property)).entries()],
+  }))
+  const isInFile = detailsFile !== undefined && detailsFile !== '-'
+  await watchHandler({
+    handler,
+    files: isInFile ? [path.resolve(detailsFile)] : [],
+    signal,
+    log,
+    onSuddenEnd,
+    request: async () => {
+      const details = isInFile ? await detailsOf(options) : first
+      return { handler, details, properties, form, logLevel, logFormat, isColored }
+    },
+    onList: (text) => void process.stdout.write(`${text}\n`),
+    onFailure: (text) => {
+      // A reader of JSON must not take the last list for the present one.
+      if (options.json) process.stdout.write(`${JSON.stringify({ error: text })}\n`)
+      if (logFormat === 'json') log.error({ text }, 'handler failed')
+      else process.stderr.write(`${text}\n`)
+    },
+    onState: (text) => {
+      if (logFormat === 'json') log.warn({ text }, 'handler watched')
+      else process.stderr.write(`akri: ${text}\n`)
+    },
+  })
+}
+
+/** Whether a list has no device, and no reason for that. */
+function isEmpty({ devices, leftOut }: ReportedList): boolean {
+  return devices.length === 0 && leftOut.devices.length === 0
 }
 
 /**
@@ -39,24 +114,14 @@ export async function discover(
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
   const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
   if (builtIn !== undefined) return findHandlerPackage(builtIn, from)
-  return findHandlerPackage(handlerSpecifier(handler), from).catch((error: unknown) => {
+  const specifier = handlerSpecifier(handler)
+  return findHandlerPackage(specifier, from).catch((error: unknown) => {
+    if (path.isAbsolute(specifier)) throw error
     const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
     if (similar === undefined) throw error
     const message = `there is no handler ${handler}; did you mean ${similar}?`
     throw new InvalidOptionError(message, { cause: error })
   })
-}
-
-function table(list: DeviceList): string {
-  if (list.length === 0) return 'nothing found'
-  return formatTable(
-    ['ID', 'PROPERTIES', 'NODES'],
-    list.map(({ id, properties = {}, deviceSpecs = [] }) => [
-      id,
-      propertiesText(Object.entries(properties).filter(([, value]) => value !== id)),
-      deviceSpecs.map(({ hostPath, permissions }) => `${hostPath}:${permissions}`).join(' '),
-    ]),
-  )
 }
 
 async function detailsOf({ details, detailsText }: DiscoverOptions): Promise<string> {

@@ -3,7 +3,7 @@ import { dump } from 'js-yaml'
 import type { GetOptions } from '../command-options.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
-import { deviceText, failureText, propertiesText } from '../view/object-text.js'
+import { deviceText, failureText, propertiesText, shortageText } from '../view/object-text.js'
 import { formatTable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
 
@@ -67,7 +67,11 @@ const CONFIGURATION_COLUMNS: readonly Column<Configuration>[] = [
     cell: ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`,
   },
   { title: 'CREATED', wide: true, cell: ({ metadata }) => metadata.creationTimestamp },
-  { title: 'STATUS', cell: (configuration) => failureText(configuration) ?? 'Ready' },
+  {
+    title: 'STATUS',
+    cell: (configuration) =>
+      failureText(configuration) ?? ['Ready', shortageText(configuration) ?? []].flat().join(': '),
+  },
 ]
 
 const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
@@ -86,6 +90,6 @@ const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
   {
     title: 'PROPERTIES',
     wide: true,
-    cell: ({ spec }) => propertiesText(Object.entries(spec.brokerProperties)),
+    cell: ({ spec }) => propertiesText(spec.brokerProperties),
   },
 ]

@@ -1,7 +1,7 @@
 import os from 'node:os'
 import path from 'node:path'
 import { aborted, InvalidOptionError, printable, systemClock } from '@akrijs/runtime'
-import type { ProcessContext } from '@akrijs/runtime/program'
+import { type ProcessContext, redirectOutput } from '@akrijs/runtime/program'
 import {
   BrokerLedger,
   BrokerSet,
@@ -16,25 +16,38 @@ import { nodeNameOfHost } from '../node-name.js'
 import { endOnOutputError } from '../output-errors.js'
 import { controlSocketIn, removeSocketsLink, socketDirectory, writeSocketsLink } from '../places.js'
 import { drawAgent } from '../view/agent-picture.js'
+import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
 
 /** `akri run`: runs the agent until the signal is aborted, or the output is closed. */
 export async function run(
-  { file, handler, isolated, handlerVariables, stateDir, node, logLevel, plain }: RunOptions,
-  { signal, closer, stop, mayBlock, onSuddenEnd }: ProcessContext,
+  options: RunOptions,
+  { signal, closer, stop, mayBlock, onSuddenEnd, log: programLog }: ProcessContext,
 ): Promise<void> {
+  const { file, handler, isolated, handlerVariables, stateDir, node, logLevel } = options
   if (file.length === 0)
     throw new InvalidOptionError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
   const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
-  const output = new RunOutput(process.stdout.isTTY && !plain)
+  const stdout = { isTTY: process.stdout.isTTY, environment: process.env }
+  const isColored = hasColors(options.color, stdout)
+  const isJson = options.logFormat === 'json'
+  const isLive = isCapable(stdout) && !options.plain && !isJson
+  const output = new RunOutput(isLive, isColored)
   onSuddenEnd(() => output.close())
   onSuddenEnd(() => ledger.kill())
   // A closed output ends the program as Ctrl-C does, so that no broker is left.
   process.stdout.off('error', endOnOutputError)
   process.stdout.on('error', stop)
 
-  const log = peopleLogger((line) => output.print(line), logLevel)
+  const log = isJson
+    ? programLog
+    : peopleLogger(
+        // The live view has styles of its own.
+        (line) => output.print(isColored && !isLive ? withColoredLevel(line) : line),
+        logLevel,
+      )
+  redirectOutput(log)
   const { sockets, standalone, finished } = await mayBlock(async () => {
     await makeStateDirectory(stateDir)
     const sockets = await socketDirectory(stateDir)
@@ -46,6 +59,7 @@ export async function run(
       handlers: handler,
       isolated,
       handlerVariables,
+      logLevel,
       handlersFrom: HANDLERS_FROM,
       log,
     })
@@ -64,7 +78,10 @@ export async function run(
     clock: systemClock,
     log,
     environment: process.env,
-    onLine: (broker, line) => output.print(`[${broker}] ${printable(line)}`),
+    onLine: (broker, line) => {
+      if (isJson) log.info({ broker, text: printable(line) }, 'text of a broker')
+      else output.print(`[${broker}] ${printable(line)}`)
+    },
     onChange: redraw,
   })
   await writeSocketsLink(stateDir, sockets)

@@ -4,8 +4,12 @@ import { API_VERSION } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
+import { maskObject } from '../view/masked.js'
 
-/** Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only. */
+/**
+ * Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only, and
+ * without their secrets.
+ */
 export async function serveControl(
   socket: string,
   standalone: StandaloneAgent,
@@ -63,10 +67,13 @@ function answerTo(
   const items = store
     .list()
     .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
-  if (name !== undefined) return items.find(({ metadata }) => metadata.name === name)
+  if (name !== undefined) {
+    const item = items.find(({ metadata }) => metadata.name === name)
+    return item && maskObject(item)
+  }
   return {
     apiVersion: API_VERSION,
     kind: kind === 'instances' ? 'InstanceList' : 'ConfigurationList',
-    items,
+    items: items.map(maskObject),
   }
 }

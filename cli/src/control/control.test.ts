@@ -18,7 +18,11 @@ import { serveControl } from './control-server.js'
 const CONFIGURATION = `apiVersion: akri.sh/v0
 kind: Configuration
 metadata: { name: lab, namespace: plant }
-spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' } }
+spec:
+  discoveryHandler:
+    name: debugEcho
+    discoveryDetails: 'descriptions: [foo0]'
+    discoveryProperties: [{ name: password_default, value: hunter2 }]
 `
 
 let directory: string
@@ -64,6 +68,14 @@ describe('the control socket of an agent', () => {
     await control.close()
     await brokers.close()
     await standalone.close()
+  })
+
+  it('serves no password', async () => {
+    const answer = JSON.stringify(await askAgent(socket(), '/apis/akri.sh/v0/configurations'))
+    expect(answer).toContain('{"name":"password_default","value":"***"}')
+    expect(
+      await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/configurations/lab'),
+    ).toMatchObject({ spec: { discoveryHandler: { discoveryProperties: [{ value: '***' }] } } })
   })
 
   it('serves objects by the paths of an API server', async () => {

@@ -22,6 +22,7 @@ const configuration = (
   ready: 'True' | 'False' = 'True',
   message = '',
   annotations = {},
+  reason = ready === 'True' ? 'AllDevicesServed' : 'HandlerLost',
 ) =>
   ({
     metadata: { name, namespace: 'default', annotations },
@@ -31,7 +32,7 @@ const configuration = (
         {
           type: 'Ready',
           status: ready,
-          reason: ready === 'True' ? 'AllDevicesServed' : 'HandlerLost',
+          reason,
           message,
         },
       ],
@@ -88,9 +89,36 @@ describe('the live view', () => {
     )
   })
 
+  it('shows long reports in a second line, if there is room', () => {
+    const reports = { connected: 'yes', time: '2026-11-23T06:42:36.000Z', value: '62.5' }
+    const server = {
+      ...instance('opcua-servers-8120fe', 'servers', {
+        OPCUA_DISCOVERY_URL: 'opc.tcp://127.0.0.1:48410/',
+      }),
+      status: { brokerInfo: reports },
+    } as unknown as Instance
+    const configurations = [configuration('servers')]
+    const at80 = draw(configurations, [server])
+    expect(at80).toContain('  opcua-servers-8120fe  ●○  opc.tcp://127.0.0.1:48410/')
+    expect(at80).toContain('      connected=yes  time=2026-11-23T06:42:36.000Z  value=62.5')
+    const wide = draw(configurations, [server], { columns: 200 })
+    expect(wide.filter((line) => line.includes('value=62.5'))).toEqual([
+      expect.stringContaining('8120fe  ●○  opc.tcp'),
+    ])
+    const low = draw(configurations, [server], { rows: 4 })
+    expect(low.filter((line) => /8120fe|connected/.test(line))).toHaveLength(1)
+  })
+
   it('shows the problem of a Configuration', () => {
     expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain(
       'cams  HandlerLost: 2 of 2 devices',
+    )
+  })
+
+  it('shows why a Configuration has no devices', () => {
+    const message = '0 devices; 1 not offered: 1 x HTTP status 401 (such as 10.0.0.7)'
+    expect(draw([configuration('cams', 'True', message, {}, 'DevicesLeftOut')], [])).toContain(
+      `cams  ${message}`,
     )
   })
 

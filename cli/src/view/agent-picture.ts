@@ -3,7 +3,7 @@ import { keyOf } from '@akrijs/kube'
 import { printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
-import { deviceText, failureText } from './object-text.js'
+import { deviceText, failureText, shortageText } from './object-text.js'
 import { firstLine, shorten } from './table.js'
 
 export interface PictureInput {
@@ -49,9 +49,10 @@ export function drawAgent(input: PictureInput): string[] {
   // Devices have most of the room.
   const problemLines = problems
     .slice(0, Math.max(1, Math.floor(rows / 4)))
-    .map(({ file, path, message }) =>
-      row(columns, red(`${file}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`)),
-    )
+    .map(({ file, place, path, message }) => {
+      const where = place === undefined ? file : `${file}:${place.line}:${place.column}`
+      return row(columns, red(`${where}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`))
+    })
   const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
   const logLines = lines
     .slice(Math.max(0, lines.length - kept))
@@ -62,7 +63,8 @@ export function drawAgent(input: PictureInput): string[] {
 }
 
 /**
- * All Configurations and Instances if they fit; else an equal share for each Configuration, with
+ * All Configurations and Instances if they fit, with a second line for long reports if that fits
+ * too; else an equal share for each Configuration, with
  * the number of its hidden Instances.
  */
 function drawDevices({ standalone, brokers, columns }: PictureInput, room: number): string[] {
@@ -74,23 +76,25 @@ function drawDevices({ standalone, brokers, columns }: PictureInput, room: numbe
   }))
   const isWhole = blocks.reduce((sum, { owned }) => sum + owned.length + 1, 0) <= room
   const share = isWhole ? Number.POSITIVE_INFINITY : Math.max(2, Math.floor(room / blocks.length))
-  const lines = blocks.flatMap(({ configuration, owned }) => {
-    const shown = owned.length < share ? owned : owned.slice(0, share - 2)
-    const hidden = owned.length - shown.length
-    return [
-      headline(configuration, columns),
-      ...shown.map((instance) => drawInstance(instance, brokers, columns)),
-      ...(hidden > 0 ? [row(columns, dim(`    and ${hidden} more (akri get instances)`))] : []),
-    ]
-  })
-  return lines.slice(0, room)
+  const lines = (isRoomy: boolean) =>
+    blocks.flatMap(({ configuration, owned }) => {
+      const shown = owned.length < share ? owned : owned.slice(0, share - 2)
+      const hidden = owned.length - shown.length
+      return [
+        headline(configuration, columns),
+        ...shown.flatMap((instance) => drawInstance(instance, brokers, columns, isRoomy)),
+        ...(hidden > 0 ? [row(columns, dim(`    and ${hidden} more (akri get instances)`))] : []),
+      ]
+    })
+  const roomy = isWhole ? lines(true) : []
+  return isWhole && roomy.length <= room ? roomy : lines(false).slice(0, room)
 }
 
 function headline(configuration: Configuration, columns: number): string {
   const { status, metadata } = configuration
   const failure = failureText(configuration)
-  const devices =
-    status === undefined ? 'starting' : `${status.devices} device${status.devices === 1 ? '' : 's'}`
+  const count = `${status?.devices} device${status?.devices === 1 ? '' : 's'}`
+  const devices = status === undefined ? 'starting' : (shortageText(configuration) ?? count)
   const about = metadata.annotations?.[DESCRIPTION] ?? ''
   const state = failure === undefined ? green(devices) : red(failure)
   return row(columns, bold(metadata.name), state, dim(about, 10))
@@ -109,11 +113,13 @@ function row(columns: number, ...parts: readonly Part[]): string {
   return shown.join('  ')
 }
 
+/** @param isRoomy whether reports that do not fit have a line of their own */
 function drawInstance(
   instance: Instance,
   brokers: Pick<BrokerSet, 'state'>,
   columns: number,
-): string {
+  isRoomy: boolean,
+): string[] {
   const slots = Object.values(instance.spec.deviceUsage)
   const dots =
     slots.length <= 10
@@ -121,17 +127,22 @@ function drawInstance(
       : `${heldSlots(instance.spec.deviceUsage)}/${slots.length}`
   const state = brokers.state(keyOf(instance))
   const broker = state === undefined ? '' : `broker ${brokerText(state)}`
-  const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(
-    ([name, content]) => `${name}=${content.trim()}`,
-  )
-  const text = [
+  const reported = Object.entries(instance.status?.brokerInfo ?? {})
+    .map(([name, content]) => `${name}=${content.trim()}`)
+    .join('  ')
+  const device = [
     `  ${instance.metadata.name}`,
     dots,
     deviceText(instance.spec.brokerProperties),
     broker,
-    ...reported,
-  ].join('  ')
-  return row(columns, { text, least: 1, style: (shown) => shown })
+  ]
+    .filter((part) => part !== '')
+    .join('  ')
+  const line = reported === '' ? device : `${device}  ${reported}`
+  const plain = (text: string) => row(columns, { text, least: 1, style: (shown: string) => shown })
+  return isRoomy && reported !== '' && stringWidth(printable(line)) >= columns
+    ? [plain(device), plain(`      ${reported}`)]
+    : [plain(line)]
 }
 
 function brokerText(state: BrokerState): string {

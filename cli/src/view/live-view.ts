@@ -1,10 +1,12 @@
 import type { WriteStream } from 'node:tty'
 
 /** The part of a terminal that is used. */
-type Terminal = Pick<WriteStream, 'write' | 'columns' | 'rows' | 'on' | 'off'>
+type Terminal = Pick<WriteStream, 'columns' | 'rows' | 'on' | 'off'>
 
 interface LiveViewOptions {
   readonly terminal: Terminal
+  /** Writes to the terminal. */
+  write(text: string): void
   /** The present picture, as lines that fit. */
   draw(size: { readonly columns: number; readonly rows: number }): readonly string[]
 }
@@ -80,24 +82,24 @@ export class LiveView {
 
   #enter(): void {
     this.#entered = true
-    this.#options.terminal.write(ENTER)
+    this.#options.write(ENTER)
     this.#paint()
   }
 
   #leave(): void {
     if (!this.#entered) return
     this.#entered = false
-    this.#options.terminal.write(LEAVE)
+    this.#options.write(LEAVE)
   }
 
   #paint(): void {
     if (!this.#entered) return
-    const { terminal, draw } = this.#options
+    const { terminal, write, draw } = this.#options
     // A terminal that does not know its size reports 0.
     const [columns, rows] = [terminal.columns || COLUMNS, terminal.rows || ROWS]
     const lines = draw({ columns, rows }).slice(0, rows)
     const picture = lines.map((line) => line + ERASE_LINE_END).join('\r\n')
     // The cursor stays at the top, where a typed line feed does not scroll the picture.
-    terminal.write(BEGIN_FRAME + HOME + picture + ERASE_BELOW + HOME + END_FRAME)
+    write(BEGIN_FRAME + HOME + picture + ERASE_BELOW + HOME + END_FRAME)
   }
 }

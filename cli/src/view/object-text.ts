@@ -1,17 +1,27 @@
 import type { Configuration } from '@akrijs/api'
+import { maskProperties } from './masked.js'
 import { firstLine } from './table.js'
 
 /** The property that identifies a device for people. */
 export function deviceText(properties: Readonly<Record<string, string>>): string {
-  const entries = Object.entries(properties)
+  const entries = Object.entries(maskProperties(properties))
   const best = entries.find(([name]) =>
     /^(UDEV_DEVNODE|ONVIF_DEVICE_SERVICE_URL|OPCUA_DISCOVERY_URL)/.test(name),
   )
   return (best ?? entries[0])?.[1] ?? ''
 }
 
-export function propertiesText(properties: readonly (readonly [string, string])[]): string {
-  return properties.map(([name, value]) => `${name}=${value}`).join(' ')
+export function propertiesText(properties: Readonly<Record<string, string>>): string {
+  return Object.entries(maskProperties(properties))
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ')
+}
+
+/** Why there are no devices, or not all that the handler saw: the message of `Ready`. */
+export function shortageText({ status }: Configuration): string | undefined {
+  const ready = status?.conditions.find(({ type }) => type === 'Ready')
+  const isShort = ready?.reason === 'NoDevices' || ready?.reason === 'DevicesLeftOut'
+  return isShort ? firstLine(ready.message) : undefined
 }
 
 /** The first condition that is not met, in one line. */

@@ -2,6 +2,7 @@ import {
   type ErrorFields,
   errorFields,
   errorText,
+  handlerPlaces,
   isBug,
   LOG_LEVELS,
   type Logger,
@@ -13,7 +14,8 @@ import {
 const LEVELS: readonly string[] = LOG_LEVELS
 
 /**
- * A logger for people: each line has time, level, message and fields. The stack of a bug follows.
+ * A logger for people: each line has time, level, message and fields. The stack of a bug follows,
+ * or the places in the code of a handler.
  */
 export function peopleLogger(
   write: (line: string) => void,
@@ -35,7 +37,8 @@ export function peopleLogger(
           [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
         ),
       )
-      if (hasBug) for (const line of stackOf(errorFields(fields.err))) write(printable(line))
+      const stack = hasBug ? stackOf(errorFields(fields.err)) : handlerPlaces(fields.err)
+      for (const line of stack) write(printable(line))
     }
   return {
     debug: method('debug'),

@@ -1,3 +1,5 @@
+import { print } from '@akrijs/runtime/program'
+import { withoutColors } from './colors.js'
 import { LiveView } from './live-view.js'
 
 /** How many lines are kept for the live view. */
@@ -6,15 +8,17 @@ const KEPT_LINES = 50
 /** The output of `akri run`: lines, or a live view that also shows the last lines. */
 export class RunOutput {
   readonly #isLive: boolean
+  readonly #isColored: boolean
   readonly #lines: string[] = []
   #view: LiveView | undefined
 
-  constructor(isLive: boolean) {
+  constructor(isLive: boolean, isColored: boolean) {
     this.#isLive = isLive
+    this.#isColored = isColored
   }
 
   print(line: string): void {
-    if (!this.#isLive) process.stdout.write(`${line}\n`)
+    if (!this.#isLive) print(process.stdout, `${line}\n`)
     this.#lines.push(line)
     if (this.#lines.length > KEPT_LINES) this.#lines.shift()
     this.redraw()
@@ -29,7 +33,11 @@ export class RunOutput {
   ): void {
     if (!this.#isLive) return
     const lines = this.#lines
-    this.#view = new LiveView({ terminal: process.stdout, draw: (size) => draw(lines, size) })
+    this.#view = new LiveView({
+      terminal: process.stdout,
+      write: (text) => print(process.stdout, text),
+      draw: (size) => (this.#isColored ? draw(lines, size) : withoutColors(draw(lines, size))),
+    })
   }
 
   redraw(): void {

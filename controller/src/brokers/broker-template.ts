@@ -1,4 +1,11 @@
-import { API_VERSION, type Configuration, GROUP, type Instance, PLACEHOLDER } from '@akrijs/api'
+import {
+  API_VERSION,
+  type Configuration,
+  GROUP,
+  type Instance,
+  labelValue,
+  PLACEHOLDER,
+} from '@akrijs/api'
 import type { NodeName, OwnerReference } from '@akrijs/kube'
 import { isRecord } from '@akrijs/runtime'
 import {
@@ -6,8 +13,8 @@ import {
   CONTROLLER,
   jobObjectName,
   LABELS,
-  labelValue,
   objectName,
+  type Replaced,
 } from '../labels.js'
 
 // The Pods, Jobs and Deployments of brokers. They have the user's spec; the controller changes only
@@ -33,6 +40,8 @@ interface BrokerOptions {
 
 interface PodOptions extends BrokerOptions {
   readonly node: NodeName
+  /** What the Pod replaces in a roll-out. */
+  readonly replaced?: Replaced | undefined
 }
 
 export function podName({ metadata, spec }: Instance, node: NodeName): string {
@@ -44,9 +53,13 @@ export function brokerPod(
   options: PodOptions,
   name = podName(options.instance, options.node),
 ): object {
-  const { instance, node, spec } = options
+  const { instance, node, spec, replaced } = options
   const labels = { ...instanceLabels(instance), [LABELS.targetNode]: labelValue(node) }
-  const annotations = { ...annotationsOf(options), [ANNOTATIONS.targetNode]: node }
+  const annotations = {
+    ...annotationsOf(options),
+    [ANNOTATIONS.targetNode]: node,
+    ...(replaced === undefined ? {} : { [ANNOTATIONS.replaced]: replaced }),
+  }
   return {
     apiVersion: 'v1',
     kind: 'Pod',

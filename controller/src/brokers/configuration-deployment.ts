@@ -53,7 +53,7 @@ export async function reconcileDeployment(
 /**
  * Whether a ReplicaSet of the Deployment made the Pod: its name ends with the template's digest.
  */
-function isOf({ metadata }: Pod, deployment: string): boolean {
+export function isOf({ metadata }: Pod, deployment: string): boolean {
   const owner = controllerOf(metadata)
   return (
     owner?.kind === 'ReplicaSet' &&

@@ -8,8 +8,8 @@ import type { ClusterState } from '../cluster-state.js'
 import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
-import { T0, testConfiguration, testInstance, testNode } from '../testing/objects.js'
-import { InstanceBrokers, isUsable } from './instance-brokers.js'
+import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { InstanceBrokers } from './instance-brokers.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const PODS = '/api/v1/namespaces/plant/pods'
@@ -76,6 +76,16 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
 
+  it('are not created for a resource that nodes do not offer: no node could run them', async () => {
+    await start(['a'], { ...POD_BROKER, offer: 'configuration' })
+    await reconcile()
+    expect(names(PODS)).toEqual([])
+    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(POD_BROKER) })
+    await eventually(() => expect(state.configurations.cache.list()).toHaveLength(1))
+    await reconcile()
+    expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
+  })
+
   it('R43 R46 are removed if none is specified; Pods of users always stay', async () => {
     await start(['a'], POD_BROKER)
     await reconcile()
@@ -113,6 +123,29 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toHaveLength(3)
   })
 
+  it('of a new device wait until all nodes have joined, and two seconds at most', async () => {
+    await start(['a', 'b'], POD_BROKER)
+    const joined = async (...nodes: string[]) => {
+      api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes) })
+      await eventually(() =>
+        expect(state.instances.cache.list()[0]?.spec).toMatchObject({ nodes, capacity: 1 }),
+      )
+    }
+    await joined('a')
+    expect(await reconcile()).toEqual({ requeueAfterMs: 2040 })
+    await clock.advance(2039)
+    expect(await reconcile()).toEqual({ requeueAfterMs: 1 })
+    expect(names(PODS)).toEqual([])
+    await joined('a', 'b')
+    await reconcile()
+    expect(names(PODS)).toHaveLength(1)
+    api.remove(`${PODS}/${names(PODS)[0]}`)
+    await joined('a')
+    await clock.advance(1)
+    await reconcile()
+    expect(names(PODS)).toHaveLength(1)
+  })
+
   it('C6 are created again after a deletion, then with a back-off', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []
@@ -143,6 +176,39 @@ describe('the brokers of an Instance', () => {
       api.remove(`${PODS}/a-cam-8120fe-pod`)
       await eventually(() => expect(state.pods.cache.list()).toEqual([]))
     }
+  })
+
+  it('after a restart of the controller count as replaced until they work', async () => {
+    await start(['a', 'b'], POD_BROKER)
+    const pod = `${PODS}/a-cam-8120fe-pod`
+    const found = () => state.pods.cache.list().find(({ targetNode }) => targetNode === 'a')
+    const mark = () => found()?.metadata.annotations?.['akri.sh/replaced-broker']
+    const recreate = async () => {
+      await clock.advance(60_000)
+      api.remove(pod)
+      await eventually(() => expect(found()).toBeUndefined())
+      await reconcile()
+      expect(found()).toBeDefined()
+    }
+    await reconcile()
+    expect([names(PODS).length, mark()]).toEqual([2, undefined])
+    await recreate()
+    expect(mark()).toBeUndefined()
+    brokers = new InstanceBrokers({ state, clock, log: silentLogger })
+    await recreate()
+    expect(mark()).toBe('working')
+    const lastTransitionTime = new Date(clock.wallMs()).toISOString()
+    const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }]
+    api.put(pod, {
+      ...(api.objects.get(pod) ?? expect.fail()),
+      status: { phase: 'Running', conditions },
+    })
+    await eventually(() => expect(found()?.ready).toBe(true))
+    expect(await reconcile()).toEqual({ requeueAfterMs: 5000 })
+    expect(mark()).toBe('working')
+    await clock.advance(5000)
+    expect(await reconcile()).toEqual({})
+    expect(mark()).toBeUndefined()
   })
 
   it('C4 are no second Job if the first has gone, and the watch reported neither', async () => {
@@ -204,11 +270,5 @@ describe('the brokers of an Instance', () => {
     expect(state.jobs.cache.list()[0]?.metadata.annotations).toMatchObject({
       'akri.sh/restarts': '1',
     })
-  })
-
-  it('run only on nodes that the nodeSelector selects', () => {
-    expect(isUsable(testNode('a'), { zone: 'x' })).toBe(false)
-    // The API server refuses an invalid selector, with a reason.
-    expect(isUsable(testNode('a'), { zone: 1 })).toBe(true)
   })
 })

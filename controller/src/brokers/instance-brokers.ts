@@ -1,4 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/api'
+import { type Configuration, configurationOf, type Instance } from '@akrijs/api'
 import {
   ApiError,
   keyOf,
@@ -9,21 +9,36 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
-import { type ClusterNode, isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS, specHash } from '../labels.js'
+import type { Job, Pod } from '../kubernetes-objects.js'
+import { ANNOTATIONS, LABELS, specHash } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
+import { BrokerSuccessions } from './broker-successions.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planJob } from './job-plan.js'
-import { planPods } from './pod-plan.js'
+import { type PodPlan, planPods, SPEC_CHANGED } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
+import { type PodTemplate, podTemplateOf } from './pod-template.js'
 import { restart } from './restart-backoff.js'
 
 interface InstanceBrokersOptions {
   readonly state: ClusterState
   readonly clock: Clock
   readonly log: Logger
+  /** Called for each broker that takes the place of a broker which ended. */
+  onRestart?(configuration: string): void
 }
+
+/** Up to this age an Instance is new, in milliseconds. */
+const NEW_MS = 10_000
+/**
+ * How long the first broker of a new Instance waits for nodes to join, in milliseconds, unless all
+ * nodes have: agents write at moments that are spread over a time that grows with the number of
+ * nodes.
+ */
+const CHOICE_MS = 2000
+const CHOICE_PER_NODE_MS = 20
+const MAX_CHOICE_MS = 4000
 
 /** The broker Pods of an Instance, or its Job. */
 export class InstanceBrokers {
@@ -31,8 +46,21 @@ export class InstanceBrokers {
   /** The history of deleted brokers: by Instance, then by node; that of a Job under `JOB`. */
   readonly #histories = new Map<ObjectKey, Map<NodeName | typeof JOB, BrokerHistory>>()
 
+  /** When a new Instance was first seen, in milliseconds since the epoch. */
+  readonly #seenAt = new Map<ObjectKey, { readonly uid: string; readonly at: number }>()
+
+  readonly #successions = new BrokerSuccessions()
+  /** The Configurations that had brokers when this turn began. */
+  readonly #hadBrokers: ReadonlySet<ObjectKey>
+
   constructor(options: InstanceBrokersOptions) {
     this.#options = options
+    const pods = options.state.pods.cache.list()
+    this.#hadBrokers = new Set(
+      pods.map(({ metadata: { namespace, labels } }) =>
+        objectKey(namespace, labels?.[LABELS.configuration] ?? ''),
+      ),
+    )
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
@@ -41,6 +69,8 @@ export class InstanceBrokers {
     // The garbage collector deletes what a deleted Instance owned.
     if (instance === undefined) {
       this.#histories.delete(key)
+      this.#seenAt.delete(key)
+      this.#successions.forget(key)
       return {}
     }
     // The garbage collector also deletes an Instance without its Configuration.
@@ -51,6 +81,42 @@ export class InstanceBrokers {
     return requeueAt(earliest(podsAt, jobAt), clock.wallMs())
   }
 
+  /** What {@link reconcile} would do about the Pods of an Instance now. */
+  plan(instance: Instance, template: PodTemplate): PodPlan {
+    const { state, clock } = this.#options
+    const key = keyOf(instance)
+    const { hash: specHash, fits, strategy } = template
+    const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
+    const hadBrokers = this.#hadBrokers.has(configurationOf(instance))
+    this.#successions.meet(instance, pods, hadBrokers && !this.#isNew(instance))
+    return planPods({
+      instance,
+      specHash,
+      strategy,
+      pods,
+      isUsable: (node) => fits(state.nodes.cache.get(objectKey('', node))),
+      isAway: (node) => !state.isReady(node),
+      replacedOn: (node) => this.#successions.of(key, node),
+      restartsOn: (node) => this.#historyOf(key, node).restarts,
+      hadNoRoomAt: (node) => this.#historyOf(key, node).hadNoRoomAt,
+      notBefore: (node) => this.#historyOf(key, node).notBefore,
+      choiceAt: this.#choiceAt(instance),
+      now: clock.wallMs(),
+    })
+  }
+
+  /** Deletes a Pod that worked, so that {@link reconcile} replaces it by a Pod of another spec. */
+  async update(instance: Instance, pod: Pod, signal: AbortSignal): Promise<void> {
+    const { state, log } = this.#options
+    log.info({ pod: pod.metadata.name, reason: SPEC_CHANGED }, 'broker removed')
+    if (pod.targetNode !== undefined) {
+      const key = keyOf(instance)
+      this.#record(key, pod.targetNode, NO_HISTORY)
+      this.#successions.leave(key, pod.targetNode, 'working')
+    }
+    await state.pods.remove(pod, { signal })
+  }
+
   /** @returns when to check again, in milliseconds since the epoch */
   async #reconcilePods(
     instance: Instance,
@@ -58,42 +124,45 @@ export class InstanceBrokers {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, clock, log } = this.#options
-    const { brokerSpec } = state.workloadSpec(configuration)
-    const spec = brokerSpec && 'brokerPodSpec' in brokerSpec ? brokerSpec.brokerPodSpec : undefined
-    const hash = spec && specHash(spec)
+    const template = podTemplateOf(state.workloadSpec(configuration))
+    const { spec, hash } = template
     const { uid, namespace } = instance.metadata
     const owner = ownerIdOf('Instance', instance)
     const key = keyOf(instance)
-    const plan = planPods({
-      instance,
-      specHash: hash,
-      strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      pods: state.pods.ownedBy(owner),
-      isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), spec?.nodeSelector),
-      restartsOn: (node) => this.#historyOf(key, node).restarts,
-      notBefore: (node) => this.#historyOf(key, node).notBefore,
-      now: clock.wallMs(),
-    })
-    for (const pod of plan.adopt) await this.#adopt(state.pods, pod, hash ?? '', signal)
-    for (const { pod, reason, restarts } of plan.remove) {
+    const plan = this.plan(instance, template)
+    for (const pod of plan.adopt)
+      await this.#annotate(state.pods, pod, { [ANNOTATIONS.specHash]: hash ?? '' }, signal)
+    for (const pod of plan.settle)
+      await this.#annotate(state.pods, pod, { [ANNOTATIONS.replaced]: null }, signal)
+    for (const { pod, reason, restarts, replaced, hadNoRoom } of plan.remove) {
       log.info({ pod: pod.metadata.name, reason }, 'broker removed')
+      // Before the request, which may succeed without an answer.
+      if (pod.targetNode !== undefined) {
+        this.#record(key, pod.targetNode, {
+          ...NO_HISTORY,
+          restarts,
+          hadNoRoomAt: hadNoRoom ? clock.wallMs() : undefined,
+        })
+        this.#successions.leave(key, pod.targetNode, replaced)
+      }
       // The kubelet has nothing left to stop in an ended Pod.
       await state.pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
-      if (pod.targetNode !== undefined)
-        this.#record(key, pod.targetNode, { ...NO_HISTORY, restarts })
     }
     for (const { node, restarts } of plan.create) {
+      const replaced = this.#successions.of(key, node)
       const creation = {
         namespace,
         name: podName(instance, node),
         // Names of two nodes can give the same name of a Pod.
         purpose: `${uid} ${node}`,
         make: (name: string) =>
-          brokerPod({ instance, node, spec: spec ?? {}, hash: hash ?? '', restarts }, name),
+          brokerPod({ instance, node, spec, hash: hash ?? '', restarts, replaced }, name),
         isSame: (pod: Pod) => ownerIn(pod) === owner && pod.targetNode === node,
       }
       if (!(await state.pods.create(creation, signal))) continue
       this.#recordCreation(key, node)
+      if (restarts > 0) this.#options.onRestart?.(configuration.metadata.name)
+      this.#successions.take(key, node)
       log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
     }
     return plan.recheckAt
@@ -132,7 +201,7 @@ export class InstanceBrokers {
       case 'nothing':
         return plan.recheckAt
       case 'adopt':
-        await this.#adopt(state.jobs, plan.job, hash, signal)
+        await this.#annotate(state.jobs, plan.job, { [ANNOTATIONS.specHash]: hash }, signal)
         return undefined
       case 'record':
         await this.#recordJob(instance, { name: plan.job.metadata.name, specHash: hash }, signal)
@@ -202,16 +271,40 @@ export class InstanceBrokers {
     )
   }
 
-  async #adopt(
+  async #annotate(
     { cache, api }: ClusterState['pods' | 'jobs'],
     { metadata }: Pod | Job,
-    hash: string,
+    annotations: Readonly<Record<string, string | null>>,
     signal: AbortSignal,
   ): Promise<void> {
-    const patch = { metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.specHash]: hash } } }
+    const patch = { metadata: { uid: metadata.uid, annotations } }
     await unlessReplaced(async () =>
       cache.observe(await api.patch(keyOf({ metadata }), 'merge', patch, { signal })),
     )
+  }
+
+  /**
+   * When the nodes of a new Instance are known well enough to choose among them, in milliseconds
+   * since the epoch. Otherwise all brokers would run on the node that is the quickest.
+   */
+  #choiceAt(instance: Instance): number {
+    const { state, clock } = this.#options
+    const { metadata, spec } = instance
+    const now = clock.wallMs()
+    if (!spec.shared || !this.#isNew(instance)) return now
+    const ready = state.nodes.cache.list().filter((node) => node.ready)
+    const withAgent = ready.filter(
+      ({ metadata }) => state.reportIndex.presence(metadata.name as NodeName) === 'present',
+    )
+    // Agents of the existing system do not report.
+    const nodes = withAgent.length || ready.length
+    // Every node has a broker, or has joined.
+    if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
+    const key = keyOf(instance)
+    const known = this.#seenAt.get(key)
+    const at = known?.uid === metadata.uid ? known.at : now
+    this.#seenAt.set(key, { uid: metadata.uid, at })
+    return at + Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
   }
 
   /** A Pod that disappears without an end must not be created again in a hot loop. */
@@ -221,11 +314,15 @@ export class InstanceBrokers {
     const life = { restarts: creations, refused: false, ranMs: now - createdAt }
     const next = restart(life, `${key} ${node}`)
     this.#record(key, node, {
-      restarts: 0,
+      ...NO_HISTORY,
       notBefore: now + next.waitMs,
       creations: next.restarts,
       createdAt: now,
     })
+  }
+
+  #isNew({ metadata }: Instance): boolean {
+    return this.#options.clock.wallMs() - Date.parse(metadata.creationTimestamp) <= NEW_MS
   }
 
   #historyOf(key: ObjectKey, broker: NodeName | typeof JOB): BrokerHistory {
@@ -249,20 +346,16 @@ interface BrokerHistory {
   readonly creations: number
   /** The last creation, in milliseconds since the epoch. */
   readonly createdAt: number
+  /** When the last broker was removed, if the node had no room for it. */
+  readonly hadNoRoomAt: number | undefined
 }
 
-const NO_HISTORY: BrokerHistory = { restarts: 0, notBefore: 0, creations: 0, createdAt: 0 }
-
-/**
- * Whether a new broker could run on the node, as far as this can be known without the scheduler.
- */
-export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
-  if (!node?.ready || !node.schedulable || isDeleted(node)) return false
-  if (typeof nodeSelector !== 'object' || nodeSelector === null) return true
-  // A value that is no string is refused by the API server, with a reason.
-  return Object.entries(nodeSelector).every(
-    ([label, value]) => typeof value !== 'string' || node.metadata.labels?.[label] === value,
-  )
+const NO_HISTORY: BrokerHistory = {
+  restarts: 0,
+  notBefore: 0,
+  creations: 0,
+  createdAt: 0,
+  hadNoRoomAt: undefined,
 }
 
 /** Writes to an object, unless the object has gone or another object has its name. */

@@ -16,15 +16,22 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
     strategy: 'RollingUpdate',
     pods,
     isUsable: () => true,
+    isAway: () => false,
+    replacedOn: () => undefined,
     restartsOn: () => 0,
+    hadNoRoomAt: () => undefined,
     notBefore: () => 0,
+    choiceAt: 0,
     now: T0,
     ...more,
   })
   return {
     ...result,
     creates: result.create.map(({ node }) => node).sort(),
-    removes: result.remove.map(({ pod }) => pod.metadata.name).sort(),
+    // Here the roll-out permits each update.
+    removes: [...result.remove.map(({ pod }) => pod), ...(result.update ? [result.update] : [])]
+      .map(({ metadata }) => metadata.name)
+      .sort(),
   }
 }
 
@@ -99,6 +106,49 @@ describe('the broker Pods of an Instance', () => {
     })
   })
 
+  it('R77 move on to each other node in turn while nodes have no room', () => {
+    const instance = testInstance(['a', 'b', 'c'])
+    const hadNoRoomAt = new Map<NodeName, number>()
+    const hosts: string[] = []
+    let now = T0
+    let pods: Pod[] = []
+    for (let round = 0; round < 20 && hosts.length < 7; round++) {
+      const step = plan(instance, pods, { now, hadNoRoomAt: (node) => hadNoRoomAt.get(node) })
+      for (const { pod, hadNoRoom } of step.remove) {
+        expect(hadNoRoom).toBe(true)
+        if (pod.targetNode !== undefined) hadNoRoomAt.set(pod.targetNode, now)
+      }
+      const removed = step.remove.map(({ pod }) => pod)
+      pods = pods.filter((pod) => !removed.includes(pod))
+      for (const { node } of step.create) {
+        hosts.push(node)
+        hadNoRoomAt.delete(node)
+        const waiting = {
+          phase: 'Pending',
+          ready: false,
+          scheduled: false,
+          createdAt: now,
+        } as const
+        pods.push(testPod(node, waiting))
+      }
+      now += 6 * MINUTE
+    }
+    const turn = hosts.slice(0, 3)
+    expect(turn.toSorted()).toEqual(['a', 'b', 'c'])
+    expect(hosts).toEqual([...turn, ...turn, turn[0]])
+  })
+
+  it('wait for nodes to choose from, and are replaced without a wait', () => {
+    const instance = testInstance(['a'])
+    const choiceAt = T0 + 1000
+    expect(plan(instance, [], { choiceAt })).toMatchObject({ creates: [], recheckAt: choiceAt })
+    expect(plan(instance, [], { choiceAt, now: choiceAt }).creates).toEqual(['a'])
+    const running = [testPod('a')]
+    expect(plan(testInstance(['a', 'b'], { capacity: 2 }), running, { choiceAt }).creates).toEqual([
+      'b',
+    ])
+  })
+
   it('R48 are fewer when the capacity is lowered, and running brokers are not replaced', () => {
     const pods = [testPod('a', failed()), testPod('b'), testPod('c')]
     expect(plan(testInstance(['a', 'b', 'c'], { capacity: 2 }), pods, { now: T0 })).toMatchObject({
@@ -137,7 +187,7 @@ describe('a broker that has ended', () => {
       expect(removes).toEqual(recheckAt === undefined ? ['a-pod'] : [])
       if (recheckAt === undefined) return 0
       expect(plan(testInstance(['a']), [pod], { now: recheckAt }).remove).toEqual([
-        { pod, reason: 'it has ended: Succeeded', restarts: restarts + 1 },
+        { pod, reason: 'it has ended: Succeeded', restarts: restarts + 1, hadNoRoom: false },
       ])
       return recheckAt - T0
     })
@@ -279,6 +329,74 @@ describe('a changed spec', () => {
     ).toHaveLength(1)
   })
 
+  it('leaves a working broker where no node could run its successor', () => {
+    const pods = ['a', 'b', 'c'].map((node) => old(node))
+    const only = (...usable: string[]) => ({ isUsable: (node: NodeName) => usable.includes(node) })
+    expect(plan(instance, pods, only()).removes).toEqual([])
+    expect(plan(instance, pods, only('b')).removes).toEqual(['b-pod'])
+    // The other node takes over.
+    expect(plan(testInstance(['a', 'b']), [old('a')], only('b')).removes).toEqual(['a-pod'])
+    // A broker that does not work is lost anyway.
+    expect(plan(testInstance(['a']), [old('a', { ready: false })], only()).removes).toEqual([
+      'a-pod',
+    ])
+  })
+
+  it('waits for a new broker until it has been ready for five seconds', () => {
+    const fresh = testPod('a', { readySince: T0, replaced: 'working' })
+    const pods = [fresh, old('b'), old('c')]
+    expect(plan(instance, pods)).toMatchObject({ removes: [], missing: 1, recheckAt: T0 + 5000 })
+    expect(plan(instance, pods, { now: T0 + 4999 }).missing).toBe(1)
+    expect(plan(instance, pods, { now: T0 + 5000 })).toMatchObject({
+      update: { metadata: { annotations: { 'akri.sh/broker-spec-hash': 'before' } } },
+      missing: 0,
+      settle: [fresh],
+    })
+    // The clock of its node is far ahead.
+    const ahead = testPod('a', { readySince: T0 + 60 * MINUTE })
+    expect(plan(instance, [ahead, old('b'), old('c')]).missing).toBe(0)
+  })
+
+  it('passes on whether the last working broker was replaced by the controller', () => {
+    const one = testInstance(['a'])
+    const unready: TestPod = { ready: false }
+    const left = (more: TestPod, now = T0) =>
+      plan(one, [testPod('a', more)], { now }).remove.map(({ replaced }) => replaced)
+    expect(left({ hash: 'before', ...unready })).toEqual(['broken'])
+    expect(left({ hash: 'before', ...unready, replaced: 'broken' })).toEqual(['broken'])
+    expect(left({ hash: 'before', ...unready, replaced: 'working' })).toEqual(['working'])
+    expect(left({ hash: 'before', ...failed() })).toEqual(['broken'])
+    // A broker that is ready for a moment only.
+    expect(left({ hash: 'before', readySince: T0, replaced: 'working' })).toEqual(['working'])
+    expect(left({ hash: 'before', readySince: T0, replaced: 'working' }, T0 + 5000)).toEqual([])
+    // A restart changes nothing.
+    for (const replaced of ['working', 'broken', undefined] as const)
+      expect(left({ ...failed({ replaced }) })).toEqual([replaced])
+  })
+
+  it('counts the brokers that a roll-out waits for', () => {
+    const one = testInstance(['a'])
+    const missing = (pods: readonly Pod[], more: Partial<PodPlanInput> = {}) =>
+      plan(one, pods, more).missing
+    expect(missing([])).toBe(1)
+    expect(missing([testPod('a')])).toBe(0)
+    expect(missing([testPod('a', { leaves: true })])).toBe(1)
+    expect(missing([testPod('a', { ready: false })])).toBe(1)
+    expect(missing([testPod('a', failed())])).toBe(1)
+    expect(missing([old('a')])).toBe(0)
+    // A broker that did not work before the change costs nothing.
+    expect(missing([old('a', { ready: false })])).toBe(0)
+    expect(missing([testPod('a', { ready: false, replaced: 'broken' })])).toBe(0)
+    expect(missing([old('a', { leaves: true })], { replacedOn: () => 'broken' })).toBe(0)
+    expect(missing([], { replacedOn: () => 'broken' })).toBe(0)
+    // The new broker of an earlier change still counts, and does not count twice.
+    expect(missing([old('a', { ready: false, replaced: 'working' })])).toBe(1)
+    // The node is at fault.
+    expect(missing([testPod('a', { ready: false })], { isAway: () => true })).toBe(0)
+    expect(missing([], { isUsable: () => false })).toBe(0)
+    expect(plan(one, [], { isUsable: () => false }).desired).toBe(0)
+  })
+
   it('waits with OnDelete until a user deletes the broker', () => {
     expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({
       creates: ['c'],
@@ -383,11 +501,11 @@ describe('for any Pods and nodes', () => {
           world = world
             .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
             .map((pod) => (isEnded(pod) ? pod : testPod(pod.targetNode ?? '', kept(pod))))
-          const { create, remove, adopt } = plan(instance, world, {
+          const { create, remove, adopt, update } = plan(instance, world, {
             isUsable: (node) => good.includes(node),
             now,
           })
-          const removed = new Set(remove.map(({ pod }) => pod))
+          const removed = new Set([...remove.map(({ pod }) => pod), update])
           world = world.map((pod) => {
             if (removed.has(pod))
               return testPod(pod.targetNode ?? '', { ...kept(pod), leaves: true })
@@ -407,8 +525,10 @@ describe('for any Pods and nodes', () => {
           (node) => good.includes(node) || places.has(node),
         )
         expect(world.length).toBe(Math.min(instance.spec.capacity, possible.length))
-        for (const { metadata } of running)
-          expect(metadata.annotations?.['akri.sh/broker-spec-hash']).toBe('now')
+        const isFree = possible.some((node) => !places.has(node))
+        for (const { metadata, targetNode = '' } of running)
+          if (isFree || good.includes(targetNode))
+            expect(metadata.annotations?.['akri.sh/broker-spec-hash']).toBe('now')
       }),
     )
   })

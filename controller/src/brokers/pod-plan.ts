@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Instance, UpdateStrategy } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { specHashOf } from '../labels.js'
+import { type Replaced, replacedBy, specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
-import { isEnded, isRefused } from './pod-state.js'
+import { isEnded, isRefused, steadyAt, works } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
 
 // Which broker Pods an Instance should have, and the steps towards them. A pure function: another
@@ -19,16 +19,44 @@ export interface PodPlanInput {
   readonly pods: readonly Pod[]
   /** Whether a new broker could run on the node. */
   isUsable(node: NodeName): boolean
+  /** Whether the node is not ready, so that none of its brokers works. */
+  isAway(node: NodeName): boolean
+  /** What the last Pod of the node leaves to its successor; undefined if this is not known. */
+  replacedOn(node: NodeName): Replaced | undefined
   /** How often in a row the broker of a node was restarted; for a broker without a Pod. */
   restartsOn(node: NodeName): number
+  /**
+   * When the node last had no room for its broker, in milliseconds since the epoch; undefined if it
+   * had, or was not tried.
+   */
+  hadNoRoomAt(node: NodeName): number | undefined
   /** When the broker of a node may be created again, in milliseconds since the epoch. */
   notBefore(node: NodeName): number
+  /**
+   * Until when the first broker waits for more nodes to choose from, in milliseconds since the
+   * epoch.
+   */
+  readonly choiceAt: number
   /** Milliseconds since the epoch. */
   readonly now: number
 }
 
-interface PodPlan {
-  readonly remove: readonly Removal[]
+export interface PodPlan {
+  readonly remove: readonly (Removal & {
+    /** Whether its node had no room for the Pod in time. */
+    readonly hadNoRoom: boolean
+  })[]
+  /**
+   * The working Pod of an earlier spec that is to be replaced next, when the roll-out in the
+   * Configuration permits it.
+   */
+  readonly update: Pod | undefined
+  /** How many brokers there should be. */
+  readonly desired: number
+  /** How many of these a roll-out waits for. */
+  readonly missing: number
+  /** Pods that replaced a working broker, and work now. */
+  readonly settle: readonly Pod[]
   readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
   /** Pods of versions without spec hashes: they count as made from the present spec. */
   readonly adopt: readonly Pod[]
@@ -40,13 +68,15 @@ interface Removal {
   readonly pod: Pod
   readonly reason: string
   readonly restarts: number
+  /** What the Pod leaves to its successor. */
+  readonly replaced: Replaced | undefined
 }
 
 /** How long a Pod may be pending before it is tried on another node, in milliseconds. */
 const PENDING_MS = 5 * 60_000
 
 /** The order in which nodes keep their brokers if there are more nodes than the capacity. */
-const RANKS = ['running', 'restarting', 'pending', 'free', 'stuck', 'unusable'] as const
+const RANKS = ['running', 'restarting', 'pending', 'free', 'tried', 'stuck', 'unusable'] as const
 type Rank = (typeof RANKS)[number]
 
 /** A node that sees the device, with its broker Pod. */
@@ -60,7 +90,13 @@ export function planPods(input: PodPlanInput): PodPlan {
   const { instance, specHash, pods, now } = input
   if (specHash === undefined || isDeleted(instance))
     return {
-      remove: pods.flatMap((pod) => removal(pod, 'no broker Pod is specified')),
+      remove: pods
+        .flatMap((pod) => removal(pod, 'no broker Pod is specified'))
+        .map((each) => ({ ...each, hadNoRoom: false })),
+      update: undefined,
+      desired: 0,
+      missing: 0,
+      settle: [],
       create: [],
       adopt: [],
       recheckAt: undefined,
@@ -70,37 +106,55 @@ export function planPods(input: PodPlanInput): PodPlan {
   const chosen = places.slice(0, Math.max(0, capacity))
   const surplus = places.slice(chosen.length).flatMap(({ pod }) => pod ?? [])
 
+  const choiceAt = pods.length === 0 && input.choiceAt > now ? input.choiceAt : undefined
   // A Pod that is being deleted uses its slot until it has gone.
   const room = Math.max(0, capacity - pods.filter((pod) => !isEnded(pod)).length)
   const vacant = chosen
     .filter(({ pod, node }) => pod === undefined && input.isUsable(node))
     .slice(0, room)
     .map(({ node }) => node)
-  const verdicts = chosen.flatMap(({ pod, rank }) =>
-    pod === undefined ? [] : [{ pod, ...judge(pod, rank, specHash, input) }],
+  const verdicts = chosen.flatMap(({ node, pod, rank }) =>
+    pod === undefined ? [] : [{ node, pod, ...judge(pod, rank, specHash, input) }],
   )
   const blocked = vacant.length > 0 || verdicts.some(({ blocksUpdates }) => blocksUpdates)
-  // Working brokers are updated one at a time, and only while all others are ready.
-  const updated = blocked ? undefined : verdicts.find((verdict) => verdict.do === 'update')?.pod
+  const isFree = ({ node, pod }: Place) => pod === undefined && input.isUsable(node)
+  const hasFreePlace = places.slice(chosen.length).some(isFree)
+  // Working brokers of an Instance are updated one at a time, and only while all others work. A
+  // broker stays if no node could run its successor.
+  const update = blocked
+    ? undefined
+    : verdicts.find(
+        (verdict) => verdict.do === 'update' && (hasFreePlace || input.isUsable(verdict.node)),
+      )?.pod
 
   const remove = [
     ...misplaced,
     ...surplus.flatMap((pod) => removal(pod, 'the capacity is used on other nodes')),
     ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
-    ...(updated === undefined ? [] : removal(updated, SPEC_CHANGED)),
-  ].map(({ pod, reason, restarts }) => ({ pod, reason, restarts }))
+  ].map(({ pod, reason, restarts, replaced }) => {
+    const hadNoRoom = !isPlaced(pod) && !isEnded(pod) && stuckAt(pod) <= now
+    return { pod, reason, restarts, replaced, hadNoRoom }
+  })
   const removed = new Set(remove.map(({ pod }) => pod))
   return {
     remove,
+    update,
+    desired: chosen.filter(
+      ({ node, pod }) => (pod !== undefined && !isEnded(pod)) || input.isUsable(node),
+    ).length,
+    missing: chosen.filter((place) => isMissing(place, specHash, input)).length,
+    settle: verdicts.flatMap(({ pod }) => (isSettled(pod, specHash, input) ? [pod] : [])),
     create: vacant
-      .filter((node) => input.notBefore(node) <= now)
+      .filter((node) => choiceAt === undefined && input.notBefore(node) <= now)
       .map((node) => ({ node, restarts: input.restartsOn(node) })),
     adopt: pods.filter(
       (pod) => !removed.has(pod) && specHashOf(pod) === undefined && !isDeleted(pod),
     ),
     recheckAt: earliest(
+      choiceAt,
       ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
       ...vacant.map(input.notBefore).filter((time) => time > now),
+      ...chosen.map(({ pod }) => pod && steadyAt(pod, now)).filter((time = 0) => time > now),
       ...verdicts.map(({ recheckAt }) => recheckAt),
     ),
   }
@@ -121,27 +175,48 @@ function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] 
   }
   const places = nodes
     .map((node) => ({ node, pod: podOf.get(node), rank: rankOf(node, podOf.get(node), input) }))
+    .sort((a, b) => RANKS.indexOf(a.rank) - RANKS.indexOf(b.rank) || (a.node < b.node ? -1 : 1))
+  return { places: chooseAmong(places, input), misplaced }
+}
+
+/**
+ * Moves the nodes that are to have a broker to the front, among nodes of the same rank. Weights
+ * cost time, and a roll-out plans all Instances at once: mostly there is nothing to choose.
+ */
+function chooseAmong(places: Place[], { instance, hadNoRoomAt }: PodPlanInput): Place[] {
+  const { capacity } = instance.spec
+  const rank = places[capacity]?.rank
+  if (rank === undefined || places[capacity - 1]?.rank !== rank) return places
+  const tied = places
+    .filter((place) => place.rank === rank)
+    .map((place) => ({ place, weight: weight(instance, place.node) }))
     .sort(
       (a, b) =>
-        RANKS.indexOf(a.rank) - RANKS.indexOf(b.rank) ||
-        weight(instance, b.node) - weight(instance, a.node),
+        // All nodes take their turn.
+        (hadNoRoomAt(a.place.node) ?? 0) - (hadNoRoomAt(b.place.node) ?? 0) || b.weight - a.weight,
     )
-  return { places, misplaced }
+    .map(({ place }) => place)
+  const start = places.findIndex((place) => place.rank === rank)
+  return [...places.slice(0, start), ...tied, ...places.slice(start + tied.length)]
 }
 
 function rankOf(
   node: NodeName,
   pod: Pod | undefined,
-  { isUsable, restartsOn, now }: PodPlanInput,
+  { isUsable, restartsOn, hadNoRoomAt, now }: PodPlanInput,
 ): Rank {
-  // A scheduled Pod keeps its place, however long it takes to start.
-  const isPlaced = pod !== undefined && (pod.phase !== 'Pending' || pod.node !== '')
   const leaves = pod !== undefined && (isEnded(pod) || isDeleted(pod))
-  if (isPlaced && !leaves) return 'running'
+  // A scheduled Pod keeps its place, however long it takes to start.
+  if (pod !== undefined && isPlaced(pod) && !leaves) return 'running'
   if (!isUsable(node)) return 'unusable'
   if (leaves) return 'restarting'
   if (pod !== undefined) return stuckAt(pod) > now ? 'pending' : 'stuck'
+  if (hadNoRoomAt(node) !== undefined) return 'tried'
   return restartsOn(node) > 0 ? 'restarting' : 'free'
+}
+
+function isPlaced({ phase, node }: Pod): boolean {
+  return phase !== 'Pending' || node !== ''
 }
 
 type Verdict = {
@@ -151,40 +226,73 @@ type Verdict = {
 } & (
   | { readonly do: 'keep' }
   | { readonly do: 'update' }
-  | { readonly do: 'remove'; readonly reason: string; readonly restarts: number }
+  | {
+      readonly do: 'remove'
+      readonly reason: string
+      readonly restarts: number
+      readonly replaced: Replaced | undefined
+    }
 )
 
-const SPEC_CHANGED = 'the spec has changed'
+export const SPEC_CHANGED = 'the spec has changed'
+
+/** Whether the broker of a chosen place is missing in a roll-out. */
+function isMissing({ node, pod }: Place, specHash: string, input: PodPlanInput): boolean {
+  // Such a place misses its broker because of the node.
+  if (input.isAway(node)) return false
+  if (pod === undefined) return input.isUsable(node) && input.replacedOn(node) !== 'broken'
+  if (isDeleted(pod)) return input.replacedOn(node) !== 'broken'
+  return isOutdated(pod, specHash, input)
+    ? replacedBy(pod) === 'working' && !works(pod, input.now)
+    : replacedBy(pod) !== 'broken' && !works(pod, input.now)
+}
+
+function isSettled(pod: Pod, specHash: string, input: PodPlanInput): boolean {
+  return (
+    replacedBy(pod) === 'working' &&
+    !isDeleted(pod) &&
+    !isOutdated(pod, specHash, input) &&
+    works(pod, input.now)
+  )
+}
+
+/** Whether the Pod is made from another spec, and the controller is to replace it. */
+function isOutdated(pod: Pod, specHash: string, { strategy }: PodPlanInput): boolean {
+  return strategy === 'RollingUpdate' && ![undefined, specHash].includes(specHashOf(pod))
+}
 
 /** What happens to the Pod of a chosen node. */
-function judge(pod: Pod, rank: Rank, specHash: string, { strategy, now }: PodPlanInput): Verdict {
-  const remove = (reason: string, restarts: number, blocksUpdates = true): Verdict => ({
-    do: 'remove',
-    reason,
-    restarts,
-    blocksUpdates,
-  })
+function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Verdict {
+  const { now } = input
+  const before = replacedBy(pod)
+  const remove = (
+    reason: string,
+    restarts: number,
+    blocksUpdates = true,
+    replaced: Replaced | undefined = before,
+  ): Verdict => ({ do: 'remove', reason, restarts, blocksUpdates, replaced })
   const keep = (blocksUpdates: boolean, recheckAt?: number): Verdict => ({
     do: 'keep',
     blocksUpdates,
     recheckAt,
   })
   if (isDeleted(pod)) return keep(true)
-  const isOutdated =
-    strategy === 'RollingUpdate' && ![undefined, specHash].includes(specHashOf(pod))
+  const outdated = isOutdated(pod, specHash, input)
   if (isEnded(pod)) {
-    if (isOutdated) return remove(SPEC_CHANGED, 0)
+    if (outdated) return remove(SPEC_CHANGED, 0, true, before ?? 'broken')
     const next = restart(endOf(pod), pod.metadata.uid)
     const restartAt = endedAt(pod, now) + next.waitMs
     return restartAt > now
       ? keep(true, restartAt)
       : remove(`it has ended: ${pod.reason || pod.phase}`, next.restarts)
   }
-  if (isOutdated)
-    return pod.ready ? { do: 'update', blocksUpdates: false } : remove(SPEC_CHANGED, 0, false)
-  if (pod.phase !== 'Pending') return keep(!pod.ready)
+  if (outdated)
+    return (before === 'working' ? works(pod, now) : pod.ready)
+      ? { do: 'update', blocksUpdates: false }
+      : remove(SPEC_CHANGED, 0, false, before ?? 'broken')
+  if (pod.phase !== 'Pending') return keep(before !== 'broken' && !works(pod, now))
   // A Pod that no node has had room for must not hold up the updates of the others for ever.
-  const blocksUpdates = rank !== 'stuck'
+  const blocksUpdates = rank !== 'stuck' && before !== 'broken'
   if (pod.startedAt === undefined) return keep(blocksUpdates)
   const expiresAt = pod.startedAt + PENDING_MS
   return expiresAt > now
@@ -193,7 +301,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, { strategy, now }: PodPla
 }
 
 function removal(pod: Pod, reason: string): Removal[] {
-  return isDeleted(pod) ? [] : [{ pod, reason, restarts: 0 }]
+  return isDeleted(pod) ? [] : [{ pod, reason, restarts: 0, replaced: replacedBy(pod) }]
 }
 
 /** The best Pod of a node first: the planner keeps the first and removes the others. */

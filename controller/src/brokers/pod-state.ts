@@ -5,6 +5,25 @@ import type { Pod } from '../kubernetes-objects.js'
  */
 const REFUSED = /^(UnexpectedAdmissionError|OutOf.*)$/
 
+/**
+ * How long a new broker is ready before it counts as working, in milliseconds: a broker that
+ * crashes again and again is ready for moments.
+ */
+const STEADY_MS = 5000
+
+/**
+ * When a Pod that is ready counts as working, in milliseconds since the epoch: by the clock of its
+ * node, unless that clock is far ahead. Undefined for a Pod that is not ready.
+ */
+export function steadyAt({ ready, readySince }: Pod, now: number): number | undefined {
+  if (!ready) return undefined
+  return readySince === undefined || readySince > now + STEADY_MS ? now : readySince + STEADY_MS
+}
+
+export function works(pod: Pod, now: number): boolean {
+  return (steadyAt(pod, now) ?? Infinity) <= now
+}
+
 export function isEnded({ phase }: Pod): boolean {
   return phase === 'Succeeded' || phase === 'Failed'
 }

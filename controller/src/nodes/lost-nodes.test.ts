@@ -1,4 +1,5 @@
-import type { NodeName, ReconcileResult } from '@akrijs/kube'
+import type { Compatibility } from '@akrijs/api'
+import { type NodeName, objectKey, type ReconcileResult } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -6,11 +7,13 @@ import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { AbsentAgents } from './absent-agents.js'
 import { LostNodes } from './lost-nodes.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const PODS = '/api/v1/pods'
+const GRACE_MS = 300_000
 
 describe('a lost node', () => {
   let api: TestApi
@@ -30,10 +33,22 @@ describe('a lost node', () => {
     await api.stop()
   })
 
-  async function lostNodes(clock: ManualClock): Promise<LostNodes> {
+  async function lostNodes(
+    clock: ManualClock,
+    compatibility: Compatibility = 'off',
+  ): Promise<LostNodes> {
     const { client, ...started } = await api.start()
     state = started.state
-    return new LostNodes({ state, client, clock, log: silentLogger, graceMs: 300_000 })
+    const absent = new AbsentAgents({ state, clock, graceMs: GRACE_MS })
+    return new LostNodes({
+      state,
+      client,
+      clock,
+      log: silentLogger,
+      absent,
+      graceMs: GRACE_MS,
+      compatibility,
+    })
   }
 
   async function leave(): Promise<ReconcileResult> {
@@ -142,6 +157,110 @@ describe('a lost node', () => {
     ])
   })
 
+  describe('finalizers of an agent of the existing system', () => {
+    const agentPod = (namespace: string, name: string, status = 'True') =>
+      api.put(`/api/v1/namespaces/${namespace}/pods/${name}`, {
+        metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+        spec: { nodeName: 'a' },
+        status: { phase: 'Running', conditions: [{ type: 'Ready', status }] },
+      })
+    const finalized = (more: object = {}) => {
+      const object = testInstance(['b'])
+      const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
+      const metadata = { ...object.metadata, finalizers: ['a'], managedFields, ...more }
+      api.put(INSTANCE, { ...object, metadata })
+    }
+    const path = '/metadata/finalizers/0'
+    const removal = [
+      { op: 'test', path, value: 'a' },
+      { op: 'remove', path },
+    ]
+
+    beforeEach(() => {
+      api.put('/api/v1/nodes/a', node('True'))
+      api.put('/apis/akri.sh/v0/nodereports/a', {
+        metadata: { name: 'a' },
+        agentPod: 'agent-a',
+        agentNamespace: 'akri',
+        configurations: {},
+      })
+      agentPod('akri', 'agent-a')
+    })
+
+    it.each([
+      ['an object', {}],
+      ['a deleted object', { deletionTimestamp: new Date(T0).toISOString() }],
+    ])('A13 are removed from %s at once if our agent is on the node', async (_what, more) => {
+      finalized(more)
+      await leave()
+      expect(patches()).toEqual([removal])
+    })
+
+    it.each<[string, () => unknown, string[]]>([
+      ['if our agent is on the node', () => {}, ['a']],
+      ['not if it is silent', () => agentPod('akri', 'agent-a', 'False'), []],
+    ])('start the work on their node at once, %s', async (_what, change, expected) => {
+      change()
+      finalized()
+      const nodes = await lostNodes(new ManualClock(T0))
+      const added: string[] = []
+      const key = objectKey('plant', 'cam-8120fe')
+      await nodes.reconcileInstance(key, (name) => void added.push(name), signal)
+      expect(added.filter((name) => name === 'a')).toEqual(expected)
+    })
+
+    it.each<[string, () => unknown]>([
+      ['another agent is there too', () => agentPod('default', 'akri-agent-daemonset-x')],
+      ['the Pod of our agent has gone', () => api.remove('/api/v1/namespaces/akri/pods/agent-a')],
+      ['our agent has not reported', () => api.remove('/apis/akri.sh/v0/nodereports/a')],
+    ])('stay if %s', async (_what, change) => {
+      change()
+      finalized()
+      await leave()
+      expect(patches()).toEqual([])
+    })
+
+    it('are removed once in a grace period if an agent adds them again', async () => {
+      const clock = new ManualClock(T0)
+      const nodes = await lostNodes(clock)
+      const add = async () => {
+        finalized()
+        const [before] = state.instances.cache.list()
+        await eventually(() => {
+          const [now] = state.instances.cache.list()
+          expect(now?.metadata.finalizers).toEqual(['a'])
+          expect(now).not.toBe(before)
+        })
+      }
+      for (const expected of [1, 1, 1]) {
+        await add()
+        await nodes.reconcile('a' as NodeName, signal)
+        expect(patches()).toHaveLength(expected)
+      }
+      await clock.advance(GRACE_MS)
+      await nodes.reconcile('a' as NodeName, signal)
+      expect(patches()).toHaveLength(2)
+    })
+
+    it('are removed from some objects in a pass, deleted objects first', async () => {
+      api.remove(INSTANCE)
+      const deletionTimestamp = new Date(T0).toISOString()
+      for (let index = 0; index < 60; index++) {
+        const object = testInstance(['b'], { name: `cam-${1000 + index}` })
+        const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
+        const deletion = index === 59 ? { deletionTimestamp } : {}
+        const metadata = { ...object.metadata, finalizers: ['a'], managedFields, ...deletion }
+        api.put(INSTANCE.replace('cam-8120fe', object.metadata.name), { ...object, metadata })
+      }
+      const nodes = await lostNodes(new ManualClock(T0))
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 2000 })
+      expect(patches()).toHaveLength(50)
+      expect([...api.objects.keys()].filter((key) => key.endsWith('cam-1059'))).toEqual([])
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
+      expect(patches()).toHaveLength(60)
+    })
+  })
+
   it('is removed from the status of Configurations if it was deleted', async () => {
     api.remove(INSTANCE)
     const report = (status: 'True' | 'False') => ({
@@ -166,12 +285,7 @@ describe('a lost node', () => {
     const { resourceVersion } = api.put(CONFIGURATION, { ...testConfiguration(), status })
       .metadata as { resourceVersion: string }
     await leave()
-    const conditions = [
-      { ...condition, status: 'True', lastTransitionTime: new Date(T0).toISOString() },
-    ]
-    expect(patches()).toEqual([
-      { metadata: { resourceVersion }, status: { conditions, nodes: { a: null } } },
-    ])
+    expect(patches()).toEqual([{ metadata: { resourceVersion }, status: { nodes: { a: null } } }])
   })
 
   it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
@@ -208,5 +322,121 @@ describe('a lost node', () => {
     api.refusal = ({ method }) =>
       method === 'PATCH' ? { status: 422, message: 'spec.nodes: not so' } : undefined
     await expect(leave()).rejects.toThrow(/422.*spec\.nodes: not so/)
+  })
+
+  describe('whose agent was taken off it', () => {
+    const AGENT = '/api/v1/namespaces/akri/pods/agent-a'
+
+    beforeEach(() => {
+      api.put('/api/v1/nodes/a', node('True'))
+      putReport()
+    })
+
+    const putReport = (agentNamespace: string | undefined = 'akri') =>
+      api.put('/apis/akri.sh/v0/nodereports/a', {
+        metadata: { name: 'a' },
+        agentPod: 'agent-a',
+        agentNamespace,
+        configurations: {},
+      })
+    const putAgent = (path = AGENT) =>
+      api.put(path, {
+        metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+        spec: { nodeName: 'a' },
+        status: { phase: 'Running' },
+      })
+    const presence = () => state.reportIndex.presence('a' as NodeName)
+
+    /** What the controller has removed at the end of the grace period. */
+    async function removedAfter({ ms = GRACE_MS }): Promise<unknown[]> {
+      const clock = new ManualClock(T0)
+      const nodes = await lostNodes(clock)
+      await nodes.reconcile('a' as NodeName, signal)
+      await clock.advance(ms)
+      await nodes.reconcile('a' as NodeName, signal)
+      return patches()
+    }
+
+    it('stays until the grace period ends', async () => {
+      expect(await removedAfter({ ms: GRACE_MS - 1 })).toEqual([])
+    })
+
+    it('stays if an agent of the existing system has its place, and both systems run', async () => {
+      const clock = new ManualClock(T0)
+      // In another namespace, without a report.
+      putAgent(AGENT.replace('/akri/', '/default/').replace('agent-a', 'other'))
+      const nodes = await lostNodes(clock, 'akri-0.13')
+      await nodes.reconcile('a' as NodeName, signal)
+      await clock.advance(GRACE_MS)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
+      expect(patches()).toEqual([])
+      expect(presence()).toBe('left')
+      api.remove(AGENT.replace('/akri/', '/default/').replace('agent-a', 'other'))
+      await nodes.reconcile('a' as NodeName, signal)
+      expect(patches()).toEqual([
+        [
+          { op: 'test', path: '/spec/deviceUsage/cam-8120fe-0', value: 'a' },
+          { op: 'remove', path: '/spec/deviceUsage/cam-8120fe-0' },
+          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
+          { op: 'remove', path: '/spec/nodes/0' },
+        ],
+      ])
+    })
+
+    it('leaves with its claims when the grace period ends', async () => {
+      const clock = new ManualClock(T0)
+      const nodes = await lostNodes(clock)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
+      await clock.advance(GRACE_MS)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
+      expect(patches()).toEqual([
+        [
+          { op: 'test', path: '/spec/deviceUsage/cam-8120fe-0', value: 'a' },
+          { op: 'test', path: '/spec/capacity', value: 1 },
+          { op: 'replace', path: '/spec/deviceUsage/cam-8120fe-0', value: '' },
+          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
+          { op: 'remove', path: '/spec/nodes/0' },
+        ],
+      ])
+    })
+
+    it.each<[string, () => void]>([
+      ['its Pod is there, and not ready', () => putAgent()],
+      ['another agent is on it', () => putAgent(AGENT.replace('agent-a', 'agent-b'))],
+      ['its agent was in another namespace', () => putReport('other')],
+      ['its report does not say where its agent was', () => putReport('')],
+      ['it has no report', () => api.remove('/apis/akri.sh/v0/nodereports/a')],
+    ])('stays if %s', async (_, put) => {
+      put()
+      expect(await removedAfter({})).toEqual([])
+    })
+
+    it('stays if its agent comes back in the grace period', async () => {
+      const clock = new ManualClock(T0)
+      const nodes = await lostNodes(clock)
+      await nodes.reconcile('a' as NodeName, signal)
+      await clock.advance(GRACE_MS - 1)
+      putAgent()
+      await eventually(() => expect(presence()).toBe('silent'))
+      await nodes.reconcile('a' as NodeName, signal)
+      api.remove(AGENT)
+      await eventually(() => expect(presence()).toBe('left'))
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
+      expect(patches()).toEqual([])
+    })
+
+    it('keeps the claims of Pods that still run', async () => {
+      const limits = { 'akri.sh/cam-8120fe': '1' }
+      api.put(`${PODS}/user`, {
+        metadata: { name: 'user' },
+        spec: { nodeName: 'a', containers: [{ resources: { limits } }] },
+      })
+      expect(await removedAfter({})).toEqual([
+        [
+          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
+          { op: 'remove', path: '/spec/nodes/0' },
+        ],
+      ])
+    })
   })
 })

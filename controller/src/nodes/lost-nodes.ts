@@ -1,25 +1,28 @@
 import {
   type Configuration,
-  conditionsOf,
+  finalizerNodes,
+  finalizerRemoval,
   GROUP,
   heldSlots,
   type Instance,
+  nodesOf,
   parseObjectMeta,
 } from '@akrijs/api'
 import {
-  ApiError,
   keyOf,
   type NodeName,
   type ObjectKey,
+  objectKey,
   type ReconcileResult,
   type Resource,
 } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
+import { changeInstance } from '../instance-change.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
-import { nodesOf, planDeparture } from './instance-departure.js'
-import { finalizerNodes, finalizerRemoval } from './node-finalizers.js'
-import { resourcesOf } from './node-pods.js'
+import { unlessOvertaken } from '../unless-overtaken.js'
+import { planDeparture } from './instance-departure.js'
+import { hasOtherAgent, resourcesOf } from './node-pods.js'
 import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
 
 interface LostNodesOptions extends NodePresenceOptions {
@@ -28,16 +31,23 @@ interface LostNodesOptions extends NodePresenceOptions {
 
 /** How often the Pods of a lost node are listed while they may still run, in milliseconds. */
 const POD_CHECK_MS = 10_000
+/** The most finalizers that a pass of a node removes: each write wakes all agents. */
+const MAX_RELEASES = 50
+/** When the rest is removed, in milliseconds. */
+const REST_MS = 2000
 
 /**
  * Removes lost nodes from Instances and from the status of Configurations. A node whose agent runs
- * leaves by itself; a deleted node, or a node that is silent for the grace period, cannot. The
- * slots of its Pods stay claimed until the API server no longer lists these Pods as running.
+ * leaves by itself. A deleted node cannot, nor can a node that is silent, or has no agent any more,
+ * for the grace period. The slots of its Pods stay claimed until the API server no longer lists
+ * these Pods as running.
  */
 export class LostNodes {
   readonly #options: LostNodesOptions
   /** When a silent node was last removed from an Instance, in milliseconds since the epoch. */
   readonly #removedAt = new Map<string, number>()
+  /** When the finalizer of a node was last removed from an object, in the same form. */
+  readonly #releasedAt = new Map<string, number>()
 
   constructor(options: LostNodesOptions) {
     this.#options = options
@@ -49,12 +59,14 @@ export class LostNodes {
     addNode: (node: NodeName) => void,
     signal: AbortSignal,
   ): Promise<ReconcileResult> {
-    const instance = this.#options.state.instances.cache.get(key)
+    const { instances } = this.#options.state
+    const instance = instances.cache.get(key)
     if (instance === undefined) return {}
     this.#addSuspects(instance, nodesOf(instance), addNode)
     const { nodes, deviceUsage } = instance.spec
     const isUnused = nodes.length === 0 && heldSlots(deviceUsage) === 0
-    if (isUnused && !isDeleted(instance)) await this.#delete(instance, signal)
+    if (isUnused && !isDeleted(instance))
+      await changeInstance(instances, instance, { do: 'delete' }, signal)
     return {}
   }
 
@@ -78,8 +90,8 @@ export class LostNodes {
     if (instances.length + reported.length + finalized.length === 0) return {}
     const presence = await nodePresence(node, this.#options, signal)
     if (presence.state === 'present') {
-      const releaseAt = await this.#releaseDeleted(finalized, node, signal)
-      return requeueAt(earliest(presence.silentAt, releaseAt), clock.wallMs())
+      const releaseAt = await this.#release(finalized, node, signal)
+      return requeueAt(earliest(presence.lostAt, releaseAt), clock.wallMs())
     }
     for (const object of finalized) await removeFinalizer(object, node, signal)
     // The agent of a silent node may still report its status.
@@ -90,7 +102,10 @@ export class LostNodes {
     return requeueAt(recheckAt, clock.wallMs())
   }
 
-  /** A deleted object waits for its finalizers, also for those of nodes that are present. */
+  /**
+   * A deleted object waits for its finalizers, also for those of nodes that are present. On a node
+   * with an agent of this system, a finalizer is a leftover.
+   */
   #addSuspects(
     object: Configuration | Instance,
     nodes: Iterable<NodeName>,
@@ -99,7 +114,8 @@ export class LostNodes {
     const { state } = this.#options
     const finalizers = finalizerNodes(object)
     for (const node of [...nodes, ...finalizers]) if (!state.isReady(node)) addNode(node)
-    if (isDeleted(object)) for (const node of finalizers) addNode(node)
+    for (const node of finalizers)
+      if (isDeleted(object) || state.reportIndex.presence(node) === 'present') addNode(node)
   }
 
   /** @returns when to check again, in milliseconds since the epoch */
@@ -109,7 +125,7 @@ export class LostNodes {
     presence: NodePresence,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { client, clock, graceMs, log } = this.#options
+    const { state, client, clock, graceMs, log, compatibility } = this.#options
     for (const [departure, at] of this.#removedAt)
       if (at + graceMs <= clock.wallMs()) this.#removedAt.delete(departure)
     const resources = await resourcesOf(node, { client, signal })
@@ -133,42 +149,13 @@ export class LostNodes {
         resources.has(`${GROUP}/${metadata.name}`) ||
         resources.has(`${GROUP}/${spec.configurationName}`)
       podsRemain ||= isUsed
-      if (!(await this.#leave(instance, node, isUsed, signal))) continue
+      const change = planDeparture(instance, node, isUsed, compatibility)
+      if (!(await changeInstance(state.instances, instance, change, signal))) continue
       this.#removedAt.set(departure, clock.wallMs())
       left++
     }
     if (left > 0) log.info({ node, instances: left, podsRemain }, 'lost node removed')
     return podsRemain ? earliest(recheckAt, clock.wallMs() + POD_CHECK_MS) : recheckAt
-  }
-
-  /** @returns whether the Instance was changed */
-  async #leave(
-    instance: Instance,
-    node: NodeName,
-    isUsed: boolean,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const { instances } = this.#options.state
-    const departure = planDeparture(instance, node, isUsed)
-    if (departure.do === 'nothing') return false
-    if (departure.do === 'delete') return this.#delete(instance, signal)
-    return unlessOvertaken(instances.api, instance, signal, async () =>
-      instances.cache.observe(
-        await instances.api.patch(keyOf(instance), 'json', departure.patch, { signal }),
-      ),
-    )
-  }
-
-  /**
-   * A node that joins, or claims a slot, at the same moment wins: its write changes the version.
-   */
-  #delete(instance: Instance, signal: AbortSignal): Promise<boolean> {
-    const { api } = this.#options.state.instances
-    const { uid, resourceVersion } = instance.metadata
-    const options = { propagationPolicy: 'Background', signal } as const
-    return unlessOvertaken(api, instance, signal, () =>
-      api.delete(keyOf(instance), { uid, resourceVersion }, options),
-    )
   }
 
   #finalizedBy(node: NodeName): FinalizedObject[] {
@@ -182,46 +169,64 @@ export class LostNodes {
   }
 
   /**
-   * Releases objects whose deletion has waited for the grace period: an agent of the existing
-   * system that still ran on the node would have removed its finalizer long ago.
-   * @returns when the next object will have waited as long, in milliseconds since the epoch
+   * Removes the finalizers that an agent of the existing system has left on a node where an agent
+   * of this system took its place. On any other node it removes those of objects whose deletion has
+   * waited for the grace period: an agent of the existing system that still ran there would have
+   * removed its finalizer long ago.
+   * @returns when to check again, in milliseconds since the epoch
    */
-  async #releaseDeleted(
+  async #release(
     finalized: readonly FinalizedObject[],
     node: NodeName,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { clock, graceMs } = this.#options
-    let next: number | undefined
-    for (const object of finalized) {
-      const releaseAt = Date.parse(object.metadata.deletionTimestamp ?? '') + graceMs
-      // The object is not being deleted.
-      if (Number.isNaN(releaseAt)) continue
-      if (releaseAt <= clock.wallMs()) await removeFinalizer(object, node, signal)
-      else next = earliest(next, releaseAt)
+    const { clock, graceMs, log } = this.#options
+    const now = clock.wallMs()
+    for (const [release, at] of this.#releasedAt)
+      if (at + graceMs <= now) this.#releasedAt.delete(release)
+    // An agent of the existing system that runs unseen would add its finalizer again.
+    const releaseOf = (object: FinalizedObject) =>
+      `${node} ${object.metadata.uid} ${isDeleted(object)}`
+    const due = finalized.filter((object) => !this.#releasedAt.has(releaseOf(object)))
+    const isReplaced = due.length > 0 && (await this.#isReplaced(node, signal))
+    const waitedAt = ({ metadata }: FinalizedObject) =>
+      isReplaced ? 0 : Date.parse(metadata.deletionTimestamp ?? '') + graceMs
+    const ready = due.filter((object) => waitedAt(object) <= now)
+    // Another program may wait for the end of a deletion.
+    ready.sort((a, b) => Number(isDeleted(b)) - Number(isDeleted(a)))
+    let objects = 0
+    for (const object of ready.slice(0, MAX_RELEASES)) {
+      const result = await removeFinalizer(object, node, signal)
+      if (result === 'removed') objects++
+      // The watch event of the other write starts the next reconcile.
+      if (result !== 'overtaken') this.#releasedAt.set(releaseOf(object), now)
     }
-    return next
+    if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
+    const waits = due.map(waitedAt).filter((time) => time > now)
+    return earliest(...waits, ready.length > MAX_RELEASES ? now + REST_MS : undefined)
   }
 
-  /** No agent will correct the report of a deleted node: a False condition in it would stay. */
+  /** Whether an agent of this system has taken the place of the agent of the existing system. */
+  async #isReplaced(node: NodeName, signal: AbortSignal): Promise<boolean> {
+    const { state, client } = this.#options
+    const report = state.reports.cache.get(objectKey('', node))
+    if (!state.hasReports || report === undefined) return false
+    if (state.reportIndex.presence(node) !== 'present') return false
+    return !(await hasOtherAgent(report, { client, signal }))
+  }
+
+  /**
+   * No agent will correct the entry of a deleted node: a False condition in it would stay. Agents
+   * of the version before write such entries.
+   */
   async #removeReport(
     configuration: Configuration,
     node: NodeName,
     signal: AbortSignal,
   ): Promise<void> {
-    const { state, clock } = this.#options
-    const { metadata, status } = configuration
-    const { [node]: _removed, ...reports } = status?.nodes ?? {}
-    const now = new Date(clock.wallMs()).toISOString()
-    const patch = {
-      // The conditions summarise the reports of this version.
-      metadata: { resourceVersion: metadata.resourceVersion },
-      status: {
-        conditions: conditionsOf(reports, status?.conditions ?? [], now),
-        nodes: { [node]: null },
-      },
-    }
-    const { cache, api } = state.configurations
+    const { resourceVersion } = configuration.metadata
+    const patch = { metadata: { resourceVersion }, status: { nodes: { [node]: null } } }
+    const { cache, api } = this.#options.state.configurations
     const options = { signal, subresource: 'status' } as const
     await unlessOvertaken(api, configuration, signal, async () =>
       cache.observe(await api.patch(keyOf(configuration), 'merge', patch, options)),
@@ -234,44 +239,21 @@ interface FinalizedObject extends KubernetesObject {
   readonly api: Resource
 }
 
+/** @returns `kept` if no agent of the node wrote the finalizer */
 async function removeFinalizer(
   object: FinalizedObject,
   node: NodeName,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<'removed' | 'kept' | 'overtaken'> {
   const { api } = object
   const key = keyOf(object)
   // The cache keeps no managed fields.
   const found = await api.get(key, { signal })
   const metadata = parseObjectMeta(found)
   const patch = finalizerRemoval(found, node)
-  if (metadata === undefined || patch === undefined) return
-  await unlessOvertaken(api, { metadata }, signal, () => api.patch(key, 'json', patch, { signal }))
-}
-
-/**
- * Writes a change that tests the state that it builds on. If the object has changed or gone
- * meanwhile, nothing is written, and the watch event starts the next reconcile.
- * @returns whether the change was written
- * @throws ApiError if the API server refuses the write itself
- */
-async function unlessOvertaken(
-  api: Resource,
-  object: KubernetesObject,
-  signal: AbortSignal,
-  write: () => Promise<unknown>,
-): Promise<boolean> {
-  try {
-    await write()
-    return true
-  } catch (error) {
-    if (ApiError.is(error, 404) || ApiError.is(error, 409)) return false
-    // A failed test and a violated schema give the same status.
-    if (!ApiError.is(error, 422)) throw error
-    const current = parseObjectMeta(await api.get(keyOf(object), { signal }))
-    if (current?.resourceVersion === object.metadata.resourceVersion) throw error
-    return false
-  }
+  if (metadata === undefined || patch === undefined) return 'kept'
+  const write = () => api.patch(key, 'json', patch, { signal })
+  return (await unlessOvertaken(api, { metadata }, signal, write)) ? 'removed' : 'overtaken'
 }
 
 /** The nodes whose agents have reported the status of a Configuration. */

@@ -1,7 +1,8 @@
-import { GROUP } from '@akrijs/api'
+import { GROUP, type NodeReport } from '@akrijs/api'
 import { type ApiClient, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
 import { lenient } from '../kubernetes-objects.js'
+import { AGENT_SELECTOR } from '../labels.js'
 
 const container = z.object({
   resources: z
@@ -17,39 +18,68 @@ const page = z.object({
   metadata: z.object({ continue: z.string().optional() }).catch({}),
   items: z.array(
     z.object({
+      metadata: lenient({ namespace: z.string().catch(''), name: z.string().catch('') }),
       spec: lenient({ containers, initContainers: containers }),
       status: lenient({ phase: z.string().catch('Unknown') }),
     }),
   ),
 })
 
+interface RequestContext {
+  readonly client: ApiClient
+  readonly signal: AbortSignal
+}
+
 /**
  * The `akri.sh` resources that the Pods of a node ask for, except Pods that have ended. The list is
  * requested when needed: a watch on all Pods of a cluster would cost more.
  * @throws ApiError, ApiUnreachableError
  */
-export async function resourcesOf(
-  node: NodeName,
-  { client, signal }: { readonly client: ApiClient; readonly signal: AbortSignal },
-): Promise<Set<string>> {
-  const path = new Resource(client, PODS).path()
+export async function resourcesOf(node: NodeName, context: RequestContext): Promise<Set<string>> {
   const resources = new Set<string>()
+  for await (const { spec } of podsOf(node, {}, context))
+    for (const { resources: quantities } of [
+      ...(spec.containers ?? []),
+      ...(spec.initContainers ?? []),
+    ])
+      for (const name of Object.keys({ ...quantities?.limits, ...quantities?.requests }))
+        if (name.startsWith(`${GROUP}/`)) resources.add(name)
+  return resources
+}
+
+/**
+ * Whether another agent than that of the report is on its node, in any namespace. The Pods of
+ * agents of the existing system have the same label.
+ * @throws ApiError, ApiUnreachableError
+ */
+export async function hasOtherAgent(
+  { metadata: { name: node }, agentPod, agentNamespace }: NodeReport,
+  context: RequestContext,
+): Promise<boolean> {
+  for await (const { metadata } of podsOf(node, { labelSelector: AGENT_SELECTOR }, context)) {
+    const isReported =
+      metadata.name === agentPod && metadata.namespace === (agentNamespace ?? metadata.namespace)
+    if (!isReported) return true
+  }
+  return false
+}
+
+/** The Pods of a node, except Pods that have ended. */
+async function* podsOf(
+  node: NodeName,
+  selectors: { readonly labelSelector?: string },
+  { client, signal }: RequestContext,
+): AsyncGenerator<z.output<typeof page>['items'][number]> {
+  const path = new Resource(client, PODS).path()
   let next: string | undefined
   do {
-    const query = { fieldSelector: `spec.nodeName=${node}`, limit: 500, continue: next }
+    const fieldSelector = `spec.nodeName=${node}`
+    const query = { ...selectors, fieldSelector, limit: 500, continue: next }
     const { items, metadata } = page.parse(
       await client.request({ method: 'GET', path, query, signal }),
     )
-    for (const { spec, status } of items) {
-      if (status.phase === 'Succeeded' || status.phase === 'Failed') continue
-      for (const { resources: quantities } of [
-        ...(spec.containers ?? []),
-        ...(spec.initContainers ?? []),
-      ])
-        for (const name of Object.keys({ ...quantities?.limits, ...quantities?.requests }))
-          if (name.startsWith(`${GROUP}/`)) resources.add(name)
-    }
+    for (const pod of items)
+      if (pod.status.phase !== 'Succeeded' && pod.status.phase !== 'Failed') yield pod
     next = metadata.continue === '' ? undefined : metadata.continue
   } while (next !== undefined)
-  return resources
 }

@@ -1,5 +1,7 @@
 import os from 'node:os'
+import { COMPATIBILITIES } from '@akrijs/api'
 import {
+  choice,
   integer,
   kubeconfigOption,
   logLevelOption,
@@ -13,7 +15,8 @@ export const controllerOptions = {
   kubeconfig: kubeconfigOption,
   leaseNamespace: text({
     argument: '<name>',
-    meaning: 'the namespace of the Lease that elects the leading replica',
+    meaning:
+      'the namespace of the Lease that elects the leading replica, and of the Pods of agents',
     variable: 'POD_NAMESPACE',
     default: 'akri',
   }),
@@ -26,10 +29,21 @@ export const controllerOptions = {
   }),
   nodeGrace: integer([0, 86_400], {
     argument: '<seconds>',
-    meaning: 'how long a node can be silent before the controller removes it from Instances',
+    meaning:
+      'how long a node can be silent, or without its agent, before the controller removes it ' +
+      'from Instances',
     variable: 'AKRI_NODE_GRACE',
     default: 300,
     chart: 'env',
+  }),
+  compatibility: choice(COMPATIBILITIES, {
+    argument: '<system>',
+    meaning:
+      'the other system whose agents run on other nodes: leave free slots out as they do, and ' +
+      'count them as agents',
+    variable: 'AKRI_COMPATIBILITY',
+    default: 'off',
+    chart: 'compatibility',
   }),
   metricsPort: metricsPortOption(),
   logLevel: logLevelOption('controller.logLevel'),

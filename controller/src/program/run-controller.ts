@@ -1,5 +1,5 @@
 import { API_VERSION } from '@akrijs/api'
-import { ApiClient, EventRecorder, LeaderElection } from '@akrijs/kube'
+import { ApiClient, ApiError, EventRecorder, LeaderElection, warningLogger } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, systemClock } from '@akrijs/runtime'
 import type { ProgramContext } from '@akrijs/runtime/program'
@@ -27,9 +27,13 @@ export async function runController(
     clock,
     userAgent: 'akri-controller',
     onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
+    onFailure: ({ method }, error) => {
+      if (!ApiError.is(error)) metrics.apiAnswered(method, undefined)
+    },
+    onWarning: warningLogger(log),
   })
   closer.add(() => client.close())
-  const state = new ClusterState({ client, clock, log })
+  const state = new ClusterState({ client, clock, log, agentNamespace: options.leaseNamespace })
   const election = new LeaderElection({
     client,
     clock,
@@ -40,6 +44,7 @@ export async function runController(
   })
   const metrics = new ControllerMetrics({
     pods: () => state.podsOfConfigurations(),
+    configurations: () => state.statuses.cache.list(),
     leads: () => election.leads,
     apiSilenceMs: () => state.silentForMs,
   })
@@ -69,7 +74,16 @@ export async function runController(
   await election.run(signal, async (turn) => {
     log.info({}, 'this replica leads')
     await control(
-      { state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 },
+      {
+        state,
+        client,
+        clock,
+        log,
+        events,
+        metrics,
+        nodeGraceMs: options.nodeGrace * 1000,
+        compatibility: options.compatibility,
+      },
       turn,
     )
     log.info({}, 'this replica no longer leads')

@@ -1,6 +1,6 @@
-import type { Configuration, Instance } from '@akrijs/api'
+import { type Configuration, type Instance, labelValue } from '@akrijs/api'
 import { type NamedObject, ownedMetadata } from '../brokers/broker-template.js'
-import { ANNOTATIONS, CONTROLLER, LABELS, labelValue, serviceName } from '../labels.js'
+import { ANNOTATIONS, CONTROLLER, LABELS, serviceName } from '../labels.js'
 
 /**
  * The Service of one device, or of all devices of a Configuration: the user's spec with a selector

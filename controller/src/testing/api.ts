@@ -3,8 +3,8 @@ import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ClusterState } from '../cluster-state.js'
 
-/** The kinds of objects that a controller watches. */
-const KINDS = 7
+/** The watches of a controller. */
+const WATCHES = 10
 
 /** A fake API server, and the state that a controller has of it. */
 export class TestApi extends FakeApiServer {
@@ -20,11 +20,16 @@ export class TestApi extends FakeApiServer {
    */
   async start(): Promise<{ client: ApiClient; state: ClusterState }> {
     const client = await this.open()
-    const state = new ClusterState({ client, clock: systemClock, log: silentLogger })
+    const state = new ClusterState({
+      client,
+      clock: systemClock,
+      log: silentLogger,
+      agentNamespace: 'akri',
+    })
     this.#state = state
     state.start()
-    await state.synced
-    await this.untilWatched(KINDS)
+    await state.reportsSynced
+    await this.untilWatched(WATCHES)
     this.requests.length = 0
     return { client, state }
   }

@@ -1,7 +1,12 @@
-import type { Configuration, ConfigurationSpec, Instance } from '@akrijs/api'
+import {
+  type Configuration,
+  type ConfigurationSpec,
+  type Instance,
+  instanceLabels,
+} from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS } from '../labels.js'
+import { ANNOTATIONS, type Replaced } from '../labels.js'
 
 // Objects for tests, as the API server would return them.
 
@@ -45,6 +50,7 @@ export function testInstance(
       generation: 1,
       resourceVersion: '1',
       creationTimestamp: at(T0),
+      labels: instanceLabels({ shared, nodes: nodes as NodeName[] }),
       ownerReferences: [
         {
           apiVersion: 'akri.sh/v0',
@@ -74,6 +80,7 @@ export interface TestPod extends Partial<Omit<Pod, 'metadata' | 'node' | 'target
   readonly createdAt?: number
   readonly leaves?: boolean
   readonly scheduled?: boolean
+  readonly replaced?: Replaced | undefined
 }
 
 /** A broker Pod of a node. @default a Pod that runs and is ready */
@@ -85,12 +92,14 @@ export function testPod(targetNode: string, more: TestPod = {}): Pod {
     createdAt = T0,
     leaves = false,
     scheduled = true,
+    replaced,
     ...rest
   } = more
   const annotations = {
     ...('hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash }),
     [ANNOTATIONS.targetNode]: targetNode,
     [ANNOTATIONS.restarts]: String(restarts),
+    ...(replaced === undefined ? {} : { [ANNOTATIONS.replaced]: replaced }),
   }
   return {
     metadata: {
@@ -117,9 +126,12 @@ export function testPod(targetNode: string, more: TestPod = {}): Pod {
     phase: 'Running',
     reason: '',
     ready: more.phase === undefined || more.phase === 'Running',
+    readySince: undefined,
     startedAt: scheduled ? createdAt : undefined,
     endedAt: undefined,
     hasRun: true,
+    problem: undefined,
+    containerRestarts: 0,
     ...rest,
   }
 }
@@ -143,6 +155,8 @@ export function testJob(
     },
     outcome: undefined,
     endedAt: undefined,
+    failure: '',
+    lacksPods: false,
     ...rest,
   }
 }
@@ -157,5 +171,5 @@ export function testNode(name: string): ClusterNode {
     resourceVersion: '1',
     creationTimestamp: at(T0),
   }
-  return { metadata, ready: true, readySince: T0, schedulable: true }
+  return { metadata, ready: true, readySince: T0, schedulable: true, taints: [] }
 }

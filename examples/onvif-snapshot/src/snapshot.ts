@@ -14,12 +14,69 @@ interface CameraAccess {
 const TIMEOUT_MS = 10_000
 const MAX_PICTURE_BYTES = 16 * 1024 * 1024
 
-/** Takes a picture by the camera's first media profile. */
-export async function takeSnapshot({
-  url,
-  username,
-  password = '',
-}: CameraAccess): Promise<Buffer> {
+export interface Picture {
+  /** Such as `image/jpeg`. */
+  readonly type: string
+  readonly body: Buffer
+}
+
+/** The camera wants a credential, or another one. Further tries can lock its user out. */
+export class CredentialRefusedError extends Error {}
+
+/** How cameras refuse a credential in the replies of their services. */
+const REFUSAL = /NotAuthorized|Unauthorized|FailedAuthentication|InvalidSecurity|not authorized/i
+
+/**
+ * Takes a picture by the camera's first media profile.
+ * @throws CredentialRefusedError after the first request that the camera refuses
+ */
+export async function takeSnapshot(access: CameraAccess): Promise<Picture> {
+  const replies = new LastReply()
+  try {
+    return await take(access, replies)
+  } catch (error) {
+    if (!replies.isRefusal(error, access.username)) throw error
+    const refused =
+      access.username === undefined
+        ? 'the camera wants a user name and a password'
+        : `the camera refuses the user ${access.username} or the password`
+    throw new CredentialRefusedError(refused, { cause: error })
+  }
+}
+
+/** The last reply of a service. The errors of the library have only parts of it. */
+class LastReply {
+  #hasCredential = false
+  #status = 0
+  #body = ''
+
+  begin(request: string): void {
+    this.#hasCredential = request.includes('UsernameToken')
+    this.set('', 0)
+  }
+
+  set(body: string, status: number): void {
+    this.#status = status
+    this.#body = body
+  }
+
+  /** A refusal of a request without the credential says nothing about the credential. */
+  isRefusal(error: unknown, username: string | undefined): boolean {
+    if (username !== undefined && !this.#hasCredential) return false
+    if (this.#status === 401 || this.#status === 403 || REFUSAL.test(this.#body)) return true
+    return error instanceof Error && /(authentication|status).* 40[13]\b/.test(error.message)
+  }
+}
+
+/** The library counts the camera's time from the start of this process. */
+function setClock(camera: Cam, time: Date): void {
+  camera.timeShift = time.getTime() - process.uptime() * 1000
+}
+
+async function take(
+  { url, username, password = '' }: CameraAccess,
+  replies: LastReply,
+): Promise<Picture> {
   const service = new URL(url)
   const secure = service.protocol === 'https:'
   const camera = new Cam({
@@ -31,11 +88,21 @@ export async function takeSnapshot({
     autoconnect: false,
     ...(username !== undefined && { username, password }),
   })
-  // The clock comes first: the camera refuses a token that looks old.
-  await answer((done) => camera.getSystemDateAndTime(done))
-  await answer((done) => camera.getServices(true, done)).catch(() =>
-    answer((done) => camera.getCapabilities(done)),
+  camera.on('rawRequest', (body: string) => replies.begin(body))
+  camera.on('rawResponse', (body: string, status: number) => replies.set(body, status))
+  // Tokens have the time of the camera, which refuses a token that looks old. Without its time they
+  // have ours: some cameras want a token before they tell their time, or have no such call.
+  setClock(camera, new Date())
+  await answer<Date>((done) => camera.getSystemDateAndTime(done)).then(
+    (time) => setClock(camera, time),
+    (error: unknown) => {
+      if (replies.isRefusal(error, username)) throw error
+    },
   )
+  await answer((done) => camera.getServices(true, done)).catch((error: unknown) => {
+    if (replies.isRefusal(error, username)) throw error
+    return answer((done) => camera.getCapabilities(done))
+  })
   await answer((done) => camera.getProfiles(done))
   const profileToken = camera.profiles?.[0]?.$?.token
   if (typeof profileToken !== 'string') throw new Error('the camera has no media profile')
@@ -45,7 +112,7 @@ export async function takeSnapshot({
   return fetchPicture(new URL(uri), camera)
 }
 
-async function fetchPicture(url: URL, camera: Cam): Promise<Buffer> {
+async function fetchPicture(url: URL, camera: Cam): Promise<Picture> {
   const first = await get(url)
   if (first.status !== 401 || camera.username === undefined) return pictureIn(first)
   const authorization = camera.digestAuth(first.challenges, {
@@ -55,10 +122,11 @@ async function fetchPicture(url: URL, camera: Cam): Promise<Buffer> {
   return pictureIn(await get(url, { authorization }))
 }
 
-function pictureIn({ status, type, body }: Reply): Buffer {
-  if (status !== 200 || !type.startsWith('image/'))
+function pictureIn({ status, type, body }: Reply): Picture {
+  // A browser runs the scripts of an SVG.
+  if (status !== 200 || !/^image\/(?!svg)/i.test(type))
     throw new Error(`the camera sent no picture: HTTP status ${status}, ${type}`)
-  return body
+  return { type, body }
 }
 
 interface Reply {

@@ -1,48 +1,49 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { build } from 'esbuild'
-import { DataType, OPCUACertificateManager, OPCUAServer, Variant } from 'node-opcua'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import {
+  DataType,
+  OPCUACertificateManager,
+  OPCUAServer,
+  StatusCodes,
+  Variant,
+  type VariantOptions,
+} from 'node-opcua'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { BuiltBroker } from '../test-peers/broker.js'
 
-const root = path.join(import.meta.dirname, '..')
 const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-subscriber-'))
-// A directory from which the program finds its packages.
-const program = path.join(root, 'node_modules/.test/main.mjs')
-const children = new Set<ChildProcess>()
+let broker: BuiltBroker
 let server: Mixer
 
 beforeAll(async () => {
-  const entryPoints = [path.join(root, 'src/main.ts')]
-  const outdir = path.dirname(program)
-  const outExtension = { '.js': '.mjs' }
-  await build({
-    entryPoints,
-    bundle: true,
-    splitting: true,
-    packages: 'external',
-    platform: 'node',
-    format: 'esm',
-    outdir,
-    outExtension,
-  })
+  broker = await BuiltBroker.build()
   server = await Mixer.start(0)
 })
 
-afterEach(() => {
-  for (const child of children) child.kill('SIGKILL')
-})
+afterEach(() => broker.kill())
 
 afterAll(async () => {
   await server.close()
+  broker.remove()
   rmSync(directory, { recursive: true, force: true })
-  rmSync(path.dirname(program), { recursive: true, force: true })
 })
 
-/** A server with the variable `ns=1;s=Level`, which rises with each read. */
+/** Variables of the server besides `Level`. */
+const VALUES: Readonly<Record<string, VariantOptions>> = {
+  Unknown: { dataType: 'Double', value: Number.NaN },
+  Grid: {
+    dataType: 'Double',
+    arrayType: 'Matrix',
+    dimensions: [2, 3],
+    value: [1, 2, 3, 4, 5, Number.POSITIVE_INFINITY],
+  },
+  Long: { dataType: 'String', value: 'x'.repeat(5000) },
+}
+
+/** A server with the variable `ns=1;s=Level`, which rises with each read, and with VALUES. */
 class Mixer {
   readonly #server: OPCUAServer
   readonly port: number
@@ -72,6 +73,24 @@ class Mixer {
       minimumSamplingInterval: 10,
       value: { get: () => new Variant({ dataType: DataType.Double, value: level++ }) },
     })
+    for (const [name, value] of Object.entries(VALUES)) {
+      namespace?.addVariable({
+        organizedBy: opcua.engine.addressSpace?.rootFolder.objects ?? '',
+        browseName: name,
+        nodeId: `s=${name}`,
+        dataType: value.dataType ?? 'Double',
+        minimumSamplingInterval: 10,
+        ...(value.arrayType === 'Matrix' && { valueRank: 2, arrayDimensions: [2, 3] }),
+        value: { get: () => new Variant({ arrayType: 'Scalar', ...value }) },
+      })
+    }
+    const sensor = namespace?.addVariable({
+      organizedBy: opcua.engine.addressSpace?.rootFolder.objects ?? '',
+      browseName: 'Sensor',
+      nodeId: 's=Sensor',
+      dataType: DataType.Double,
+    })
+    sensor?.setValueFromSource({ dataType: 'Double', value: 1 }, StatusCodes.BadSensorFailure)
     await opcua.start()
     return new Mixer(opcua, Number(new URL(opcua.getEndpointUrl()).port))
   }
@@ -85,82 +104,57 @@ class Mixer {
   }
 }
 
-function run(environment: Readonly<Record<string, string>>) {
-  const home = path.join(directory, 'home')
-  const env = { PATH: process.env.PATH, HOME: home, OPCUA_INTERVAL_MS: '50', ...environment }
-  const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'pipe'] })
-  children.add(child)
-  child.once('exit', () => children.delete(child))
-  const printed = { out: '', err: '' }
-  child.stdout.on('data', (data: Buffer) => {
-    printed.out += data.toString()
-  })
-  child.stderr.on('data', (data: Buffer) => {
-    printed.err += data.toString()
-  })
-  const values = () =>
-    printed.out
-      .split('\n')
-      .filter((line) => line !== '')
-      .map(
-        (line) =>
-          JSON.parse(line) as { time: string; nodeId: string; status: string; value: unknown },
-      )
-  const end = async (signal?: NodeJS.Signals) => {
-    const exit = once(child, 'exit')
-    if (signal !== undefined) child.kill(signal)
-    return await exit
-  }
-  return { printed, values, end }
-}
+const patience = { timeout: 120_000, interval: 100 }
 
 describe('the OPC UA subscriber', () => {
   it('prints and reports values, ends at SIGTERM, and writes nothing elsewhere', async () => {
-    const info = mkdtempSync(path.join(directory, 'info-'))
-    const environment = {
+    const running = broker.run({
       OPCUA_DISCOVERY_URL: server.url,
       OPCUA_NODE_ID: 'ns=1;s=Level',
-      AKRI_BROKER_INFO_DIRECTORY: info,
-    }
-    const { values, printed, end } = run(environment)
-    await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(2)
-    const numbers = values().map(({ value }) => Number(value))
+    })
+    await expect.poll(() => running.values().length, patience).toBeGreaterThan(2)
+    const numbers = running.values().map(({ value }) => Number(value))
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
-    expect(values()[0]).toMatchObject({
+    expect(running.values()[0]).toMatchObject({
       nodeId: 'ns=1;s=Level',
       status: 'Good',
+      type: 'Double',
       time: expect.stringMatching(/^20/),
     })
-    expect(await end('SIGTERM')).toEqual([0, null])
-    expect(printed.err).toBe('')
-    expect(readdirSync(info).sort()).toEqual(['connected', 'time', 'value'])
-    expect(readFileSync(path.join(info, 'connected'), 'utf8')).toBe('yes')
-    expect(readFileSync(path.join(info, 'value'), 'utf8')).toBe(String(values().at(-1)?.value))
-    expect(readdirSync(directory)).not.toContain('home')
+    expect(await running.end('SIGTERM')).toEqual([0, null])
+    expect(running.printed.err).toBe('')
+    expect(running.reports()).toEqual(['connected', 'status', 'time', 'value'])
+    expect(running.reported('connected')).toBe('yes')
+    expect(running.reported('status')).toBe('Good')
+    expect(running.reported('value')).toBe(String(running.values().at(-1)?.value))
+    expect(readdirSync(broker.directory)).not.toContain('home')
   })
 
-  it('continues after a restart of the server', async () => {
-    const first = await Mixer.start(0)
-    const info = mkdtempSync(path.join(directory, 'info-'))
-    const environment = {
-      OPCUA_DISCOVERY_URL: first.url,
-      OPCUA_NODE_ID: 'ns=1;s=Level',
-      AKRI_BROKER_INFO_DIRECTORY: info,
-    }
-    const { values, end } = run(environment)
-    await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(0)
-    await first.close()
-    await expect
-      .poll(() => readFileSync(path.join(info, 'connected'), 'utf8'), { timeout: 60_000 })
-      .toBe('no')
-    const before = values().length
-    const second = await Mixer.start(first.port)
-    try {
-      await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(before)
-      expect(await end('SIGTERM')).toEqual([0, null])
-    } finally {
-      await second.close()
-    }
+  it.each([
+    ['a number that is none', 'Unknown', { type: 'Double', value: 'NaN' }, '"NaN"'],
+    [
+      'a matrix',
+      'Grid',
+      { type: 'Double', value: [1, 2, 3, 4, 5, 'Infinity'], dimensions: [2, 3] },
+      '[1,2,3,4,5,"Infinity"]',
+    ],
+    [
+      'a value that is too long for a report',
+      'Long',
+      { value: 'x'.repeat(5000) },
+      'too long: see the log',
+    ],
+    ['a bad status', 'Sensor', { status: 'BadSensorFailure' }, undefined],
+  ])('keeps %s', async (_what, name, line, reported) => {
+    const running = broker.run({
+      OPCUA_DISCOVERY_URL: server.url,
+      OPCUA_NODE_ID: `ns=1;s=${name}`,
+    })
+    await expect.poll(() => running.reported('time'), patience).not.toBe('')
+    expect(running.values()[0]).toMatchObject(line)
+    if (reported !== undefined) expect(running.reported('value')).toBe(reported)
+    expect(running.reported('status')).toBe(running.values()[0]?.status)
+    expect(await running.end('SIGTERM')).toEqual([0, null])
   })
 
   it('ends at SIGTERM also before the first answer of the server', async () => {
@@ -168,9 +162,9 @@ describe('the OPC UA subscriber', () => {
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
     const port = typeof address === 'object' ? address?.port : ''
-    const { end } = run({ OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${port}/` })
+    const running = broker.run({ OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${port}/` })
     await once(silent, 'connection')
-    expect(await end('SIGTERM')).toEqual([0, null])
+    expect(await running.end('SIGTERM')).toEqual([0, null])
     silent.close()
   })
 
@@ -181,25 +175,35 @@ describe('the OPC UA subscriber', () => {
       OPCUA_SERVER_ADDRESSES: '127.0.0.1,::1',
       OPCUA_NODE_ID: 'ns=1;s=Level',
     }
-    const { printed, end } = run(environment)
-    await vi.waitFor(() => expect(printed.out).toMatch(/"status":"Good"/), 30_000)
-    expect(await end('SIGTERM')).toEqual([0, null])
+    const running = broker.run(environment)
+    await expect.poll(() => running.printed.out, patience).toMatch(/"status":"Good"/)
+    expect(await running.end('SIGTERM')).toEqual([0, null])
   })
 
   it.each<[string, Record<string, string>, RegExp]>([
     ['no server', {}, /OPCUA_DISCOVERY_URL is not set/],
     ['an interval that is none', { OPCUA_INTERVAL_MS: 'often' }, /OPCUA_INTERVAL_MS is often/],
     [
+      'a silence that is none',
+      { OPCUA_SILENCE_SECONDS: 'long' },
+      /^OPCUA_SILENCE_SECONDS is long; write seconds from 1 to 86400\n$/,
+    ],
+    [
+      'a text that is no node id',
+      { OPCUA_NODE_ID: 'ns=one;s=Level' },
+      /^OPCUA_NODE_ID: "ns=one;s=Level" is no node id: write ns=2;s=Temperature, .*\n$/,
+    ],
+    [
       'a node that the server does not have',
       { OPCUA_NODE_ID: 'ns=1;s=Nothing' },
       /ns=1;s=Nothing cannot be followed: BadNodeIdUnknown/,
     ],
   ])('reports %s', async (name, environment, message) => {
-    const { printed, end } = run({
+    const running = broker.run({
       ...(name === 'no server' ? {} : { OPCUA_DISCOVERY_URL: server.url }),
       ...environment,
     })
-    expect(await end()).toEqual([1, null])
-    expect(printed.err).toMatch(message)
+    expect(await running.end()).toEqual([1, null])
+    expect(running.printed.err).toMatch(message)
   })
 })

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { InvalidHandlerError, serve } from '@akrijs/sdk'
@@ -34,6 +34,23 @@ describe('debugEcho', () => {
       expect(await session.next()).toEqual([])
       await writeFile(availabilityFile, 'ONLINE')
       expect(await session.next()).toMatchObject(found)
+      await session.close()
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('notices the file in a directory that did not exist', async () => {
+    const availabilityFile = path.join(directory, 'later/availability.txt')
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    try {
+      const session = await agent.discover('debugEcho', { details: 'descriptions: [foo]' })
+      expect(await session.next()).toHaveLength(1)
+      await mkdir(path.dirname(availabilityFile))
+      await writeFile(availabilityFile, 'OFFLINE')
+      expect(await session.next()).toEqual([])
+      await rm(availabilityFile)
+      expect(await session.next()).toHaveLength(1)
       await session.close()
     } finally {
       await server.close()

@@ -11,8 +11,12 @@ it('credentials belong to UUIDs, in either case; names of properties have _ inst
     device_credential_list: '["l"]',
     l: JSON.stringify({ [A.toUpperCase()]: { username: 'a' } }),
   }
+  const withPrefix = {
+    device_credential_list: '["l"]',
+    l: JSON.stringify({ [`urn:uuid:${A}`]: { username: 'a' } }),
+  }
   const named = { [`username_${A.replaceAll('-', '_')}`]: 'a' }
-  for (const texts of [listed, named]) {
+  for (const texts of [listed, withPrefix, named]) {
     for (const uuid of [A, A.toUpperCase()])
       expect(read(texts).for(uuid)).toMatchObject({ username: 'a', password: '' })
     expect(read(texts).for('6821dc67-8438-5588-1547-4d1349048438')).toBeUndefined()

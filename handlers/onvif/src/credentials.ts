@@ -1,5 +1,6 @@
 import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
+import { bareUuid } from './discovery/message.js'
 
 /** A user name and a password of a camera. */
 export type Credential = Pick<PasswordCredential, 'username' | 'password'>
@@ -11,6 +12,6 @@ export type Credential = Pick<PasswordCredential, 'username' | 'password'>
 export function cameraCredentials(properties: DiscoveryProperties, log: Logger): DeviceCredentials {
   return new DeviceCredentials(properties, {
     log,
-    spelling: (uuid) => uuid.toLowerCase().replaceAll('_', '-'),
+    spelling: (uuid) => bareUuid(uuid).replaceAll('_', '-'),
   })
 }

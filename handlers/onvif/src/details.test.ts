@@ -1,6 +1,6 @@
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../../../webhook/src/generated/bundled-types.js'
+import { BUNDLED_TYPES } from '../../../api/src/generated/bundled-types.js'
 import { Reviewer } from '../../../webhook/src/review/reviewer.js'
 import { onvifDetails } from './details.js'
 import handler from './index.js'
@@ -36,13 +36,14 @@ const WRONG: [field: string, value: unknown, path?: string][] = [
   // An unknown field: the path is that of its owner, and the message names the field.
   ['ipAddress', { items: [] }, ''],
   ...FILTERS.flatMap((filter): [string, unknown, string][] => [
-    [filter, {}, `${filter}.items`],
+    [filter, 'x', filter],
+    [filter, { items: 'x' }, `${filter}.items`],
     [filter, { items: [1] }, `${filter}.items[0]`],
     [filter, { items: [], action: 'include' }, `${filter}.action`],
     [filter, { items: [], actions: 'Include' }, filter],
     [filter, { items: Array(10_001).fill('x') }, `${filter}.items`],
   ]),
-  ...[0, 61, 1.5, '1'].map((value): [string, unknown] => ['discoveryTimeoutSeconds', value]),
+  ...['1', null, true].map((value): [string, unknown] => ['discoveryTimeoutSeconds', value]),
   ...[59, 86_401, 60.5, '600'].map((value): [string, unknown] => ['refreshSeconds', value]),
   ['probeAddresses', ['camera.example'], 'probeAddresses[0]'],
   ['probeAddresses', ['10.0.0.0/24'], 'probeAddresses[0]'],
@@ -92,6 +93,10 @@ describe('W1 the details of the ONVIF handler', () => {
       mediaProfiles: true,
       deviceId: 'uuid',
     },
+    ...[null, {}, { items: null }, { items: null, action: null }].map((nothing) =>
+      Object.fromEntries(FILTERS.map((filter) => [filter, nothing])),
+    ),
+    ...[0, -1, 1.5, 61, 86_400].map((discoveryTimeoutSeconds) => ({ discoveryTimeoutSeconds })),
     { discoveryTimeoutSeconds: 1, refreshSeconds: 60, scopes: { items: [], action: 'Exclude' } },
   ])('are allowed within the limits: %j', async (details) => {
     expect(await review(details)).toMatchObject({ outcome: 'allowed' })

@@ -1,12 +1,30 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import { readNetwork } from '@akrijs/sdk/network'
+import { type FilterList, plainAddress, readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
+import { bareHardwareAddress } from './device/hardware-address.js'
+import { bareUuid } from './discovery/message.js'
 
-const filterList = z.strictObject({
-  items: z.array(z.string()).max(10_000),
-  action: z.enum(['Include', 'Exclude']).default('Include'),
-})
+/**
+ * A filter. Without items it is absent: templates write a null, or an empty mapping.
+ * @param spelling gives one spelling for all texts with the same meaning
+ */
+function filterList(spelling: (text: string) => string = (text) => text) {
+  return z
+    .strictObject({
+      items: z.array(z.string().transform(spelling)).max(10_000).nullish(),
+      action: z
+        .enum(['Include', 'Exclude'])
+        .nullish()
+        .describe('Whether what matches an item is offered, or all else. Default: Include.'),
+    })
+    .nullish()
+    .transform((filter): FilterList | undefined =>
+      filter?.items == null
+        ? undefined
+        : { items: filter.items, action: filter.action ?? 'Include' },
+    )
+}
 
 const network = z.string().transform((text, context) => {
   const result = readNetwork(text)
@@ -27,45 +45,69 @@ const address = z
 
 /** `discoveryDetails` of the ONVIF handler. */
 export const onvifDetails = z.strictObject({
-  /** Filters by the first IPv4 address that the camera reports. */
-  ipAddresses: filterList.optional(),
-  macAddresses: filterList.optional(),
-  /** A camera matches if at least one of its scopes is among the items. */
-  scopes: filterList.optional(),
-  uuids: filterList.optional(),
-  /** How long a round waits for answers. @default 1 */
-  discoveryTimeoutSeconds: z.number().int().min(1).max(60).default(1),
-  /** Addresses that are probed directly: multicast does not pass a router. @default [] */
-  probeAddresses: z.array(address).max(256).default([]),
-  /**
-   * Names of the network interfaces to probe on. @default all but the loopback interface and those
-   * of container networks
-   */
+  ipAddresses: filterList((text) => plainAddress(text.trim())).describe(
+    'A filter by the first IPv4 address that the camera reports.',
+  ),
+  macAddresses: filterList(bareHardwareAddress).describe('A filter by MAC address.'),
+  scopes: filterList().describe(
+    'A filter by scope: a camera matches if at least one of its scopes is among the items.',
+  ),
+  uuids: filterList(bareUuid).describe('A filter by UUID.'),
+  discoveryTimeoutSeconds: z
+    .number()
+    .default(1)
+    .describe('How long a round waits for answers. A number is limited to 1 to 60.'),
+  probeAddresses: z
+    .array(address)
+    .max(256)
+    .default([])
+    .describe('Addresses that are probed directly: multicast does not pass a router.'),
   interfaces: z
     .array(
       z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'),
     )
     .min(1)
     .max(64)
-    .optional(),
-  /**
-   * Networks of cameras, besides `probeAddresses`. @default the networks of the interfaces that are
-   * probed on
-   */
-  allowedNetworks: z.array(network).max(256).optional(),
-  /** Whether the certificates of cameras are verified. @default 'any' */
-  certificates: z.enum(['any', 'verify']).default('any'),
-  /** Certificates of trusted authorities, in PEM. @default the authorities of Node.js */
-  certificateAuthorities: z.string().refine(isCertificate, 'write certificates in PEM').optional(),
-  /** Whether media profiles and their URIs are read. @default false */
-  mediaProfiles: z.boolean().default(false),
-  /**
-   * The parts of a device id. `url`: the URL of the device service, and the UUID. `uuid`: the UUID
-   * alone. @default 'url'
-   */
-  deviceId: z.enum(['url', 'uuid']).default('url'),
-  /** The time between two queries of a known camera. @default 600 */
-  refreshSeconds: z.number().int().min(60).max(86_400).default(600),
+    .optional()
+    .describe(
+      'Names of the network interfaces to probe on. Default: all but the loopback interface and ' +
+        'those of container networks.',
+    ),
+  allowedNetworks: z
+    .array(network)
+    .max(256)
+    .optional()
+    .describe(
+      'Networks of cameras, besides probeAddresses. Default: the networks of the interfaces that ' +
+        'are probed on.',
+    ),
+  certificates: z
+    .enum(['any', 'verify'])
+    .default('any')
+    .describe('Whether the certificates of cameras are verified.'),
+  certificateAuthorities: z
+    .string()
+    .refine(isCertificate, 'write certificates in PEM')
+    .optional()
+    .describe('Certificates of trusted authorities, in PEM. Default: the authorities of Node.js.'),
+  mediaProfiles: z
+    .boolean()
+    .default(false)
+    .describe('Whether media profiles and their URIs are read.'),
+  deviceId: z
+    .enum(['url', 'uuid'])
+    .default('url')
+    .describe(
+      'The parts of a device id. url: the URL of the device service, and the UUID. uuid: the ' +
+        'UUID alone.',
+    ),
+  refreshSeconds: z
+    .number()
+    .int()
+    .min(60)
+    .max(86_400)
+    .default(600)
+    .describe('The time between two queries of a known camera.'),
 })
 
 export type OnvifDetails = z.infer<typeof onvifDetails>

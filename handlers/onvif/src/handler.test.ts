@@ -11,7 +11,12 @@ import {
   silentLogger,
   systemClock,
 } from '@akrijs/sdk'
-import { openDiscovery } from '@akrijs/sdk/host'
+import {
+  followDiscovery,
+  leftOutSummary,
+  openDiscovery,
+  type ReportedDevices,
+} from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { issueAuthority } from '../../../webhook/src/certificates/x509.js'
@@ -58,6 +63,7 @@ interface OpenOptions {
   readonly intervalMs?: number
   readonly handler?: DiscoveryHandler
   readonly log?: Logger
+  readonly onLeftOut?: (leftOut: ReportedDevices) => void
 }
 
 function open(
@@ -67,6 +73,7 @@ function open(
     intervalMs = 1000,
     handler = createOnvifHandler({ intervalMs }),
     log = silentLogger,
+    onLeftOut = () => {},
   }: OpenOptions = {},
 ) {
   return openDiscovery(handler, {
@@ -78,6 +85,7 @@ function open(
     properties: DiscoveryProperties.fromTexts(properties),
     signal: stop.signal,
     log,
+    onLeftOut,
   })
 }
 
@@ -133,15 +141,17 @@ describe('the ONVIF handler', () => {
           ONVIF_DEVICE_SERVICE_URL: camera.service.url,
           ONVIF_DEVICE_UUID: camera.uuid,
           ONVIF_DEVICE_IP_ADDRESS: IP,
-          ONVIF_DEVICE_MAC_ADDRESS: '02:00:00:00:00:01',
+          ONVIF_DEVICE_MAC_ADDRESS: camera.service.identity.macAddress,
           ONVIF_DEVICE_MANUFACTURER: 'Akri',
           ONVIF_DEVICE_MODEL: 'Simulated camera',
           ONVIF_DEVICE_FIRMWARE_VERSION: '1.10',
-          ONVIF_DEVICE_SERIAL_NUMBER: '00000000000000000001',
+          ONVIF_DEVICE_SERIAL_NUMBER: camera.service.identity.serialNumber,
           ONVIF_DEVICE_HARDWARE_ID: 'simulated',
           ONVIF_DEVICE_SCOPES:
             'onvif://www.onvif.org/name/simulated onvif://www.onvif.org/location/laboratory ' +
-            'onvif://www.onvif.org/hardware/simulated',
+            'onvif://www.onvif.org/hardware/simulated ' +
+            'onvif://www.onvif.org/type/video_encoder ' +
+            'onvif://www.onvif.org/Profile/Streaming',
           ONVIF_DEVICE_AUTHENTICATION: 'none',
         },
         mounts: [],
@@ -184,12 +194,12 @@ describe('the ONVIF handler', () => {
     const name = camera.uuid.replaceAll('-', '_')
     expect(
       await authentication({ [`username_${name}`]: 'admin', [`password_${name}`]: 'secret' }),
-    ).toEqual(['accepted', '00000000000000000001'])
+    ).toEqual(['accepted', camera.service.identity.serialNumber])
   })
 
   it('filters cameras by address, hardware address and scopes', async () => {
     const scopes = ['onvif://www.onvif.org/name/one', 'onvif://www.onvif.org/x']
-    await start({ identity: { macAddress: '02:00:00:00:ab:cd', scopes } })
+    const { uuid } = await start({ identity: { macAddress: '02:00:00:00:ab:cd', scopes } })
     const filters: [what: string, details: object, found: boolean][] = [
       ['no filter', {}, true],
       ['its address', { ipAddresses: { items: [IP] } }, true],
@@ -198,6 +208,27 @@ describe('the ONVIF handler', () => {
       [
         'its hardware address in upper case',
         { macAddresses: { items: ['02:00:00:00:AB:CD'] } },
+        true,
+      ],
+      [
+        'its hardware address with dashes',
+        { macAddresses: { items: ['02-00-00-00-AB-CD'] } },
+        true,
+      ],
+      [
+        'its hardware address without separators',
+        { macAddresses: { items: ['02000000abcd'] } },
+        true,
+      ],
+      ['its UUID with urn:uuid:', { uuids: { items: [`urn:uuid:${uuid.toUpperCase()}`] } }, true],
+      [
+        'any UUID but its own',
+        { uuids: { items: [`URN:UUID:${uuid}`], action: 'Exclude' } },
+        false,
+      ],
+      [
+        'filters of nothing',
+        { ipAddresses: null, macAddresses: {}, scopes: { items: null } },
         true,
       ],
       ['another hardware address', { macAddresses: { items: ['02:00:00:00:ab:ce'] } }, false],
@@ -222,6 +253,102 @@ describe('the ONVIF handler', () => {
     expect(found).toEqual(filters.map(([what, , wanted]) => [what, wanted]))
   })
 
+  it('D2 tells why each camera that answered is not offered', async () => {
+    const foreign = await start({ xAddrs: ['http://10.1.2.3/', 'rtsp://10.1.2.3/'] })
+    const closed = await start({ xAddrs: [`http://${IP}:${await unusedPort()}/`] })
+    const asking = await start({ credential, authentication: ['http-digest'], openOperations: [] })
+    const page = await start()
+    page.service.misbehave('html')
+    const hung = await start()
+    hung.service.misbehave('silence')
+    const nowhere = await start({ xAddrs: [] })
+    const scopes = await start({ identity: { scopes: ['onvif://other'] } })
+    const shy = await start({ credential, authentication: ['username-token'] })
+    const elsewhere = await start({ identity: { ipAddress: '10.9.9.9' } })
+    const offered = await start()
+    const uuids = await SimulatedCamera.start({ address: IP })
+    uuids.faults.delayMs = 10
+    await using _excluded = uuids
+    let leftOut: ReportedDevices | undefined
+    const details = {
+      discoveryTimeoutSeconds: 3,
+      ipAddresses: { items: [IP] },
+      scopes: { items: ['onvif://other'], action: 'Exclude' },
+    }
+    const onLeftOut = (devices: ReportedDevices) => {
+      leftOut = devices
+    }
+    const found = await find(details, {}, { onLeftOut })
+    expect(found.map(({ properties }) => properties?.ONVIF_DEVICE_UUID)).toEqual([offered.uuid])
+    const reasons = new Map(
+      leftOut?.devices.map(({ id, reason, detail }) => [id.split(' ')[0], [reason, detail]]),
+    )
+    const expected: [SimulatedCamera, string, RegExp | undefined][] = [
+      [foreign, 'address not allowed', /10\.1\.2\.3 is not in the allowed networks; .*rtsp/],
+      [closed, 'connection refused', /ECONNREFUSED/],
+      [asking, 'HTTP status 401', /GetSystemDateAndTime/],
+      [page, 'no answer of a camera', /document type/],
+      [hung, 'no answer in time', /longer than 3000 ms/],
+      [nowhere, 'no URL announced', undefined],
+      [scopes, 'filtered by scopes', undefined],
+      [uuids, 'filtered by uuids', undefined],
+      [shy, 'filtered by ipAddresses', /does not tell it; authentication: required/],
+      [elsewhere, 'filtered by ipAddresses', /10\.9\.9\.9/],
+    ]
+    for (const [{ uuid }, reason, detail] of expected)
+      expect(reasons.get(uuid)).toEqual([reason, detail && expect.stringMatching(detail)])
+    expect(reasons.has(offered.uuid)).toBe(false)
+    expect(leftOut && leftOutSummary(leftOut)).toContain('2 x filtered by ipAddresses')
+  })
+
+  it('forgets why a camera was not offered when it is offered', async () => {
+    const camera = await start()
+    camera.service.misbehave('html')
+    const leftOut: string[][] = []
+    const onLeftOut = ({ devices }: ReportedDevices) =>
+      leftOut.push(devices.map(({ reason }) => reason))
+    const lists = open({}, {}, { onLeftOut })
+    expect((await lists.next()).value).toEqual([])
+    camera.service.misbehave(undefined)
+    await camera.hello()
+    expect((await lists.next()).value).toHaveLength(1)
+    expect(leftOut).toEqual([['no answer of a camera'], []])
+  })
+
+  it('logs once that a camera refuses the credential', async () => {
+    await start({ credential })
+    const log = { ...silentLogger, info: vi.fn() }
+    const wrong = { username_default: 'admin', password_default: 'wrong' }
+    expect(await find({}, wrong, { log })).toHaveLength(1)
+    const lines = log.info.mock.calls.filter(([, message]) => message === 'credential refused')
+    expect(lines).toHaveLength(1)
+    expect(JSON.stringify(log.info.mock.calls)).not.toContain('wrong')
+  })
+
+  it('reports each camera that refuses the credential, until it accepts it', async () => {
+    const camera = await start({ credential })
+    const open = await start()
+    const wrong = { username_default: 'admin', password_default: 'wrong' }
+    const read = async (properties: Readonly<Record<string, string>>) => {
+      const lists = followDiscovery(createOnvifHandler({ intervalMs: 1000 }), {
+        details: JSON.stringify({
+          interfaces: ['lo'],
+          uuids: { items: [camera.uuid, open.uuid] },
+          deviceId: 'uuid',
+        }),
+        properties: DiscoveryProperties.fromTexts(properties),
+        signal: stop.signal,
+        log: silentLogger,
+      })
+      const { value } = await lists.next()
+      return [value?.devices.length, value?.problems.devices]
+    }
+    expect(await read(wrong)).toEqual([2, [{ id: camera.uuid, reason: 'credential refused' }]])
+    expect(await read({ ...wrong, password_default: 'secret' })).toEqual([2, []])
+    // Without a credential, nothing was refused.
+    expect(await read({})).toEqual([2, []])
+  })
+
   it('does not find a camera by a filter of an unknown address', async () => {
     await start({ credential })
     expect(await find({ ipAddresses: { items: ['10.0.0.1'], action: 'Exclude' } })).toEqual([])
@@ -238,11 +365,8 @@ describe('the ONVIF handler', () => {
   })
 
   it('D2 does not call a known camera in rounds without changes', async () => {
-    const [camera, ruledOut] = [
-      await start(),
-      await start({ identity: { macAddress: '02:00:00:00:00:99' } }),
-    ]
-    const list = open({ macAddresses: { items: ['02:00:00:00:00:01'] } })
+    const [camera, ruledOut] = [await start(), await start()]
+    const list = open({ macAddresses: { items: [camera.service.identity.macAddress] } })
     expect((await list.next()).value).toHaveLength(1)
     const before = [camera, ruledOut].map(({ service }) => service.requests.length)
     const probes = camera.probes
@@ -289,6 +413,8 @@ describe('the ONVIF handler', () => {
     ['garbage', { garbage: true }, 0],
     ['with an unknown RelatesTo', { wrongRelatesTo: true }, 0],
     ['a datagram full of scopes', { huge: true }, 1],
+    ['without URLs', { withoutUrls: true }, 1],
+    ['with zeros at the end', { tail: '\0\0\0\n\0' }, 1],
   ])('D2 finds other cameras while one answers %s', async (_what, faults, found) => {
     const [strange, right] = [await start(), await start()]
     Object.assign(strange.faults, faults)
@@ -360,6 +486,33 @@ describe('the ONVIF handler', () => {
     expect(names).toEqual([1, 2, 3, 4, 5].map((n) => `camera-${n}.example`))
   })
 
+  it.each<[string, object, readonly string[]]>([
+    [
+      'no interface',
+      { interfaces: ['none'] },
+      ['no interface for WS-Discovery Probes (UDP port 3702): none does not exist'],
+    ],
+    [
+      'no answer',
+      {
+        uuids: null,
+        interfaces: ['none'],
+        probeAddresses: ['127.77.99.1'],
+        discoveryTimeoutSeconds: 2,
+      },
+      ['no answer in 2 s to WS-Discovery Probes (UDP port 3702) to 127.77.99.1'],
+    ],
+  ])('D2 tells why it finds no camera: %s', async (_what, details, expected) => {
+    const lists = followDiscovery(createOnvifHandler({ intervalMs: 1000 }), {
+      details: JSON.stringify(details),
+      properties: new DiscoveryProperties(),
+      signal: stop.signal,
+      log: silentLogger,
+    })
+    const { value } = await lists.next()
+    expect(value).toMatchObject({ devices: [], remarks: expected })
+  })
+
   it('finds cameras at probeAddresses without an interface to probe on', async () => {
     const camera = await start()
     const details = { interfaces: ['none'], probeAddresses: [IP] }
@@ -393,6 +546,35 @@ describe('the ONVIF handler', () => {
     }
     // A busy machine may be late in some rounds.
     expect(Math.min(...took)).toBeLessThan(1000)
+  })
+
+  it('D2 offers a camera within a second of its Hello, also after failures', async () => {
+    const camera = await start()
+    camera.service.misbehave('closed-connection')
+    // The rounds are so far apart that no Probe finds the camera.
+    const lists = open({}, {}, { intervalMs: 60_000 })
+    expect((await lists.next()).value).toEqual([])
+    expect(camera.service.requests).not.toEqual([])
+    camera.service.misbehave(undefined)
+    const before = performance.now()
+    await camera.hello()
+    expect((await lists.next()).value).toHaveLength(1)
+    // A busy machine is slow; without the Hello, the next round would be the first chance.
+    expect(performance.now() - before).toBeLessThan(5000)
+  })
+
+  it('D2 replaces a camera at once that restarts with another UUID', async () => {
+    const uuids = [randomUUID(), randomUUID()]
+    const [first, second] = uuids
+    const camera = await start({ ...(first && { uuid: first }) })
+    const lists = open({ uuids: { items: uuids } }, {}, { intervalMs: 60_000 })
+    const url = camera.service.url
+    expect(idsOf((await lists.next()).value ?? [])).toEqual([`${url}-${first}`])
+    const { port } = camera.service
+    await camera.close()
+    const restarted = await start({ port, ...(second && { uuid: second }) })
+    await restarted.hello()
+    expect(idsOf((await lists.next()).value ?? [])).toEqual([`${url}-${second}`])
   })
 
   it('probes a camera directly whose Hello has no URL', async () => {
@@ -492,9 +674,9 @@ describe('the ONVIF handler', () => {
 
   it.each([
     ['an unknown field', { ipAddress: { items: [] } }, /ipAddress/],
-    ['a filter without items', { uuids: {} }, /uuids\.items/],
+    ['a filter without a list', { uuids: { items: 'x' } }, /uuids\.items/],
     ['an action in lower case', { uuids: { items: [], action: 'include' } }, /uuids\.action/],
-    ['a discovery time of zero', { discoveryTimeoutSeconds: 0 }, /discoveryTimeoutSeconds/],
+    ['a text as a number', { discoveryTimeoutSeconds: '1' }, /discoveryTimeoutSeconds/],
     [
       'an invalid network',
       { allowedNetworks: ['10.0.0.0/33'] },

@@ -1,10 +1,4 @@
-import {
-  type Clock,
-  type DiscoveryHandler,
-  defineDiscoveryHandler,
-  fitIntoList,
-  systemClock,
-} from '@akrijs/sdk'
+import { type Clock, defineDiscoveryHandler, fitIntoList, systemClock } from '@akrijs/sdk'
 import {
   HostNames,
   machineAddresses,
@@ -15,7 +9,9 @@ import {
 } from '@akrijs/sdk/network'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
+import { detailsWarnings, limitedTimeoutSeconds } from './details-warnings.js'
 import { readCamera } from './device/camera.js'
+import { bareHardwareAddress } from './device/hardware-address.js'
 import { describeCamera } from './device-description.js'
 import { discoverCameras } from './discovery/camera-discovery.js'
 import type { CameraAnnouncement } from './discovery/camera-entry.js'
@@ -34,21 +30,23 @@ export interface OnvifHandlerOptions {
 export function createOnvifHandler({
   clock = systemClock,
   intervalMs = 10_000,
-}: OnvifHandlerOptions = {}): DiscoveryHandler<OnvifDetails> {
+}: OnvifHandlerOptions = {}) {
   // All Configurations share the names, because most of them hear of the same cameras.
   const hostNames = new HostNames({ clock })
   return defineDiscoveryHandler({
     name: 'onvif',
     shared: true,
     details: onvifDetails,
-    async *discover({ details, properties, signal, log }) {
+    async *discover({ details, properties, signal, log, leaveOut, reportProblem, remark }) {
+      for (const warning of detailsWarnings(details))
+        log.warn({ ...warning }, 'details questionable')
       const credentials = cameraCredentials(properties, log)
       const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
       const lists = discoverCameras({
         identity: details.deviceId,
         secureFirst: certificates === 'verify',
         refreshMs: details.refreshSeconds * 1000,
-        accepts: (announcement) => isAnnouncementAccepted(announcement, details),
+        excludedBy: (announcement) => announcementFilter(announcement, details),
         interfaces: details.interfaces,
         probeAddresses: details.probeAddresses,
         currentPolicy: () => policyFor(details, hostNames),
@@ -56,40 +54,61 @@ export function createOnvifHandler({
           const options = { policy, certificates, authorities, mediaProfiles }
           return readCamera({ ...request, credentials, options, log, clock })
         },
-        windowMs: details.discoveryTimeoutSeconds * 1000,
+        windowMs: limitedTimeoutSeconds(details) * 1000,
         intervalMs,
         clock,
         log,
         signal,
       })
-      for await (const cameras of lists) {
-        const accepted = cameras.filter((camera) => isCameraAccepted(camera, details))
-        const { devices, leftOut } = fitIntoList(
-          accepted.map((camera) => describeCamera(camera, details)),
-        )
-        if (leftOut > 0)
-          log.warn({ offered: devices.length, leftOut }, 'device list exceeded its limit')
-        yield devices
+      for await (const { cameras, leftOut, remarks } of lists) {
+        for (const { id, reason, detail } of leftOut) leaveOut(id, reason, detail)
+        const accepted = cameras.filter((camera) => {
+          const filter = factsFilter(camera, details)
+          if (filter !== undefined) leaveOut(`${camera.uuid} at ${camera.url}`, ...filter)
+          return filter === undefined
+        })
+        const described = accepted.map((camera) => describeCamera(camera, details))
+        const list = fitIntoList(described)
+        for (const { id, properties } of list.devices)
+          if (properties?.ONVIF_DEVICE_AUTHENTICATION === 'refused')
+            reportProblem(id, 'credential refused')
+        if (list.leftOut > 0) {
+          const offered = new Set(list.devices.map(({ id }) => id))
+          for (const { id } of described) if (!offered.has(id)) leaveOut(id, 'device list full')
+          log.warn(
+            { offered: offered.size, leftOut: list.leftOut },
+            'device list exceeded its limit',
+          )
+        }
+        if (list.devices.length === 0) for (const text of remarks) remark(text)
+        yield list.devices
       }
     },
   })
 }
 
-function isAnnouncementAccepted(
+/** The filter that excludes a camera before it is called. */
+function announcementFilter(
   { uuid, scopes }: CameraAnnouncement,
   details: OnvifDetails,
-): boolean {
-  return (
-    passesFilter(details.uuids, uuid, { ignoreCase: true }) &&
-    passesFilter(details.scopes, scopes.length > 0 ? scopes : undefined)
-  )
+): 'uuids' | 'scopes' | undefined {
+  if (!passesFilter(details.uuids, uuid)) return 'uuids'
+  return passesFilter(details.scopes, scopes.length > 0 ? scopes : undefined) ? undefined : 'scopes'
 }
 
-function isCameraAccepted({ facts }: Camera, details: OnvifDetails): boolean {
-  return (
-    passesFilter(details.ipAddresses, facts.ipAddress, { ignoreCase: true }) &&
-    passesFilter(details.macAddresses, facts.macAddress, { ignoreCase: true })
-  )
+/** The filter that excludes a camera by its facts, and the value. */
+function factsFilter(
+  { facts }: Camera,
+  details: OnvifDetails,
+): readonly [reason: string, detail: string] | undefined {
+  const { ipAddress, macAddress, authentication } = facts
+  const detailOf = (value: string | undefined) =>
+    value ?? `the camera does not tell it; authentication: ${authentication}`
+  if (!passesFilter(details.ipAddresses, ipAddress))
+    return ['filtered by ipAddresses', detailOf(ipAddress)]
+  if (!passesFilter(details.macAddresses, macAddress && bareHardwareAddress(macAddress)))
+    return ['filtered by macAddresses', detailOf(macAddress)]
+  return undefined
 }
 
 function policyFor(

@@ -21,6 +21,11 @@ export interface QualifiedName {
   readonly local: string
 }
 
+export interface XmlOptions extends XmlLimits {
+  /** The encoding of a document that names no encoding itself. @default 'utf-8' */
+  readonly charset?: string | undefined
+}
+
 /** An element. All names are local names, because each sender chooses its own prefixes. */
 export class XmlElement {
   readonly name: string
@@ -82,17 +87,20 @@ export class XmlElement {
 }
 
 /**
- * Parses a well-formed document without a document type, within the limits.
- * @param document bytes are decoded by the encoding that they declare, else as UTF-8
+ * Parses a well-formed document without a document type, within the limits. White space before the
+ * document, and zero bytes after the document, are ignored.
+ * @param document bytes are decoded by the encoding that they declare
  * @throws OnvifXmlError
  */
-export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}): XmlElement {
-  const { maxBytes = 256 * 1024, maxDepth = 64 } = limits
+export function parseXml(document: string | Uint8Array, options: XmlOptions = {}): XmlElement {
+  const { maxBytes = 256 * 1024, maxDepth = 64, charset } = options
   const length = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength
   if (length > maxBytes)
     throw new OnvifXmlError(`the document has ${length} bytes, more than ${maxBytes}`)
-  const text = (typeof document === 'string' ? document : decode(document)).replace(/^\ufeff/, '')
-  checkMarkup(text, limits)
+  const decoded = typeof document === 'string' ? document : decode(document, charset)
+  // trimStart() also removes a byte order mark.
+  const text = withoutZeros(decoded).trimStart()
+  checkMarkup(text, options)
   return new XmlElement(rootOf(text, maxDepth), undefined)
 }
 
@@ -194,8 +202,16 @@ function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }:
   }
 }
 
-function decode(bytes: Uint8Array): string {
-  const start = Buffer.from(bytes.subarray(0, 128)).toString('latin1')
+/** Some cameras send the zero that ends a string in C, or a whole buffer. */
+function withoutZeros(text: string): string {
+  let end = text.length
+  while (end > 0 && (text[end - 1] === '\0' || text[end - 1]?.trim() === '')) end--
+  return text.slice(0, end)
+}
+
+function decode(bytes: Uint8Array, charset = 'utf-8'): string {
+  const first = bytes.findIndex((byte) => byte > SPACE)
+  const start = Buffer.from(bytes.subarray(first, first + 128)).toString('latin1')
   const mark = start.startsWith('\xff\xfe')
     ? 'utf-16le'
     : start.startsWith('\xfe\xff')
@@ -204,7 +220,7 @@ function decode(bytes: Uint8Array): string {
   const declared = /^(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(
     start,
   )?.[1]
-  const encoding = mark ?? declared ?? 'utf-8'
+  const encoding = mark ?? declared ?? charset
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch (error) {
@@ -213,6 +229,9 @@ function decode(bytes: Uint8Array): string {
     })
   }
 }
+
+/** White space and control characters are not greater. */
+const SPACE = 0x20
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { opcuaDetails } from './details.js'
+import { detailsWarnings, opcuaDetails } from './details.js'
 import { ids, Rounds, standard, start } from './testing/rounds.js'
 
 describe('an unusable discovery URL', () => {
@@ -67,7 +67,11 @@ describe('details of an OPC UA Configuration', () => {
     ],
     ['too many URLs', standard(urls), 'opcuaDiscoveryMethod.standard.discoveryUrls'],
     ['an unknown field', standard([], { applicationName: 'PLC' }), ''],
-    ['a filter without items', standard([], { applicationNames: {} }), 'applicationNames.items'],
+    [
+      'a text for the items of a filter',
+      standard([], { applicationNames: { items: 'PLC' } }),
+      'applicationNames.items',
+    ],
     [
       'an unknown field of a filter',
       standard([], { applicationNames: { items: [], mode: 'Include' } }),
@@ -92,4 +96,17 @@ describe('details of an OPC UA Configuration', () => {
     const { error } = opcuaDetails.safeParse(details)
     expect(error?.issues.map((issue) => issue.path.join('.'))).toEqual([path])
   })
+})
+
+it('valid details have a warning for each ignored URL, and a filter that nothing passes', () => {
+  const pathsOf = (details: object) =>
+    detailsWarnings(opcuaDetails.parse(details)).map(({ path }) => path)
+  const urls = ['opc.tcp://a:1', 'opc.tcp://a', 'b']
+  expect(pathsOf(standard(urls, { applicationNames: { items: [] } }))).toEqual([
+    'opcuaDiscoveryMethod.standard.discoveryUrls[1]',
+    'opcuaDiscoveryMethod.standard.discoveryUrls[2]',
+    'applicationNames',
+  ])
+  const applicationNames = { items: [], action: 'Exclude' }
+  expect(pathsOf({ opcuaDiscoveryMethod: { mdns: {} }, applicationNames })).toEqual([])
 })

@@ -1,26 +1,26 @@
-import { readNetwork } from '@akrijs/sdk/network'
+import { type FilterList, readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
-import { parseEndpointUrl } from './endpoint-url.js'
-import { OpcuaUrlError } from './errors.js'
+import { endpointUrlProblem, readEndpointUrl } from './endpoint-url.js'
 
 /** The default address of a discovery server, and of a server without one. */
 const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
 
 /** What is wrong with a discovery URL, and what would be right; undefined if the URL is usable. */
 function discoveryUrlProblem(text: string): string | undefined {
-  try {
-    return parseEndpointUrl(text).hasPort
-      ? undefined
-      : 'the port is missing; write it out, as in opc.tcp://host:4840/'
-  } catch (error) {
-    if (error instanceof OpcuaUrlError) return error.message
-    throw error
-  }
+  return readEndpointUrl(text)?.hasPort === false
+    ? 'the port is missing; write it out, as in opc.tcp://host:4840/'
+    : endpointUrlProblem(text)
 }
 
 /** A wrong URL does not stop the others: the details are refused only if no URL is usable. */
 const standard = z
-  .strictObject({ discoveryUrls: z.array(z.string()).max(1000).default([DEFAULT_DISCOVERY_URL]) })
+  .strictObject({
+    discoveryUrls: z
+      .array(z.string())
+      .max(1000)
+      .default([DEFAULT_DISCOVERY_URL])
+      .describe('URLs of discovery servers, or of servers, with their ports.'),
+  })
   .transform(({ discoveryUrls: urls }, context) => {
     const discoveryUrls = urls.filter((url) => discoveryUrlProblem(url) === undefined)
     const ignoredUrls = urls.flatMap((url, index) => {
@@ -46,36 +46,74 @@ const network = z.string().transform((text, context) => {
 
 const method = z
   .strictObject({
-    /** FindServers at the URLs of the details. */
-    standard: standard.optional(),
-    /** Multicast DNS on the networks of this machine. */
-    mdns: z.strictObject({}).optional(),
+    standard: standard.optional().describe('FindServers at the URLs of the details.'),
+    mdns: z.strictObject({}).optional().describe('Multicast DNS on the networks of this machine.'),
   })
   .refine(({ standard, mdns }) => (standard === undefined) !== (mdns === undefined), {
     message: 'name one method: standard or mdns',
   })
 
+/** A filter. Without items it is absent: templates write a null, or an empty mapping. */
+const applicationNames = z
+  .strictObject({
+    items: z.array(z.string()).max(10_000).nullish(),
+    action: z
+      .enum(['Include', 'Exclude'])
+      .nullish()
+      .describe('Whether what matches an item is offered, or all else. Default: Include.'),
+  })
+  .nullish()
+  .transform((filter): FilterList | undefined =>
+    filter?.items == null ? undefined : { items: filter.items, action: filter.action ?? 'Include' },
+  )
+
 /** `discoveryDetails` of the OPC UA handler. */
 export const opcuaDetails = z.strictObject({
-  opcuaDiscoveryMethod: method,
-  /** A filter by application name. @default all */
-  applicationNames: z
-    .strictObject({
-      items: z.array(z.string()).max(10_000),
-      action: z.enum(['Include', 'Exclude']).default('Include'),
-    })
-    .optional(),
-  /**
-   * The networks of servers. Without networks, servers anywhere are offered, and the handler calls
-   * only those in a network of this machine, or at the address of their discovery server.
-   */
-  allowedNetworks: z.array(network).max(1000).optional(),
-  /** Whether the handler opens a session with each server to read more. @default false */
-  serverDetails: z.boolean().default(false),
-  /** Whether a server without encryption receives its password in clear text. @default false */
-  allowUnencryptedPasswords: z.boolean().default(false),
-  /** Whether a server receives its credential with any certificate. @default false */
-  trustAnyServer: z.boolean().default(false),
+  opcuaDiscoveryMethod: method.meta({
+    description: 'How servers are found: standard or mdns.',
+    minProperties: 1,
+    maxProperties: 1,
+  }),
+  applicationNames: applicationNames.describe('A filter by application name.'),
+  allowedNetworks: z
+    .array(network)
+    .max(1000)
+    .optional()
+    .describe(
+      'The networks of servers. Without networks, servers anywhere are offered, and the handler ' +
+        'calls only those in a network of this machine, or at the address of their discovery ' +
+        'server.',
+    ),
+  serverDetails: z
+    .boolean()
+    .default(false)
+    .describe('Whether the handler opens a session with each server to read more.'),
+  allowUnencryptedPasswords: z
+    .boolean()
+    .default(false)
+    .describe('Whether a server without encryption receives its password in clear text.'),
+  trustAnyServer: z
+    .boolean()
+    .default(false)
+    .describe('Whether a server receives its credential with any certificate.'),
 })
 
 export type OpcuaDetails = z.infer<typeof opcuaDetails>
+
+/** What may be a mistake in valid details. */
+export function detailsWarnings({ applicationNames, opcuaDiscoveryMethod }: OpcuaDetails) {
+  const { ignoredUrls = [] } = opcuaDiscoveryMethod.standard ?? {}
+  const warnings = ignoredUrls.map(({ index, problem }) => ({
+    path: `opcuaDiscoveryMethod.standard.discoveryUrls[${index}]`,
+    message: problem,
+  }))
+  return includesNothing(applicationNames)
+    ? [...warnings, { path: 'applicationNames', message: INCLUDES_NOTHING }]
+    : warnings
+}
+
+export const INCLUDES_NOTHING = 'Include without items matches nothing'
+
+export function includesNothing(filter: FilterList | undefined): boolean {
+  return filter !== undefined && filter.action !== 'Exclude' && filter.items.length === 0
+}

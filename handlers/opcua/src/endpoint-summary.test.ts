@@ -28,6 +28,7 @@ describe('the endpoints of a server', () => {
         productUri: plc.productUri,
         applicationName: plc.applicationName,
       },
+      isDiscoveryServer: false,
       securityPolicies: ['Aes256_Sha256_RsaPss', 'Basic256Sha256', 'None'],
       securityModes: ['None', 'Sign', 'SignAndEncrypt'],
       userTokens: ['Anonymous', 'Certificate', 'UserName'],
@@ -46,8 +47,20 @@ describe('the endpoints of a server', () => {
   })
 
   it('of a discovery server give no identity', () => {
-    expect(summarize([endpoint(DISCOVERY_SERVER)]).application).toBeUndefined()
+    const summary = summarize([endpoint(DISCOVERY_SERVER)])
+    expect([summary.application, summary.isDiscoveryServer]).toEqual([undefined, true])
     expect(summarize([]).application).toBeUndefined()
+    expect(summarize([]).isDiscoveryServer).toBe(false)
+    expect(summarize([endpoint(DISCOVERY_SERVER), endpoint(plc)]).isDiscoveryServer).toBe(false)
+  })
+
+  it('may belong to a client that is also a server', () => {
+    const both = application({ applicationUri: 'urn:both', applicationType: 2 })
+    const uriIn = (...servers: (typeof both)[]) =>
+      summarize(servers.map((server) => endpoint(server))).application?.applicationUri
+    expect(uriIn(both)).toBe('urn:both')
+    expect(uriIn(both, plc)).toBe(plc.applicationUri)
+    expect(uriIn(application({ applicationType: 1 }))).toBeUndefined()
   })
 
   it("have the SHA-1 of the server's certificate, with or without its issuers", () => {

@@ -14,6 +14,8 @@ const MAX_CERTIFICATES = 4
 export interface EndpointSummary {
   /** The identity of the server; missing if no endpoint belongs to a server. */
   readonly application?: ApplicationIdentity
+  /** Whether all endpoints belong to a discovery server, which is not a device. */
+  readonly isDiscoveryServer: boolean
   /** Such as `Basic256Sha256` and `None`. */
   readonly securityPolicies: readonly string[]
   /** Of `None`, `Sign` and `SignAndEncrypt`. */
@@ -27,12 +29,16 @@ export interface EndpointSummary {
 /** Summarizes an answer to GetEndpoints. Only endpoints with the UA-TCP transport count. */
 export function summarize(endpoints: readonly EndpointDescription[]): EndpointSummary {
   const uaTcp = endpoints.filter(({ endpointUrl }) => /^opc\.tcp:/i.test(endpointUrl))
-  const isServer = ({ server }: EndpointDescription) =>
-    server.applicationType === ApplicationType.server
-  const server = uaTcp.find(isServer)?.server
+  const hasType = (type: number) => (endpoint: EndpointDescription) =>
+    endpoint.server.applicationType === type
+  const server = (
+    uaTcp.find(hasType(ApplicationType.server)) ??
+    uaTcp.find(hasType(ApplicationType.clientAndServer))
+  )?.server
   const userTokenTypes = uaTcp.flatMap((endpoint) => endpoint.userTokenTypes)
   return {
     ...(server && { application: identityOf(server) }),
+    isDiscoveryServer: uaTcp.length > 0 && uaTcp.every(hasType(ApplicationType.discoveryServer)),
     securityPolicies: sorted(uaTcp.map(({ securityPolicyUri }) => policyName(securityPolicyUri))),
     securityModes: sorted(uaTcp.map(({ securityMode }) => MODES[securityMode])),
     userTokens: sorted(userTokenTypes.map((type) => USER_TOKENS[type])),

@@ -19,9 +19,10 @@ export interface EndpointUrl {
 
 /** @throws OpcuaUrlError whose message contains the problem and the right form */
 export function parseEndpointUrl(text: string): EndpointUrl {
-  const shown = JSON.stringify(shownUrl(text))
-  const problem = (text: string) =>
-    new OpcuaUrlError(`${shown} ${text}; write opc.tcp://host:port/path`)
+  const problem = (what: string) => {
+    const shown = JSON.stringify(shownUrl(text))
+    return new OpcuaUrlError(`${shown} ${what}; write opc.tcp://host:port/path`)
+  }
   if (text.length > MAX_LENGTH)
     throw problem(`has ${text.length} characters, more than ${MAX_LENGTH}`)
   // A URL parser drops or encodes other characters: one id would have two spellings.
@@ -50,12 +51,33 @@ export function shownUrl(text: string): string {
 
 /** As {@link parseEndpointUrl}; undefined if the text is not such a URL. */
 export function readEndpointUrl(text: string): EndpointUrl | undefined {
+  const url = urlOrError(text)
+  return url instanceof OpcuaUrlError ? undefined : url
+}
+
+/** What is wrong with a URL, and what would be right; undefined if the URL is usable. */
+export function endpointUrlProblem(text: string): string | undefined {
+  const url = urlOrError(text)
+  return url instanceof OpcuaUrlError ? url.message : undefined
+}
+
+function urlOrError(text: string): EndpointUrl | OpcuaUrlError {
   try {
     return parseEndpointUrl(text)
   } catch (error) {
-    if (error instanceof OpcuaUrlError) return undefined
+    if (error instanceof OpcuaUrlError) return error
     throw error
   }
+}
+
+/**
+ * One text for all spellings of a URL: the case of the host, the default port, and a slash at the
+ * end do not count.
+ */
+export function urlKey(text: string): string {
+  const url = readEndpointUrl(text)
+  if (url === undefined) return text
+  return `${originOf({ ...url, host: url.host.toLowerCase() })}${url.path.replace(/\/$/, '')}`
 }
 
 /** `opc.tcp://host:port`, without a path. */

@@ -44,6 +44,9 @@ export class OpcuaUnreachableError extends defineError('AKRI_ERR_OPCUA_UNREACHAB
 /** An OPC UA server did not complete its answer in time. */
 export class OpcuaTimeoutError extends defineError('AKRI_ERR_OPCUA_TIMEOUT', 'transient') {}
 
+/** The handler may not call the addresses of an OPC UA server. */
+export class OpcuaAddressError extends defineError('AKRI_ERR_OPCUA_ADDRESS', 'terminal') {}
+
 /** A text is not the URL of an OPC UA server. */
 export class OpcuaUrlError extends defineError('AKRI_ERR_OPCUA_URL', 'terminal') {}
 

@@ -36,17 +36,60 @@ describe('the OPC UA handler', () => {
   it('filters by application name, and does not call excluded servers', async () => {
     const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(first, second)
-    for (const [filter, wanted] of [
-      [{ items: ['one'] }, [first.url]],
-      [{ items: ['one'], action: 'Exclude' }, [second.url]],
-      [{ items: ['ONE'] }, []],
+    for (const [filter, wanted, leftOut] of [
+      [{ items: ['one'] }, [first.url], [second.url]],
+      [{ items: ['one'], action: 'Exclude' }, [second.url], [first.url]],
+      [{ items: ['ONE'] }, [], [first.url, second.url]],
     ] as const) {
       const rounds = new Rounds(standard([lds.url], { applicationNames: filter }))
       expect(ids(await rounds.first())).toEqual(wanted)
+      expect(rounds.leftOut).toEqual(leftOut.map((url) => [url, 'filtered by applicationNames']))
       endRounds()
     }
     expect(first.asked).toEqual(['GetEndpoints'])
     expect(second.asked).toEqual(['GetEndpoints'])
+  })
+
+  it.each([
+    ['a null', null],
+    ['an empty mapping', {}],
+    ['null items', { items: null, action: 'Include' }],
+    ['Exclude of nothing', { items: [], action: 'Exclude' }],
+  ])('takes %s as no filter', async (_, applicationNames) => {
+    const plc = await start()
+    const rounds = new Rounds(standard([plc.url], { applicationNames }))
+    expect(ids(await rounds.first())).toEqual([plc.url])
+    expect(rounds.logged).toEqual([])
+  })
+
+  it.each([
+    ['Include', { items: [], action: 'Include' }],
+    ['Include by default', { items: [], action: null }],
+  ])('offers nothing with %s of nothing, as Akri, and warns', async (_, applicationNames) => {
+    const plc = await start()
+    const rounds = new Rounds(standard([plc.url], { applicationNames }))
+    expect(await rounds.first()).toEqual([])
+    expect(rounds.leftOut).toEqual([[plc.url, 'filtered by applicationNames']])
+    expect(rounds.logged).toMatchObject([
+      {
+        level: 'warn',
+        message: 'details questionable',
+        fields: {
+          field: 'applicationNames',
+          problem: 'Include without items matches nothing',
+        },
+      },
+    ])
+  })
+
+  it('tells that a server has an address that is not allowed', async () => {
+    const plc = await start()
+    const url = 'opc.tcp://10.1.2.3:4840/'
+    const lds = await discoveryServer(plc)
+    lds.applications = [...lds.applications, application({ discoveryUrls: [url] })]
+    const rounds = new Rounds(standard([lds.url], { allowedNetworks: ['127.0.0.0/8'] }))
+    expect(ids(await rounds.first())).toEqual([plc.url])
+    expect(rounds.leftOut).toEqual([[url, 'address not allowed']])
   })
 
   it('leaves out values that are unsafe in an environment variable', async () => {
@@ -96,18 +139,19 @@ describe('the OPC UA handler', () => {
       { length: 8 },
       (_, n) => `http://opcfoundation.org/UA/SecurityPolicy#${`P${n}`.padEnd(60, 'x')}`,
     )
+    const plc = await start()
+    plc.endpoints = policies.map((securityPolicyUri) =>
+      endpoint(application({ discoveryUrls: [plc.url] }), { securityPolicyUri }),
+    )
     // The servers do not fit into one answer.
     const all = await Promise.all([start(), start(), start(), start()])
     for (const [index, lds] of all.entries()) {
-      lds.endpoints = policies.map((securityPolicyUri) =>
-        endpoint(DISCOVERY_SERVER, { securityPolicyUri }),
-      )
       const listed = Array.from({ length: 250 }, (_, n) =>
         application({
           applicationUri: long(`urn:test:${index}:${n}`),
           applicationName: long('name'),
           productUri: long('urn:test:product'),
-          discoveryUrls: [long(`opc.tcp://127.0.0.1:${lds.port}/${n}/`)],
+          discoveryUrls: [long(`${plc.url}${index}/${n}/`)],
         }),
       )
       lds.applications = [DISCOVERY_SERVER, ...listed]
@@ -124,6 +168,7 @@ describe('the OPC UA handler', () => {
     expect(told().map(({ fields }) => fields)).toEqual([
       { offered: expect.any(Number), leftOut: expect.any(Number) },
     ])
+    expect(rounds.leftOut[0]?.[1]).toBe('device list full')
   })
 
   it('ends with its signal, also during a call', async () => {
@@ -148,7 +193,7 @@ describe('the OPC UA handler', () => {
       standard(['opc.tcp://a', 'http://b:2']),
       /discoveryUrls\[1\]: "http:\/\/b:2" does not begin with opc.tcp:\/\//,
     ],
-    [standard([], { applicationNames: {} }), /applicationNames.items/],
+    [standard([], { applicationNames: { items: 'PLC' } }), /applicationNames.items/],
     [
       standard([], { applicationNames: { items: [], action: 'include' } }),
       /applicationNames.action/,
@@ -176,6 +221,9 @@ describe('the OPC UA handler', () => {
     expect(await rounds.first()).toEqual([])
     expect(rounds.logged).toMatchObject([
       { level: 'warn', message: 'discovery started without discovery URLs' },
+    ])
+    expect(rounds.remarks).toEqual([
+      'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard',
     ])
   })
 })

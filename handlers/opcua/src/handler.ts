@@ -1,27 +1,32 @@
 import {
   type Clock,
-  type DiscoveryHandler,
   defineDiscoveryHandler,
   fitIntoList,
+  messageOf,
+  type ReportedDevice,
   systemClock,
 } from '@akrijs/sdk'
 import {
   atLeastEvery,
   FairQueue,
   HostNames,
+  MulticastSearch,
   type Network,
   ProblemLog,
   passesFilter,
   type ResolveHostName,
 } from '@akrijs/sdk/network'
-import { type OpcuaDetails, opcuaDetails } from './details.js'
+import { detailsWarnings, INCLUDES_NOTHING, includesNothing, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
+import { distinct } from './distinct-servers.js'
 import { withoutDuplicates } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
-import { distinct } from './find-servers/discovery-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
-import { browseServers } from './mdns/browse.js'
+import { absentApplications, applicationOf, type EndpointsAnswer } from './identified-server.js'
+import { reasonOf } from './left-out-reason.js'
+import { browseServers, FIRST_LIST_MS } from './mdns/browse.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
+import { MDNS_PORT } from './mdns/multicast-socket.js'
 import type { ApplicationIdentity, OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
@@ -30,6 +35,8 @@ import type { CallOptions } from './ua-tcp/client.js'
 
 /** The handler calls no more servers than this. */
 const MAX_SERVERS = 1000
+const NO_URLS = 'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard'
+const FILTERED = 'filtered by applicationNames'
 /** Open sessions of all Configurations together. */
 const MAX_SESSIONS = 4
 
@@ -52,15 +59,18 @@ export function createOpcuaHandler({
   clock = systemClock,
   interval = '10s',
   ...options
-}: OpcuaHandlerOptions = {}): DiscoveryHandler<OpcuaDetails> {
+}: OpcuaHandlerOptions = {}) {
   const sessionQueue = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
   return defineDiscoveryHandler({
     name: 'opcua',
     shared: true,
     details: opcuaDetails,
-    async *discover({ details, properties, signal, log }) {
+    warnings: detailsWarnings,
+    async *discover({ details, properties, signal, log, leaveOut, reportProblem, remark }) {
       const hostNames = new HostNames({ clock, signal }, { resolve: options.resolve })
       const { allowedNetworks, applicationNames } = details
+      if (includesNothing(applicationNames))
+        log.warn({ field: 'applicationNames', problem: INCLUDES_NOTHING }, 'details questionable')
       const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
       const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })
       const sessions = details.serverDetails
@@ -86,23 +96,42 @@ export function createOpcuaHandler({
         clock,
       }
       const problems = new ProblemLog(log)
-      for await (const list of serverLists()) {
-        const candidates = await reach.withinAllowedNetworks(distinct(list).filter(mayPassFilter))
+      const search = new MulticastSearch({
+        messages: `mDNS queries for _opcua-tcp (UDP port ${MDNS_PORT})`,
+        waitMs: FIRST_LIST_MS,
+        clock,
+      })
+      for await (const { servers: listed, leftOut: unusable } of serverLists()) {
+        const known = distinct(listed)
+        const named = known.filter(mayPassFilter)
+        const candidates = await reach.withinAllowedNetworks(named)
+        report(known, named, FILTERED)
+        for (const server of without(named, candidates)) {
+          const problem = await reach.problemOf(server)
+          leaveOut(shownUrl(server.discoveryUrl), reasonOf(problem), messageOf(problem))
+        }
         if (candidates.length > MAX_SERVERS) {
           const counts = { found: candidates.length, limit: MAX_SERVERS }
           problems.report('servers', counts, 'servers over the limit left out')
         } else problems.resolve('servers')
         const servers = candidates.slice(0, MAX_SERVERS)
+        report(candidates, servers, `more than ${MAX_SERVERS} servers`)
         await descriptions.update(servers, signal)
         const unique = await withoutDuplicates(
           servers,
-          (server) => applicationOf(server)?.applicationUri,
+          (server) => identityOf(server)?.applicationUri,
           reach.addressesOf,
         )
         const identified = unique.flatMap((server) => {
-          const application = applicationOf(server)
-          return application !== undefined && passes(application) ? [{ server, application }] : []
+          const application = identityOf(server)
+          for (const { id, reason, detail } of absentApplications(server, answerOf(server)))
+            leaveOut(id, reason, detail)
+          if (application === undefined) return []
+          if (passes(application)) return [{ server, application }]
+          report([server], [], FILTERED)
+          return []
         })
+        report(servers, unique, 'listed with another URL')
         await sessions?.update(identified, signal)
         const { devices, leftOut } = fitIntoList(
           identified.map(({ server, application }) =>
@@ -116,7 +145,35 @@ export function createOpcuaHandler({
           const counts = { offered: devices.length, leftOut }
           problems.report('list', counts, 'servers left out of a full device list')
         } else problems.resolve('list')
+        const offered = new Set(devices.map(({ id }) => id))
+        for (const { id, reason, detail } of [...unusable, ...ignoredUrls()])
+          if (!offered.has(id)) leaveOut(id, reason, detail)
+        for (const { server } of identified)
+          if (!offered.has(server.discoveryUrl)) report([server], [], 'device list full')
+        for (const {
+          id,
+          properties: { OPCUA_SERVER_DETAILS, OPCUA_DEFAULT_CREDENTIAL } = {},
+        } of devices)
+          if ([OPCUA_SERVER_DETAILS, OPCUA_DEFAULT_CREDENTIAL].includes('credential-refused'))
+            reportProblem(id, 'credential refused')
+        if (devices.length === 0)
+          for (const text of silence(listed.length === 0 && unusable.length === 0)) remark(text)
         yield devices
+      }
+
+      function silence(isUnanswered: boolean): readonly string[] {
+        const { standard } = details.opcuaDiscoveryMethod
+        if (standard === undefined) return search.remarks(isUnanswered)
+        return standard.discoveryUrls.length === 0 ? [NO_URLS] : []
+      }
+
+      function report(
+        before: readonly OpcuaServer[],
+        after: readonly OpcuaServer[],
+        reason: string,
+      ): void {
+        for (const server of without(before, after))
+          leaveOut(shownUrl(server.discoveryUrl), reason, identityOf(server)?.applicationName)
       }
 
       function passes({ applicationName }: ApplicationIdentity): boolean {
@@ -127,26 +184,44 @@ export function createOpcuaHandler({
         return application === undefined || passes(application)
       }
 
-      /** Undefined for an announced server that has not answered: it may not be a server at all. */
-      function applicationOf(server: OpcuaServer): ApplicationIdentity | undefined {
-        return server.application ?? descriptions.of(server)?.application
+      function answerOf(server: OpcuaServer): EndpointsAnswer {
+        const failure = descriptions.failureOf(server)
+        return { endpoints: descriptions.of(server), failure }
+      }
+
+      function identityOf(server: OpcuaServer): ApplicationIdentity | undefined {
+        return applicationOf(server, answerOf(server))
       }
 
       function serverLists(): ServerLists {
         const { standard } = details.opcuaDiscoveryMethod
         if (standard === undefined) return announcedServers()
-        for (const { url, problem } of standard.ignoredUrls)
-          log.warn({ discoveryUrl: shownUrl(url), problem }, 'discovery URL ignored')
+        for (const { id, detail: problem } of ignoredUrls())
+          log.warn({ discoveryUrl: id, problem }, 'discovery URL ignored')
         const { discoveryUrls } = standard
         if (discoveryUrls.length === 0) log.warn({}, 'discovery started without discovery URLs')
         return findServersMethod({ ...methodOptions, discoveryUrls, interval })
       }
 
+      function ignoredUrls(): readonly ReportedDevice[] {
+        const { ignoredUrls = [] } = details.opcuaDiscoveryMethod.standard ?? {}
+        return ignoredUrls.map(({ url, problem }) => ({
+          id: shownUrl(url),
+          reason: 'unusable discovery URL',
+          detail: problem,
+        }))
+      }
+
       function announcedServers(): ServerLists {
-        const lists = browseServers({ log, signal, clock, allowedNetworks })
+        const lists = browseServers({ log, signal, clock, allowedNetworks, search })
         const announced = atLeastEvery(lists, interval, { signal, clock })
         return mdnsMethod({ ...methodOptions, announced, reach })
       }
     },
   })
+}
+
+function without<T>(all: readonly T[], some: readonly T[]): T[] {
+  const excluded = new Set(some)
+  return all.filter((item) => !excluded.has(item))
 }

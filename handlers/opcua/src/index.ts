@@ -1,6 +1,6 @@
+import type { DiscoveryHandler } from '@akrijs/sdk'
 import { createOpcuaHandler } from './handler.js'
 
-export type { OpcuaDetails } from './details.js'
 export {
   OpcuaProtocolError,
   OpcuaServiceError,
@@ -9,5 +9,9 @@ export {
   OpcuaUrlError,
 } from './errors.js'
 export { createOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
+
+/** `discoveryDetails` as the handler gets them. The type is inferred: declarations have no zod. */
+export type OpcuaDetails =
+  ReturnType<typeof createOpcuaHandler> extends DiscoveryHandler<infer Details> ? Details : never
 
 export default createOpcuaHandler()

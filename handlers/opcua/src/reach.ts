@@ -8,6 +8,7 @@ import {
   readNetworks,
 } from '@akrijs/sdk/network'
 import { readEndpointUrl } from './endpoint-url.js'
+import { OpcuaAddressError, OpcuaUnreachableError } from './errors.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Target } from './ua-tcp/client.js'
 
@@ -68,6 +69,16 @@ export class Reach {
     return port === undefined || addresses.length === 0
       ? undefined
       : { addresses, port, endpointUrl: server.discoveryUrl }
+  }
+
+  /** Why {@link targetOf} gives nothing. */
+  async problemOf(server: OpcuaServer): Promise<OpcuaAddressError | OpcuaUnreachableError> {
+    const addresses = await this.addressesOf(server)
+    if (addresses.length > 0)
+      return new OpcuaAddressError(`${addresses.join(', ')}: outside the callable networks`)
+    const host = readEndpointUrl(server.discoveryUrl)?.host ?? ''
+    const cause = new HostNameError(host, 'it has no address')
+    return new OpcuaUnreachableError(cause.message, { cause })
   }
 
   /**

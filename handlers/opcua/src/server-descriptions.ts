@@ -2,7 +2,6 @@ import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, type Logger, withTimeLimit } from '@akrijs/sdk'
 import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
-import { OpcuaUnreachableError } from './errors.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
 import { type CallOptions, callService } from './ua-tcp/client.js'
@@ -27,6 +26,8 @@ export class ServerDescriptions {
   readonly #options: ServerDescriptionsOptions
   readonly #roundMs: number
   readonly #schedule: RefreshSchedule<EndpointSummary>
+  /** Of the servers whose last attempt failed. */
+  readonly #failures = new Map<string, unknown>()
 
   /** @param limits.roundMs how long a round waits for answers, in milliseconds @default 5000 */
   constructor(
@@ -48,9 +49,17 @@ export class ServerDescriptions {
     return this.#schedule.get(discoveryUrl)?.value
   }
 
+  /** Why the last attempt to read a server failed. */
+  failureOf({ discoveryUrl }: OpcuaServer): unknown {
+    return this.#failures.get(discoveryUrl)
+  }
+
   /** Reads the new servers and some of the known ones. Forgets all other servers. */
   async update(servers: readonly OpcuaServer[], signal: AbortSignal): Promise<void> {
-    await this.#readAll(this.#schedule.takeDue(servers, urlOf), signal)
+    const due = this.#schedule.takeDue(servers, urlOf)
+    for (const url of this.#failures.keys())
+      if (this.#schedule.get(url) === undefined) this.#failures.delete(url)
+    await this.#readAll(due, signal)
   }
 
   /** The URLs of the servers that answered within the last minute, or answer now. */
@@ -111,15 +120,13 @@ export class ServerDescriptions {
     const { log, reach, timeouts } = this.#options
     try {
       const target = await reach.targetOf(server)
-      if (target === undefined) {
-        throw new OpcuaUnreachableError(
-          'the server is outside the callable networks, or its host name does not resolve',
-        )
-      }
+      if (target === undefined) throw await reach.problemOf(server)
       const endpoints = await callService(getEndpoints, target, { ...timeouts, signal })
       this.#schedule.succeed(discoveryUrl, summarize(endpoints))
+      this.#failures.delete(discoveryUrl)
     } catch (error) {
       if (error !== signal.reason && !AkriError.is(error)) throw error
+      this.#failures.set(discoveryUrl, error)
       if (this.#schedule.fail(discoveryUrl) === 1)
         log.info({ discoveryUrl, err: error }, 'server endpoints not read')
     }

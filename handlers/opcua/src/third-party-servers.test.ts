@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { Lan } from '../test-peers/lan.js'
 import { missingForOpen62541, useOpen62541 } from '../test-peers/open62541.js'
+import { SecuredServer } from '../test-peers/secured-server.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
 import { createOpcuaHandler } from './index.js'
 
@@ -90,6 +91,24 @@ describe.skipIf(missingForOpen62541.length > 0)(
     })
   },
 )
+
+describe('with node-opcua', () => {
+  it.each(['0.0.0.0', 'localhost', 'plc.invalid'])(
+    'offers a server that reports the host %s where it was asked',
+    async (hostname) => {
+      const server = await SecuredServer.start({ applicationUri: 'urn:test:local', hostname })
+      try {
+        const asked = server.url.replace('127.0.0.1', '127.0.0.2')
+        await using discovery = await discover([asked])
+        expect(await discovery.until(() => true)).toMatchObject([
+          { id: asked, properties: { OPCUA_APPLICATION_URI: 'urn:test:local' } },
+        ])
+      } finally {
+        await server.close()
+      }
+    },
+  )
+})
 
 const missingForLan = [
   ...(process.getuid?.() === 0 ? [] : ['root']),

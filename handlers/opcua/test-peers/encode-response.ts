@@ -46,7 +46,7 @@ export function encodeOpenSecureChannelResponse(channelId: number, tokenId: numb
     .bytes()
 }
 
-function writeResponseHeader(type: number, result = 0): BinaryWriter {
+export function writeResponseHeader(type: number, result = 0): BinaryWriter {
   const writer = new BinaryWriter()
     .nodeId(type)
     .dateTime(Date.now())

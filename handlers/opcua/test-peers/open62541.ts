@@ -15,7 +15,7 @@ export const missingForOpen62541 = ['gcc', 'apt-get', 'dpkg'].filter(
 )
 
 export interface Open62541Server {
-  /** `opc.tcp://127.0.0.1:port` */
+  /** `opc.tcp://127.0.0.1:port`, or with the address of the option `-a` */
   readonly url: string
   readonly port: number
   readonly child: ChildProcess
@@ -23,6 +23,8 @@ export interface Open62541Server {
 
 /** Servers and a client of open62541, each in its own process. */
 export class Open62541 {
+  /** The program of a server, once it is built: see open62541/server.c. */
+  static readonly server = path.join(BUILT, 'bin/server')
   readonly #children: ChildProcess[] = []
 
   /** Builds the programs if necessary. @throws Error if Debian's mirror is not available */
@@ -34,7 +36,7 @@ export class Open62541 {
   async start(name: string, ...options: string[]): Promise<Open62541Server> {
     const port = await freePort()
     const args = ['-p', String(port), '-n', name, ...options]
-    const child = spawn(path.join(BUILT, 'bin/server'), args, {
+    const child = spawn(Open62541.server, args, {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     this.#children.push(child)
@@ -43,7 +45,9 @@ export class Open62541 {
       child.stdout.on('data', (data) => wanted.test(String(data)) && resolve())
       child.once('exit', (code) => reject(new TypeError(`${name} has ended with ${code}`)))
     })
-    return { url: `opc.tcp://127.0.0.1:${port}`, port, child }
+    const address = options[options.indexOf('-a') + 1]
+    const host = options.includes('-a') ? address : '127.0.0.1'
+    return { url: `opc.tcp://${host}:${port}`, port, child }
   }
 
   /** Ends a server in an orderly way. */

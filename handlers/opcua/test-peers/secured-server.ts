@@ -20,6 +20,8 @@ export interface SecuredServerOptions {
   readonly allowAnonymous?: boolean
   /** Whether the server accepts unknown certificates of clients and users. @default true */
   readonly trusting?: boolean
+  /** The host in the URLs that the server reports. @default '127.0.0.1' */
+  readonly hostname?: string
 }
 
 /** A server of node-opcua with its own folders. */
@@ -41,6 +43,7 @@ export class SecuredServer {
     applicationUri,
     users = {},
     trusting = true,
+    hostname = '127.0.0.1',
     ...options
   }: SecuredServerOptions): Promise<SecuredServer> {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-opcua-'))
@@ -57,7 +60,7 @@ export class SecuredServer {
     ]
     const server = new OPCUAServer({
       port: 0,
-      hostname: '127.0.0.1',
+      hostname,
       resourcePath: '/UA/Secured',
       serverInfo: {
         applicationUri,

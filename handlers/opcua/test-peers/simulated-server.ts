@@ -20,6 +20,8 @@ const CHANNEL = 7
 const TOKEN = 9
 const SERVICE_UNSUPPORTED = 0x800b_0000
 
+type Service = 'FindServers' | 'GetEndpoints' | 'FindServersOnNetwork'
+
 /** A server or discovery server over a real socket, with answers that a test defines. */
 export class SimulatedServer {
   port = 0
@@ -40,10 +42,16 @@ export class SimulatedServer {
    * open62541 does.
    */
   echoes = false
+  /** Encoded answers in place of those above, by service. */
+  readonly responses = new Map<Service, Buffer>()
+  /** Sends the answers to a message in another way. */
+  send: ((socket: net.Socket, answers: readonly Buffer[], to: Frame['type']) => void) | undefined
+  /** The buffer sizes in Acknowledge, in bytes. */
+  bufferBytes = 65_536
   /** The size of a chunk of an answer, in bytes. */
   chunkBytes = 65_000
   /** The received requests. */
-  readonly asked: string[] = []
+  readonly asked: Service[] = []
   /** The number of accepted connections. */
   accepted = 0
   readonly #server = net.createServer((socket) => this.#serve(socket))
@@ -98,8 +106,11 @@ export class SimulatedServer {
     const frames = new FrameReader({ chunkBytes: 65_536 })
     let sequence = 50
     const respond = (bytes: Buffer) => {
-      for (const frame of frames.push(bytes))
-        for (const answer of this.#answer(frame, () => ++sequence)) socket.write(answer)
+      for (const frame of frames.push(bytes)) {
+        const answers = this.#answer(frame, () => ++sequence)
+        if (this.send !== undefined) this.send(socket, answers, frame.type)
+        else for (const answer of answers) socket.write(answer)
+      }
     }
     socket.on('data', (bytes) => {
       if (this.answersAfter === undefined) respond(bytes)
@@ -111,8 +122,8 @@ export class SimulatedServer {
     if (type === 'HEL') {
       const acknowledge = new BinaryWriter()
         .uint32(0)
-        .uint32(65_536)
-        .uint32(65_536)
+        .uint32(this.bufferBytes)
+        .uint32(this.bufferBytes)
         .uint32(0)
         .uint32(0)
       return [encodeFrame('ACK', 'F', acknowledge.bytes())]
@@ -148,26 +159,32 @@ export class SimulatedServer {
     this.#skipHeader(request)
     switch (type) {
       case 422: {
-        this.asked.push('FindServers')
         const url = request.string()
         const echo = this.echoes && url !== ''
-        return encodeFindServersResponse(
-          echo
-            ? this.applications.map((application) => ({ ...application, discoveryUrls: [url] }))
-            : this.applications,
+        return this.#answerTo('FindServers', () =>
+          encodeFindServersResponse(
+            echo
+              ? this.applications.map((application) => ({ ...application, discoveryUrls: [url] }))
+              : this.applications,
+          ),
         )
       }
       case 428:
-        this.asked.push('GetEndpoints')
-        return encodeGetEndpointsResponse(this.endpoints)
+        return this.#answerTo('GetEndpoints', () => encodeGetEndpointsResponse(this.endpoints))
       case 12_208:
-        this.asked.push('FindServersOnNetwork')
-        return this.records === undefined
-          ? encodeFault(SERVICE_UNSUPPORTED)
-          : encodeFindServersOnNetworkResponse(this.records)
+        return this.#answerTo('FindServersOnNetwork', () =>
+          this.records === undefined
+            ? encodeFault(SERVICE_UNSUPPORTED)
+            : encodeFindServersOnNetworkResponse(this.records),
+        )
       default:
         return encodeFault(SERVICE_UNSUPPORTED)
     }
+  }
+
+  #answerTo(service: Service, encode: () => Buffer): Buffer {
+    this.asked.push(service)
+    return this.responses.get(service) ?? encode()
   }
 
   #skipHeader(request: BinaryReader): void {

@@ -16,12 +16,13 @@ const rule = z.string().transform((text, context): Rule => {
 
 /** `discoveryDetails` of the udev handler. */
 export const udevDetails = z.strictObject({
-  /** A device matches if any of these rules matches. */
-  udevRules: z.array(rule).max(1000),
-  /** Whether a matching device below another matching device is a part of it. @default false */
-  groupRecursive: z.boolean().default(false),
-  /** The access of containers to the device nodes. @default 'rwm' */
-  permissions: z.enum(PERMISSIONS).default('rwm'),
+  udevRules: z.array(rule).max(1000).describe('A device matches if any of these rules matches.'),
+  groupRecursive: z
+    .boolean()
+    .default(false)
+    .describe('Whether a matching device below another matching device is a part of it.'),
+  permissions: z
+    .enum(PERMISSIONS)
+    .default('rwm')
+    .describe('The access of containers to the device nodes.'),
 })
-
-export type UdevDetails = z.infer<typeof udevDetails>

@@ -1,4 +1,5 @@
 import type { Device, DeviceSpec, DiscoveryProperties } from '@akrijs/sdk'
+import { escapeBytes } from './byte-text.js'
 import type { DeviceGroup } from './device-group.js'
 
 interface DescriptionOptions {
@@ -17,13 +18,16 @@ interface DescriptionOptions {
 export function optionsFrom(
   properties: DiscoveryProperties,
 ): Pick<DescriptionOptions, 'resourceName' | 'vfioPassthrough'> {
-  const resourceName = properties.text('devicePluginResourceName') || undefined
-  const vfio = properties.text('vfioPassthrough')?.toLowerCase() === 'true'
+  // Files of Secrets and ConfigMaps often end with a newline.
+  const resourceName = properties.text('devicePluginResourceName')?.trim() || undefined
+  const vfio = properties.text('vfioPassthrough')?.trim().toLowerCase() === 'true'
   return { resourceName, vfioPassthrough: vfio && resourceName !== undefined }
 }
 
 /** The device of a group. Akri uses the same names of properties and resources. */
-export function describeGroup({ id, members }: DeviceGroup, options: DescriptionOptions): Device {
+export function describeGroup(group: DeviceGroup, options: DescriptionOptions): Device {
+  const { members } = group
+  const id = escapeBytes(group.id)
   const properties: Record<string, string> = { UDEV_DEVPATH: id }
   const specs = new Map<string, DeviceSpec>()
   const addSpec = (path: string, permissions: string) =>
@@ -41,13 +45,12 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
       properties[`USB_RESOURCE_${resource}${suffix(index)}`] = address
   }
   const address = pciAddress(id)
-  if (resource !== undefined && address !== undefined)
+  if (resource !== undefined && address !== undefined) {
     properties[`PCI_RESOURCE_${resource}`] = address
-  if (options.vfioPassthrough) {
-    for (const device of members) {
-      const group = device.linkName('iommu_group')
-      if (group === undefined || !/^\d+$/.test(group)) continue
-      addSpec(`/dev/vfio/${group}`, 'rwm')
+    // Akri reads the link of the device that names the Instance, not of its parts.
+    const iommuGroup = options.vfioPassthrough ? members[0]?.linkName('iommu_group') : undefined
+    if (iommuGroup !== undefined && /^\d+$/.test(iommuGroup)) {
+      addSpec(`/dev/vfio/${iommuGroup}`, 'rwm')
       addSpec('/dev/vfio/vfio', 'rwm')
     }
   }

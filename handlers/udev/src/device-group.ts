@@ -1,5 +1,5 @@
-import { isWithin } from './rule-set.js'
-import type { SysfsDevice } from './sysfs.js'
+import { isWithin } from './devpath.js'
+import type { SysfsDevice } from './sysfs-device.js'
 
 /** Devices that form one device for the agent: a topmost device and the matches below it. */
 export interface DeviceGroup {

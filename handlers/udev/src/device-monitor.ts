@@ -1,7 +1,11 @@
 import type { Logger } from '@akrijs/sdk'
 
+/** The sender of an event. */
+export type MessageSource = 'kernel' | 'udev'
+
 /** An event of the kernel or of udevd. */
 export interface Uevent {
+  readonly source: MessageSource
   /** `add`, `change`, `remove`, `bind`, `move`, … */
   readonly action: string
   /** The path below the sysfs root, such as `/devices/virtual/mem/null`. Untrusted input. */
@@ -17,8 +21,10 @@ export type Change =
   /** The change is unknown: scan everything. */
   | { readonly kind: 'rescan'; readonly reason: string }
 
-/** Reports when devices appear, disappear or change. All Configurations share one monitor. */
+/** Reports when devices appear, disappear or change. */
 export interface DeviceMonitor {
+  /** Why changes are found late; undefined while events arrive. @default undefined */
+  readonly problem?: string | undefined
   /**
    * Starts with a rescan after the sockets are open, so that no event is lost between the first
    * scan and the first event. Ends when the signal is aborted.

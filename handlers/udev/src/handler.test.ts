@@ -1,26 +1,19 @@
-import {
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs'
-import os from 'node:os'
+import { statSync, utimesSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
+import type { Uevent } from './device-monitor.js'
 import { createUdevHandler } from './handler.js'
+import { ManualMonitor } from './testing/manual-monitor.js'
+import { SysfsFolder } from './testing/sysfs-folder.js'
 
-let tree: Tree
+let tree: SysfsFolder
 let monitor: ManualMonitor
 let stop: AbortController
 
 beforeEach(() => {
-  tree = new Tree()
+  tree = new SysfsFolder()
   monitor = new ManualMonitor()
   stop = new AbortController()
 })
@@ -126,7 +119,7 @@ describe('the udev handler', () => {
     const lists: unknown[] = []
     for (const order of [nodes, [...nodes].reverse()]) {
       tree.remove()
-      tree = new Tree()
+      tree = new SysfsFolder()
       tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/002' } })
       for (const node of order)
         tree.add(`${BUS}/1-1/video4linux/${node}`, {
@@ -186,6 +179,42 @@ describe('the udev handler', () => {
     expect(without?.deviceSpecs).toEqual([])
   })
 
+  it('ignores white space around the properties for other plugins', async () => {
+    tree.add('/devices/pci0000:00/0000:01:00.0', {
+      bus: 'pci',
+      links: { iommu_group: '/kernel/iommu_groups/17' },
+    })
+    const [device] = await find(
+      { udevRules: ['SUBSYSTEM=="pci"'] },
+      { devicePluginResourceName: ' akri.sh/gpu\n', vfioPassthrough: 'true\n' },
+    )
+    expect(device?.properties).toMatchObject({ PCI_RESOURCE_AKRI_SH_GPU: '0000:01:00.0' })
+    expect(device?.deviceSpecs).toHaveLength(2)
+    const blank = { devicePluginResourceName: '\n', vfioPassthrough: 'true' }
+    expect((await find({ udevRules: ['SUBSYSTEM=="pci"'] }, blank))[0]?.deviceSpecs).toEqual([])
+  })
+
+  it('adds VFIO nodes for the PCI device of the id, as the existing system', async () => {
+    const links = (number: number) => ({ iommu_group: `/kernel/iommu_groups/${number}` })
+    const bridge = '/devices/pci0000:00/0000:00:1c.0'
+    tree.add(bridge, { bus: 'pci', links: links(3) })
+    tree.add(`${bridge}/0000:01:00.0`, { bus: 'pci', links: links(17) })
+    tree.add('/devices/platform/gpu', { bus: 'platform', links: links(5) })
+    const properties = { devicePluginResourceName: 'akri.sh/gpu', vfioPassthrough: 'true' }
+    const udevRules = ['SUBSYSTEM=="pci|platform"']
+    const nodes = async (groupRecursive: boolean) =>
+      (await find({ udevRules, groupRecursive }, properties)).map(({ id, deviceSpecs = [] }) => [
+        path.basename(id),
+        ...deviceSpecs.map(({ hostPath }) => hostPath),
+      ])
+    expect(await nodes(true)).toEqual([['0000:00:1c.0', '/dev/vfio/3', '/dev/vfio/vfio'], ['gpu']])
+    expect(await nodes(false)).toEqual([
+      ['0000:00:1c.0', '/dev/vfio/3', '/dev/vfio/vfio'],
+      ['0000:01:00.0', '/dev/vfio/17', '/dev/vfio/vfio'],
+      ['gpu'],
+    ])
+  })
+
   it('ignores nodes outside of /dev and devices outside of /sys/devices', async () => {
     for (const [index, name] of [
       '../etc/shadow',
@@ -231,6 +260,30 @@ describe('the udev handler', () => {
     tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
     tree.link('/class/mem/gone', '../../devices/virtual/mem/gone')
     expect(ids(await find({ udevRules: [''] }))).toEqual(['/devices/virtual/mem/null'])
+  })
+
+  it('counts an attribute that cannot be read as absent, for any error of its path', async () => {
+    tree.add('/devices/pci0000:00/0000:00:01.0', {
+      bus: 'pci',
+      links: { circle: '/devices/pci0000:00/0000:00:01.0/circle' },
+    })
+    writeFileSync(
+      path.join(tree.roots.sysfsRoot, '/devices/pci0000:00/0000:00:01.0/device'),
+      '0x1043\n',
+    )
+    for (const name of [
+      'device/vendor',
+      'circle/vendor',
+      'a'.repeat(256),
+      `${'a/'.repeat(2500)}a`,
+      'nothing',
+    ]) {
+      expect(ids(await find({ udevRules: [`ATTR{${name}}=="*"`] }))).toEqual([])
+      expect(ids(await find({ udevRules: [`ATTR{${name}}!="x"`] }))).toEqual([])
+      expect(
+        ids(await find({ udevRules: [`ATTR{${name}}=="*"`, 'ATTR{device}=="0x1043"'] })),
+      ).toEqual(['/devices/pci0000:00/0000:00:01.0'])
+    }
   })
 
   it('reads no uevent file of a device that fails by its attributes', async (context) => {
@@ -279,93 +332,10 @@ describe('the udev handler', () => {
 })
 
 function event(devpath: string, subsystem: string): Uevent {
-  return { action: 'add', devpath, properties: new Map([['SUBSYSTEM', subsystem]]) }
-}
-
-/** A monitor whose changes a test defines, after the first rescan. */
-class ManualMonitor implements DeviceMonitor {
-  taken = 0
-  readonly #pending: { readonly change: Change; readonly done: () => void }[] = []
-  #wake = () => {}
-
-  /** Resolves when the handler asks for the next change. */
-  tell(change: Change): Promise<void> {
-    return new Promise((done) => {
-      this.#pending.push({ change, done })
-      this.#wake()
-    })
-  }
-
-  async *changes(signal: AbortSignal): AsyncGenerator<Change, void, void> {
-    this.taken++
-    yield { kind: 'rescan', reason: 'start' }
-    signal.addEventListener('abort', () => this.#wake())
-    while (!signal.aborted) {
-      const next = this.#pending.shift()
-      if (next === undefined) {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-      } else {
-        this.taken++
-        yield next.change
-        next.done()
-      }
-    }
-  }
-}
-
-interface Given {
-  readonly class?: string
-  readonly bus?: string
-  readonly uevent?: Readonly<Record<string, string>>
-  /** Names of links, with their targets below the root of sysfs. */
-  readonly links?: Readonly<Record<string, string>>
-}
-
-/** A sysfs of files. */
-class Tree {
-  readonly #root = mkdtempSync(path.join(os.tmpdir(), 'akri-sysfs-'))
-  readonly roots = {
-    sysfsRoot: path.join(this.#root, 'sys'),
-    runUdevRoot: path.join(this.#root, 'run'),
-  }
-
-  add(devpath: string, { class: className, bus, uevent = {}, links = {} }: Given): void {
-    const directory = path.join(this.roots.sysfsRoot, devpath)
-    mkdirSync(directory, { recursive: true })
-    writeFileSync(
-      path.join(directory, 'uevent'),
-      Object.entries(uevent)
-        .map(([key, value]) => `${key}=${value}\n`)
-        .join(''),
-    )
-    const subsystem = className === undefined ? `/bus/${bus}` : `/class/${className}`
-    for (const [name, target] of Object.entries({ subsystem, ...links })) {
-      symlinkSync(
-        path.relative(directory, path.join(this.roots.sysfsRoot, target)),
-        path.join(directory, name),
-      )
-    }
-    const entry = path.join(
-      className === undefined ? `${subsystem}/devices` : subsystem,
-      path.basename(devpath),
-    )
-    this.link(entry, path.relative(path.dirname(entry), devpath))
-  }
-
-  link(entry: string, target: string): void {
-    const file = path.join(this.roots.sysfsRoot, entry)
-    mkdirSync(path.dirname(file), { recursive: true })
-    symlinkSync(target, file)
-  }
-
-  database(id: string, lines: readonly string[]): void {
-    mkdirSync(path.join(this.roots.runUdevRoot, 'data'), { recursive: true })
-    writeFileSync(path.join(this.roots.runUdevRoot, 'data', id), `${lines.join('\n')}\n`)
-  }
-
-  remove(): void {
-    rmSync(this.#root, { recursive: true, force: true })
+  return {
+    source: 'kernel',
+    action: 'add',
+    devpath,
+    properties: new Map([['SUBSYSTEM', subsystem]]),
   }
 }

@@ -1,17 +1,35 @@
-import { type DiscoveryHandler, defineDiscoveryHandler } from '@akrijs/sdk'
-import { type UdevDetails, udevDetails } from './details.js'
+import {
+  type Clock,
+  type Device,
+  defineDiscoveryHandler,
+  isTurnOver,
+  nextTurn,
+  systemClock,
+} from '@akrijs/sdk'
+import { akriDifferences } from './akri-differences.js'
+import { escapeBytes } from './byte-text.js'
+import { udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
 import { groupRecursively, groupSingly } from './device-group.js'
+import { DeviceInventory } from './device-inventory.js'
 import type { DeviceMonitor } from './device-monitor.js'
+import { SYSTEM_ROOTS, type SysfsRoots } from './device-tree.js'
+import { Offers } from './offers.js'
 import { RuleSet } from './rule-set.js'
-import { SYSTEM_ROOTS, type SysfsDevice, type SysfsRoots, SysfsScan } from './sysfs.js'
 import { UeventMonitor } from './uevent-monitor.js'
 
-/** Other roots or another monitor, for tests. */
+/** Other roots, another monitor or other clocks, for tests. */
 export interface UdevHandlerOptions extends Partial<SysfsRoots> {
   /** @default the events of the kernel and of udevd */
   readonly monitor?: DeviceMonitor
+  /** @default systemClock */
+  readonly clock?: Clock
+  /** @default the processor time of this process, in milliseconds */
+  readonly processorMs?: () => number
 }
+
+/** The interval of checks whether a device is ready, in milliseconds. */
+const READY_CHECK_MS = 250
 
 /**
  * Finds the devices of this machine by udev rules, and updates the list after each plug and unplug.
@@ -19,29 +37,56 @@ export interface UdevHandlerOptions extends Partial<SysfsRoots> {
 export function createUdevHandler({
   sysfsRoot = SYSTEM_ROOTS.sysfsRoot,
   runUdevRoot = SYSTEM_ROOTS.runUdevRoot,
-  monitor = new UeventMonitor({ runUdevRoot }),
-}: UdevHandlerOptions = {}): DiscoveryHandler<UdevDetails> {
+  clock = systemClock,
+  monitor = new UeventMonitor({ clock, runUdevRoot }),
+  processorMs = usedProcessorMs,
+}: UdevHandlerOptions = {}) {
+  const roots = { sysfsRoot, runUdevRoot }
+  const inventory = new DeviceInventory({ roots, monitor, clock, processorMs })
   return defineDiscoveryHandler({
     name: 'udev',
     shared: false,
     details: udevDetails,
-    async *discover({ details, properties, signal, log }) {
-      const rules = new RuleSet(details.udevRules)
-      const options = {
-        ...optionsFrom(properties),
-        grouped: details.groupRecursive,
-        permissions: details.permissions,
-      }
-      const group = details.groupRecursive ? groupRecursively : groupSingly
+    warnings: ({ udevRules }) =>
+      udevRules.flatMap((rule, index) =>
+        akriDifferences(rule).map((message) => ({ path: `udevRules[${index}]`, message })),
+      ),
+    async *discover({ details, properties, signal, log, leaveOut, remark }) {
+      const grouped = details.groupRecursive
+      const options = { ...optionsFrom(properties), grouped, permissions: details.permissions }
+      const group = grouped ? groupRecursively : groupSingly
       if (details.udevRules.length === 0) log.warn({}, 'discovery started without udev rules')
-      let matched: readonly SysfsDevice[] = []
-      for await (const change of monitor.changes(signal, log)) {
-        if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'devices scanned')
-        else if (!change.events.some((event) => rules.mayAffect(event, matched))) continue
-        // A full scan takes a few milliseconds and does not depend on the events being complete.
-        matched = rules.find(new SysfsScan({ sysfsRoot, runUdevRoot }))
-        yield group(matched).map((members) => describeGroup(members, options))
+      const follower = inventory.follow(signal, log)
+      const rules = new RuleSet(details.udevRules)
+      const offers = new Offers(follower.reader, { grouped })
+      let problem: string | undefined
+      for (let [isFirst, isWaiting] = [true, false]; ; isFirst = false) {
+        const changed = await follower.next(isWaiting ? READY_CHECK_MS : undefined)
+        if (changed === undefined) return
+        const differs = await rules.update(follower.reader.tree, changed)
+        const isSame = !differs && problem === follower.reader.problem
+        if (isSame && !isFirst && !isWaiting) continue
+        problem = follower.reader.problem
+        const selection = await offers.select(group(rules.found))
+        isWaiting = selection.isWaiting
+        for (const { id } of selection.unready)
+          leaveOut(escapeBytes(id), 'udev is not done with it')
+        for (const { devpath, reason, detail } of rules.nearMisses(follower.reader.tree))
+          leaveOut(escapeBytes(devpath), escapeBytes(reason), escapeBytes(detail))
+        for (const text of rules.remarks(follower.reader.tree)) remark(escapeBytes(text))
+        if (problem !== undefined) remark(problem)
+        const devices: Device[] = []
+        for (const members of selection.ready) {
+          if (isTurnOver()) await nextTurn()
+          devices.push(describeGroup(members, options))
+        }
+        yield devices
       }
     },
   })
+}
+
+function usedProcessorMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
 }

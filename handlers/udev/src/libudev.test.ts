@@ -5,7 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { messageOf } from '@akrijs/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { SYSTEM_ROOTS, SysfsScan } from './sysfs.js'
+import { DeviceTree, SYSTEM_ROOTS } from './device-tree.js'
 
 // libudev is the reference. The npm package `udev` is built from source on first use and kept. It
 // runs in its own process, as it can crash.
@@ -60,7 +60,7 @@ describe.skipIf(missing.length > 0)(
 
     it('D1 finds the same devices with the same properties on this machine', async () => {
       const before = await libudev()
-      const found = ours(SYSTEM_ROOTS)
+      const found = await ours(SYSTEM_ROOTS)
       const after = await libudev()
       const expected = common(before, after)
       expect(expected.size).toBeGreaterThan(50)
@@ -113,7 +113,7 @@ describe.skipIf(missing.length > 0)(
                 device.SUBSYSTEM !== 'queues',
             ),
           )
-        const found = ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
+        const found = await ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
         const there = common(before, await libudev())
         expect(common(links(found), there)).toEqual(common(links(expected), there))
       },
@@ -138,7 +138,10 @@ describe.skipIf(missing.length > 0)(
         const expected = devicesOf(stdout)
         expect(expected.size).toBeGreaterThan(3)
         expect(
-          ours({ sysfsRoot: path.join(tree, 'sys'), runUdevRoot: path.join(tree, 'run/udev') }),
+          await ours({
+            sysfsRoot: path.join(tree, 'sys'),
+            runUdevRoot: path.join(tree, 'run/udev'),
+          }),
         ).toEqual(expected)
       },
     )
@@ -159,8 +162,10 @@ function common(
   return new Map([...devices].filter(([id]) => others.has(id)))
 }
 
-function ours(roots: typeof SYSTEM_ROOTS): Map<string, Properties> {
-  const devices = new SysfsScan(roots).devices({ subsystem: () => true, kernel: () => true })
+async function ours(roots: typeof SYSTEM_ROOTS): Promise<Map<string, Properties>> {
+  const tree = new DeviceTree(roots)
+  await tree.lookAtAll()
+  const devices = [...tree.listed].flatMap((devpath) => tree.device(devpath) ?? [])
   return byPath(devices.map((device) => Object.fromEntries(device.properties)))
 }
 

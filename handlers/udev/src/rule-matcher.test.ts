@@ -28,7 +28,7 @@ const video = view({
 })
 
 const matches = (rule: string, device: DeviceView = video) =>
-  ruleMatcher(parseRule(rule)).matches(device)
+  ruleMatcher(parseRule(rule)).depth(device) === Infinity
 
 describe('a rule', () => {
   it('without conditions matches every device', () => {

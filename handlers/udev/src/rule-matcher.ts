@@ -4,7 +4,13 @@ import type { Match, Rule } from './rule.js'
 
 /** A compiled rule. */
 export interface RuleMatcher {
-  matches(device: DeviceView): boolean
+  /** The conditions in the order in which they are evaluated. */
+  readonly conditions: Rule
+  /**
+   * How many conditions hold before the first that does not; Infinity if the rule matches. Of the
+   * conditions on plural keys, those that hold together for the device or for one ancestor count.
+   */
+  depth(device: DeviceView): number
 }
 
 /**
@@ -12,21 +18,32 @@ export interface RuleMatcher {
  * on plural keys must hold together for the device or for one of its ancestors.
  */
 export function ruleMatcher(rule: Rule): RuleMatcher {
-  const conditions: Condition[] = []
-  const parentConditions: Condition[] = []
-  for (const match of [...rule].sort(byCost))
-    (isPlural(match) ? parentConditions : conditions).push(condition(match))
+  const sorted = [...rule].sort(byCost)
+  const [singular, plural] = [sorted.filter((match) => !isPlural(match)), sorted.filter(isPlural)]
+  const [conditions, parentConditions] = [singular.map(condition), plural.map(condition)]
   return {
-    matches(device) {
-      if (!conditions.every((holds) => holds(device))) return false
-      if (parentConditions.length === 0) return true
+    conditions: [...singular, ...plural],
+    depth(device) {
+      const held = heldOf(conditions, device)
+      if (held < conditions.length) return held
+      let most = 0
       for (let ancestor: DeviceView | undefined = device; ancestor; ancestor = ancestor.parent) {
-        const candidate = ancestor
-        if (parentConditions.every((holds) => holds(candidate))) return true
+        most = Math.max(most, heldOf(parentConditions, ancestor))
+        if (most === parentConditions.length) return Infinity
       }
-      return false
+      return held + most
     },
   }
+}
+
+/** How many of the conditions hold before the first that does not. */
+function heldOf(conditions: readonly Condition[], device: DeviceView): number {
+  let held = 0
+  for (const holds of conditions) {
+    if (!holds(device)) break
+    held++
+  }
+  return held
 }
 
 /**

@@ -1,51 +1,53 @@
-import type { Uevent } from './device-monitor.js'
+import { isTurnOver, nextTurn } from '@akrijs/sdk'
+import { ClosestDevices, type NearMiss } from './closest-devices.js'
+import type { DeviceTree } from './device-tree.js'
 import type { Rule } from './rule.js'
-import { globOf, isPlural, type RuleMatcher, ruleMatcher } from './rule-matcher.js'
-import type { ScanFilter, SysfsDevice, SysfsScan } from './sysfs.js'
+import { ruleMatcher } from './rule-matcher.js'
+import type { SysfsDevice } from './sysfs-device.js'
 
-/** The compiled rules of a Configuration. */
+/** The devices that match the rules of a Configuration. */
 export class RuleSet {
-  readonly #rules: readonly {
-    readonly matcher: RuleMatcher
-    readonly filter: ScanFilter
-    readonly asksParents: boolean
-  }[]
+  readonly #closest: ClosestDevices
+  /** The paths of matching devices, with the devices to offer in their place. */
+  readonly #matches = new Map<string, SysfsDevice>()
 
   constructor(rules: readonly Rule[]) {
-    this.#rules = rules.map((rule) => ({
-      matcher: ruleMatcher(rule),
-      filter: scanFilter(rule),
-      asksParents: rule.some(isPlural),
-    }))
+    this.#closest = new ClosestDevices(rules.map(ruleMatcher))
   }
 
-  /**
-   * Whether an event can change the result. False only for another subsystem, and for a device that
-   * is neither above nor below a matched device.
-   */
-  mayAffect({ devpath, properties }: Uevent, matched: readonly SysfsDevice[]): boolean {
-    const subsystem = properties.get('SUBSYSTEM')
-    if (subsystem === undefined) return true
-    if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem)))
-      return true
-    return matched.some(
-      (device) => isWithin(device.devpath, devpath) || isWithin(devpath, device.devpath),
-    )
+  /** Matches devices again. @returns whether the result may differ, or why it is empty */
+  async update(tree: DeviceTree, changed: ReadonlySet<string>): Promise<boolean> {
+    let differs = false
+    const before = this.#closest.devpaths
+    for (const devpath of changed) {
+      if (isTurnOver()) await nextTurn()
+      const device = tree.listed.has(devpath) ? tree.device(devpath) : undefined
+      const matches = this.#closest.matches(devpath, device) && device?.present
+      if (device !== undefined && matches)
+        this.#matches.set(devpath, nearestWithNode(device) ?? device)
+      else if (!this.#matches.delete(devpath)) continue
+      differs = true
+    }
+    const closest = [...before, ...this.#closest.devpaths]
+    return differs || (this.#matches.size === 0 && closest.some((devpath) => changed.has(devpath)))
+  }
+
+  /** The devices that came closest to the rules; none if a device matches. */
+  nearMisses(tree: DeviceTree): NearMiss[] {
+    return this.#matches.size > 0 ? [] : this.#closest.explain((devpath) => tree.device(devpath))
+  }
+
+  /** Why no device came close to the rules; nothing if a device did. */
+  remarks(tree: DeviceTree): string[] {
+    return this.#matches.size > 0 ? [] : this.#closest.explainNothing(tree.listed.size)
   }
 
   /**
    * The devices to offer, each once, in the order of paths: devices that match any rule, or their
    * nearest ancestors with a device node.
    */
-  find(scan: SysfsScan): SysfsDevice[] {
-    const found = new Map<string, SysfsDevice>()
-    for (const { matcher, filter } of this.#rules) {
-      for (const device of scan.devices(filter)) {
-        if (!matcher.matches(device) || !device.present) continue
-        const offered = nearestWithNode(device) ?? device
-        found.set(offered.devpath, offered)
-      }
-    }
+  get found(): SysfsDevice[] {
+    const found = new Map([...this.#matches.values()].map((device) => [device.devpath, device]))
     return [...found.values()].sort((a, b) => (a.devpath < b.devpath ? -1 : 1))
   }
 }
@@ -54,24 +56,4 @@ function nearestWithNode(device: SysfsDevice): SysfsDevice | undefined {
   for (let ancestor: SysfsDevice | undefined = device; ancestor; ancestor = ancestor.parent)
     if (ancestor.devnode !== undefined) return ancestor
   return undefined
-}
-
-/** The part of a rule that only needs the names of directories and links. */
-function scanFilter(rule: Rule): ScanFilter {
-  const tests = (key: 'SUBSYSTEM' | 'KERNEL') =>
-    rule
-      .filter((match) => match.key === key)
-      .map((match) => ({ glob: globOf(match), expected: match.operator === '==' }))
-  const [subsystems, kernels] = [tests('SUBSYSTEM'), tests('KERNEL')]
-  return {
-    subsystem: (name) => subsystems.every(({ glob, expected }) => glob.matches(name) === expected),
-    kernel: (name) => kernels.every(({ glob, expected }) => glob.matches(name) === expected),
-  }
-}
-
-/**
- * Whether a path is equal to another or below it, by whole components: `1-1` is not above `1-10`.
- */
-export function isWithin(devpath: string, above: string): boolean {
-  return devpath === above || devpath.startsWith(`${above}/`)
 }

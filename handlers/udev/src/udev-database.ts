@@ -1,8 +1,4 @@
-import { readText } from './sysfs-files.js'
 import { readAssignment } from './uevent-message.js'
-
-/** The limit of a database file, in bytes. */
-const MAX_BYTES = 1024 * 1024
 
 /** The record that udevd wrote about a device. */
 export interface UdevRecord {
@@ -13,9 +9,9 @@ export interface UdevRecord {
   readonly initialized: string | undefined
 }
 
-/** Reads a file of the database of udev; an absent file is an empty record. */
-export function readUdevRecord(file: string): UdevRecord {
-  const lines = (readText(file, MAX_BYTES) ?? '').split('\n')
+/** Reads the text of a file of the database of udev; the empty text is an empty record. */
+export function parseUdevRecord(text: string): UdevRecord {
+  const lines = text.split('\n')
   const values = (prefix: string) =>
     lines.filter((line) => line.startsWith(prefix)).map((line) => line.slice(prefix.length))
   const [tags, currentTags] = [new Set(values('G:')), new Set(values('Q:'))]
@@ -27,5 +23,34 @@ export function readUdevRecord(file: string): UdevRecord {
     tags,
     currentTags: hasCurrentTags ? currentTags : tags,
     initialized: values('I:').at(-1),
+  }
+}
+
+/** The limit of remembered records. */
+const MAX_RECORDS = 1000
+
+/**
+ * Records of devices that disappeared. A record stays until udevd processes the removal, and the
+ * next device with the same number must not have it.
+ */
+export class StaleRecords {
+  readonly #texts = new Map<string, string>()
+
+  add(name: string, text: string): void {
+    this.#texts.delete(name)
+    this.#texts.set(name, text)
+    for (const oldest of this.#texts.keys()) {
+      if (this.#texts.size <= MAX_RECORDS) break
+      this.#texts.delete(oldest)
+    }
+  }
+
+  /** Whether a record is about a device that disappeared. */
+  has(name: string, text: string): boolean {
+    const stale = this.#texts.get(name)
+    if (stale === undefined) return false
+    if (stale === text) return true
+    this.#texts.delete(name)
+    return false
   }
 }

@@ -25,6 +25,7 @@ afterEach(async () => {
 })
 
 const uevent = (number: number): Uevent => ({
+  source: 'kernel',
   action: 'add',
   devpath: `/devices/${number}`,
   properties: new Map(),

@@ -1,7 +1,5 @@
-import type { Uevent } from './device-monitor.js'
-
-/** The sender of a message. */
-export type MessageSource = 'kernel' | 'udev'
+import { decodeBytes } from './byte-text.js'
+import type { MessageSource, Uevent } from './device-monitor.js'
 
 /** The limit of properties of an event; the kernel has a limit of 64, and udevd adds its own. */
 const MAX_PROPERTIES = 2048
@@ -22,7 +20,7 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
   const payload = source === 'udev' ? udevPayload(message) : kernelPayload(message)
   if (payload === undefined) return undefined
   const properties = new Map<string, string>()
-  for (const [name, value] of payload.toString('utf8').split('\0').flatMap(readAssignment)) {
+  for (const [name, value] of decodeBytes(payload).split('\0').flatMap(readAssignment)) {
     if (properties.size >= MAX_PROPERTIES) return undefined
     properties.set(name, value)
   }
@@ -35,7 +33,7 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
     devpath.split('/').includes('..')
   )
     return undefined
-  return { action, devpath, properties }
+  return { source, action, devpath, properties }
 }
 
 /** Reads a line `KEY=value` as a list of one pair; empty if the line is not an assignment. */

@@ -1,10 +1,7 @@
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { promisify } from 'node:util'
-import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { type DiscoveryHandler, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -97,69 +94,6 @@ describe('the monitor of device events', () => {
     },
   )
 
-  it.skipIf(!isRoot)(
-    'rescans if udevd does not answer an event of the kernel (needs root)',
-    async () => {
-      const name = `akru${process.pid % 10_000}`
-      // A `control` file without a sender: the view of a Pod without the network of its host.
-      const runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
-      try {
-        await writeFile(path.join(runUdevRoot, 'control'), '')
-        const clock = new ManualClock()
-        const changes = new UeventMonitor({ clock, runUdevRoot })
-          .changes(stop.signal, silentLogger)
-          [Symbol.asyncIterator]()
-        await changes.next()
-        await clock.untilSleeping(1)
-        const next = changes.next()
-        await addLink(name)
-        await run('ip', ['link', 'del', name])
-        await clock.untilSleeping(2)
-        await clock.advance(2000)
-        expect(await next).toMatchObject({
-          value: { kind: 'rescan', reason: expect.stringContaining('udevd') },
-        })
-      } finally {
-        await rm(runUdevRoot, { recursive: true, force: true })
-      }
-    },
-  )
-
-  it.skipIf(!isRoot)(
-    'shares a pair of sockets between all users while there is a user (needs root)',
-    async () => {
-      // The sockets of earlier tests close soon.
-      await eventually(() => expect(eventSockets()).toEqual([]))
-      const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
-      const first = new AbortController()
-      const gone = monitor.changes(first.signal, silentLogger)[Symbol.asyncIterator]()
-      const stays = monitor.changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
-      for (const changes of [gone, stays])
-        expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
-      expect(eventSockets()).toHaveLength(2)
-      const name = `akrs${process.pid % 10_000}`
-      await addLink(name)
-      try {
-        for (const changes of [gone, stays]) await until(changes, concerns(name))
-        // The user that opened the sockets ends: the other user keeps them.
-        first.abort()
-        expect(await gone.next()).toMatchObject({ done: true })
-      } finally {
-        await run('ip', ['link', 'del', name])
-      }
-      await until(stays, concerns(name))
-      expect(eventSockets()).toHaveLength(2)
-      stop.abort()
-      await eventually(() => expect(eventSockets()).toEqual([]))
-      // A new user opens the sockets again.
-      const again = new AbortController()
-      const changesAgain = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
-      await changesAgain.next()
-      expect(eventSockets()).toHaveLength(2)
-      again.abort()
-    },
-  )
-
   it('ends with its signal and leaves no timer behind', async () => {
     const clock = new ManualClock()
     const iterator = new UeventMonitor({ clock })
@@ -175,22 +109,57 @@ describe('the monitor of device events', () => {
 })
 
 describe('the udev handler on this kernel', () => {
+  const discover = (handler: DiscoveryHandler, name: string, signal: AbortSignal) =>
+    openDiscovery(handler, {
+      details: JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] }),
+      properties: new DiscoveryProperties(),
+      signal,
+      log: silentLogger,
+    })
+
   it.skipIf(!isRoot)(
     'updates its list when a link appears and disappears (needs root)',
     async () => {
       const name = `akrl${process.pid % 10_000}`
-      const details = JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] })
-      const lists = openDiscovery(createUdevHandler(), {
-        details,
-        properties: new DiscoveryProperties(),
-        signal: stop.signal,
-        log: silentLogger,
-      })
+      const lists = discover(createUdevHandler(), name, stop.signal)
       expect((await lists.next()).value).toEqual([])
       await addLink(name)
       expect((await lists.next()).value).toMatchObject([{ id: `/devices/virtual/net/${name}` }])
       await run('ip', ['link', 'del', name])
       expect((await lists.next()).value).toEqual([])
+    },
+  )
+
+  it.skipIf(!isRoot)(
+    'shares a pair of sockets between all Configurations while there is one (needs root)',
+    async () => {
+      // The sockets of earlier tests close soon.
+      await eventually(() => expect(eventSockets()).toEqual([]))
+      const handler = createUdevHandler({ runUdevRoot: '/nonexistent' })
+      const name = `akrs${process.pid % 10_000}`
+      const first = new AbortController()
+      const ends = discover(handler, name, first.signal)
+      const stays = discover(handler, name, stop.signal)
+      for (const lists of [ends, stays]) expect((await lists.next()).value).toEqual([])
+      expect(eventSockets()).toHaveLength(2)
+      await addLink(name)
+      try {
+        for (const lists of [ends, stays]) expect((await lists.next()).value).toHaveLength(1)
+        // The Configuration that opened the sockets ends: the other Configuration keeps them.
+        first.abort()
+        expect(await ends.next()).toMatchObject({ done: true })
+      } finally {
+        await run('ip', ['link', 'del', name])
+      }
+      expect((await stays.next()).value).toEqual([])
+      expect(eventSockets()).toHaveLength(2)
+      stop.abort()
+      await eventually(() => expect(eventSockets()).toEqual([]))
+      // A new Configuration opens the sockets again.
+      const again = new AbortController()
+      await discover(handler, name, again.signal).next()
+      expect(eventSockets()).toHaveLength(2)
+      again.abort()
     },
   )
 })

@@ -1,5 +1,5 @@
 import { type Clock, type Logger, systemClock } from '@akrijs/sdk'
-import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
+import type { Change, DeviceMonitor } from './device-monitor.js'
 import { UeventBurst } from './uevent-burst.js'
 import { readUevents } from './uevent-source.js'
 
@@ -13,57 +13,39 @@ interface MonitorOptions {
 /** A burst ends after 20 ms without an event. A longer burst is reported in parts. */
 const BURST = { quietMs: 20, ceilingMs: 80 }
 
-/**
- * Reports changes immediately. All users share the sockets, which stay open while there is a user.
- */
+/** Reports the events of the kernel and of udevd. */
 export class UeventMonitor implements DeviceMonitor {
   readonly #options: Required<MonitorOptions>
-  readonly #followers = new Set<UeventBurst>()
-  #feed: AbortController | undefined
+  #problem: string | undefined
 
   constructor(options: MonitorOptions = {}) {
     this.#options = { clock: systemClock, runUdevRoot: '/run/udev', ...options }
   }
 
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
-    const { clock } = this.#options
-    const burst = new UeventBurst({ clock, ...BURST })
-    const onAbort = () => {
+    const burst = new UeventBurst({ clock: this.#options.clock, ...BURST })
+    const ended = new AbortController()
+    const end = () => {
+      ended.abort()
       burst.end()
-      this.#leave(burst)
     }
-    signal.addEventListener('abort', onAbort, { once: true })
+    signal.addEventListener('abort', end, { once: true })
     try {
       if (signal.aborted) return
-      this.#join(burst, log)
+      const onProblem = (problem: string | undefined) => {
+        this.#problem = problem
+      }
+      readUevents({ ...this.#options, log, onProblem }, burst, ended.signal)
       // The sockets are open now, so that no later change is lost.
       burst.rescan('discovery started')
       yield* burst
     } finally {
-      signal.removeEventListener('abort', onAbort)
-      onAbort()
+      signal.removeEventListener('abort', end)
+      end()
     }
-  }
-
-  #join(burst: UeventBurst, log: Logger): void {
-    this.#followers.add(burst)
-    if (this.#feed !== undefined) return
-    this.#feed = new AbortController()
-    const all = {
-      add: (event: Uevent) => {
-        for (const follower of this.#followers) follower.add(event)
-      },
-      rescan: (reason: string) => {
-        for (const follower of this.#followers) follower.rescan(reason)
-      },
-    }
-    readUevents({ ...this.#options, log }, all, this.#feed.signal)
-  }
-
-  #leave(burst: UeventBurst): void {
-    this.#followers.delete(burst)
-    if (this.#followers.size > 0) return
-    this.#feed?.abort()
-    this.#feed = undefined
   }
 }

@@ -3,8 +3,8 @@ import { createRequire } from 'node:module'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineError, messageOf } from '@akrijs/sdk'
-import type { Uevent } from './device-monitor.js'
-import { type MessageSource, parseUeventMessage } from './uevent-message.js'
+import type { MessageSource, Uevent } from './device-monitor.js'
+import { parseUeventMessage } from './uevent-message.js'
 
 /**
  * The socket for device events is not available, so the handler polls instead. The message has the

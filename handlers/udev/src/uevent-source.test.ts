@@ -1,11 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Uevent } from './device-monitor.js'
-import type { MessageSource } from './uevent-message.js'
+import type { MessageSource, Uevent } from './device-monitor.js'
 import { UeventSocketError, type UeventSocketListener } from './uevent-socket.js'
 import { readUevents } from './uevent-source.js'
 
@@ -20,7 +19,10 @@ let sockets: Map<MessageSource, UeventSocketListener>
 let asked: number
 /** The sources without a socket, with the reason. */
 let unavailable: Map<MessageSource, string>
+let canHear: boolean
 let warnings: unknown[]
+/** Why changes are found late. */
+let problems: (string | undefined)[]
 let events: Uevent[]
 let rescans: string[]
 
@@ -31,7 +33,9 @@ beforeEach(async () => {
   sockets = new Map()
   asked = 0
   unavailable = new Map()
+  canHear = true
   warnings = []
+  problems = []
   events = []
   rescans = []
 })
@@ -41,9 +45,6 @@ afterEach(async () => {
   await clock.advance(0)
   await rm(runUdevRoot, { recursive: true, force: true })
 })
-
-const udevdComes = () => writeFile(path.join(runUdevRoot, 'control'), '')
-const udevdGoes = () => rm(path.join(runUdevRoot, 'control'))
 
 function openSocket(source: MessageSource, listener: UeventSocketListener): () => void {
   asked++
@@ -64,17 +65,24 @@ function feed(): void {
     add: (event: Uevent) => events.push(event),
     rescan: (reason: string) => rescans.push(reason),
   }
-  readUevents({ log, clock, runUdevRoot }, follower, stop.signal, { pollMs: POLL_MS, openSocket })
+  const onProblem = (problem: string | undefined) => void problems.push(problem)
+  readUevents({ log, clock, runUdevRoot, onProblem }, follower, stop.signal, {
+    pollMs: POLL_MS,
+    openSocket,
+    canHear: () => canHear,
+  })
 }
 
-const uevent = (number: number): Uevent => ({
+const uevent = (source: MessageSource, number: number): Uevent => ({
+  source,
   action: 'add',
   devpath: `/devices/${number}`,
   properties: new Map([['SEQNUM', `${number}`]]),
 })
 
 /** Sends an event to the listener of a socket. */
-const send = (source: MessageSource, number: number) => sockets.get(source)?.onEvent(uevent(number))
+const send = (source: MessageSource, number: number) =>
+  sockets.get(source)?.onEvent(uevent(source, number))
 const lose = (source: MessageSource, reason: string, broken: boolean) =>
   sockets.get(source)?.onLost(reason, broken)
 
@@ -84,14 +92,30 @@ describe('the source of device events', () => {
     expect([...sockets.keys()]).toEqual(['udev', 'kernel'])
   })
 
-  it('reports events of the kernel without udevd, and events of udevd with it', async () => {
+  it('reports events of the kernel and of udevd', async () => {
     feed()
     send('kernel', 1)
-    await udevdComes()
-    await clock.advance(10_000)
-    send('kernel', 2)
-    send('udev', 2)
-    expect(events).toEqual([uevent(1), uevent(2)])
+    send('udev', 1)
+    expect(events).toEqual([uevent('kernel', 1), uevent('udev', 1)])
+  })
+
+  it('polls with a warning where the kernel sends no events, and reads sockets too', async () => {
+    canHear = false
+    feed()
+    expect(warnings).toEqual([
+      {
+        pollMs: POLL_MS,
+        message: 'device events do not reach this user namespace, polling instead',
+      },
+    ])
+    expect([...sockets.keys()]).toEqual(['udev', 'kernel'])
+    // The kernel sends the events of the links of this namespace.
+    send('kernel', 1)
+    expect([events, rescans]).toEqual([[uevent('kernel', 1)], []])
+    await clock.advance(3 * POLL_MS)
+    expect(rescans).toEqual(Array(3).fill('the poll interval is over'))
+    expect(warnings).toHaveLength(1)
+    expect(problems.at(-1)).toBe('device events do not reach this user namespace, polling instead')
   })
 
   it.each(['kernel', 'udev'] as const)(
@@ -103,7 +127,7 @@ describe('the source of device events', () => {
       await clock.advance(5000)
       expect([rescans.length, asked]).toEqual([1, 2])
       send('kernel', 1)
-      expect(events).toEqual([uevent(1)])
+      expect(events).toEqual([uevent('kernel', 1)])
     },
   )
 
@@ -117,7 +141,7 @@ describe('the source of device events', () => {
     expect(rescans.slice(1)).toEqual(['the event sockets are opened again'])
     expect(asked).toBe(4)
     send('kernel', 1)
-    expect(events).toEqual([uevent(1)])
+    expect(events).toEqual([uevent('kernel', 1)])
     expect(warnings).toEqual([])
   })
 
@@ -148,41 +172,13 @@ describe('the source of device events', () => {
     unavailable.set('kernel', 'not yet')
     feed()
     await clock.advance(POLL_MS)
+    expect(problems.at(-1)).toBe('device events unavailable, polling instead')
     unavailable.clear()
     await clock.advance(POLL_MS)
     expect(rescans).toHaveLength(2)
     expect(sockets.size).toBe(2)
     await clock.advance(10 * POLL_MS)
     expect(rescans).toHaveLength(2)
-  })
-
-  it('rescans when udevd starts or ends', async () => {
-    feed()
-    await clock.advance(30_000)
-    expect(rescans).toEqual([])
-    await udevdComes()
-    await clock.advance(10_000)
-    expect(rescans).toEqual(['udevd started'])
-    await udevdGoes()
-    await clock.advance(10_000)
-    expect(rescans).toEqual(['udevd started', 'udevd ended'])
-    await clock.advance(30_000)
-    expect(rescans).toHaveLength(2)
-  })
-
-  it('rescans two seconds after an event of the kernel that udevd did not answer', async () => {
-    await udevdComes()
-    feed()
-    send('kernel', 1)
-    send('udev', 1)
-    await clock.advance(2000)
-    expect(rescans).toEqual([])
-    send('kernel', 2)
-    await clock.advance(1999)
-    expect(rescans).toEqual([])
-    await clock.advance(1)
-    expect(rescans).toEqual(['udevd did not answer an event of the kernel'])
-    expect(events).toEqual([uevent(1)])
   })
 
   it.each([

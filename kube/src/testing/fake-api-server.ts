@@ -57,6 +57,11 @@ export class FakeApiServer {
   refusal: (request: StoreRequest) => Refusal | undefined = () => undefined
   /** Whether watches hear of no further change. */
   isSilent = false
+  /**
+   * Whether a watch can begin with the objects. A server without that refuses such a watch, which
+   * is not recorded.
+   */
+  streamsLists = false
   readonly #clock: Clock
   readonly #closes: (() => unknown)[] = []
 
@@ -105,7 +110,13 @@ export class FakeApiServer {
     credentials: () => Promise<Credentials> = async () => ({}),
   ): ApiClient {
     const access = { server, credentials }
-    const client = new ApiClient({ access, clock: this.#clock, userAgent: 'test', ...options })
+    const client = new ApiClient({
+      access,
+      clock: this.#clock,
+      userAgent: 'test',
+      onWarning: () => undefined,
+      ...options,
+    })
     this.#closes.push(() => client.close())
     return client
   }
@@ -132,6 +143,7 @@ export class FakeApiServer {
       (request) => serve(request, async () => structuredClone(await this.#execute(request))),
       (request, onEvent) =>
         serve(request, () => {
+          if (this.#isUnknownStream(request)) throw new ApiError('watch', NO_STREAMS)
           this.#record(request)
           return this.store.watch(request, (event) => {
             if (!this.isSilent) onEvent(structuredClone(event))
@@ -171,6 +183,8 @@ export class FakeApiServer {
     if (this.answer !== undefined) return this.answer(request, response)
     const received = await readRequest(request)
     const { method, path, query } = received
+    if (this.#isUnknownStream(received))
+      return refuse(NO_STREAMS.status, NO_STREAMS.reason, NO_STREAMS.message)(request, response)
     const document = this.documents.get(request.url ?? '')
     const isWatch = query.has('watch')
     const isList = method === 'GET' && !isWatch
@@ -179,28 +193,30 @@ export class FakeApiServer {
       this.requests.push(received)
       return (instead ?? answerWith(200, document))(request, response)
     }
+    let stop: () => void
     try {
       if (!isWatch) return answerWith(200, await this.#execute(received))(request, response)
       this.#record(received)
+      stop = this.store.watch(received, (event) => {
+        if (!this.isSilent) response.write(`${JSON.stringify(event)}\n`)
+      })
     } catch (error) {
       const status = ApiError.is(error) ? error.status : 500
       const reason = ApiError.is(error) ? error.reason : 'InternalError'
-      return refuse(
-        status,
-        reason,
-        error instanceof Error ? error.message : String(error),
-      )(request, response)
+      const message = ApiError.is(error) ? error.answer : String(error)
+      return refuse(status, reason, message)(request, response)
     }
     response.flushHeaders()
     const watch = { path, query, response }
     this.watches.add(watch)
-    const stop = this.store.watch(received, (event) => {
-      if (!this.isSilent) response.write(`${JSON.stringify(event)}\n`)
-    })
     response.on('close', () => {
       this.watches.delete(watch)
       stop()
     })
+  }
+
+  #isUnknownStream({ query }: StoreRequest): boolean {
+    return query.has('sendInitialEvents') && !this.streamsLists
   }
 
   #record(request: StoreRequest): void {
@@ -235,6 +251,12 @@ export function answerWith(
 /** A refusal, as an API server writes it. */
 export function refuse(status: number, reason: string, message = 'refused'): Handler {
   return answerWith(status, { kind: 'Status', status: 'Failure', code: status, reason, message })
+}
+
+const NO_STREAMS = {
+  status: 422,
+  reason: 'Invalid',
+  message: 'sendInitialEvents: Forbidden: it is forbidden for watch',
 }
 
 const PATCH_TYPES: Readonly<Record<string, PatchType>> = {

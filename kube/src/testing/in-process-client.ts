@@ -17,6 +17,7 @@ export class InProcessClient extends ApiClient {
       access: { server: new URL('http://x'), credentials: async () => ({}) },
       clock,
       userAgent: 'test',
+      onWarning: () => undefined,
     })
     this.#serve = serve
     this.#serveWatch = serveWatch

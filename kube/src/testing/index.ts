@@ -6,5 +6,6 @@ export {
   type Refusal,
   refuse,
 } from './fake-api-server.js'
+export { applyFields, updateFields } from './managed-fields.js'
 export type { StoredObject, StoreRequest } from './object-store.js'
 export { applyJsonPatch } from './patches.js'

@@ -30,7 +30,11 @@ export function applyFields(
   const isOwn = (entry: ManagedFields) => entry.manager === manager && entry.operation === 'Apply'
   const fields = leavesOf(applied)
   const differing = new Set(
-    [...fields].filter((path) => !isDeepStrictEqual(valueAt(before, path), valueAt(applied, path))),
+    [...fields].filter((path) => {
+      const [old, value] = [valueAt(before, path), valueAt(applied, path)]
+      // An empty map says nothing about the fields of the map before.
+      return !isDeepStrictEqual(old, value) && !(isRecord(old) && isRecord(value))
+    }),
   )
   const others = entries.filter((entry) => !isOwn(entry))
   const conflicts = others.flatMap((entry) =>
@@ -50,22 +54,29 @@ export function applyFields(
   }
 }
 
-/** Gives the fields that a write changed to the manager of the write. */
+/**
+ * Gives the fields that a write changed to the manager of the write. A write can also change which
+ * manager owns which field.
+ */
 export function updateFields(before: Fields | undefined, after: Fields, manager: string): Fields {
   const changed = new Set(
     [...leavesOf(before ?? {}), ...leavesOf(after)].filter(
       (path) => !isDeepStrictEqual(valueAt(before, path), valueAt(after, path)),
     ),
   )
-  const entries = entriesOf(before).map((entry) => without(entry, changed))
+  const written = entriesOf(after)
+  const base = written.length > 0 ? written : entriesOf(before)
+  const entries = base.map((entry) => without(entry, changed))
   const isOwn = (entry: ManagedFields) => entry.manager === manager && entry.operation === 'Update'
   const fields = new Set(
     [...entries.filter(isOwn).flatMap((entry) => [...leavesIn(entry)]), ...changed].filter(
       (path) => valueAt(after, path) !== undefined,
     ),
   )
+  const others = entries.filter((entry) => !isOwn(entry))
+  if (fields.size === 0) return withEntries(after, others)
   const updated: ManagedFields = { manager, operation: 'Update', fieldsV1: treeOf(fields) }
-  return withEntries(after, [...entries.filter((entry) => !isOwn(entry)), updated])
+  return withEntries(after, [...others, updated])
 }
 
 function entriesOf(object: Fields | undefined): readonly ManagedFields[] {

@@ -31,10 +31,9 @@ export interface StoreRequest {
   readonly manager: string
 }
 
-export interface StoreEvent {
-  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  readonly object: StoredObject
-}
+export type StoreEvent =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: StoredObject }
+  | { readonly type: 'BOOKMARK'; readonly object: { readonly metadata: Fields } }
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -119,8 +118,10 @@ export class ObjectStore {
   }
 
   /**
-   * Hands over the changes since the version of the query, and each change to come.
+   * Hands over the changes since the version of the query, and each change to come. If the query
+   * asks for that, the watch begins with the present objects and a bookmark.
    * @returns how to stop that
+   * @throws ApiError
    */
   watch(
     { path, query }: Pick<StoreRequest, 'path' | 'query'>,
@@ -135,20 +136,25 @@ export class ObjectStore {
       if (!had && !has) return
       onEvent({ type: !has ? 'DELETED' : had ? 'MODIFIED' : 'ADDED', object: change.after })
     }
-    const since = Number(query.get('resourceVersion') ?? this.#version)
+    this.#mustHaveReached(query)
+    const begins = query.get('sendInitialEvents') === 'true'
+    if (begins && address !== undefined) {
+      for (const object of this.#selected(address, query)) onEvent({ type: 'ADDED', object })
+      const annotations = { 'k8s.io/initial-events-end': 'true' }
+      const metadata = { resourceVersion: this.version, annotations }
+      onEvent({ type: 'BOOKMARK', object: { metadata } })
+    }
+    const since = begins ? this.#version : Number(query.get('resourceVersion') ?? this.#version)
     for (const change of this.#history) if (change.version > since) watcher(change)
     this.#watchers.add(watcher)
     return () => this.#watchers.delete(watcher)
   }
 
   #list(address: Address, query: URLSearchParams): object {
+    this.#mustHaveReached(query)
     const [snapshot, from] = (query.get('continue') ?? '').split(':').map(Number)
     const objects =
-      from === undefined
-        ? [...this.objects].flatMap(([key, object]) =>
-            isSelected(key, object, address, query) ? [object] : [],
-          )
-        : (this.#snapshots[snapshot ?? -1] ?? [])
+      from === undefined ? this.#selected(address, query) : (this.#snapshots[snapshot ?? -1] ?? [])
     const begin = from ?? 0
     const end = begin + Number(query.get('limit') ?? objects.length)
     const isLast = end >= objects.length
@@ -158,6 +164,18 @@ export class ObjectStore {
       metadata: { resourceVersion: this.version, ...rest },
       items: objects.slice(begin, end),
     }
+  }
+
+  #selected(address: Address, query: URLSearchParams): StoredObject[] {
+    return [...this.objects].flatMap(([key, object]) =>
+      isSelected(key, object, address, query) ? [object] : [],
+    )
+  }
+
+  #mustHaveReached(query: URLSearchParams): void {
+    if (query.get('resourceVersionMatch') !== 'NotOlderThan') return
+    const least = Number(query.get('resourceVersion'))
+    if (least > this.#version) throw refusal(504, 'Timeout', `Too large resource version: ${least}`)
   }
 
   #create(address: Address, { body, manager }: StoreRequest): StoredObject {
@@ -298,12 +316,13 @@ function isSelected(
   )
 }
 
-/** Whether each `name=value` of a selector holds. */
+/** Whether each `name=value` and `!name` of a selector holds. */
 function isEach(selector: string | null, fieldOf: (name: string) => unknown): boolean {
   return (selector ?? '')
     .split(',')
     .filter((term) => term !== '')
     .every((term) => {
+      if (term.startsWith('!') && !term.includes('=')) return fieldOf(term.slice(1)) === undefined
       const [name = '', value, ...more] = term.split('=')
       if (value === undefined || more.length > 0 || name.endsWith('!'))
         throw refusal(400, 'BadRequest', `the fake API server knows no selector ${term}`)

@@ -7,6 +7,8 @@ import type { JsonPatch } from '../objects.js'
 type Operation = JsonPatch[number]
 type Container = Record<string, unknown> | unknown[]
 
+const OWN = { configurable: true, enumerable: true, writable: true }
+
 /**
  * Applies a JSON patch to a copy of the document.
  * @returns the new document, or the reason why the whole patch is refused
@@ -70,7 +72,8 @@ function childOf(parent: Container, key: string): unknown {
 function set(parent: Container, key: string, value: unknown): void {
   const copy = structuredClone(value)
   if (Array.isArray(parent)) parent[Number(key)] = copy
-  else parent[key] = copy
+  // An assignment would not set the key `__proto__`.
+  else Object.defineProperty(parent, key, { ...OWN, value: copy })
 }
 
 function add(parent: Container, key: string, value: unknown): boolean {
@@ -92,10 +95,10 @@ function remove(parent: Container, key: string): void {
 /** Applies a merge patch to a copy of the document: `null` removes a key. */
 export function applyMergePatch(document: unknown, patch: unknown): unknown {
   if (!isRecord(patch)) return structuredClone(patch)
-  const merged: Record<string, unknown> = isRecord(document) ? { ...document } : {}
+  const merged = new Map(Object.entries(isRecord(document) ? document : {}))
   for (const [key, value] of Object.entries(patch)) {
-    if (value === null) delete merged[key]
-    else merged[key] = applyMergePatch(merged[key], value)
+    if (value === null) merged.delete(key)
+    else merged.set(key, applyMergePatch(merged.get(key), value))
   }
-  return merged
+  return Object.fromEntries(merged)
 }

@@ -71,6 +71,25 @@ export interface ByteData {
 
 export interface DiscoverResponse {
   devices: Device[];
+  /**
+   * Of akri.js. Only for an agent that sent the header `akri-reports: true`. A handler that sends
+   * reports answers with the same header.
+   */
+  reports: DeviceReport[];
+}
+
+/** What a handler tells people about devices, by reason. */
+export interface DeviceReport {
+  reason: string;
+  /** How many devices have the reason; 0 for a remark on the discovery as a whole. */
+  count: number;
+  /** Some of these devices. */
+  ids: string[];
+  /**
+   * Whether the list has the devices, and the reason is a problem with them. Otherwise the list
+   * leaves the devices out.
+   */
+  listed: boolean;
 }
 
 export interface Device {
@@ -377,13 +396,16 @@ export const ByteData: MessageFns<ByteData> = {
 };
 
 function createBaseDiscoverResponse(): DiscoverResponse {
-  return { devices: [] };
+  return { devices: [], reports: [] };
 }
 
 export const DiscoverResponse: MessageFns<DiscoverResponse> = {
   encode(message: DiscoverResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.devices) {
       Device.encode(v!, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.reports) {
+      DeviceReport.encode(v!, writer.uint32(8002).fork()).join();
     }
     return writer;
   },
@@ -407,6 +429,93 @@ export const DiscoverResponse: MessageFns<DiscoverResponse> = {
             }
 
             message.devices.push(Device.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 1000: {
+            if (tag !== 8002) {
+              break;
+            }
+
+            message.reports.push(DeviceReport.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeviceReport(): DeviceReport {
+  return { reason: "", count: 0, ids: [], listed: false };
+}
+
+export const DeviceReport: MessageFns<DeviceReport> = {
+  encode(message: DeviceReport, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reason !== "") {
+      writer.uint32(10).string(message.reason);
+    }
+    if (message.count !== 0) {
+      writer.uint32(16).uint32(message.count);
+    }
+    for (const v of message.ids) {
+      writer.uint32(26).string(v!);
+    }
+    if (message.listed !== false) {
+      writer.uint32(32).bool(message.listed);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeviceReport {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeviceReport();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.count = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.ids.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.listed = reader.bool();
             continue;
           }
         }

@@ -47,9 +47,26 @@ describe('parseDetails', () => {
     )
   })
 
+  it('shows no value of a field whose name is that of a secret', async () => {
+    const secret = z.object({ auth: z.object({ password: z.string(), user: z.string() }) })
+    await expect(parseDetails('auth: { password: 4711, user: 8 }', secret)).rejects.toThrow(
+      /^discoveryDetails: auth.password: [^(]*; auth.user: .* \(it is 8\)$/,
+    )
+  })
+
   it('refuses a text that is longer than a Kubernetes object', async () => {
     await expect(parseDetails('x'.repeat(1024 * 1024 + 1), schema)).rejects.toThrow(
       /1048577 bytes, more than 1048576/,
+    )
+  })
+
+  it('refuses what stands for too much, before a schema follows it', async () => {
+    const bomb = Array.from({ length: 40 }, (_, n) => `a${n + 1}: &a${n + 1} [*a${n}, *a${n}]`)
+    await expect(parseDetails(['a0: &a0 [x]', ...bomb].join('\n'), z.any())).rejects.toThrow(
+      'discoveryDetails: it has more than 500000 values, with its aliases',
+    )
+    await expect(parseDetails('&a { self: *a }', z.json())).rejects.toThrow(
+      'discoveryDetails: it is nested more than 100 deep',
     )
   })
 

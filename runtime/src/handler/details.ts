@@ -1,6 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
+import { excess } from '../excess.js'
 import { pathText, shorten, valueAt } from '../json.js'
+import { isSecretAt } from '../secrets.js'
 import { InvalidDetailsError } from './errors.js'
 import { knownFields } from './known-fields.js'
 
@@ -69,7 +71,10 @@ function refusal(message: string): ReadDetails<never> {
 function readYaml(text: string): { readonly value: unknown } | { readonly wrong: string } {
   if (text.trim() === '') return { value: {} }
   try {
-    return { value: load(text) ?? {} }
+    const value = load(text) ?? {}
+    // Schemas follow aliases, also without an end.
+    const tooMuch = excess(value)
+    return tooMuch === undefined ? { value } : { wrong: tooMuch }
   } catch (error) {
     if (!(error instanceof YAMLException)) return { wrong: 'it cannot be read as YAML' }
     const { reason, mark } = error
@@ -93,6 +98,8 @@ function describeIssue(
   const path = pathText(keys)
   // A message of several lines has its own excerpt of the value.
   if (keys.length === 0 || fields !== undefined || message.includes('\n')) return { path, message }
+  // People see the message in the status of the Configuration.
+  if (isSecretAt(root, keys)) return { path, message }
   const shown = value === undefined ? 'missing' : shorten(value, 80)
   return { path, message: `${message} (it is ${shown})` }
 }

@@ -14,6 +14,7 @@ export interface Device {
   readonly deviceSpecs?: readonly DeviceSpec[]
 }
 
+/** A directory or file of the host for a container. */
 export interface Mount {
   /** An absolute path. */
   readonly containerPath: string
@@ -23,6 +24,7 @@ export interface Mount {
   readonly readOnly?: boolean
 }
 
+/** A device node of the host for a container. */
 export interface DeviceSpec {
   /** An absolute path. */
   readonly containerPath: string

@@ -83,11 +83,76 @@ describe('the package of a handler', () => {
     await expect(findHandlerPackage('sensor', directory)).rejects.toThrow(message)
   })
 
+  it('is refused with the fix if its path is wrong', async () => {
+    const find = (specifier: string) => findHandlerPackage(specifier, directory)
+    await expect(find('.')).rejects.toThrow(
+      `there is no package.json in ${directory}; give the file of a module, or the directory`,
+    )
+    await expect(find('./lib/x')).rejects.toThrow(
+      `there is no ${directory}/lib/x; give the file of a module, or the directory of a package`,
+    )
+    await expect(find('x.js')).rejects.toThrow(
+      'x.js: there is neither a file nor an installed package of this name',
+    )
+  })
+
   it('is refused if it exports another handler than its package.json names', async () => {
     await install({ akri, exports: './main.js' }, 'other')
     const found = await findHandlerPackage('sensor', directory)
     await expect(found.load()).rejects.toThrow(
       /exports a handler other, but its package.json names sensor/,
     )
+  })
+})
+
+describe('a module with a handler', () => {
+  const body = `{
+    name: 'filed',
+    shared: true,
+    details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+    async *discover() { yield [] },
+  }`
+  const file = async (name: string, text: string) => {
+    await writeFile(path.join(directory, name), text)
+    return `./${name}`
+  }
+  const define = `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}\n`
+  // Node.js 20 also requires an ECMAScript module.
+  const sdkFile = JSON.stringify(fileURLToPath(sdk))
+  const required = `const { defineDiscoveryHandler } = require(${sdkFile})\n`
+
+  it.each([
+    ['an ECMAScript module', 'h.mjs', `${define}export default defineDiscoveryHandler(${body})`],
+    [
+      'an ECMAScript module without a package.json',
+      'h.js',
+      `${define}export default defineDiscoveryHandler(${body})`,
+    ],
+    ['CommonJS', 'h.cjs', `${required}module.exports = defineDiscoveryHandler(${body})`],
+    [
+      'CommonJS of a compiler',
+      'compiled.cjs',
+      `${required}Object.defineProperty(exports, '__esModule', { value: true })
+      exports.default = defineDiscoveryHandler(${body})`,
+    ],
+  ])('is found by its path: %s', async (_kind, name, text) => {
+    const found = await findHandlerPackage(await file(name, text), directory)
+    expect(found).toMatchObject({ name: 'filed', module: path.join(directory, name) })
+    expect((await found.load()).name).toBe('filed')
+  })
+
+  it.each([
+    ['throws', 'throw new Error("no bus")', /h\.mjs cannot be loaded: no bus/],
+    ['exports no handler', 'export default 1', /does not export a handler as its default/],
+    ['cannot be parsed', 'export default {', /h\.mjs cannot be loaded: /],
+  ])('is refused if it %s', async (_what, text, message) => {
+    const specifier = await file('h.mjs', text)
+    await expect(findHandlerPackage(specifier, directory)).rejects.toThrow(message)
+  })
+
+  it('is not imported if its name is read elsewhere', async () => {
+    const specifier = await file('h.mjs', 'throw new Error("imported")')
+    const found = await findHandlerPackage(specifier, directory, async () => 'elsewhere')
+    expect(found.name).toBe('elsewhere')
   })
 })

@@ -1,18 +1,25 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { untilAborted } from '../aborted.js'
 import { messageOf } from '../errors.js'
 import { fieldOf, isRecord } from '../json.js'
+import { withTimeLimit } from '../time-limit.js'
 import { HandlerPackageError } from './errors.js'
-import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
+import { type DiscoveryHandler, HANDLER_CONTRACT } from './handler.js'
+import { importHandler, isModuleName } from './handler-module.js'
 
-/** An npm package with a handler, read from its package.json alone. */
+/** How long a module may take to load when its handler's name is read, in milliseconds. */
+export const MODULE_LOAD_MS = 30_000
+
+/** An npm package with a handler, read from its package.json alone; or a file with a handler. */
 export interface HandlerPackage {
   /** The handler's name, as in Configurations. */
   readonly name: string
   readonly package: string
+  /** `unknown` for a file. */
   readonly version: string
   /** The module that exports the handler as its default. */
   readonly module: string
@@ -20,26 +27,31 @@ export interface HandlerPackage {
   load(): Promise<DiscoveryHandler>
 }
 
+/** Reads the name of the handler that a module exports, which needs its code to run. */
+export type ReadHandlerName = (module: string) => Promise<string>
+
 /**
- * Finds a handler's package and checks its package.json: `"akri": { "contract": 1, "handlers": [{
- * "name": "udev" }] }`. Does not import the package.
+ * Finds a handler: a package, or the file of a module. Checks the package.json of a package:
+ * `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`, and does not import it.
  *
- * @param specifier the name of an npm package, or the path of one (`./sensor`, `/opt/sensor`)
+ * @param specifier the name of an npm package, the path of one (`./sensor`, `/opt/sensor`), or the
+ * path of a module (`./sensor.js`)
  * @param from a directory: packages are resolved as for a module in this directory
- * @throws HandlerPackageError with the package and the fix
+ * @param readName for a module. @default imports it into this process
+ * @throws HandlerPackageError with the package or module, and the fix
  */
-export async function findHandlerPackage(specifier: string, from: string): Promise<HandlerPackage> {
+export async function findHandlerPackage(
+  specifier: string,
+  from: string,
+  readName: ReadHandlerName = importedName,
+): Promise<HandlerPackage> {
+  const module = moduleFile(specifier, from)
+  if (module !== undefined) return findHandlerModule(module, readName)
   const directory = packageDirectory(specifier, from)
   const refuse = (what: string): never => {
     throw new HandlerPackageError(`handler package ${specifier}: ${what}`)
   }
-  if (directory === undefined)
-    return refuse(
-      isPath(specifier)
-        ? `there is no package.json in ${path.resolve(from, specifier)}; give the directory ` +
-            'of the package'
-        : `it is not installed where ${from} can find it; run npm install ${specifier}`,
-    )
+  if (directory === undefined) return refuse(absence(specifier, from))
   const file = path.join(directory, 'package.json')
   const manifest = await readFile(file, 'utf8')
     .then((text): unknown => JSON.parse(text))
@@ -67,7 +79,7 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   if (typeof name !== 'string')
     return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
   const version = fieldOf(manifest, 'version')
-  const module =
+  const main =
     mainModule(manifest, directory) ??
     refuse(
       `"exports" or "main" in ${file} names no module that is there; has the package been built?`,
@@ -76,9 +88,47 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
     name,
     package: specifier,
     version: typeof version === 'string' ? version : 'unknown',
-    module,
-    load: () => load(specifier, name, module),
+    module: main,
+    load: () => loadFromPackage(specifier, name, main),
   }
+}
+
+async function findHandlerModule(
+  module: string,
+  readName: ReadHandlerName,
+): Promise<HandlerPackage> {
+  return {
+    name: await readName(module),
+    package: module,
+    version: 'unknown',
+    module,
+    load: () => importHandler(pathToFileURL(module).href, module),
+  }
+}
+
+async function importedName(module: string): Promise<string> {
+  const loading = importHandler(pathToFileURL(module).href, module)
+  const handler = await withTimeLimit(MODULE_LOAD_MS, new AbortController().signal, (limited) =>
+    untilAborted(loading, limited),
+  )
+  if (handler !== undefined) return handler.name
+  throw new HandlerPackageError(
+    `${module} has not been loaded after ${MODULE_LOAD_MS / 1000} s; does it await at its top ` +
+      'level what never comes?',
+  )
+}
+
+/** Why a specifier leads to no package. */
+function absence(specifier: string, from: string): string {
+  if (!isPath(specifier))
+    return isModuleName(specifier)
+      ? 'there is neither a file nor an installed package of this name'
+      : `it is not installed where ${from} can find it; run npm install ${specifier}`
+  const target = path.resolve(from, specifier)
+  const fix = 'give the file of a module, or the directory of a package'
+  return existsSync(target) && statSync(target).isDirectory()
+    ? `there is no package.json in ${target}; ${fix}`
+    : `there is no ${target}; ${fix}`
 }
 
 /** Finds several packages. An unusable package does not affect the others. */
@@ -86,11 +136,12 @@ export async function findHandlerPackages(
   specifiers: readonly string[],
   from: string,
   onUnusable: (error: unknown) => void,
+  readName?: ReadHandlerName,
 ): Promise<HandlerPackage[]> {
   const found: HandlerPackage[] = []
   for (const specifier of specifiers) {
     try {
-      found.push(await findHandlerPackage(specifier, from))
+      found.push(await findHandlerPackage(specifier, from, readName))
     } catch (error) {
       onUnusable(error)
     }
@@ -98,30 +149,29 @@ export async function findHandlerPackages(
   return found
 }
 
-async function load(specifier: string, name: string, module: string): Promise<DiscoveryHandler> {
-  const refusal = (what: string, options?: ErrorOptions) =>
-    new HandlerPackageError(`handler package ${specifier}${what}`, options)
-  let loaded: unknown
-  try {
-    loaded = await import(pathToFileURL(module).href)
-  } catch (error) {
-    throw refusal(` cannot be loaded: ${messageOf(error)}`, { cause: error })
-  }
-  const handler = fieldOf(loaded, 'default')
-  if (!isDiscoveryHandler(handler))
-    throw refusal(`: ${module} does not export what defineDiscoveryHandler gives as its default`)
-  if (handler.contract !== HANDLER_CONTRACT)
-    throw refusal(
-      ` was built with contract ${handler.contract}; this program has ${HANDLER_CONTRACT}`,
-    )
-  if (handler.name !== name)
-    throw refusal(` exports a handler ${handler.name}, but its package.json names ${name}`)
-  return handler
+async function loadFromPackage(
+  specifier: string,
+  name: string,
+  module: string,
+): Promise<DiscoveryHandler> {
+  const subject = `handler package ${specifier}`
+  const handler = await importHandler(pathToFileURL(module).href, subject)
+  if (handler.name === name) return handler
+  throw new HandlerPackageError(
+    `${subject} exports a handler ${handler.name}, but its package.json names ${name}`,
+  )
 }
 
-/** Whether a specifier is the path of a package, not its name. */
+/** The file of a module that a specifier names. */
+function moduleFile(specifier: string, from: string): string | undefined {
+  if (!isPath(specifier)) return undefined
+  const file = path.resolve(from, specifier)
+  return statSync(file, { throwIfNoEntry: false })?.isFile() ? file : undefined
+}
+
+/** Whether a specifier is a path, and not the name of a package. */
 export function isPath(specifier: string): boolean {
-  return /^\.{0,2}\//.test(specifier)
+  return /^(\.{0,2}\/|\.{1,2}$)/.test(specifier)
 }
 
 /** The directory of a package, resolved as for a module in `from`. */

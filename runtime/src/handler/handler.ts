@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Logger } from '../logger.js'
+import type { DetailsProblem } from './details.js'
 import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
 import type { DiscoveryProperties } from './properties.js'
@@ -12,6 +13,27 @@ export const HANDLER_CONTRACT = 1
 
 const MARK = Symbol.for('akri.discoveryHandler')
 
+/** A device with what its handler tells people about it: why it is left out, or its problem. */
+export interface ReportedDevice {
+  /** Identifies the device for people, such as its address or its path. */
+  readonly id: string
+  /** A few words that are the same for all devices with this reason, such as `HTTP status 401`. */
+  readonly reason: string
+  /** What concerns this device only. @default nothing */
+  readonly detail?: string
+}
+
+/** The devices of one list with the same reason. */
+export interface DeviceReport {
+  readonly reason: string
+  /** 0 for a remark on the discovery as a whole. */
+  readonly count: number
+  /** The ids of some of these devices. */
+  readonly ids: readonly string[]
+  /** Whether the list has the devices, with a problem. Otherwise the list leaves them out. */
+  readonly listed: boolean
+}
+
 /** The argument of `discover`. */
 export interface DiscoverContext<Details> {
   /** The Configuration's `discoveryDetails`, parsed and validated. */
@@ -23,9 +45,30 @@ export interface DiscoverContext<Details> {
   readonly properties: DiscoveryProperties
   /** Aborted when the host needs no more lists. */
   readonly signal: AbortSignal
+  /** The log of the agent or of `akri-handler`, with the name of the handler. */
   readonly log: Logger
+  /**
+   * Tells people why the next list does not have a device that the handler saw. Report all such
+   * devices before each list: the reports before the list before it are forgotten. The host limits
+   * their number.
+   */
+  leaveOut(id: string, reason: string, detail?: string): void
+  /**
+   * Tells people about a problem of a device that the next list has, such as a credential that the
+   * device refuses. The agent then does not call the Configuration ready. As for {@link leaveOut},
+   * report all problems before each list.
+   *
+   * @param id the id of the device in the list
+   */
+  reportProblem(id: string, reason: string, detail?: string): void
+  /**
+   * Tells people about the discovery as a whole, such as events that do not arrive. As for
+   * {@link leaveOut}, repeat each remark before each list for which it holds.
+   */
+  remark(text: string): void
 }
 
+/** The argument of {@link defineDiscoveryHandler}. */
 export interface DiscoveryHandlerDefinition<Details> {
   /**
    * The `discoveryHandler.name` of Configurations: a letter, then letters, digits, `-`, `_` or `.`;
@@ -46,12 +89,22 @@ export interface DiscoveryHandlerDefinition<Details> {
    * each Configuration.
    */
   discover(context: DiscoverContext<Details>): AsyncIterable<DeviceList>
+  /** What may be a mistake in valid details, for `akri validate`. @default nothing */
+  warnings?(details: Details): readonly DetailsProblem[]
 }
 
 /** The result of {@link defineDiscoveryHandler}. */
 export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDefinition<Details> {
+  /** The version of the contract between the handler and its host. */
   readonly contract: typeof HANDLER_CONTRACT
+  discover(context: HostContext<Details>): AsyncIterable<DeviceList>
 }
+
+type Reports = 'leaveOut' | 'reportProblem' | 'remark'
+
+/** What a host gives: an older host takes no reports of devices. */
+type HostContext<Details> = Omit<DiscoverContext<Details>, Reports> &
+  Partial<Pick<DiscoverContext<Details>, Reports>>
 
 /**
  * Defines a discovery handler. Export the result as the default of a module: the agent,
@@ -63,7 +116,7 @@ export function defineDiscoveryHandler<Details>(
   definition: DiscoveryHandlerDefinition<Details>,
 ): DiscoveryHandler<Details> {
   const { name, shared, details, discover } = definition
-  if (typeof name !== 'string' || !/^[A-Za-z][A-Za-z0-9._-]{0,62}$/.test(name)) {
+  if (!isHandlerName(name)) {
     throw new InvalidHandlerError(
       `name: ${JSON.stringify(name)} is not a handler name; it starts with a letter and has ` +
         "letters, digits, '-', '_' and '.', 63 characters at most",
@@ -84,10 +137,39 @@ export function defineDiscoveryHandler<Details>(
     name,
     shared,
     details,
-    discover: (context: DiscoverContext<Details>) => definition.discover(context),
+    discover: (context: HostContext<Details>) =>
+      checkLists(name, definition.discover({ ...IGNORING, ...context })),
     contract: HANDLER_CONTRACT,
+    ...(definition.warnings && {
+      warnings: (parsed: Details) => definition.warnings?.(parsed) ?? [],
+    }),
     [MARK]: true,
   })
+}
+
+/** Whether a value can be the name of a handler. */
+export function isHandlerName(value: unknown): value is string {
+  return typeof value === 'string' && /^[A-Za-z][A-Za-z0-9._-]{0,62}$/.test(value)
+}
+
+/** At run time a handler is JavaScript: its `discover` may be no generator. */
+function checkLists<Lists>(name: string, lists: Lists): Lists {
+  const iterable: object = Object(lists)
+  const isIterable = Symbol.asyncIterator in iterable || Symbol.iterator in iterable
+  if (isIterable && typeof lists === 'object') return lists
+  // Its failure would end the process.
+  if (lists instanceof Promise) lists.catch(() => undefined)
+  const what = lists instanceof Promise ? 'a promise' : `a value of type ${typeof lists}`
+  throw new InvalidHandlerError(
+    `handler ${name}: discover returned ${what}; write 'async *discover(context)' with a '*', ` +
+      "and 'yield' each list of devices",
+  )
+}
+
+const IGNORING: Pick<DiscoverContext<unknown>, Reports> = {
+  leaveOut() {},
+  reportProblem() {},
+  remark() {},
 }
 
 /**

@@ -3,16 +3,22 @@ export { parseDetails, readDetails } from './details.js'
 export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
 export { HandlerPackageError, InvalidDetailsError, InvalidHandlerError } from './errors.js'
 export {
+  type DeviceReport,
   type DiscoverContext,
   type DiscoveryHandler,
   type DiscoveryHandlerDefinition,
   defineDiscoveryHandler,
   isDiscoveryHandler,
+  isHandlerName,
+  type ReportedDevice,
 } from './handler.js'
+export { importHandler } from './handler-module.js'
 export {
   findHandlerPackage,
   findHandlerPackages,
   type HandlerPackage,
+  MODULE_LOAD_MS,
   packageDirectory,
+  type ReadHandlerName,
 } from './handler-package.js'
 export { DiscoveryProperties } from './properties.js'

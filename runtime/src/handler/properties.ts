@@ -16,14 +16,17 @@ export class DiscoveryProperties {
     )
   }
 
+  /** The names of all properties. */
   get names(): string[] {
     return [...this.#values.keys()]
   }
 
+  /** Whether the Configuration has the property, with or without a value. */
   has(name: string): boolean {
     return this.#values.has(name)
   }
 
+  /** The value; undefined if it is absent. */
   get(name: string): Uint8Array | undefined {
     return this.#values.get(name)
   }
@@ -39,6 +42,7 @@ export class DiscoveryProperties {
     }
   }
 
+  /** Names and values of all properties. */
   entries(): IterableIterator<[string, Uint8Array | undefined]> {
     return this.#values.entries()
   }

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../clock.js'
 import { defineError, messageOf } from '../errors.js'
 import type { Logger } from '../logger.js'
 import { type HttpAnswer, HttpRefusal, type HttpRequest, HttpServer } from '../server/index.js'
+import { HealthCheck } from './health-check.js'
 
 /** The port of health and metrics is in use, or the program may not listen there. */
 class PortUnusableError extends defineError('AKRI_ERR_PORT_UNUSABLE', 'terminal') {}
@@ -29,7 +30,7 @@ interface HealthServerContext {
   readonly clock?: Clock
 }
 
-/** The time between two collections of the same metrics or checks, in milliseconds. */
+/** The time between two collections of the metrics, in milliseconds. */
 const PAUSE_MS = 100
 
 /**
@@ -50,13 +51,13 @@ export async function serveHealth(
   { port, host, ready, healthy, metrics }: HealthServerOptions,
   { log, clock = systemClock }: HealthServerContext,
 ): Promise<HealthServer> {
+  const health = new HealthCheck(clock, async () => healthy?.())
   // Many requests at once cost no more than one.
-  const health = shared(clock, async () => healthy?.())
   const measured = shared(clock, async () => Buffer.from(`${await metrics()}\n`))
   const answer = async ({ method, path }: HttpRequest): Promise<HttpAnswer> => {
     if (method !== 'GET' && method !== 'HEAD')
       throw new HttpRefusal(405, 'only GET', { allow: 'GET, HEAD' })
-    if (path === '/healthz') return verdict(await health())
+    if (path === '/healthz') return verdict(await health.verdict())
     if (path === '/readyz') return verdict(ready())
     if (path === '/metrics')
       return {

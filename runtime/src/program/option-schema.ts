@@ -96,16 +96,22 @@ export function toggle(
   return { ...spec, argument: '', default: false }
 }
 
+/** The tables of options show an empty list so, and a person can write it. */
+const NONE = 'none'
+
 /** Texts of a flag that can be repeated. @default none */
 export function texts(spec: WithoutDefault): OptionSpec<readonly string[]> {
   const parse = (value: string, previous: unknown) => [
     ...(Array.isArray(previous) ? previous : []),
-    value,
+    ...(value === NONE ? [] : [value]),
   ]
-  return { ...spec, default: [], defaultText: 'none', parse }
+  return { ...spec, default: [], defaultText: NONE, parse }
 }
 
-/** A list: the flag can be repeated, and each argument can have several items with commas. */
+/**
+ * A list: the flag can be repeated, and each argument can have several items with commas. `none` is
+ * the empty list.
+ */
 export function list(
   spec: Omit<Spec<readonly string[]>, 'default'> & {
     /** Checks an item. @default every item is right */
@@ -116,9 +122,9 @@ export function list(
   const { item = (value: string) => value, default: standard = [], ...rest } = spec
   const parse = (value: string, previous: unknown) => [
     ...(Array.isArray(previous) && previous !== standard ? previous : []),
-    ...words(value).map(item),
+    ...(value.trim() === NONE ? [] : words(value).map(item)),
   ]
-  return { defaultText: 'none', ...rest, default: standard, parse }
+  return { defaultText: NONE, ...rest, default: standard, parse }
 }
 
 /** A text that a function reads, and that must be there. */

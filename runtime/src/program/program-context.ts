@@ -1,4 +1,4 @@
-import { Counter, Registry } from 'prom-client'
+import { Counter, Gauge, Registry } from 'prom-client'
 import { Closer } from '../closer.js'
 import type { Logger } from '../logger.js'
 import { type HealthServerOptions, serveHealth } from './health-server.js'
@@ -25,7 +25,7 @@ export interface ContextOptions {
   readonly bugs?: BugCounter
 }
 
-/** Counts the logged errors that are bugs, for `/metrics`. */
+/** Counts the logged errors that are bugs, for `/metrics`, which also name the program. */
 export class BugCounter {
   readonly registry = new Registry()
   readonly #counter = new Counter({
@@ -33,6 +33,19 @@ export class BugCounter {
     help: 'Logged errors that are mistakes in akri.js or in a handler',
     registers: [this.registry],
   })
+
+  /** @param program for `akri_build_info`. @default there is no such metric */
+  constructor(program?: { readonly name: string; readonly version: string }) {
+    if (program === undefined) return
+    const build = new Gauge({
+      name: 'akri_build_info',
+      help: 'The program, its version and that of Node.js; always 1',
+      labelNames: ['program', 'version', 'node_version'],
+      registers: [this.registry],
+    })
+    const { name, version } = program
+    build.set({ program: name, version, node_version: process.versions.node }, 1)
+  }
 
   count(): void {
     this.#counter.inc()

@@ -48,6 +48,7 @@ describe('the options of programs', () => {
       stateDir: '/srv',
       item: ['a', 'b', 'c'],
     })
+    expect(parse('--item', 'none').item).toEqual([])
     for (const value of ['0', '61', '1.5', 'x'])
       expect(() => parse('--slot-grace', value)).toThrow('write a whole number from 1 to 60')
     expect(() => parse('--state-dir', '')).toThrow('write the path of a directory')

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { InvalidArgumentError, type Option } from 'commander'
+import { isModuleName } from '../handler/handler-module.js'
 import { isPath } from '../handler/handler-package.js'
 import { LOG_LEVELS, type LogLevel } from '../logger.js'
 import { choice, integer, list, type OptionSpec, text } from './option-schema.js'
@@ -36,10 +38,12 @@ export function unsetEmpty(
 }
 
 /**
- * Reads the name of a handler's package, or the package's path relative to the working directory.
+ * Reads the name of a handler's package, or the path of a package or module relative to the working
+ * directory.
  */
 export function handlerSpecifier(specifier: string): string {
-  return isPath(specifier) ? path.resolve(specifier) : specifier
+  const isFile = isPath(specifier) || (isModuleName(specifier) && existsSync(specifier))
+  return isFile ? path.resolve(specifier) : specifier
 }
 
 /** @param purpose what the program does with the package of a handler */
@@ -49,7 +53,9 @@ export function handlerOption(
 ): OptionSpec<readonly string[]> {
   return list({
     argument: '<package>',
-    meaning: `${purpose}: npm package or path; can be repeated, or a list with commas`,
+    meaning:
+      `${purpose}: npm package, or the path of a package or module; can be repeated, or a list ` +
+      'with commas',
     item: handlerSpecifier,
     ...more,
   })

@@ -9,30 +9,46 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 
 /** Prints what happens to it. Its argument says what it does. */
 const SOURCE = `
+import { writeSync } from 'node:fs'
 import { aborted, InvalidOptionError } from './src/index.js'
 import { logLevelOption, programCommand } from './src/program/index.js'
 import { startCommands, startProgram, text } from './src/program/index.js'
 
+// Past the streams, whose text is logged.
+const print = (text) => void writeSync(1, text + '\\n')
 const identity = { name: 'example', description: 'An example.', version: '1.2.3' }
 const word = text({ argument: '<text>', meaning: 'a word', variable: 'EXAMPLE_WORD' })
-const unending = () => { console.log('begun'); return new Promise(() => {}) }
+if (process.argv[2] === 'write') process.emitWarning('early')
+const unending = () => { print('begun'); return new Promise(() => {}) }
 const work = {
   options: { logLevel: logLevelOption(), word },
   arguments: { '<what>': 'what it does' },
   async run({ word }, { args: [what], log, signal, closer, stop, mayBlock, onSuddenEnd }) {
-    closer.add(() => console.log('closed'))
-    onSuddenEnd(() => console.log('ended suddenly'))
+    closer.add(() => print('closed'))
+    onSuddenEnd(() => print('ended suddenly'))
     setInterval(() => {}, 1000)
-    if (what === 'nothing') return console.log(word)
+    if (what === 'nothing') return print(word)
     if (what === 'refuse') throw new InvalidOptionError('--word is wrong')
     if (what === 'fail') throw new TypeError('a mistake')
     if (what === 'bug') setImmediate(() => { throw new Error('a stray mistake') })
     if (what === 'load') await mayBlock(unending)
-    if (what === 'block') await mayBlock(() => { console.log('begun'); for (;;) ; })
+    if (what === 'block') await mayBlock(() => { print('begun'); for (;;) ; })
     if (what === 'wait') await mayBlock(async () => {})
-    if (what === 'deaf') closer.add(() => { console.log('closing'); return new Promise(() => {}) })
+    if (what === 'deaf') closer.add(() => { print('closing'); return new Promise(() => {}) })
+    if (what === 'write') {
+      process.emitWarning('late')
+      process.emitWarning('late')
+      process.emitWarning('a matter of a library', 'DeprecationWarning')
+      console.log('\\u001b[31mred\\u001b[0m, and\\ntwo lines')
+      process.stdout.write('a part ')
+      process.stdout.write(Buffer.from('and its rest\\n'))
+      console.error('an error')
+      process.stdout.write('without an end')
+      await new Promise((resolve) => process.stderr.write('last\\n', resolve))
+      return
+    }
     if (what === 'stop') setImmediate(stop)
-    else console.log('begun')
+    else print('begun')
     await aborted(signal)
   },
 }
@@ -90,6 +106,13 @@ describe('a program', () => {
     return { code, signal, out: await out, errors: await errors }
   }
 
+  /** @throws if a line is none of the log */
+  const logged = (errors: string) =>
+    errors
+      .trimEnd()
+      .split('\n')
+      .map((line): Record<string, unknown> => JSON.parse(line))
+
   it('ends with 0 when its work is done, and has closed its parts', async () => {
     expect(await end(['nothing', '--word', 'hello'])).toMatchObject({
       code: 0,
@@ -145,18 +168,55 @@ describe('a program', () => {
   })
 
   it('ends with 2 if an option is wrong, and with 1 after another failure', async () => {
-    const refused = { code: 2, errors: 'example: --word is wrong\n' }
-    expect(await end(['refuse'])).toMatchObject({ ...refused, out: 'closed\n' })
+    const refused = await end(['refuse'])
+    expect(refused).toMatchObject({ code: 2, out: 'closed\n' })
+    expect(logged(refused.errors)).toMatchObject([
+      { msg: 'program failed', err: { message: '--word is wrong' } },
+    ])
     const failed = await end(['fail'])
     expect(failed).toMatchObject({ code: 1, out: 'closed\n' })
-    expect(failed.errors).toMatch(/^example: a mistake\nTypeError: a mistake\n +at /)
+    expect(logged(failed.errors)).toMatchObject([
+      {
+        msg: 'program failed',
+        err: { message: 'a mistake', stack: expect.stringMatching(/^TypeError: a mistake\n +at /) },
+      },
+    ])
     for (const args of [[], ['nothing', '--log-level', 'loud'], ['nothing', '--colour', 'red']]) {
       const { code, errors } = await end(args)
-      expect({ code, errors }).toEqual({
-        code: 2,
-        errors: expect.stringContaining('example --help'),
-      })
+      expect(code).toBe(2)
+      expect(logged(errors)).toContainEqual(
+        expect.objectContaining({
+          msg: 'command line refused',
+          text: expect.stringContaining('example --help'),
+        }),
+      )
     }
+  })
+
+  it('logs warnings of Node.js, and what other code writes, a line each', async () => {
+    const { errors, out } = await end(['write'])
+    expect(out).toBe('closed\n')
+    const lines = logged(errors).map(({ level, msg, text, err }) => [level, msg, text ?? err])
+    const warning = (message: string) => [
+      'warn',
+      'Node.js warned',
+      expect.objectContaining({ name: 'Warning', message }),
+    ]
+    const output = (text: string) => ['info', 'text on standard output', text]
+    const error = (text: string) => ['warn', 'text on standard error', text]
+    expect(lines).toHaveLength(8)
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        warning('early'),
+        warning('late'),
+        output('red, and'),
+        output('two lines'),
+        output('a part and its rest'),
+        error('an error'),
+        output('without an end'),
+        error('last'),
+      ]),
+    )
   })
 
   it('takes an empty variable as unset', async () => {
@@ -171,6 +231,11 @@ describe('a program', () => {
     expect((await end(['do', 'nothing'], environment)).out).toBe('undefined\nclosed\n')
     for (const args of [['undo'], ['do'], ['do', 'nothing', '--colour', 'red']])
       expect((await end(args, environment)).code).toBe(2)
+    const refused = { code: 2, errors: 'example: --word is wrong\n' }
+    expect(await end(['do', 'refuse'], environment)).toMatchObject({ ...refused, out: 'closed\n' })
+    const failed = await end(['do', 'fail'], environment)
+    expect(failed).toMatchObject({ code: 1, out: 'closed\n' })
+    expect(failed.errors).toMatch(/^example: a mistake\nTypeError: a mistake\n +at /)
     expect(await end(['do', '--help'], environment)).toMatchObject({
       code: 0,
       out: expect.stringMatching(/^Usage: example do \[options\] <what>/),

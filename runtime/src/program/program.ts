@@ -1,5 +1,13 @@
+import { setFlagsFromString } from 'node:v8'
 import { Command, CommanderError } from 'commander'
-import { AkriError, InternalError, InvalidOptionError, messageOf } from '../errors.js'
+import {
+  AkriError,
+  handlerPlaces,
+  InternalError,
+  InvalidOptionError,
+  messageOf,
+} from '../errors.js'
+import { handlerPlaceIn, presentStack } from '../handler-code.js'
 import type { Logger } from '../logger.js'
 import { printableLines } from '../printable.js'
 import { createLogger } from './create-logger.js'
@@ -7,13 +15,24 @@ import { commanderOptions, type OptionSchema, type OptionsOf } from './option-sc
 import { BugCounter, type ProgramContext, runInContext } from './program-context.js'
 import { unsetEmpty } from './program-options.js'
 import { StopSignals } from './stop-signals.js'
+import { holdWarnings, print, redirectOutput } from './stray-output.js'
+import { watchLoop } from './watch-loop.js'
 
 export interface ProgramIdentity {
   readonly name: string
   readonly description: string
   readonly version: string
-  /** Makes the log. @default JSON lines to standard error */
-  log?(level: string | undefined): Logger
+  /** The program of the thread that watches the event loop. @default no thread */
+  readonly loopWatch?: URL
+  /** Makes the log for a person. @default JSON lines to standard error */
+  log?(options: LogOptions): Logger
+}
+
+/** The options of the log, which a program or a command can have. */
+export interface LogOptions {
+  readonly logLevel?: string
+  readonly logFormat?: string
+  readonly color?: string
 }
 
 /** What a program does, or one of its commands. */
@@ -52,16 +71,34 @@ export function programCommand<Schema extends OptionSchema>(
  * Runs a program until it is done or SIGINT, SIGTERM or SIGHUP comes, and ends the process: with 0
  * after a run, with 2 if an option makes no sense, else with 1. Standard error names the failure.
  * An error that nothing catches is a bug: it is logged and ends the process.
+ *
+ * Each line of a program is a line of its log, also failures, warnings of Node.js, and the output
+ * of libraries and handlers. On a terminal, failures and output are text for a person.
  */
 export async function startProgram<Schema extends OptionSchema & { readonly logLevel: unknown }>(
   program: ProgramIdentity & ProgramWork<Schema>,
 ): Promise<never> {
+  // These programs run on each node and do little. V8 keeps less free memory in its heap then.
+  setFlagsFromString('--optimize-for-size')
   const command = baseCommand(program)
-  addWork(command, program, program)
-  return start(command)
+  const logWarnings = holdWarnings()
+  // A person at a terminal reads failures as text.
+  const failures = process.stderr.isTTY ? undefined : createLogger(program.name, { level: 'error' })
+  if (failures !== undefined) {
+    const writeErr = (text: string) => failures.error({ text: text.trim() }, 'command line refused')
+    command.configureOutput({ writeErr })
+  }
+  addWork(command, program, program, (log) => {
+    logWarnings(log)
+    if (failures !== undefined) redirectOutput(log)
+  })
+  return start(command, failures)
 }
 
-/** Runs the command of a program that the command line names, as {@link startProgram} does. */
+/**
+ * Runs the command of a program that the command line names, as {@link startProgram} does. All its
+ * output is for a person.
+ */
 export async function startCommands(
   program: ProgramIdentity,
   commands: readonly ProgramCommand[],
@@ -83,24 +120,42 @@ function addWork<Schema extends OptionSchema>(
   command: Command,
   work: ProgramWork<Schema>,
   program: ProgramIdentity,
+  onLog: (log: Logger) => void = () => {},
 ): void {
   for (const [notation, meaning] of Object.entries(work.arguments ?? {}))
     command.argument(notation, meaning)
   for (const flag of commanderOptions(work.options)) command.addOption(flag)
   command.action(async () => {
-    const options = command.opts<OptionsOf<Schema> & { readonly logLevel?: string }>()
-    const bugs = new BugCounter()
+    const options = command.opts<OptionsOf<Schema> & LogOptions>()
+    const bugs = new BugCounter(program)
     const level = options.logLevel
+    const makeText = options.logFormat === 'json' ? undefined : program.log
     const log =
-      program.log?.(level) ?? createLogger(program.name, { level, onBug: () => bugs.count() })
+      makeText?.(options) ?? createLogger(program.name, { level, onBug: () => bugs.count() })
+    onLog(log)
     const signals = new StopSignals()
+    const remedy = 'isolated' in work.options ? { remedy: ISOLATED } : {}
+    let isEnding = false
+    if (program.loopWatch !== undefined)
+      watchLoop(program.loopWatch, {
+        program: program.name,
+        isText: makeText !== undefined,
+        ...remedy,
+      })
     process.on('uncaughtException', (error) => {
       signals.beforeSuddenEnd()
-      log.error(
-        { err: new InternalError('an error was not handled', { cause: error }) },
-        'program failed',
-      )
+      const at = error instanceof Error ? handlerPlaceIn(error.stack ?? '') : undefined
+      const err = new InternalError('an error was not handled', { cause: error })
+      log.error({ err, ...at, ...(at && remedy) }, 'program failed')
+      isEnding = true
       process.exit(1)
+    })
+    process.on('exit', (code) => {
+      // The call of process.exit() is on the stack.
+      const at = isEnding ? undefined : handlerPlaceIn(presentStack())
+      if (at === undefined) return
+      signals.beforeSuddenEnd()
+      log.error({ ...at, code, ...remedy }, 'handler ended the process')
     })
     await runInContext({ log, signal: signals.signal, bugs }, (context) =>
       work.run(options, {
@@ -110,11 +165,17 @@ function addWork<Schema extends OptionSchema>(
         mayBlock: (blocking) => signals.mayBlock(blocking),
         onSuddenEnd: (ending) => signals.onSuddenEnd(ending),
       }),
-    )
+    ).catch((error: unknown) => {
+      if (options.logFormat !== 'json') throw error
+      endWithFailure(log, error)
+    })
   })
 }
 
-async function start(command: Command): Promise<never> {
+const ISOLATED = 'run each handler in a process of its own (--isolated)'
+
+/** @param failures the log of failures. @default text for a person */
+async function start(command: Command, failures?: Logger): Promise<never> {
   for (const { options } of [command, ...command.commands]) unsetEmpty(options)
   try {
     await command.parseAsync()
@@ -123,9 +184,24 @@ async function start(command: Command): Promise<never> {
   } catch (error) {
     // Commander has printed its errors; --help and --version come here too, with 0.
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
-    process.stderr.write(`${command.name()}: ${printableLines(messageOf(error))}\n`)
-    if (!AkriError.is(error) && error instanceof Error)
-      process.stderr.write(`${printableLines(error.stack ?? '')}\n`)
-    process.exit(InvalidOptionError.is(error) ? 2 : 1)
+    if (failures !== undefined) endWithFailure(failures, error)
+    print(process.stderr, `${failureText(command.name(), error)}\n`)
+    process.exit(exitCodeOf(error))
   }
+}
+
+function endWithFailure(log: Logger, error: unknown): never {
+  log.error({ err: error }, 'program failed')
+  process.exit(exitCodeOf(error))
+}
+
+function exitCodeOf(error: unknown): number {
+  return InvalidOptionError.is(error) ? 2 : 1
+}
+
+/** A failure of a program for a person; an error that nothing expects has its stack. */
+export function failureText(program: string, error: unknown): string {
+  const isUnexpected = !AkriError.is(error) && error instanceof Error
+  const places = isUnexpected ? [error.stack ?? ''] : handlerPlaces(error)
+  return printableLines([`${program}: ${messageOf(error)}`, ...places].join('\n'))
 }

@@ -86,6 +86,7 @@ export class BoundedListener {
   #dropped = 0
   #refused = 0
   #loggedAt = -Infinity
+  #isSweeping = false
 
   constructor(options: BoundedListenerOptions) {
     this.#options = options
@@ -99,7 +100,6 @@ export class BoundedListener {
   async listen(address: net.ListenOptions): Promise<void> {
     this.#server.listen(address)
     await once(this.#server, 'listening')
-    void this.#sweep()
   }
 
   /** 0 for a unix socket. */
@@ -143,6 +143,9 @@ export class BoundedListener {
     // Without a listener, the reset of a connection would end the process.
     socket.on('error', () => socket.destroy())
     onConnection(connection)
+    if (this.#isSweeping) return
+    this.#isSweeping = true
+    void this.#sweep()
   }
 
   #drop(connection: BoundedConnection): void {
@@ -158,10 +161,10 @@ export class BoundedListener {
     if (own?.delete(connection) && own.size === 0) this.#peers.delete(peer)
   }
 
-  /** Ends what takes too long. */
+  /** Ends what takes too long. A server without connections has nothing to do. */
   async #sweep(): Promise<void> {
     const { clock, limits, onLate } = this.#options
-    for (;;) {
+    while (this.#connections.size + this.#dropped + this.#refused > 0) {
       await clock.sleep(SWEEP_MS, this.#stop.signal).catch(() => undefined)
       if (this.#stop.signal.aborted) return
       const now = clock.monotonicMs()
@@ -181,6 +184,7 @@ export class BoundedListener {
       }
       this.#report(now)
     }
+    this.#isSweeping = false
   }
 
   #report(now: number): void {

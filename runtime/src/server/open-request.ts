@@ -10,6 +10,8 @@ const LEAST_PIECE = 64
 const FREE_PIECES = 200
 /** The bytes that a client may send after its refusal, until it reads the refusal. */
 const UNREAD_BYTES = 64 * 1024
+/** A constant: an error of each request would cost more than the signal. */
+const CLOSED = new DOMException('the connection has closed', 'AbortError')
 
 interface OpenRequestOptions {
   readonly connection: BoundedConnection
@@ -41,13 +43,15 @@ export class OpenRequest {
       if (response.headersSent) request.socket.destroy()
       else this.refuse(new HttpRefusal(503, 'too much data in open requests'))
     })
-    response.once('close', () => this.#stop.abort())
+    response.once('close', () => this.#stop.abort(CLOSED))
     // Not `for await`: an early exit ends the connection before the client reads the refusal. The
     // listener stays after a refusal: a stream without a reader keeps small pieces in memory.
     request.on('data', (piece: Buffer) => this.#receive(piece))
     this.#received = new Promise((resolve, reject) => {
       request.once('end', resolve)
-      request.once('close', () => reject(new HttpRefusal(400, 'the request has no end')))
+      request.once('close', () => {
+        if (!request.readableEnded) reject(new HttpRefusal(400, 'the request has no end'))
+      })
     })
     this.#received.catch(() => {})
     if (length > longest) this.refuse(this.#tooLarge())
@@ -69,7 +73,7 @@ export class OpenRequest {
     this.#memory.set(0)
     this.#body.clear()
     this.#onRefused(this.#refusal)
-    this.#stop.abort()
+    this.#stop.abort(this.#refusal)
   }
 
   /** @throws HttpRefusal as soon as the request is refused */

@@ -25,8 +25,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Sets the machine's clock forward, in milliseconds; a negative number sets it back. No sleeper
-   * wakes.
+   * Sets the machine's clock, and wakes no sleeper.
+   * @param byMs forward, in milliseconds; a negative number sets the clock back
    */
   set(byMs: number): void {
     this.#setBy += byMs
@@ -74,6 +74,7 @@ export class ManualClock implements Clock {
   /**
    * Lets time pass: wakes the sleepers in the order of their times. Each sleeper sees the clock
    * at its own time, and its work runs before the next sleeper wakes.
+   * @param ms the time, in milliseconds
    */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms

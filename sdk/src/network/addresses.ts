@@ -14,7 +14,10 @@ export function plainAddress(address: string): string {
   return [24, 16, 8, 0].map((shift) => (value >>> shift) & 0xff).join('.')
 }
 
-/** The host of a URL, without the brackets of an IPv6 address. */
+/**
+ * The host of a URL, without the brackets of an IPv6 address.
+ * @param url a URL
+ */
 export function hostOf({ hostname }: Pick<URL, 'hostname'>): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }

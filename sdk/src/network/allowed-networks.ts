@@ -7,8 +7,11 @@ const LONGEST = { ipv4: 32, ipv6: 128 } as const
 
 /** A range of addresses, such as `192.168.1.0/24` or `fd00::/8`. */
 export interface Network {
+  /** An address of the network, such as `192.168.1.0`. */
   readonly address: string
+  /** The number of leading bits that all its addresses have in common. */
   readonly prefix: number
+  /** The version of IP. */
   readonly family: 'ipv4' | 'ipv6'
 }
 
@@ -26,6 +29,7 @@ const SPECIAL = [
   return { network, range: listOf(network) }
 })
 
+/** Options of {@link AllowedNetworks}. */
 export interface AllowedNetworksOptions {
   /**
    * The addresses of this machine, from `machineAddresses()`. A wider network does not include
@@ -48,6 +52,10 @@ export class AllowedNetworks {
   /** The networks that have one address. */
   readonly #single = new Set<string>()
 
+  /**
+   * @param networks the networks that an operator allows
+   * @param options the addresses of this machine
+   */
   constructor(networks: Iterable<Network>, { ownAddresses = [] }: AllowedNetworksOptions = {}) {
     for (const address of ownAddresses) {
       const plain = plainAddress(address)

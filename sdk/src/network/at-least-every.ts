@@ -1,14 +1,19 @@
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, currentClock } from '@akrijs/runtime'
 import { every } from '../every.js'
 
 /**
  * Yields each value of a source at once, and repeats the last value at each interval. Ends with the
  * source.
+ * @param interval milliseconds, or a text such as `'10s'`
+ * @param options the signal and the clock
+ * @param options.signal ends the repetition
+ * @param options.clock the source of time @default the clock of the discovery, see `currentClock`
+ * @throws InvalidIntervalError
  */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,
   interval: number | string,
-  { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
+  { signal, clock = currentClock() }: { readonly signal: AbortSignal; readonly clock?: Clock },
 ): AsyncGenerator<T, void, void> {
   const over = new AbortController()
   const ticks = every(interval, { signal: AbortSignal.any([signal, over.signal]), clock })

@@ -46,7 +46,32 @@ describe('credentials of devices', () => {
     expect(credentials.for('cam-a')).toEqual(password('a', 'p'))
     expect(credentials.for('cam-b')).toEqual(password('b', 'pä'))
     expect(credentials.for('another')).toEqual(password('d'))
+    expect(credentials.own('another', 'cam-a')).toEqual(password('a', 'p'))
+    expect(credentials.own('another')).toBeUndefined()
     expect(warnings).toEqual([])
+  })
+
+  it.each(['\n', '\r\n'])('lose a line break at their end, as files of Secrets have it', (end) => {
+    const { credentials } = read({
+      device_credential_list: '["listed"]',
+      listed: JSON.stringify({
+        a: {
+          username: 'a',
+          password: Buffer.from(`p${end}`).toString('base64'),
+          base64encoded: true,
+        },
+      }),
+      device_credential_ref_list: '["refs"]',
+      refs: JSON.stringify({ b: { username_ref: 'user', password_ref: 'secret' } }),
+      user: `b${end}`,
+      secret: `two\nlines ${end}`,
+      username_default: `d${end}`,
+      password_default: end,
+    })
+    expect(credentials.for('a')).toEqual(password('a', 'p'))
+    expect(credentials.for('b')).toEqual(password('b', 'two\nlines '))
+    expect(credentials.for('another')).toEqual(password('d', ''))
+    expect(read({ username_default: end }).credentials.for('x')).toBeUndefined()
   })
 
   it('are read from properties that lists refer to', () => {

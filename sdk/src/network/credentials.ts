@@ -3,6 +3,7 @@ import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /** A user name and password for a device. */
 export interface PasswordCredential {
+  /** Tells it from other kinds of credentials. */
   readonly kind: 'password'
   /** Not empty. */
   readonly username: string
@@ -26,6 +27,7 @@ export interface CredentialKind<C> {
   read(first: string, second: string): C | undefined
 }
 
+/** Options of {@link DeviceCredentials}. */
 export interface DeviceCredentialsOptions<Other> {
   /** Gets the names of properties that cannot be used, and never their values. */
   readonly log: Logger
@@ -58,6 +60,8 @@ const PASSWORD_REFERENCES =
  * 3. `username_<device>` and `password_<device>`
  * 4. `username_default` and `password_default`, for all devices without a credential
  *
+ * A line break at the end of a user name or a password is left out.
+ *
  * Entries that cannot be read are left out, with a warning. Make a new object in each call of
  * `discover`: a changed Secret causes a new call.
  */
@@ -76,7 +80,12 @@ export class DeviceCredentials<Other = never> {
    * The credential of the first name that has a credential, else the credential for all devices.
    */
   for(...names: readonly string[]): PasswordCredential | Other | undefined {
-    for (const name of [...names, DEFAULT]) {
+    return this.own(...names, DEFAULT)
+  }
+
+  /** The credential of the first name that has a credential. */
+  own(...names: readonly string[]): PasswordCredential | Other | undefined {
+    for (const name of names) {
       const credential = this.#byDevice.get(this.#spelling(name))
       if (credential !== undefined) return credential
     }
@@ -238,8 +247,15 @@ function passwordCredential(
   username: unknown,
   password: string | undefined,
 ): PasswordCredential | undefined {
-  if (typeof username !== 'string' || username === '' || password === undefined) return undefined
-  return { kind: 'password', username, password }
+  if (typeof username !== 'string' || password === undefined) return undefined
+  const name = withoutLineBreak(username)
+  if (name === '') return undefined
+  return { kind: 'password', username: name, password: withoutLineBreak(password) }
+}
+
+/** Files of Secrets end with a line break, which no credential has. */
+function withoutLineBreak(text: string): string {
+  return text.replace(/\r?\n$/, '')
 }
 
 function decodeBase64(base64: string): string | undefined {

@@ -5,6 +5,7 @@ import { defineError } from '@akrijs/runtime'
  * name and the reason.
  */
 export class HostNameError extends defineError('AKRI_ERR_HOST_NAME', 'transient') {
+  /** @internal */
   constructor(host: string, reason: string, options?: { readonly cause?: unknown }) {
     super(`the host name ${host} does not resolve: ${reason}`, options)
   }

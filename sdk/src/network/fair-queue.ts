@@ -1,3 +1,4 @@
+/** Options of {@link FairQueue}. */
 export interface FairQueueOptions {
   /** The number of tasks that run at the same time. @default no limit */
   readonly atOnce?: number

@@ -9,8 +9,9 @@ export interface FilterList {
   readonly action?: 'Include' | 'Exclude' | undefined
 }
 
+/** Options of {@link passesFilter}. */
 export interface FilterOptions {
-  /** @default false */
+  /** Whether upper case equals lower case. @default false */
   readonly ignoreCase?: boolean
 }
 
@@ -18,6 +19,9 @@ export interface FilterOptions {
  * Whether a device passes a filter. All devices pass without a filter, and with `Exclude` and no
  * items. In all other cases a device without a known value does not pass. A device with several
  * values (scopes, addresses) matches if any of its values matches.
+ * @param filter undefined: no filter
+ * @param value the value of a device, or all its values
+ * @param options how values are compared
  */
 export function passesFilter(
   filter: FilterList | undefined,

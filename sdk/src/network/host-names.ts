@@ -1,13 +1,15 @@
 import { promises as dns } from 'node:dns'
 import { isIP } from 'node:net'
-import { type Clock, messageOf } from '@akrijs/runtime'
+import { type Clock, currentClock, messageOf } from '@akrijs/runtime'
 import { HostNameError } from './errors.js'
 
 /** Looks up all addresses of a host name; rejects if the name has none. */
 export type ResolveHostName = (host: string) => Promise<readonly string[]>
 
+/** Options of {@link HostNames}. */
 export interface HostNamesOptions {
-  readonly clock: Clock
+  /** @default the clock of the discovery, see `currentClock` */
+  readonly clock?: Clock
   /** Ends all waits, and removes the lookups that have not begun. @default never */
   readonly signal?: AbortSignal | undefined
 }
@@ -63,10 +65,18 @@ export class HostNames {
   readonly #waiting: Name[] = []
   #isLookingUp = false
 
-  /** @param options.resolve looks up a name @default the system's lookup */
+  /**
+   * @param options the clock and the signal
+   * @param lookup how a name is looked up
+   */
   constructor(
-    { clock, signal }: HostNamesOptions,
-    { resolve = resolveBySystem }: { readonly resolve?: ResolveHostName | undefined } = {},
+    { clock = currentClock(), signal }: HostNamesOptions,
+    {
+      resolve = resolveBySystem,
+    }: {
+      /** Looks up a name. @default the lookup of the system */
+      readonly resolve?: ResolveHostName | undefined
+    } = {},
   ) {
     this.#clock = clock
     this.#signal = signal

@@ -1,4 +1,8 @@
-// `@akrijs/sdk/network`: for handlers that find devices on a network.
+/**
+ * `@akrijs/sdk/network`: for handlers that find devices on a network. Any host of a network can
+ * send forged answers; these parts bound what such a host can do.
+ * @module network
+ */
 export { addressOfUrl, hostOf, isLinkLocal, plainAddress } from './addresses.js'
 export {
   AllowedNetworks,
@@ -28,7 +32,17 @@ export {
   machineInterfaces,
   machineNetworks,
 } from './machine-interfaces.js'
+export type { MachineLink, MachineLinks } from './machine-links.js'
+export {
+  MulticastSearch,
+  type MulticastSearchOptions,
+  type SearchPlace,
+} from './multicast-search.js'
 export { ProblemLog } from './problem-log.js'
-export { RefreshSchedule, type RefreshScheduleOptions } from './refresh-schedule.js'
+export {
+  type RefreshEntry,
+  RefreshSchedule,
+  type RefreshScheduleOptions,
+} from './refresh-schedule.js'
 export { type Refusals, SenderBudget, type SenderBudgetOptions } from './sender-budget.js'
 export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

@@ -3,7 +3,9 @@ import { type Network, readNetwork } from './allowed-networks.js'
 
 /** An address of a network interface, in the shape of `os.networkInterfaces()`. */
 export interface InterfaceAddress {
+  /** Without a prefix: `192.0.2.1`. */
   readonly address: string
+  /** The version of IP. */
   readonly family: 'IPv4' | 'IPv6'
   /** Whether the address belongs to the loopback interface. */
   readonly internal: boolean
@@ -14,11 +16,15 @@ export interface InterfaceAddress {
 /** The addresses of network interfaces, by name. */
 export type InterfaceAddresses = Readonly<Record<string, readonly InterfaceAddress[] | undefined>>
 
+/** A network interface of this machine. */
 export interface MachineInterface {
+  /** Such as `eth0`. */
   readonly name: string
+  /** All its addresses. */
   readonly addresses: readonly InterfaceAddress[]
 }
 
+/** Options of {@link machineInterfaces}. */
 export interface MachineInterfaceOptions {
   /**
    * Names of interfaces.
@@ -40,8 +46,14 @@ const CONTAINER_NETWORKS = [
   /^(cbr\d|azv|gke|eni[0-9a-f]{11}$)/,
 ]
 
+/** Whether an interface is between the containers of a node, by its name. */
+export function isContainerNetwork(name: string): boolean {
+  return CONTAINER_NETWORKS.some((pattern) => pattern.test(name))
+}
+
 /**
  * The interfaces of this machine that can lead to devices.
+ * @param options which interfaces
  * @param table all interfaces @default the current interfaces of this machine
  */
 export function machineInterfaces(
@@ -50,8 +62,7 @@ export function machineInterfaces(
 ): MachineInterface[] {
   const found: MachineInterface[] = []
   for (const [name, addresses = []] of Object.entries(table)) {
-    const isOfContainers = CONTAINER_NETWORKS.some((pattern) => pattern.test(name))
-    const isUsual = !isOfContainers && !addresses.some(({ internal }) => internal)
+    const isUsual = !isContainerNetwork(name) && !addresses.some(({ internal }) => internal)
     if (only === undefined ? isUsual : only.includes(name)) found.push({ name, addresses })
   }
   return found

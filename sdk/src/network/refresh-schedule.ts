@@ -1,7 +1,9 @@
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, currentClock } from '@akrijs/runtime'
 
+/** Options of {@link RefreshSchedule}. */
 export interface RefreshScheduleOptions {
-  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** @default the clock of the discovery, see `currentClock` */
+  readonly clock?: Pick<Clock, 'monotonicMs'>
   /**
    * The time from a success to the next attempt, and the longest wait after a failure, in
    * milliseconds.
@@ -16,10 +18,13 @@ export interface RefreshScheduleOptions {
   readonly maxRefreshes: number
 }
 
-interface Entry<Value> {
+/** What {@link RefreshSchedule} has of a device. Times are those of `clock.monotonicMs()`. */
+export interface RefreshEntry<Value> {
+  /** The value of the last success. @default undefined before a success */
   readonly value?: Value | undefined
   /** The time of the last success. */
   readonly answeredAt: number
+  /** The time of the next attempt. */
   readonly dueAt: number
   /** The number of failures since the last success. */
   readonly failures: number
@@ -27,15 +32,15 @@ interface Entry<Value> {
 
 /** The last value that was read from each device, and the time of the next attempt. */
 export class RefreshSchedule<Value> {
-  readonly #options: RefreshScheduleOptions
-  readonly #entries = new Map<string, Entry<Value>>()
+  readonly #options: Required<RefreshScheduleOptions>
+  readonly #entries = new Map<string, RefreshEntry<Value>>()
 
   constructor(options: RefreshScheduleOptions) {
-    this.#options = options
+    this.#options = { clock: currentClock(), ...options }
   }
 
   /** Undefined before the first attempt. A failure keeps the value of the last success. */
-  get(key: string): Entry<Value> | undefined {
+  get(key: string): RefreshEntry<Value> | undefined {
     return this.#entries.get(key)
   }
 
@@ -55,6 +60,7 @@ export class RefreshSchedule<Value> {
     return [...devices.filter(isNew), ...overdue.slice(0, this.#options.maxRefreshes)]
   }
 
+  /** Takes the value of a successful attempt. */
   succeed(key: string, value: Value): void {
     const { clock, refreshMs } = this.#options
     const answeredAt = clock.monotonicMs()
@@ -62,7 +68,7 @@ export class RefreshSchedule<Value> {
     this.#entries.set(key, { value, answeredAt, dueAt, failures: 0 })
   }
 
-  /** @returns the number of failures in a row */
+  /** Takes a failed attempt. @returns the number of failures in a row */
   fail(key: string): number {
     const { clock, refreshMs, retryMs } = this.#options
     const { failures = 0, ...rest } = this.#entries.get(key) ?? {}

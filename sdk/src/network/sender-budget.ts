@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 
+/** Options of {@link SenderBudget}. */
 export interface SenderBudgetOptions {
   /** The amount that one sender may take in a round. */
   readonly perSender: number

@@ -3,13 +3,17 @@ import { once } from 'node:events'
 
 /** A datagram, and the address and port of its sender. */
 export interface Datagram {
+  /** The content. */
   readonly bytes: Buffer
   /** With the zone of a link-local IPv6 address: `fe80::1%eth0`. */
   readonly address: string
+  /** The port of the sender. */
   readonly port: number
 }
 
+/** Options of `UdpSocket.open`. */
 export interface UdpSocketOptions {
+  /** The version of IP. */
   readonly family: 'IPv4' | 'IPv6'
   /** The address to bind to. */
   readonly address: string
@@ -27,6 +31,7 @@ export interface UdpSocketOptions {
   readonly multicastTtl?: number
   /** Whether other sockets may use the same port. @default false */
   readonly shared?: boolean
+  /** Takes each datagram. */
   readonly onDatagram: (datagram: Datagram) => void
   /** Called once if the socket fails. The socket is closed then. */
   readonly onBroken: (error: Error) => void
@@ -119,6 +124,7 @@ export class UdpSocket {
     })
   }
 
+  /** Closes the socket; a second call does nothing. */
   close(): void {
     if (this.#closed) return
     this.#closed = true

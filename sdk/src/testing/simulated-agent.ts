@@ -6,11 +6,14 @@ import {
   type RegisterDiscoveryHandlerRequest,
   RegistrationService,
 } from '@akrijs/proto/discovery'
-import { defineError, makeRoomForSocket } from '@akrijs/runtime'
-import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
-import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
-import { propertiesToWire } from '../wire.js'
+import { makeRoomForSocket } from '@akrijs/runtime'
+import { type Device, type DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { credentials, Metadata, Server, ServerCredentials, status } from '@grpc/grpc-js'
+import { acceptReportsHeader, propertiesToWire } from '../wire.js'
+import { closedByTest, DiscoveryEndedError, SimulatedAgentError } from './errors.js'
+import { ListQueue, WAIT_MS } from './list-queue.js'
 
+/** Options of `SimulatedAgent.start`. */
 export interface SimulatedAgentOptions {
   /**
    * The directory that the agent shares with handlers.
@@ -19,26 +22,25 @@ export interface SimulatedAgentOptions {
   readonly directory?: string
 }
 
+/** A registration of a handler. */
 export interface Registration {
+  /** The name of the handler. */
   readonly name: string
   /** The path of a unix socket, or `http://address:port`. */
   readonly endpoint: string
+  /** `UDS` for a unix socket. */
   readonly endpointType: 'UDS' | 'NETWORK'
+  /** Whether several nodes can see the same device. */
   readonly shared: boolean
 }
 
+/** Options of `SimulatedAgent.discover`. */
 export interface DiscoverOptions {
   /** The text of `discoveryDetails`. @default '' */
   readonly details?: string
   /** Texts, or properties with bytes or without a value. @default {} */
   readonly properties?: Readonly<Record<string, string>> | DiscoveryProperties
 }
-
-/**
- * The longest wait for a registration, and the default for {@link SimulatedDiscovery.next}, in
- * milliseconds.
- */
-const WAIT_MS = 10_000
 
 /**
  * The agent's side of the protocol, over real sockets: takes registrations on
@@ -53,6 +55,7 @@ const WAIT_MS = 10_000
  * ```
  */
 export class SimulatedAgent {
+  /** The directory that the agent shares with handlers. */
   readonly directory: string
   /** All registrations in order, with repeated registrations. */
   readonly registrations: Registration[] = []
@@ -66,6 +69,10 @@ export class SimulatedAgent {
     this.#ownsDirectory = ownsDirectory
   }
 
+  /**
+   * Starts to serve registrations.
+   * @param options the directory
+   */
   static async start({ directory }: SimulatedAgentOptions = {}): Promise<SimulatedAgent> {
     const agent = new SimulatedAgent(
       directory ?? (await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))),
@@ -75,6 +82,7 @@ export class SimulatedAgent {
     return agent
   }
 
+  /** The path of the socket for registrations. */
   get socket(): string {
     return path.join(this.directory, 'agent-registration.sock')
   }
@@ -95,7 +103,12 @@ export class SimulatedAgent {
     )
   }
 
-  /** Opens a discovery. Waits until the handler has registered. */
+  /**
+   * Opens a discovery. Waits until the handler has registered.
+   * @param name the name of the handler
+   * @param options details and properties
+   * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) if no handler of this name registers in 10 s
+   */
   async discover(
     name: string,
     { details = '', properties = {} }: DiscoverOptions = {},
@@ -108,7 +121,10 @@ export class SimulatedAgent {
         ? properties
         : DiscoveryProperties.fromTexts(properties),
     )
-    const stream = client.discover({ discoveryDetails: details, discoveryProperties: wire })
+    const stream = client.discover(
+      { discoveryDetails: details, discoveryProperties: wire },
+      Metadata.fromHttp2Headers(acceptReportsHeader()),
+    )
     const session = new SimulatedDiscovery(stream, () => {
       this.#sessions.delete(session)
       client.close()
@@ -152,11 +168,13 @@ export class SimulatedAgent {
     this.#server = server
   }
 
+  /** Ends the agent and its discoveries, and removes its files. */
   async close(): Promise<void> {
     this.die()
     await rm(this.#ownsDirectory ? this.directory : this.socket, { recursive: true, force: true })
   }
 
+  /** For `await using`: {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
@@ -179,23 +197,14 @@ export class SimulatedAgent {
   }
 }
 
-/** A registration or a device list did not arrive in time. */
-class SimulatedAgentError extends defineError('AKRI_ERR_SIMULATED_AGENT', 'terminal') {}
-
-/** The end of a discovery. `status` is the name of the gRPC status, such as `INVALID_ARGUMENT`. */
-export class DiscoveryEndedError extends SimulatedAgentError {
-  readonly status: string
-
-  constructor(statusName: string, details: string) {
-    super(`${statusName}: ${details}`)
-    this.name = 'DiscoveryEndedError'
-    this.status = statusName
-  }
+interface Response {
+  readonly devices: Device[]
+  readonly reports: readonly DeviceReport[]
 }
 
 /** The members of a gRPC stream that are used. The types of gRPC are not part of this package. */
 interface ListStream {
-  on(event: 'data', listener: (response: { readonly devices: Device[] }) => void): unknown
+  on(event: 'data', listener: (response: Response) => void): unknown
   on(
     event: 'error',
     listener: (error: Error & { code?: number; details?: string }) => void,
@@ -207,27 +216,23 @@ interface ListStream {
 /** An open discovery. Keeps the lists until {@link next} returns them. */
 export class SimulatedDiscovery implements AsyncIterable<Device[]> {
   readonly #stream: ListStream
-  readonly #lists: Device[][] = []
+  readonly #lists = new ListQueue<Response>()
   readonly #release: () => void
-  #ended: DiscoveryEndedError | 'closed' | undefined
-  #wake: (() => void) | undefined
+  #reports: readonly DeviceReport[] = []
 
+  /** @internal */
   constructor(stream: ListStream, release: () => void) {
     this.#stream = stream
     this.#release = release
-    stream.on('data', (response) => {
-      this.#lists.push(response.devices)
-      this.#wake?.()
-    })
+    stream.on('data', (response) => this.#lists.push(response))
     stream.on('error', (error) => {
-      this.#end(
-        new DiscoveryEndedError(
-          status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN',
-          error.details ?? error.message,
-        ),
-      )
+      const statusName = status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN'
+      const ended = new DiscoveryEndedError(statusName, error.details ?? error.message)
+      this.#end(() => ended)
     })
-    stream.on('end', () => this.#end(new DiscoveryEndedError('OK', 'the handler ended the stream')))
+    stream.on('end', () =>
+      this.#end(() => new DiscoveryEndedError('OK', 'the handler ended the stream')),
+    )
   }
 
   /** The number of lists that have arrived, and that {@link next} has not returned. */
@@ -236,58 +241,49 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
   }
 
   /**
-   * Waits for the next list.
+   * What the handler told with the list that {@link next} returned last: by reason, the devices
+   * that it left out of the list, and those of the list that have a problem.
+   */
+  get reports(): readonly DeviceReport[] {
+    return this.#reports
+  }
+
+  /**
+   * Waits for the next list. A handler also sends the same list again, with other reports.
    * @param withinMs the longest wait, in milliseconds @default 10000
    * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) if no list arrives in time
    * @throws DiscoveryEndedError if the handler ended the stream, with the stream's status
    */
   async next(withinMs = WAIT_MS): Promise<Device[]> {
-    let isLate = false
-    const timer = setTimeout(() => {
-      isLate = true
-      this.#wake?.()
-    }, withinMs)
-    try {
-      for (;;) {
-        const list = this.#lists.shift()
-        if (list !== undefined) return list
-        if (this.#ended !== undefined)
-          throw this.#ended === 'closed'
-            ? new DiscoveryEndedError('CANCELLED', 'closed by the test')
-            : this.#ended
-        if (isLate) throw new SimulatedAgentError(`no device list within ${withinMs} ms`)
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve
-        })
-      }
-    } finally {
-      clearTimeout(timer)
-    }
+    const { devices, reports } = await this.#lists.next(withinMs)
+    this.#reports = reports
+    return devices
   }
 
+  /** All lists until the discovery ends. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Device[], void, void> {
-    while (this.#ended === undefined || this.#lists.length > 0) yield await this.next()
+    while (!this.#lists.isEnded || this.#lists.length > 0) yield await this.next()
   }
 
   /** Cancels the discovery, as the agent does when the Configuration is deleted. */
   async close(): Promise<void> {
-    this.#end('closed')
+    this.#end(closedByTest)
     this.#stream.cancel()
   }
 
   /** Ends the discovery as the end of the agent does. */
   cut(): void {
     this.#stream.cancel()
-    this.#end(new DiscoveryEndedError('CANCELLED', 'the agent died'))
+    this.#end(() => new DiscoveryEndedError('CANCELLED', 'the agent died'))
   }
 
+  /** For `await using`: {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
 
-  #end(ended: DiscoveryEndedError | 'closed'): void {
-    if (this.#ended === undefined) this.#release()
-    this.#ended ??= ended
-    this.#wake?.()
+  #end(error: () => Error): void {
+    if (!this.#lists.isEnded) this.#release()
+    this.#lists.end(error)
   }
 }

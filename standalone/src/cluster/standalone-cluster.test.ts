@@ -55,6 +55,7 @@ clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
   const apply = () => cluster.apply(complete([...wanted.values()]))
   return {
     cluster,
+    reportedStatus: async (key) => cluster.configurations.get(key)?.status?.nodes[NODE],
     applyConfiguration: (manifest) => {
       wanted.set(objectKey(manifest.namespace, manifest.name), manifest)
       return apply()
@@ -98,6 +99,23 @@ describe('the state of the standalone cluster', () => {
     expect(JSON.parse(await readFile(file, 'utf8')).state.instances[0].spec.deviceUsage[slot]).toBe(
       NODE,
     )
+  })
+
+  it('counts claimed slots in the status without a report', async () => {
+    const cluster = await open()
+    const { wanted, key, slot } = await withInstance(cluster)
+    const configuration = objectKey(wanted.namespace, wanted.name)
+    const slots = () => cluster.configurations.get(configuration)?.status?.slots
+    await cluster.reportStatus(configuration, NODE, {
+      observedGeneration: 1,
+      devices: 1,
+      conditions: [],
+    })
+    expect(slots()).toEqual({ total: 2, claimed: 0, free: 2 })
+    await cluster.claimSlot(key, slot, NODE)
+    expect(slots()).toEqual({ total: 2, claimed: 1, free: 1 })
+    await cluster.releaseSlot(key, slot, NODE)
+    expect(slots()).toEqual({ total: 2, claimed: 0, free: 2 })
   })
 
   it('refuses a claim that cannot be written, and forgets the claim', async () => {

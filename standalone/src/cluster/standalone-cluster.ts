@@ -16,6 +16,7 @@ import {
   newInstance,
   releaseStep,
   resolveReferences,
+  storedProblems,
   storedStatus,
   updateStep,
 } from '@akrijs/agent'
@@ -23,13 +24,18 @@ import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
+  type ConfigurationStatus,
   configurationOf,
+  type DeviceProblem,
   holderOf,
   type Instance,
+  type InstanceProblem,
+  instanceConditions,
   type KeyedData,
   type NodeStatus,
   resizedUsage,
   type SlotName,
+  slotCounts,
 } from '@akrijs/api'
 import {
   keyOf,
@@ -76,6 +82,7 @@ interface PendingChange {
  * file before any listener receives them; a change that cannot be written has not happened.
  */
 export class StandaloneCluster implements Cluster {
+  readonly knownNodes: number = 1
   readonly configurations = new ObjectStore<Configuration>()
   readonly instances = new ObjectStore<Instance>()
   readonly events: EventLog
@@ -199,9 +206,9 @@ export class StandaloneCluster implements Cluster {
     return this.#changeInstance(key, (instance) => updateStep(instance, fields))
   }
 
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string) {
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
     return this.#changeInstance(key, (instance) =>
-      claimStep(instance, slot, usage, { inUse: false }),
+      claimStep(instance, slot, usage, { inUse: false, device }),
     )
   }
 
@@ -231,18 +238,35 @@ export class StandaloneCluster implements Cluster {
     this.#data.onChange(listener, signal)
   }
 
-  async reportStatus(key: ObjectKey, node: NodeName, status: NodeStatus): Promise<void> {
+  /** `akri describe` shows the broker of an Instance. */
+  reportSlots(): void {}
+
+  async reportStatus(
+    key: ObjectKey,
+    node: NodeName,
+    status: NodeStatus,
+    problems?: readonly DeviceProblem[],
+  ): Promise<void> {
     const report = storedStatus(status)
+    const byInstance = new Map(
+      storedProblems(problems ?? []).flatMap(({ reason: message, found, instances }) =>
+        instances.map((name) => [name, { reason: found ?? 'ReportedByHandler', message }] as const),
+      ),
+    )
     await this.#change((draft) => {
       const configuration = draft.configurations.get(key)
       if (configuration === undefined) return
-      const instances = draft.instances
-        .list()
-        .filter((instance) => isOwnedBy(instance, configuration))
-      const merged = mergeStatus({ configuration, instances, node, report, now: this.#now() })
-      if (isDeepStrictEqual(configuration.status, merged)) return
-      const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
-      draft.configurations.putTransient({ ...configuration, status: merged, metadata })
+      const instances = instancesOf(draft, configuration)
+      putStatus(
+        draft,
+        configuration,
+        mergeStatus({ configuration, instances, node, report, now: this.#now() }),
+      )
+      for (const instance of instances) {
+        const [before] = instance.status?.conditions ?? []
+        if (problems === undefined && before?.reason === 'ReportedByHandler') continue
+        putProblem(draft, instance, byInstance.get(instance.metadata.name), this.#now())
+      }
     })
   }
 
@@ -274,6 +298,7 @@ export class StandaloneCluster implements Cluster {
         )
         if ('subresource' in step) draft.instances.putTransient(newVersion(draft, changed))
         else putChanged(draft, changed)
+        countSlots(draft, changed)
       }
       return step.result
     })
@@ -356,6 +381,41 @@ export class StandaloneCluster implements Cluster {
 function putChanged(draft: ClusterDraft, instance: Instance): void {
   const { metadata, ...object } = newVersion(draft, instance)
   draft.instances.put({ ...object, metadata: { ...metadata, generation: metadata.generation + 1 } })
+}
+
+/** An agent reports no status when claims alone have changed. */
+function countSlots(draft: ClusterDraft, instance: Instance): void {
+  const configuration = draft.configurations.get(configurationOf(instance))
+  if (configuration?.status === undefined) return
+  const slots = slotCounts(instancesOf(draft, configuration))
+  putStatus(draft, configuration, { ...configuration.status, slots })
+}
+
+function instancesOf(draft: ClusterDraft, configuration: Configuration): Instance[] {
+  return draft.instances.list().filter((instance) => isOwnedBy(instance, configuration))
+}
+
+function putStatus(
+  draft: ClusterDraft,
+  configuration: Configuration,
+  status: ConfigurationStatus,
+): void {
+  if (isDeepStrictEqual(configuration.status, status)) return
+  const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
+  draft.configurations.putTransient({ ...configuration, status, metadata })
+}
+
+function putProblem(
+  draft: ClusterDraft,
+  instance: Instance,
+  problem: InstanceProblem | undefined,
+  now: string,
+): void {
+  const before = instance.status?.conditions ?? []
+  const conditions = instanceConditions(before, problem, now)
+  if (isDeepStrictEqual(before, conditions)) return
+  const status = { ...instance.status, conditions }
+  draft.instances.putTransient(newVersion(draft, { ...instance, status }))
 }
 
 function newVersion(draft: ClusterDraft, instance: Instance): Instance {

@@ -32,6 +32,13 @@ it.each<[string, Condition['type'], string, string, string]>([
   [
     'udev',
     'Discovering',
+    'PropertyForbidden',
+    'spec.discoveryHandler.discoveryProperties',
+    'the reason',
+  ],
+  [
+    'udev',
+    'Discovering',
     'PropertyRefused',
     'spec.discoveryHandler.discoveryProperties',
     'the reason',

@@ -4,7 +4,12 @@ import type { ObjectKey } from '@akrijs/kube'
 import { type Logger, nearest } from '@akrijs/runtime'
 
 /** Reasons of a condition that mean a property. */
-const PROPERTY_REASONS = ['MissingProperty', 'PropertyRefused', 'UnreadableProperty']
+const PROPERTY_REASONS = [
+  'MissingProperty',
+  'PropertyForbidden',
+  'PropertyRefused',
+  'UnreadableProperty',
+]
 
 /**
  * The problem of a valid Configuration: it has no handler, or the handler refuses it.

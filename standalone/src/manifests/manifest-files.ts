@@ -2,11 +2,14 @@ import { watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import {
+  BUNDLED_TYPES,
   MAX_MANIFEST_BYTES,
   type Manifest,
   type ManifestProblem,
+  type Manifests,
+  nameClashes,
   parseManifests,
-  possibleOwner,
+  specFindings,
 } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { aborted, type Clock, type Logger, messageOf } from '@akrijs/runtime'
@@ -17,6 +20,8 @@ export interface ManifestSet {
   /** The file of each Configuration. */
   readonly files: ReadonlyMap<ObjectKey, string>
   readonly problems: readonly ManifestProblem[]
+  /** What the files have that a cluster would refuse, and that refuses no Configuration here. */
+  readonly warnings: readonly ManifestProblem[]
 }
 
 export interface WatchOptions {
@@ -53,6 +58,9 @@ export async function* watchManifests(
   }
 }
 
+/** The most warnings of a file. */
+const MAX_WARNINGS = 100
+
 /** Reads files, and keeps the last valid content of each. */
 export class ManifestReader {
   readonly #paths: readonly string[]
@@ -64,12 +72,14 @@ export class ManifestReader {
 
   async read(): Promise<ManifestSet> {
     const problems: ManifestProblem[] = []
+    const warnings: ManifestProblem[] = []
     const found: { readonly file: string; readonly manifest: Manifest }[] = []
     const files = await this.#files(problems)
     let complete = problems.length === 0
     for (const file of files) {
       const parsed = await readManifests(file)
       problems.push(...parsed.problems)
+      warnings.push(...warningsOf(file, parsed))
       if (parsed.problems.length === 0) this.#valid.set(file, parsed.manifests)
       const valid = this.#valid.get(file)
       // The rest of a file that was never valid is not known.
@@ -78,20 +88,14 @@ export class ManifestReader {
     }
     for (const file of [...this.#valid.keys()]) if (!files.includes(file)) this.#valid.delete(file)
     const { files: places, ...objects } = withoutClashes(found, problems)
-    return { desired: { ...objects, complete }, files: places, problems }
+    return { desired: { ...objects, complete }, files: places, problems, warnings }
   }
 
   async #files(problems: ManifestProblem[]): Promise<string[]> {
     const files: string[] = []
     for (const source of this.#paths) {
       try {
-        if (!(await stat(source)).isDirectory()) files.push(source)
-        else {
-          const names = (await readdir(source))
-            .filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.'))
-            .sort()
-          files.push(...names.map((name) => path.join(source, name)))
-        }
+        files.push(...(await manifestFilesIn(source)))
       } catch (error) {
         problems.push({
           file: source,
@@ -105,7 +109,19 @@ export class ManifestReader {
   }
 }
 
-async function readManifests(file: string): Promise<ReturnType<typeof parseManifests>> {
+/**
+ * The path itself, or the `*.yaml`, `*.yml` and `*.json` of a directory.
+ * @throws the error of the file system
+ */
+export async function manifestFilesIn(source: string): Promise<string[]> {
+  if (!(await stat(source)).isDirectory()) return [source]
+  return (await readdir(source))
+    .filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.'))
+    .sort()
+    .map((name) => path.join(source, name))
+}
+
+async function readManifests(file: string): Promise<Manifests> {
   try {
     const found = await stat(file)
     // A read of a pipe waits for a writer, and a read of a device may have no end.
@@ -118,59 +134,53 @@ async function readManifests(file: string): Promise<ReturnType<typeof parseManif
   }
 }
 
-function unreadable(file: string, message: string): ReturnType<typeof parseManifests> {
-  return { manifests: [], problems: [{ file, document: 0, path: '', message }] }
+/** The checks of the webhook that have no meaning here, or need no refusal. */
+function warningsOf(file: string, { configurations }: Manifests): ManifestProblem[] {
+  const warnings: ManifestProblem[] = []
+  for (const { document, at, object } of configurations) {
+    for (const { path, message } of specFindings(object, { types: BUNDLED_TYPES, usedIn: 'node' }))
+      warnings.push({ file, document, path: at + path, message })
+    if (warnings.length >= MAX_WARNINGS) break
+  }
+  return warnings.slice(0, MAX_WARNINGS)
 }
 
-interface FoundConfiguration {
-  readonly file: string
-  readonly document: number
-  readonly content: DesiredObjects['configurations'][number]
+function unreadable(file: string, message: string): Manifests {
+  return { manifests: [], configurations: [], problems: [{ file, document: 0, path: '', message }] }
 }
 
-/**
- * Names of resources have no namespace. The first Configuration of a name counts, and none counts
- * whose name another Configuration could give to an Instance.
- */
+/** What counts: a Configuration without a right to its name is left out. */
 function withoutClashes(
   found: readonly { readonly file: string; readonly manifest: Manifest }[],
   problems: ManifestProblem[],
 ): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
-  const configurations = new Map<string, FoundConfiguration>()
-  const data = new Map<string, DesiredObjects['data'][number]>()
-  const refuse = ({ file, document }: { file: string; document: number }, message: string) =>
-    problems.push({ file, document, path: 'metadata.name', message })
-  for (const { file, manifest } of found) {
-    const { content, document } = manifest
-    if (content.kind === 'Data') {
-      data.set(`${content.data.kind}/${content.data.namespace}/${content.data.name}`, content.data)
-      continue
-    }
-    const { name } = content.configuration
-    const first = configurations.get(name)
-    if (first === undefined)
-      configurations.set(name, { file, document, content: content.configuration })
-    else {
-      const message =
-        `there is a Configuration ${name} in ${first.file} already (namespace ` +
-        `${first.content.namespace}); this one is left out`
-      refuse({ file, document }, message)
-    }
-  }
-  const kept = [...configurations.values()].filter((configuration) => {
-    const { name } = configuration.content
-    const owner = configurations.get(possibleOwner(name) ?? '')
-    if (owner === undefined) return true
-    const message =
-      `${name} could be the name of an Instance of the Configuration ${owner.content.name} in ` +
-      `${owner.file}; this one is left out; write another name`
-    refuse(configuration, message)
-    return false
-  })
-  const files = new Map(
-    kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]),
+  const configurations = found.flatMap(({ file, manifest: { document, at, content } }) =>
+    content.kind === 'Configuration'
+      ? [{ file, document, at, configuration: content.configuration }]
+      : [],
   )
-  return { configurations: kept.map(({ content }) => content), data: [...data.values()], files }
+  const data = new Map<string, DesiredObjects['data'][number]>()
+  for (const { manifest } of found) {
+    if (manifest.content.kind !== 'Data') continue
+    const { kind, namespace, name } = manifest.content.data
+    data.set(`${kind}/${namespace}/${name}`, manifest.content.data)
+  }
+  const clashes = nameClashes(configurations)
+  for (const { item, message } of clashes) {
+    const { file, document, at } = item
+    const path = `${at}metadata.name`
+    problems.push({ file, document, path, message: `${message}; this one is left out` })
+  }
+  const leftOut = new Set(clashes.map(({ item }) => item))
+  const kept = configurations.filter((item) => !leftOut.has(item))
+  const files = new Map(
+    kept.map(({ file, configuration: { namespace, name } }) => [objectKey(namespace, name), file]),
+  )
+  return {
+    configurations: kept.map(({ configuration }) => configuration),
+    data: [...data.values()],
+    files,
+  }
 }
 
 /**

@@ -59,11 +59,13 @@ export class ManifestFollower {
     this.#files = set.files
     await cluster.apply(set.desired)
     this.#problems = set.problems
-    for (const { file, document, path, message } of set.problems)
+    for (const { file, document, place, path, message } of set.problems)
       log.error(
-        { file, ...(document > 0 ? { document } : {}), path, error: message },
+        { file, ...(document > 0 && { document }), ...place, path, error: message },
         'manifest refused',
       )
+    for (const { file, document, path, message } of set.warnings)
+      log.warn({ file, document, path, warning: message }, 'manifest spec found wrong')
     this.#listeners.tell()
   }
 }

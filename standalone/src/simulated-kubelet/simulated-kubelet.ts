@@ -106,6 +106,9 @@ export class SimulatedKubelet {
       ),
     // The kubelet forgets a Pod when it is removed.
     hasEnded: () => false,
+    uidOf: (key) =>
+      this.pods.find(({ namespace, name }) => objectKey(namespace, name) === key)?.uid,
+    startedAt: () => undefined,
     onGone: (listener, signal) => this.#podGoneListeners.add(listener, signal),
   }
 

@@ -80,7 +80,7 @@ export class StateFile {
   /** @throws StateFileError; the file stays unchanged then */
   async save(state: ClusterState): Promise<void> {
     try {
-      await replaceFile(this.#path, JSON.stringify({ version: VERSION, state }))
+      await replaceFile(this.#path, [JSON.stringify({ version: VERSION, state })])
     } catch (error) {
       const message = `${this.#path} cannot be written: ${String(error)}`
       throw new StateFileError(message, { cause: error })

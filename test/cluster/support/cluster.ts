@@ -1,59 +1,23 @@
 import { randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
 import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
-import { load } from 'js-yaml'
-import { beforeAll, describe, expect, vi } from 'vitest'
-import { clientOfCluster } from './client.js'
+import { beforeAll, describe, expect } from 'vitest'
+import { clientOfCluster, missingSettings } from './client.js'
+import { applyCustomResources } from './custom-resources.js'
 
-const CRD_DIRECTORY = new URL('../../../api/crds/', import.meta.url)
-const CRDS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' }
 const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' }
-
-const { KUBECONFIG, AKRI_TEST_CLUSTER } = process.env
-
-/**
- * Settings that are missing for tests that write to a cluster. The KUBECONFIG of a developer may
- * name a cluster in use.
- */
-const missing = [
-  ...(KUBECONFIG ? [] : ['set KUBECONFIG']),
-  ...(AKRI_TEST_CLUSTER === '1' ? [] : ['set AKRI_TEST_CLUSTER=1 to allow tests to write to it']),
-]
 
 /** Tests that need an API server. The custom resources are installed before the first test. */
 export function describeOnCluster(title: string, tests: () => void): void {
-  const needs = missing.length === 0 ? '' : ` (needs a Kubernetes: ${missing.join('; ')})`
-  describe.skipIf(missing.length > 0)(title + needs, () => {
+  const missing = missingSettings.join('; ')
+  const needs = missing === '' ? '' : ` (needs a Kubernetes: ${missing})`
+  describe.skipIf(missing !== '')(title + needs, () => {
     beforeAll(async () => {
       const client = await clientOfCluster()
-      await applyCrds(client)
+      await applyCustomResources(client)
       client.close()
     })
     tests()
   })
-}
-
-/** Installs the custom resources of this version, and waits until the server serves them. */
-async function applyCrds(client: ApiClient): Promise<void> {
-  const api = new Resource(client, CRDS)
-  for (const file of (await readdir(CRD_DIRECTORY)).filter((name) => name.endsWith('.yaml'))) {
-    const crd = load(await readFile(new URL(file, CRD_DIRECTORY), 'utf8')) as {
-      metadata: { name: string }
-    }
-    const key = objectKey('', crd.metadata.name)
-    await api.apply(key, crd, 'akri-tests')
-    await vi.waitFor(
-      async () =>
-        expect(await api.get(key)).toMatchObject({
-          status: {
-            conditions: expect.arrayContaining([
-              expect.objectContaining({ type: 'Established', status: 'True' }),
-            ]),
-          },
-        }),
-      { timeout: 45_000, interval: 100 },
-    )
-  }
 }
 
 /** A namespace for the tests of a suite, and a client. */

@@ -18,6 +18,8 @@ export class FaultProxy {
   readonly access: ClusterAccess
   /** The number of requests, in any mode. */
   requests = 0
+  /** Called for each answer of the server. @param url path and query of the request */
+  onAnswer: (url: string, answer: http.IncomingMessage) => void = () => {}
   readonly #server: http.Server
   readonly #upstream: ClusterAccess
   readonly #agent: https.Agent
@@ -124,6 +126,7 @@ export class FaultProxy {
     })
     call.on('response', (answer) => {
       if (silent) return
+      this.onAnswer(url, answer)
       response.writeHead(answer.statusCode ?? 502, {
         'content-type': answer.headers['content-type'] ?? 'text/plain',
       })

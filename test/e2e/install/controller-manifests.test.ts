@@ -49,9 +49,9 @@ describe('deploy/manifests/controller', () => {
       (load(text('kustomization.yaml')) as { resources: string[] }).resources.toSorted(),
     ).toEqual(files.toSorted())
     const whole = load(readFileSync(path.join(MANIFESTS, 'kustomization.yaml'), 'utf8')) as {
-      bases: string[]
+      resources: string[]
     }
-    expect(whole.bases).toContain('controller')
+    expect(whole.resources).toContain('controller')
   })
 
   it('sets only options of the controller and of Node.js', () => {

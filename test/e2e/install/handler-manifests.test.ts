@@ -44,28 +44,34 @@ const handlersDirectory: string = commanderOptions(agentOptions).find(
   ({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY',
 )?.defaultValue
 
-describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
-  const daemonSet = read<DaemonSet>(`handlers/${handler}/daemonset.yaml`)
+describe.each([
+  ['onvif', ['onvif']],
+  ['opcua', ['opcua']],
+  ['network', ['onvif', 'opcua']],
+])('deploy/manifests/handlers/%s', (folder, handlers) => {
+  const daemonSet = read<DaemonSet>(`handlers/${folder}/daemonset.yaml`)
   const pod = daemonSet.spec.template.spec
   const container = pod.containers[0] ?? expect.fail('the DaemonSet has no container')
   const environment = environmentOf(daemonSet)
 
   it('lists its file, in the namespace of the agent', () => {
-    expect(read(`handlers/${handler}/kustomization.yaml`)).toMatchObject({
+    expect(read(`handlers/${folder}/kustomization.yaml`)).toMatchObject({
       resources: ['daemonset.yaml'],
     })
     expect(daemonSet.metadata).toMatchObject({
-      name: `akri-${handler}-discovery-daemonset`,
+      name: `akri-${folder}-discovery-daemonset`,
       namespace: 'akri',
     })
   })
 
-  it('serves the handler from the image of this version, without a token of the API server', () => {
+  it('serves its handlers from the image of this version, without a token', () => {
     expect(container.image).toBe(IMAGE)
     expect(container.workingDir).toBe('/app')
-    const [, program = '', name] = container.command
+    const [, program = '', ...packages] = container.command
     expect(program).toBe('node_modules/@akrijs/sdk/dist/akri-handler.js')
-    expect(builtIn.handlers.find((entry) => entry.name === handler)?.package).toBe(name)
+    expect(packages).toEqual(
+      handlers.map((name) => builtIn.handlers.find((entry) => entry.name === name)?.package),
+    )
     expect(pod.automountServiceAccountToken).toBe(false)
   })
 
@@ -102,13 +108,15 @@ describe('deploy/manifests in the network of the node', () => {
         at.endsWith('/containerPort'),
       ),
     )
-    const onvif = read<DaemonSet>('handlers/onvif/daemonset.yaml').spec.template.spec
-    expect(onvif.hostNetwork).toBe(true)
-    const all = [
-      ...ports.map((port) => port?.value),
-      ...onvif.containers.flatMap(({ ports }) => ports.map((item) => item.containerPort)),
-    ]
+    const [onvif, network] = ['onvif', 'network'].map((folder) => {
+      const pod = read<DaemonSet>(`handlers/${folder}/daemonset.yaml`).spec.template.spec
+      expect(pod.hostNetwork).toBe(true)
+      return pod.containers.flatMap(({ ports }) => ports.map((item) => item.containerPort))
+    })
+    const all = [...ports.map((port) => port?.value), ...(onvif ?? [])]
     expect(all.toSorted()).toEqual([18080, 18081, 18082])
+    // The two search for the same cameras: their Pods have no place on one node.
+    expect(network).toEqual(onvif)
   })
 
   it('names the built-in handlers in the agent, in all-handlers and in the webhook', () => {
@@ -120,7 +128,9 @@ describe('deploy/manifests in the network of the node', () => {
     expect(named(environmentOf(read<DaemonSet>('webhook/deployment.yaml')))).toBe(
       packagesOf(builtIn.handlers),
     )
-    expect(read('all-handlers/kustomization.yaml')).toMatchObject({ bases: ['../host-network'] })
+    expect(read('all-handlers/kustomization.yaml')).toMatchObject({
+      resources: ['../host-network'],
+    })
     const patch = read<PatchOperation[]>('all-handlers/daemonset-patch.yaml')
     expect(patch).toContainEqual(
       expect.objectContaining({ op: 'replace', value: packagesOf(builtIn.handlers) }),

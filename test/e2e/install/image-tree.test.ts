@@ -1,15 +1,19 @@
-import { spawn, spawnSync } from 'node:child_process'
+import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, chown, cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
+import type { Device } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SecuredServer } from '../../../handlers/opcua/test-peers/secured-server.js'
 import { SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
 import { imageTree } from './installation.js'
 
+const run = promisify(execFile)
 const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
 /** A user and group of a handler's container. */
 const HANDLER = { uid: 65_521, gid: 65_520 }
@@ -147,10 +151,10 @@ describe.skipIf(!built)(
           details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }),
         })
         expect(await opcua.next()).toMatchObject([{ id: server.url }])
-        // The image does not contain node-opcua.
+        // Only an optional layer of the image has node-opcua.
         const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
         const session = await simulated.discover('opcua', { details: detailed })
-        await expect(session.next()).rejects.toThrow('npm install node-opcua-client')
+        await expect(session.next()).rejects.toThrow('target with-opcua-client')
         await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
       } finally {
         handlers.kill()
@@ -158,8 +162,78 @@ describe.skipIf(!built)(
         await Promise.all([simulated, camera, server].map((peer) => peer.close()))
       }
     })
+
+    it('opens sessions with OPC UA servers with the optional layer', async () => {
+      const image = path.join(directory, 'with-client')
+      await imageTree(image)
+      await optionalLayer(path.join(directory, 'layer'))
+      await cp(path.join(directory, 'layer/app'), path.join(image, 'app'), { recursive: true })
+      const simulated = await SimulatedAgent.start({ directory: path.join(directory, 'o') })
+      const server = await SecuredServer.start({ applicationUri: 'urn:akri:test:layer' })
+      const program = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
+      const args = [program, '@akrijs/handler-opcua', '--directory', simulated.directory]
+      // As in its Pod, the handler can write nowhere.
+      const handler = spawn(process.execPath, args, {
+        cwd: path.join(image, 'app'),
+        env: { HOME: '/nonexistent', TMPDIR: '/nonexistent' },
+        stdio: ['ignore', 'ignore', 'inherit'],
+      })
+      const ended = new Promise((resolve) => handler.once('exit', resolve))
+      try {
+        const standard = { discoveryUrls: [server.url] }
+        const session = await simulated.discover('opcua', {
+          details: JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true }),
+        })
+        // On a busy machine, the first list can come before the first session.
+        let properties: Device['properties'] = {}
+        while (properties.OPCUA_SERVER_DETAILS === undefined)
+          properties = (await session.next(120_000))[0]?.properties ?? {}
+        expect(properties).toMatchObject({
+          OPCUA_SERVER_DETAILS: 'anonymous',
+          OPCUA_PRODUCT_NAME: 'Mixer',
+        })
+        await session.close()
+      } finally {
+        handler.kill()
+        await ended
+        await Promise.all([simulated.close(), server.close()])
+      }
+    })
+
+    it('has an optional layer that is always the same, with its licences and bill', async () => {
+      const outputs = await Promise.all(
+        ['l1', 'l2'].map((name) => optionalLayer(path.join(directory, name))),
+      )
+      const [one, two] = outputs.map((text) => /sha256:[0-9a-f]{64}$/m.exec(text)?.[0])
+      expect(one).toBeDefined()
+      expect(two).toBe(one)
+      const layer = path.join(directory, 'l1/app')
+      const { components }: { components: { name: string; licenses?: unknown }[] } = JSON.parse(
+        await readFile(path.join(layer, 'sbom.cdx.json'), 'utf8'),
+      )
+      const names = components.map(({ name }) => name)
+      expect(names).toEqual(expect.arrayContaining(['pino', 'node-opcua-client', 'asn1js']))
+      const files = await readdir(layer, { recursive: true })
+      expect(files.filter((file) => /\.(d\.ts|map)$/.test(file))).toEqual([])
+      const packages = files.filter((file) =>
+        /(^|\/)node_modules\/(@[^/]+\/)?[^/]+\/package\.json$/.test(file),
+      )
+      expect(packages.length).toBeGreaterThan(100)
+      for (const file of packages) {
+        const inside = await readdir(path.join(layer, path.dirname(file)))
+        expect([file, inside.some((name) => /^(un)?licen[cs]e|^readme/i.test(name))]).toEqual([
+          file,
+          true,
+        ])
+      }
+    })
   },
 )
+
+async function optionalLayer(to: string): Promise<string> {
+  const script = path.join(import.meta.dirname, '../../../scripts/opcua-client-tree.mjs')
+  return (await run(process.execPath, [script, to])).stdout
+}
 
 async function textOf(stream: AsyncIterable<unknown>): Promise<string> {
   let text = ''

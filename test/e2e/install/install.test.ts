@@ -16,10 +16,12 @@ import {
   installedPods,
   joinNodes,
   MANIFESTS,
+  makeNamespace,
   missingForInstallation,
   NODE_DIRECTORIES,
   provideImage,
   removeImage,
+  removeNamespace,
   rolledOut,
   separateNodes,
 } from './installation.js'
@@ -67,6 +69,7 @@ describe.skipIf(lacks !== undefined)(
       await separateNodes()
       await provideImage()
       socketsBefore = await sockets()
+      await makeNamespace()
       await kubectl('apply', '-k', MANIFESTS)
       world = await World.open()
     })
@@ -78,6 +81,7 @@ describe.skipIf(lacks !== undefined)(
         async () => world?.close(),
         () => kubectl('delete', '-k', controller, '--ignore-not-found'),
         () => kubectl('delete', '-k', agent, '--ignore-not-found'),
+        () => removeNamespace(),
         () => joinNodes(),
         () => removeImage(),
       )
@@ -215,7 +219,10 @@ describe.skipIf(lacks !== undefined)(
     it('accepts the udev example', async () => {
       await example('udev.yaml')
       await eventually(async () => {
-        expect(Object.keys((await status('akri-udev'))?.nodes ?? {}).sort()).toEqual([...NODES])
+        expect((await status('akri-udev'))?.nodeCounts).toMatchObject({
+          reporting: NODES.length,
+          silent: 0,
+        })
         expect(await condition('akri-udev', 'Discovering')).toMatchObject({ status: 'True' })
         expect(await condition('akri-udev', 'HandlerConnected')).toMatchObject({ status: 'True' })
       })
@@ -354,6 +361,7 @@ describe.skipIf(lacks !== undefined)(
           [
             ...['get', 'list', 'watch'].map((verb) => `${verb} configurations.akri.sh`),
             'patch configurations/status.akri.sh',
+            ...['get', 'create', 'patch'].map((verb) => `${verb} nodereports.akri.sh`),
             ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map(
               (verb) => `${verb} instances.akri.sh`,
             ),
@@ -459,7 +467,8 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () =>
         expect(await condition('secret', 'Discovering')).toMatchObject({
           status: 'False',
-          reason: 'MissingProperty',
+          reason: 'PropertyForbidden',
+          message: expect.stringContaining('akri-agent-read-secrets'),
         }),
       )
       await kubectl('-n', world.namespace, 'apply', '-k', path.join(MANIFESTS, 'read-secrets'))
@@ -534,6 +543,7 @@ describe.skipIf(lacks !== undefined)(
           ]),
         )
       // The custom resources stay: other tests have objects of these kinds.
+      await kubectl('-n', 'akri', 'create', 'configmap', 'of-others')
       await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
       expect(await sockets()).toEqual(socketsBefore)
       const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
@@ -549,9 +559,12 @@ describe.skipIf(lacks !== undefined)(
         expect((await filesBelow(node, state)).sort()).toEqual(['broker-info', 'checkpoint.json'])
         expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
       }
-      expect(
-        await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name'),
-      ).not.toMatch(/akri-agent|\/akri$/m)
+      expect(await kubectl('get', 'clusterrole,clusterrolebinding', '-o', 'name')).not.toMatch(
+        /akri-agent|\/akri$/m,
+      )
+      expect(await kubectl('-n', 'akri', 'get', 'configmap', 'of-others', '-o', 'name')).toBe(
+        'configmap/of-others\n',
+      )
     })
   },
 )

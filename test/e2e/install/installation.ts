@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -40,7 +40,10 @@ export interface InstalledPod extends PodState {
     readonly containers: readonly { readonly image: string }[]
   }
   readonly status: PodState['status'] & {
-    readonly containerStatuses: readonly { readonly restartCount: number }[]
+    readonly containerStatuses: readonly {
+      readonly restartCount: number
+      readonly containerID: string
+    }[]
   }
 }
 
@@ -81,19 +84,31 @@ export async function imageTree(directory: string): Promise<string> {
   return stdout
 }
 
+/** The tree of the image with the client of node-opcua, in a layer above the other programs. */
+export async function opcuaClientTree(directory: string): Promise<void> {
+  const layer = `${directory}-layer`
+  await imageTree(directory)
+  await run(process.execPath, [path.join(root, 'scripts/opcua-client-tree.mjs'), layer])
+  await cp(path.join(layer, 'app'), path.join(directory, 'app'), { recursive: true })
+}
+
 /**
  * Builds the image and imports it on each node, if the nodes are processes of this machine. Other
  * nodes must have it already.
+ * @param makeTree writes the content of the image to a directory
  */
-export async function provideImage(): Promise<void> {
+export async function provideImage(
+  image = IMAGE,
+  makeTree: (directory: string) => Promise<unknown> = imageTree,
+): Promise<void> {
   if (kubeTools === undefined) return
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-image-'))
   try {
-    await imageTree(path.join(directory, 'tree'))
+    await makeTree(path.join(directory, 'tree'))
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
     await run(path.join(kubeTools, 'kube-node-image'), [
-      IMAGE,
+      image,
       archive,
       path.join(directory, 'tree/app'),
       ...command,
@@ -106,9 +121,21 @@ export async function provideImage(): Promise<void> {
   }
 }
 
-export async function removeImage(): Promise<void> {
+export async function removeImage(image = IMAGE): Promise<void> {
   if (kubeTools === undefined) return
-  for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
+  for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', image)
+}
+
+const NAMESPACE = path.join(MANIFESTS, 'namespace.yaml')
+
+/** Makes the namespace of the manifests. */
+export function makeNamespace(): Promise<string> {
+  return kubectl('apply', '-f', NAMESPACE)
+}
+
+/** Removes the namespace of the manifests: `kubectl delete -k` keeps it. */
+export function removeNamespace(): Promise<string> {
+  return kubectl('delete', '-f', NAMESPACE, '--ignore-not-found', '--timeout=120s')
 }
 
 /**
@@ -126,16 +153,9 @@ export async function separateNodes(): Promise<void> {
       )
 }
 
+/** Leaves the empty directories: to remove one unmounts it in the nodes of another cluster here. */
 export async function joinNodes(): Promise<void> {
-  const directories = NODE_DIRECTORIES.join(' ')
   for (const node of NODES) await onNode(node, 'umount', ...NODE_DIRECTORIES)
-  for (const node of NODES)
-    await onNode(
-      node,
-      'sh',
-      '-c',
-      `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`,
-    )
 }
 
 /**

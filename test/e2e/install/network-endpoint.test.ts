@@ -8,9 +8,11 @@ import {
   installedPods,
   joinNodes,
   MANIFESTS,
+  makeNamespace,
   missingForInstallation,
   provideImage,
   removeImage,
+  removeNamespace,
   rolledOut,
   separateNodes,
 } from './installation.js'
@@ -28,6 +30,7 @@ describe.skipIf(lacks !== undefined)(
       await separateNodes()
       await provideImage()
       world = await World.open()
+      await makeNamespace()
       await kubectl('apply', '-k', MANIFESTS)
       await rolledOut('daemonset/akri-agent-daemonset')
       await kubectl('apply', '-k', manifests('handlers/opcua'))
@@ -44,7 +47,7 @@ describe.skipIf(lacks !== undefined)(
             kubectl('delete', '-k', manifests(folder), '--ignore-not-found', '--wait=false'),
         ),
         () => kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0'),
-        () => kubectl('wait', '--for=delete', 'namespace/akri', '--timeout=120s').catch(() => ''),
+        () => removeNamespace(),
         () => joinNodes(),
         () => removeImage(),
       )

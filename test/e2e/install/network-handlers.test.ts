@@ -10,7 +10,7 @@ import {
   SimulatedServer,
 } from '../../../handlers/opcua/test-peers/simulated-server.js'
 import { kubectl } from '../support/kubectl.js'
-import { access, filesBelow, HOST, missingHost, NODES } from '../support/nodes.js'
+import { access, filesBelow, HOST, missingHost, NODES, onNode } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually, type InstanceState, podYaml, World } from '../support/world.js'
 import {
@@ -18,21 +18,23 @@ import {
   installedPods,
   joinNodes,
   MANIFESTS,
+  makeNamespace,
   missingForInstallation,
   provideImage,
   removeImage,
+  removeNamespace,
   rolledOut,
   separateNodes,
 } from './installation.js'
 
 // ONVIF cameras and OPC UA servers on the network of the nodes. Handlers from deploy/manifests find
-// them: first in containers of their own, then in the agent. Each test builds on the tests before
-// it.
+// them: first in containers of their own, then in one process, then in the agent. Each test builds
+// on the tests before it.
 
 const lacks = missingHost() ?? missingForInstallation()
 const AGENT = 'daemonset/akri-agent-daemonset'
 const HANDLERS = ['onvif', 'opcua'] as const
-const daemonSet = (handler: Handler) => `daemonset/akri-${handler}-discovery-daemonset`
+const daemonSet = (name: DaemonSet) => `daemonset/akri-${name}-discovery-daemonset`
 /** The sockets of the DaemonSets on each node. */
 const SOCKETS = {
   [AGENT]: 'agent-registration.sock',
@@ -46,6 +48,7 @@ const SOON = 5000
 const CREDENTIAL = { username: 'viewer', password: 'pass-2' }
 
 type Handler = (typeof HANDLERS)[number]
+type DaemonSet = Handler | 'network'
 
 describe.skipIf(lacks !== undefined)(
   `network handlers, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
@@ -61,7 +64,7 @@ describe.skipIf(lacks !== undefined)(
     let directory: SimulatedServer
 
     const manifests = (folder: string) => path.join(MANIFESTS, folder)
-    const pods = (handler: Handler) => installedPods(`akri-${handler}-discovery`)
+    const pods = (name: DaemonSet) => installedPods(`akri-${name}-discovery`)
     /**
      * Deletes DaemonSets, and their Pods as soon as their processes have ended: the kubelet can
      * take a minute to forget them.
@@ -81,9 +84,9 @@ describe.skipIf(lacks !== undefined)(
       (await Promise.all(HANDLERS.map(pods)))
         .flat()
         .map(({ status }) => status.containerStatuses[0]?.restartCount)
-    const ask = async (handler: Handler, port: number, url: string) =>
+    const ask = async (name: DaemonSet, port: number, url: string) =>
       Promise.all(
-        (await pods(handler)).map(({ metadata }) =>
+        (await pods(name)).map(({ metadata }) =>
           kubectl(
             'get',
             '--raw',
@@ -91,6 +94,12 @@ describe.skipIf(lacks !== undefined)(
           ),
         ),
       )
+    /** Both handlers in the one process of each node. */
+    const areRegistered = async () => {
+      for (const metrics of await ask('network', 18081, 'metrics'))
+        for (const handler of HANDLERS)
+          expect(metrics).toContain(`akri_handler_registered{handler="${handler}"} 1`)
+    }
     const switchOn = async <T extends AsyncDisposable>(thing: Promise<T>): Promise<T> => {
       things.push(await thing)
       return thing
@@ -141,20 +150,19 @@ describe.skipIf(lacks !== undefined)(
       await tidyUp(
         async () => world?.close(),
         ...things.map((thing) => () => Promise.resolve(thing[Symbol.asyncDispose]())),
-        ...['handlers/onvif', 'handlers/opcua', 'controller', 'agent'].map(
-          (folder) => () =>
-            kubectl('delete', '-k', manifests(folder), '--ignore-not-found', '--wait=false'),
+        ...['onvif', 'opcua', 'network'].map(
+          (folder) => () => remove(manifests(`handlers/${folder}`)),
         ),
+        ...['controller', 'agent'].map((folder) => () => remove(manifests(folder))),
         () => kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0'),
-        () =>
-          kubectl('wait', '--for=delete', 'namespace/akri', '--timeout=120s').catch(ignoreAbsent),
+        () => removeNamespace(),
         () => joinNodes(),
         () => removeImage(),
       )
     })
 
     it('wait for the agent if they start first, and are ready once it knows them', async () => {
-      await kubectl('apply', '-f', manifests('agent/namespace.yaml'))
+      await makeNamespace()
       for (const handler of HANDLERS) await kubectl('apply', '-k', manifests(`handlers/${handler}`))
       await eventually(async () => {
         expect(await ask('onvif', 18081, 'healthz')).toEqual(['ok\n', 'ok\n'])
@@ -348,9 +356,42 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
+    it('move into one process, as Helm moves them, without an effect on Instances', async () => {
+      const before = { instances: await identities(), phases: await world.phases() }
+      // Helm creates the new DaemonSet before it deletes the old ones.
+      await kubectl('apply', '-k', manifests('handlers/network'))
+      await kubectl('-n', 'akri', 'delete', ...HANDLERS.map(daemonSet))
+      await rolledOut(daemonSet('network'))
+      expect({ instances: await identities(), phases: await world.phases() }).toEqual(before)
+      await areRegistered()
+    })
+
+    it('come back after their process was killed, without an effect on Instances', async () => {
+      const before = { instances: await identities(), phases: await world.phases() }
+      for (const { spec, status } of await pods('network')) {
+        const id = status.containerStatuses[0]?.containerID.replace('containerd://', '') ?? ''
+        await onNode(spec.nodeName, 'ctr', '-n', 'k8s.io', 'tasks', 'kill', '-s', 'SIGKILL', id)
+      }
+      await eventually(async () =>
+        expect(
+          (await pods('network')).map(({ status }) => status.containerStatuses[0]?.restartCount),
+        ).toEqual([1, 1]),
+      )
+      await rolledOut(daemonSet('network'))
+      const another = await camera()
+      await another.hello()
+      await eventually(() => instanceOf(another))
+      await switchOff(another)
+      await eventually(async () =>
+        expect(await found('ONVIF_DEVICE_UUID', another.uuid)).toEqual([]),
+      )
+      await areRegistered()
+      expect({ instances: await identities(), phases: await world.phases() }).toEqual(before)
+    })
+
     it('find the same devices from within the agent, with all-handlers', async () => {
       const before = { instances: await identities(), phases: await world.phases() }
-      await end(SOCKETS)
+      await end({ [AGENT]: 'agent-registration.sock', [daemonSet('network')]: 'onvif.sock' })
       await kubectl('apply', '-k', manifests('all-handlers'))
       await rolledOut(AGENT)
       const another = await camera()
@@ -381,6 +422,10 @@ function configuration(name: string, discoveryHandler: object): string {
   })
 }
 
+function remove(folder: string): Promise<string> {
+  return kubectl('delete', '-k', folder, '--ignore-not-found', '--wait=false')
+}
+
 function secret(stringData: Readonly<Record<string, string>>): string {
   return JSON.stringify({
     apiVersion: 'v1',
@@ -388,9 +433,4 @@ function secret(stringData: Readonly<Record<string, string>>): string {
     metadata: { name: 'onvif-cameras' },
     stringData,
   })
-}
-
-function ignoreAbsent(error: unknown): string {
-  if (String(error).includes('not found')) return ''
-  throw error
 }

@@ -11,6 +11,7 @@ import {
   MANIFESTS,
   provideImage,
   removeImage,
+  removeNamespace,
   rolledOut,
   separateNodes,
 } from './installation.js'
@@ -43,6 +44,7 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('delete', '-k', POLICIES, '--ignore-not-found'),
         async () => world?.close(),
         ...folders.map((folder) => () => kubectl('delete', '-k', folder, '--ignore-not-found')),
+        () => removeNamespace(),
         () => joinNodes(),
         () => removeImage(),
       )
@@ -71,7 +73,11 @@ describe.skipIf(lacks !== undefined)(
       const nodes = (await world.instances()).map((instance) => instance.spec.nodes.toSorted())
       expect(nodes.toSorted()).toEqual([[NODE_1], [...NODES], [...NODES], [NODE_2]].toSorted())
       await eventually(async () =>
-        expect(Object.keys((await statusOf('echo'))?.nodes ?? {}).sort()).toEqual([...NODES]),
+        expect((await statusOf('echo'))?.nodeCounts).toEqual({
+          reporting: NODES.length,
+          ready: NODES.length,
+          silent: 0,
+        }),
       )
     })
 

@@ -39,7 +39,9 @@ describe('deploy/manifests/node-restriction', () => {
     expect(
       read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted(),
     ).toEqual(files.toSorted())
-    expect(read<{ bases: string[] }>('kustomization.yaml').bases).not.toContain('node-restriction')
+    expect(read<{ resources: string[] }>('kustomization.yaml').resources).not.toContain(
+      'node-restriction',
+    )
   })
 
   it('applies to the account of the agent only', () => {

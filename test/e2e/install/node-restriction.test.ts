@@ -6,7 +6,7 @@ import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2, NODES } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { echoYaml, eventually, podYaml, World } from '../support/world.js'
-import { clientOfAgent, MANIFESTS } from './installation.js'
+import { clientOfAgent, MANIFESTS, removeNamespace } from './installation.js'
 import { applyPolicies, missingForPolicies, POLICIES, refused } from './policies.js'
 
 // RBAC cannot keep agents, which share one account, to their own nodes. These tests check each rule
@@ -101,6 +101,7 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('delete', '-k', POLICIES, '--ignore-not-found'),
         async () => world?.close(),
         () => kubectl('delete', '-k', path.join(MANIFESTS, 'agent'), '--ignore-not-found'),
+        () => removeNamespace(),
       )
     })
 
@@ -274,18 +275,46 @@ describe.skipIf(lacks !== undefined)(
           )
         for (const changed of [
           { ownerReferences: [owner] },
-          { labels: { x: 'y' } },
           { annotations: { 'akri.sh/device-id': 'x' } },
         ])
           await refused(
             merge(first, { metadata: changed }),
-            'an agent may not change ownerReferences, labels and annotations of an Instance',
+            'an agent may not change ownerReferences and annotations of an Instance',
           )
         for (const finalizers of [null, [], [`akri.sh/${NODE_1}`]])
           await refused(merge(first, { metadata: { finalizers } }), 'finalizers of an Instance')
       } finally {
         await merge(world.client, { metadata: { finalizers: null } })
       }
+    })
+
+    it('lets an agent add the labels that an Instance lacks, and change no label', async () => {
+      const shared = { 'akri.sh/shared': 'true' }
+      const local = { shared: false, nodes: [NODE_1], deviceUsage: {} }
+      const label = (client: ApiClient, labels: object) => merge(client, { metadata: { labels } })
+      const refuses = (work: Promise<unknown>, key: string) =>
+        refused(work, `the agent of ${NODE_1} may not change the label ${key} of this Instance`)
+
+      await given({}, { labels: { site: 'north' } })
+      await refuses(label(first, { site: 'south' }), 'site')
+      await refuses(label(first, { site: null }), 'site')
+      await refuses(label(first, { 'akri.sh/node': NODE_1 }), 'akri.sh/node')
+      await refuses(label(first, { 'akri.sh/shared': 'yes' }), 'akri.sh/shared')
+      await label(first, shared)
+      await refuses(label(first, { 'akri.sh/shared': null }), 'akri.sh/shared')
+      await usage(first, { [slot(2)]: NODE_1 })
+
+      await given(local)
+      await refuses(label(first, shared), 'akri.sh/shared')
+      await refuses(label(first, { 'akri.sh/node': NODE_2 }), 'akri.sh/node')
+      await refused(label(second, { 'akri.sh/node': NODE_2 }), 'may not change the label')
+      await label(first, { 'akri.sh/node': NODE_1 })
+      await refuses(label(first, { 'akri.sh/node': NODE_2 }), 'akri.sh/node')
+
+      await remove(world.client)
+      await refuses(make(first, local, { labels: shared }), 'akri.sh/shared')
+      await refuses(make(first, local, { labels: { 'akri.sh/node': NODE_2 } }), 'akri.sh/node')
+      await make(first, local, { labels: { 'akri.sh/node': NODE_1, site: 'north' } })
     })
 
     it('lets an agent delete an Instance that only its own node is in', async () => {
@@ -327,6 +356,17 @@ describe.skipIf(lacks !== undefined)(
         report(first, { brokerJob: { name: 'x', specHash: 'y' } }),
         'an agent may not change status.brokerJob',
       )
+      const condition = {
+        type: 'DeviceProblem',
+        status: 'True',
+        reason: 'ReportedByHandler',
+        message: 'x',
+        lastTransitionTime: '2026-01-01T00:00:00Z',
+      }
+      await refused(
+        report(first, { conditions: [condition] }),
+        'an agent may not change status.conditions',
+      )
       // A workload of the other node wrote this entry last.
       await report(second, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
       await refused(report(first, { brokerInfo: { version: '3' } }), foisted('version'))
@@ -367,6 +407,60 @@ describe.skipIf(lacks !== undefined)(
       await refused(write(first, { nodes: null }), `may not write what ${NODE_2} says`)
       await refused(write(nodeless, { devices: 3 }), 'the token is of no node')
       await write(first, { nodes: { [NODE_1]: null } })
+    })
+
+    it('lets an agent write the report of its node only', async () => {
+      const reports = '/apis/akri.sh/v0/nodereports'
+      const uid = async (node: string) =>
+        JSON.parse(await kubectl('get', 'node', node, '-o', 'json')).metadata.uid as string
+      const owner = async (node: string) => ({
+        apiVersion: 'v1',
+        kind: 'Node',
+        name: node,
+        uid: await uid(node),
+      })
+      const create = (client: ApiClient, node: string, metadata: object = {}) =>
+        client.request({
+          method: 'POST',
+          path: reports,
+          body: {
+            apiVersion: 'akri.sh/v0',
+            kind: 'NodeReport',
+            metadata: { name: node, ...metadata },
+          },
+        })
+      const write = (client: ApiClient, node: string, body: object) =>
+        client.request({ method: 'PATCH', path: `${reports}/${node}`, patch: 'merge', body })
+      const counts = { configurations: 0, ready: 0, devices: 1 }
+      try {
+        for (const node of NODES)
+          await world.client
+            .request({ method: 'DELETE', path: `${reports}/${node}` })
+            .catch(() => undefined)
+        const foreign = (node: string) => `may not write the report of ${node}`
+        await refused(create(first, NODE_2), foreign(NODE_2))
+        await refused(create(first, 'other'), foreign('other'))
+        await refused(
+          create(first, NODE_1, { ownerReferences: [await owner(NODE_2)] }),
+          'only its Node as the owner',
+        )
+        await refused(create(first, NODE_1, { finalizers: ['a.b/c'] }), 'neither set finalizers')
+        await create(first, NODE_1, { ownerReferences: [await owner(NODE_1)] })
+        await create(second, NODE_2)
+        await write(first, NODE_1, { counts })
+        await refused(write(first, NODE_2, { counts }), foreign(NODE_2))
+        await refused(write(nodeless, NODE_1, { counts }), 'the token is of no node')
+        await refused(
+          write(first, NODE_1, { metadata: { finalizers: ['a.b/c'] } }),
+          'neither set finalizers',
+        )
+        await write(world.client, NODE_2, { counts })
+      } finally {
+        for (const node of NODES)
+          await world.client
+            .request({ method: 'DELETE', path: `${reports}/${node}` })
+            .catch(() => undefined)
+      }
     })
 
     it('does not affect other accounts', async () => {

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import { instanceOf } from '../../cluster/support/instances.js'
 import { kubectl } from '../support/kubectl.js'
 import { eventually, type World } from '../support/world.js'
-import { clientOfAgent, MANIFESTS, missingForInstallation } from './installation.js'
+import { clientOfAgent, MANIFESTS, makeNamespace, missingForInstallation } from './installation.js'
 
 // Installs deploy/manifests/node-restriction on a cluster.
 
@@ -28,7 +28,8 @@ export async function missingForPolicies(): Promise<string | undefined> {
  * apply to the account.
  */
 export async function applyPolicies(world: World): Promise<void> {
-  for (const file of ['namespace', 'service-account', 'cluster-role', 'cluster-role-binding'])
+  await makeNamespace()
+  for (const file of ['service-account', 'cluster-role', 'cluster-role-binding'])
     await kubectl('apply', '-f', path.join(MANIFESTS, 'agent', `${file}.yaml`))
   await kubectl('apply', '-k', POLICIES)
   const nodeless = await clientOfAgent(world.client)

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -30,25 +30,32 @@ interface Manifest {
 
 /** The service account of a program, with the rights of the manifests and no others. */
 export class Account {
-  /** A kubeconfig with a token of the account. */
-  readonly kubeconfig: string
+  /** The files of the account, as in a Pod: `token` and `ca.crt`. */
+  readonly directory: string
   readonly #client: ApiClient
   readonly #paths: readonly string[]
 
-  private constructor(client: ApiClient, kubeconfig: string, paths: readonly string[]) {
+  private constructor(client: ApiClient, directory: string, paths: readonly string[]) {
     this.#client = client
-    this.kubeconfig = kubeconfig
+    this.directory = directory
     this.#paths = paths
+  }
+
+  /** A kubeconfig with a token of the account. */
+  get kubeconfig(): string {
+    return path.join(this.directory, 'config')
   }
 
   /** @param namespace in place of the namespace of the manifests */
   static async create(
     client: ApiClient,
-    program: 'controller' | 'webhook',
+    program: 'agent' | 'controller' | 'webhook',
     namespace: string,
   ): Promise<Account> {
     const paths: string[] = []
-    const text = FILES.map((file) => readFileSync(path.join(MANIFESTS, program, file), 'utf8'))
+    const text = FILES.map((file) => path.join(MANIFESTS, program, file))
+      .filter((file) => existsSync(file))
+      .map((file) => readFileSync(file, 'utf8'))
     for (const manifest of text.flatMap((one) => loadAll(one) as Manifest[])) {
       const object = moved(manifest, namespace)
       const url = pathOf(object)
@@ -56,14 +63,15 @@ export class Account {
       await client.request({ method: 'PATCH', path: url, query, body: object, patch: 'apply' })
       paths.push(url)
     }
-    const kubeconfig = path.join(await mkdtemp(path.join(os.tmpdir(), 'akri-account-')), 'config')
-    await writeFile(kubeconfig, JSON.stringify(await configOf(client, paths[0] ?? '')))
-    return new Account(client, kubeconfig, paths)
+    const account = paths.find((of) => of.includes('/serviceaccounts/')) ?? ''
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-account-'))
+    await writeFiles(directory, await tokenOf(client, account))
+    return new Account(client, directory, paths)
   }
 
   async dispose(): Promise<void> {
     for (const url of this.#paths) await this.#client.request({ method: 'DELETE', path: url })
-    await rm(path.dirname(this.kubeconfig), { recursive: true, force: true })
+    await rm(this.directory, { recursive: true, force: true })
   }
 }
 
@@ -89,7 +97,7 @@ function pathOf({ kind, metadata: { name, namespace } }: Manifest): string {
   return `${base}${place}/${PLURALS[kind]}/${name}`
 }
 
-async function configOf(client: ApiClient, account: string): Promise<object> {
+async function tokenOf(client: ApiClient, account: string): Promise<string> {
   const { status } = (await client.request({
     method: 'POST',
     path: `${account}/token`,
@@ -99,6 +107,10 @@ async function configOf(client: ApiClient, account: string): Promise<object> {
       spec: { expirationSeconds: 7200 },
     },
   })) as { status: { token: string } }
+  return status.token
+}
+
+async function writeFiles(directory: string, token: string): Promise<void> {
   const access = await accessOfCluster()
   const { ca = '', serverName } = await access.credentials()
   const cluster = {
@@ -106,12 +118,15 @@ async function configOf(client: ApiClient, account: string): Promise<object> {
     'certificate-authority-data': Buffer.from(ca).toString('base64'),
     ...(serverName === undefined ? {} : { 'tls-server-name': serverName }),
   }
-  return {
+  const config = {
     apiVersion: 'v1',
     kind: 'Config',
     clusters: [{ name: 'test', cluster }],
-    users: [{ name: 'account', user: { token: status.token } }],
+    users: [{ name: 'account', user: { token } }],
     contexts: [{ name: 'test', context: { cluster: 'test', user: 'account' } }],
     'current-context': 'test',
   }
+  await writeFile(path.join(directory, 'config'), JSON.stringify(config))
+  await writeFile(path.join(directory, 'ca.crt'), ca)
+  await writeFile(path.join(directory, 'token'), token)
 }

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import path from 'node:path'
+import { LogLines } from '../../support/log-lines.js'
+import { followLog } from './server-warnings.js'
 
 const root = path.join(import.meta.dirname, '../../..')
 
@@ -10,13 +12,21 @@ export const BUILT_HANDLERS = ['debug-echo', 'udev']
 
 /** A built program as a process of this machine. A test can kill it and read its log. */
 export class HostProgram {
-  readonly #file: string
+  /** What programs of this clone wrote besides lines of their logs, in this test file. */
+  static readonly strayLines: string[] = []
+  readonly #command: readonly string[]
+  readonly #isOfClone: boolean
   #child: ChildProcess | undefined
   #output = ''
 
-  /** @param file the built program, such as `agent/dist/akri-agent.js` */
-  constructor(file: string) {
-    this.#file = path.join(root, file)
+  /**
+   * @param file the built program: an absolute path, or such as `agent/dist/akri-agent.js`
+   * @param prefix a command that becomes the command after it
+   */
+  constructor(file: string, prefix: readonly string[] = []) {
+    this.#isOfClone = !path.isAbsolute(file)
+    this.#command = [...prefix, process.execPath, path.resolve(root, file)]
+    followLog(() => this.#output)
   }
 
   /** The log of all starts. */
@@ -35,13 +45,20 @@ export class HostProgram {
 
   /** @param env added to the environment of the tests */
   launch(env: Readonly<Record<string, string>>, args: readonly string[] = []): void {
-    this.#child = spawn(process.execPath, [this.#file, ...args], {
+    const [command = '', ...rest] = this.#command
+    this.#child = spawn(command, [...rest, ...args], {
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#child.stderr?.on('data', (chunk) => {
       this.#output += String(chunk)
     })
+    // The log of a version of before is as it is.
+    for (const stream of this.#isOfClone ? [this.#child.stdout, this.#child.stderr] : []) {
+      const lines = new LogLines(HostProgram.strayLines)
+      stream?.on('data', (chunk: Buffer) => lines.add(chunk))
+    }
+    this.#child.stdout?.resume()
   }
 
   /** Resolves when the process has ended. @returns the exit code; null after a signal */

@@ -109,6 +109,11 @@ export function ready(found: readonly Made[]): Made[] {
   )
 }
 
+/** The node that the controller made the Pod for. */
+export function targetOf({ metadata }: Made): string | undefined {
+  return metadata.annotations['akri.sh/target-node']
+}
+
 /** Whether `akri_broker_pod_count` counts the Pod. */
 export function isBroker({ metadata, status }: Made): boolean {
   return (

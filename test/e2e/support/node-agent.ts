@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { access, type NodeProcess, onNode } from './nodes.js'
+import { type AgentOptions, access, type NodeProcess, onNode } from './nodes.js'
 
 /** An agent of a node, as a process of its own. A test can kill it and read its log. */
 export class NodeAgent {
@@ -7,7 +7,12 @@ export class NodeAgent {
   readonly directory: string
   readonly #process: NodeProcess
 
-  private constructor(node: string, directory: string, env: Readonly<Record<string, string>>) {
+  private constructor(
+    node: string,
+    directory: string,
+    env: Readonly<Record<string, string>>,
+    options: Pick<AgentOptions, 'program' | 'account' | 'prefix'> = {},
+  ) {
     this.node = node
     this.directory = directory
     const kubelet = access.kubeletDirectory(node)
@@ -21,22 +26,27 @@ export class NodeAgent {
       DEBUG_ECHO_AVAILABILITY_FILE: access.availabilityFile,
       ...env,
     }
-    this.#process = access.agent(node, { directory, environment })
+    this.#process = access.agent(node, { directory, environment, ...options })
   }
 
   static async create(
     node: string,
     env: Readonly<Record<string, string>> = {},
+    options: Pick<AgentOptions, 'account' | 'prefix'> = {},
   ): Promise<NodeAgent> {
-    return new NodeAgent(node, await access.makeDirectory(node), env)
+    return new NodeAgent(node, await access.makeDirectory(node), env, options)
   }
 
-  /** Another agent of the same node with the same directories, as during an update of the agent. */
+  /**
+   * Another agent of the same node with the same directories, as during an update of the agent.
+   * @param program as in AgentOptions
+   */
   static beside(
     { node, directory }: NodeAgent,
     env: Readonly<Record<string, string>> = {},
+    program?: string,
   ): NodeAgent {
-    return new NodeAgent(node, directory, env)
+    return new NodeAgent(node, directory, env, { program })
   }
 
   /** The process id, if the agent is a running process of this machine. */

@@ -11,9 +11,9 @@ export class NodeAgents {
     this.#agents = agents
   }
 
-  static async start(): Promise<NodeAgents> {
+  static async start(nodes: readonly string[] = NODES): Promise<NodeAgents> {
     const agents = new Map(
-      await Promise.all(NODES.map(async (node) => [node, await NodeAgent.create(node)] as const)),
+      await Promise.all(nodes.map(async (node) => [node, await NodeAgent.create(node)] as const)),
     )
     await Promise.all(Array.from(agents.values(), (agent) => agent.start()))
     return new NodeAgents(agents)

@@ -5,6 +5,7 @@ import type { Allocated } from './allocated.js'
 import { IMAGE } from './image.js'
 import { kubectl, kubectlWith } from './kubectl.js'
 import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+import { readLog } from './server-warnings.js'
 import { tidyUp } from './tidy-up.js'
 
 export const NAMESPACE = 'akri-test-nodes'
@@ -110,6 +111,8 @@ class AgentInPod implements NodeProcess {
   readonly #directory: string
   readonly #environment: readonly string[]
   #started = false
+  /** The length of the log that was read for warnings. */
+  #checkedTo = 0
 
   constructor(pods: NodePods, node: string, { directory, environment }: AgentOptions) {
     this.#pods = pods
@@ -140,6 +143,9 @@ class AgentInPod implements NodeProcess {
       turns=0
       until [ -s exit ]; do turns=$((turns + 1)); [ $turns -lt 600 ] || exit 1; sleep 0.1; done`
     await this.#run(script, this.#directory, signal.replace('SIG', ''))
+    const log = await this.output()
+    readLog(log.slice(this.#checkedTo))
+    this.#checkedTo = log.length
   }
 
   output(): Promise<string> {

@@ -69,16 +69,19 @@ export class NodeSpaces implements NodeAccess {
     return mkdtemp(path.join(os.tmpdir(), 'akri-e2e-'))
   }
 
-  agent(_node: string, { environment }: AgentOptions): NodeProcess {
-    return new AgentHere(environment)
+  agent(_node: string, options: AgentOptions): NodeProcess {
+    return new AgentHere(options)
   }
 }
 
 class AgentHere implements NodeProcess {
-  readonly #program = new HostProgram('agent/dist/akri-agent.js')
+  readonly #program: HostProgram
   readonly #environment: Readonly<Record<string, string>>
 
-  constructor(environment: Readonly<Record<string, string>>) {
+  constructor(options: AgentOptions) {
+    const { environment, program = 'agent/dist/akri-agent.js', account, prefix = [] } = options
+    const inPod = account === undefined ? [] : asInPod(account)
+    this.#program = new HostProgram(program, [...inPod, ...prefix])
     this.#environment = environment
   }
 
@@ -101,4 +104,12 @@ class AgentHere implements NodeProcess {
   async exitCode(): Promise<number | undefined> {
     return this.#program.exitCode ?? undefined
   }
+}
+
+/** A command that sees the files of an account where a Pod has them. Its process stays the same. */
+function asInPod(account: string): readonly string[] {
+  const place = '/run/secrets/kubernetes.io/serviceaccount'
+  const steps = ['mount -t tmpfs none /run', `mkdir -p ${place}`, `mount --bind "$0" ${place}`]
+  const script = [...steps, 'exec "$@"'].join(' && ')
+  return ['unshare', '--mount', 'sh', '-c', script, account]
 }

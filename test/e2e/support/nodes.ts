@@ -4,7 +4,7 @@ import { hasKubectl } from './kubectl.js'
 import { NodePods } from './node-pods.js'
 import { kubeTools, NodeSpaces } from './node-spaces.js'
 
-// The two nodes of the tests, and the ways to reach them.
+// The nodes of the tests, and the ways to reach them. Most tests need two nodes, some need three.
 
 /** A program of a node that a test can kill, with a readable log. */
 export interface NodeProcess {
@@ -23,6 +23,22 @@ export interface AgentOptions {
   /** A directory of the node that belongs to the agent. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
+  /**
+   * The built program, where agents are processes of this machine.
+   * @default the agent of this clone
+   */
+  readonly program?: string | undefined
+  /**
+   * The directory of the account that the agent has as in a Pod, where agents are processes of this
+   * machine.
+   * @default the kubeconfig of the tests
+   */
+  readonly account?: string | undefined
+  /**
+   * A command that becomes the command after it, where agents are processes of this machine.
+   * @default none
+   */
+  readonly prefix?: readonly string[] | undefined
 }
 
 /** A way to reach nodes. */
@@ -74,6 +90,16 @@ export function missingHere(): string | undefined {
   )
 }
 
+/** The reason why tests cannot run that need a third node. */
+export function missingThird(): string | undefined {
+  return (
+    missing() ??
+    (NODE_3 === undefined
+      ? 'needs three nodes that take Pods, and there are two; see AKRI_TEST_NODES'
+      : undefined)
+  )
+}
+
 /** The address of this machine for nodes and the API server. */
 export const HOST = process.env.AKRI_TEST_HOST ?? (access instanceof NodeSpaces ? '10.99.0.1' : '')
 
@@ -94,9 +120,15 @@ export const unless = because(missing())
 export const unlessHere = because(missingHere())
 export const unlessHost = because(missingHost())
 
-/** Sorted by name. */
-export const NODES = await testNodes()
+const [first, second, third] = await testNodes()
+
+/** The nodes of most tests, sorted by name. */
+export const NODES = [first, second] as const
 export const [NODE_1, NODE_2] = NODES
+/** Undefined in a cluster with two nodes. */
+export const NODE_3 = third
+
+export const unlessThird = because(missingThird())
 
 /** Runs a command in a node's namespaces. */
 export function onNode(node: string, ...command: readonly string[]): Promise<string> {
@@ -115,27 +147,30 @@ export async function makeDirectories(): Promise<string> {
   return directory
 }
 
-/** Switches the devices of debugEcho on or off, on all nodes. */
-export async function setAvailable(available: boolean): Promise<void> {
+/** Switches the devices of debugEcho on or off, on the nodes. */
+export async function setAvailable(
+  available: boolean,
+  nodes: readonly string[] = NODES,
+): Promise<void> {
   const file = access.availabilityFile
   const script = available
     ? `rm -f ${file}`
     : `mkdir -p $(dirname ${file}) && echo OFFLINE >${file}`
-  for (const node of NODES) await onNode(node, 'sh', '-c', script)
+  for (const node of nodes) await onNode(node, 'sh', '-c', script)
 }
 
-/** Two nodes that accept Pods: the named nodes, or the first nodes of the cluster. */
-async function testNodes(): Promise<readonly [string, string]> {
+/** Nodes that accept Pods, at most three: the named nodes, or the first nodes of the cluster. */
+async function testNodes(): Promise<readonly [string, string, string?]> {
   const named =
     process.env.AKRI_TEST_NODES?.split(',') ??
     (missing() === undefined ? await workers() : ['node-1', 'node-2'])
-  const [first, second] = named.toSorted()
-  if (first === undefined || second === undefined)
+  const [one, two, three] = named.toSorted()
+  if (one === undefined || two === undefined)
     throw new TypeError(
       'tests need two nodes that take Pods, ' +
         `and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`,
     )
-  return [first, second]
+  return three === undefined ? [one, two] : [one, two, three]
 }
 
 async function workers(): Promise<string[]> {

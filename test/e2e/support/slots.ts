@@ -1,4 +1,4 @@
-import { parseSlotUsage } from '@akrijs/api'
+import { parseSlotUsage, slotNameParts } from '@akrijs/api'
 import { expect } from 'vitest'
 import { access, NODES } from './nodes.js'
 import type { World } from './world.js'
@@ -42,5 +42,5 @@ export async function checkSlots(world: World, where: string): Promise<void> {
 
 /** Whether the slot belongs to a device of the Configuration with this resource. */
 function ofConfiguration(slot: string, resource: string): boolean {
-  return slot.replace(/-[0-9a-f]{6}-\d+$/, '') === resource.replace('akri.sh/', '')
+  return slotNameParts(slot)?.configuration === resource.replace('akri.sh/', '')
 }

@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
-import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
+import {
+  CONFIGURATIONS,
+  type Condition,
+  INSTANCES,
+  NODE_REPORTS,
+  type NodeStatus,
+  parseNodeReport,
+} from '@akrijs/api'
 import {
   type ApiClient,
   DEPLOYMENTS,
@@ -15,11 +20,10 @@ import {
   SERVICES,
 } from '@akrijs/kube'
 import { systemClock } from '@akrijs/runtime'
-import { load, loadAll } from 'js-yaml'
+import { loadAll } from 'js-yaml'
 import { clientOfCluster } from '../../cluster/support/client.js'
-import { access, NODES } from './nodes.js'
-
-const root = path.join(import.meta.dirname, '../../..')
+import { applyCustomResources } from '../../cluster/support/custom-resources.js'
+import { access, NODE_1, NODES } from './nodes.js'
 
 const KINDS: Readonly<Record<string, ResourceKind>> = {
   Configuration: CONFIGURATIONS,
@@ -75,26 +79,7 @@ export class World {
 
   static async open(): Promise<World> {
     const client = await clientOfCluster()
-    for (const file of ['configurations', 'instances']) {
-      const crd = load(readFileSync(path.join(root, `api/crds/${file}.yaml`), 'utf8')) as Named
-      const url = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`
-      await client.request({
-        method: 'PATCH',
-        path: url,
-        query: { fieldManager: 'akri-test', force: true },
-        body: crd,
-        patch: 'apply',
-      })
-      await eventually(async () => {
-        const { status } = (await client.request({ method: 'GET', path: url })) as {
-          status: { conditions: { type: string; status: string }[] }
-        }
-        if (
-          !status.conditions.some(({ type, status: is }) => type === 'Established' && is === 'True')
-        )
-          throw new Error('not established')
-      })
-    }
+    await applyCustomResources(client)
     const namespace = `akri-${randomBytes(3).toString('hex')}`
     await client.request({
       method: 'POST',
@@ -116,6 +101,18 @@ export class World {
     return world
   }
 
+  /** The status of a Configuration in the report of a node. */
+  async reportedStatus(name: string, node: string): Promise<NodeStatus | undefined> {
+    const report = await new Resource(this.client, NODE_REPORTS).get(objectKey('', node))
+    return parseNodeReport(report)?.configurations[this.key(name)]
+  }
+
+  /** A condition of a Configuration in the report of the first node. */
+  async reportedCondition(name: string, type: Condition['type']) {
+    const { conditions = [] } = (await this.reportedStatus(name, NODE_1)) ?? {}
+    return conditions.find((condition) => condition.type === type)
+  }
+
   /** Deletes the Pods first and by force: the deletion of a namespace takes long. */
   async close(): Promise<void> {
     await this.clear()
@@ -125,8 +122,12 @@ export class World {
     this.client.close()
   }
 
-  /** Removes all our objects from the namespace. */
-  async clear(): Promise<void> {
+  /**
+   * Removes all our objects from the namespace.
+   *
+   * @param nodes where agents of the caller run: what others left on other nodes can stay there
+   */
+  async clear(nodes: readonly string[] = NODES): Promise<void> {
     const named = [
       ...(await this.list<Named>('Configuration')),
       ...(await this.list<Named>('Instance')),
@@ -157,7 +158,7 @@ export class World {
       const left = [...(await this.list('Pod')), ...(await this.instances())]
       if (left.length > 0) throw new Error(`${left.length} objects are left`)
       // The status of a node lags: an old status must not pass for the next one.
-      for (const node of NODES) {
+      for (const node of nodes) {
         for (const resource of resources)
           if (((await this.allocatable(node, resource)) ?? 0) > 0)
             throw new Error(`${node} still has ${resource}`)

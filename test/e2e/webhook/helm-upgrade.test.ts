@@ -1,19 +1,15 @@
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { type ApiClient, objectKey, Resource, SECRETS } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { clientOfCluster } from '../../cluster/support/client.js'
-import { CHART, missingForChart } from '../../helm/chart.js'
+import { CHART } from '../../helm/chart.js'
+import { HELMS, missingHelm, runHelm } from '../../helm/programs.js'
 import { missing } from '../support/nodes.js'
-
-const run = promisify(execFile)
 
 const NAME = 'akri-webhook-configuration'
 /** The webhook alone. Its Pods need not start: Helm does not wait. */
 const VALUES = ['--set', 'agent.enabled=false,controller.enabled=false', '--skip-crds']
-const lacks = missing() ?? missingForChart
 
 interface Secret {
   readonly type: string
@@ -24,15 +20,15 @@ interface Secret {
   readonly data?: Readonly<Record<string, string>>
 }
 
-describe.skipIf(lacks !== undefined)(
-  `the Secret of the webhook in releases of Helm${lacks === undefined ? '' : ` (${lacks})`}`,
-  () => {
+describe.for(HELMS)('the Secret of the webhook in releases of %s', (program) => {
+  const lacks = missing() ?? missingHelm(program)
+  describe.skipIf(lacks !== undefined)(lacks ?? 'on this cluster', () => {
     let client: ApiClient
     let secrets: Resource
     let namespace: string
     const key = () => objectKey(namespace, NAME)
     const secret = async () => (await secrets.get(key())) as Secret | undefined
-    const helm = (...args: string[]) => run('helm', [...args, '--namespace', namespace])
+    const helm = (...args: string[]) => runHelm(program, ...args, '--namespace', namespace)
     const data = (text: string) =>
       Object.fromEntries(
         ['ca.crt', 'ca.key', 'tls.crt', 'tls.key'].map((name) => [
@@ -85,5 +81,5 @@ describe.skipIf(lacks !== undefined)(
       await helm('uninstall', 'akri')
       expect(await secret()).toEqual(before)
     })
-  },
-)
+  })
+})

@@ -4,6 +4,7 @@ import { ApiError } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   MANIFESTS,
+  makeNamespace,
   missingForInstallation,
   provideImage,
   removeImage,
@@ -77,13 +78,13 @@ describe.skipIf(lacks !== undefined)(
     beforeAll(async () => {
       world = await World.open()
       await provideImage()
-      await kubectl('apply', '-f', path.join(MANIFESTS, 'agent/namespace.yaml'))
-      await applyKnown(FOLDER)
+      await makeNamespace()
+      await kubectl('apply', '-k', FOLDER)
     })
 
     afterAll(async () => {
       await tidyUp(
-        () => kubectl('delete', '-k', FOLDER, '--ignore-not-found').catch(ignoreUnknownKinds),
+        () => kubectl('delete', '-k', FOLDER, '--ignore-not-found'),
         async () => world?.close(),
         () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found'),
         () => removeImage(),
@@ -143,7 +144,7 @@ describe.skipIf(lacks !== undefined)(
         'tls.crt',
         'tls.key',
       ])
-      await applyKnown(FOLDER)
+      await kubectl('apply', '-k', FOLDER)
       expect(await secret()).toBe(before)
       const manifest = path.join(FOLDER, 'secret.yaml')
       await kubectl('apply', '--server-side', '--force-conflicts', '-f', manifest)
@@ -297,16 +298,4 @@ function refusalByKubectl(json: string): Promise<string> {
     )
     child.stdin.end(json)
   })
-}
-
-/** Kubernetes before 1.21 has no PodDisruptionBudget of policy/v1. Everything else must exist. */
-async function applyKnown(folder: string): Promise<void> {
-  await kubectl('apply', '-k', folder).catch(ignoreUnknownKinds)
-}
-
-function ignoreUnknownKinds(error: unknown): void {
-  const problems = String(error)
-    .split('\n')
-    .filter((line) => /^error|^Error from/.test(line))
-  if (!problems.every((line) => line.includes('PodDisruptionBudget'))) throw error
 }

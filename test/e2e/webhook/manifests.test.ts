@@ -3,9 +3,10 @@ import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../../../webhook/src/generated/bundled-types.js'
+import { BUNDLED_TYPES } from '../../../api/src/generated/bundled-types.js'
+import { checkType } from '../../../api/src/kubernetes/check-type.js'
 import { webhookOptions } from '../../../webhook/src/program/webhook-options.js'
-import { checkType } from '../../../webhook/src/schema/check-type.js'
+import { REVIEWED_RULES } from '../../../webhook/src/webhook-registration.js'
 import { MANIFESTS } from '../install/installation.js'
 import { IMAGE } from '../support/image.js'
 
@@ -76,7 +77,7 @@ describe('deploy/manifests/webhook', () => {
     const service = read<Manifest & { spec: { selector: object; ports: object[] } }>('service.yaml')
     const registration = read<
       Manifest & {
-        webhooks: { name: string; clientConfig: { service: object }; failurePolicy: string }[]
+        webhooks: { name: string; clientConfig: { service: object }; rules: object[] }[]
       }
     >('validating-webhook-configuration.yaml')
     expect(pod.metadata.labels).toMatchObject(service.spec.selector)
@@ -89,9 +90,12 @@ describe('deploy/manifests/webhook', () => {
       expect.objectContaining({
         name: `${name}.${namespace}.svc`,
         clientConfig: { service: { name, namespace, port: 443, path: '/validate' } },
-        failurePolicy: environment.get('AKRI_FAILURE_POLICY'),
+        rules: REVIEWED_RULES,
       }),
     ])
+    // The program owns these fields.
+    expect(registration.webhooks[0]).not.toHaveProperty('failurePolicy')
+    expect(registration.webhooks[0]).not.toHaveProperty('clientConfig.caBundle')
     expect(registration.metadata.name).toBe(environment.get('AKRI_WEBHOOK_CONFIGURATION'))
   })
 

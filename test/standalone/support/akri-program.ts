@@ -5,9 +5,10 @@ import {
   spawn,
   spawnSync,
 } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import type { Instance } from '@akrijs/api'
 import { commandOf, processesOf } from './processes.js'
@@ -98,6 +99,29 @@ export class AkriProgram {
     const file = path.join(this.directory, name)
     await writeFile(file, text)
     return file
+  }
+
+  /** Writes the package of a handler `mine`. @returns its path */
+  async writeHandler(discover: string): Promise<string> {
+    await mkdir(path.join(this.directory, 'mine'))
+    const manifest = {
+      name: 'mine',
+      exports: './mine.mjs',
+      akri: { contract: 1, handlers: [{ name: 'mine' }] },
+    }
+    await this.write('mine/package.json', JSON.stringify(manifest))
+    const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
+    await this.write(
+      'mine/mine.mjs',
+      `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
+      export default defineDiscoveryHandler({
+        name: 'mine',
+        shared: true,
+        details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+        async *discover(context) { ${discover} },
+      })`,
+    )
+    return path.join(this.directory, 'mine')
   }
 
   /** The standard output of another `akri` command, which asks the running agent. */

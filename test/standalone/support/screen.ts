@@ -32,6 +32,8 @@ export class Screen {
   readonly #main: Page = { cells: [], row: 0, column: 0 }
   #page = this.#main
   #rest = ''
+  /** During synchronized output: what the screen shows until the output is complete. */
+  #complete: string[] | undefined
 
   constructor(columns: number, rows: number) {
     this.columns = columns
@@ -40,6 +42,7 @@ export class Screen {
 
   /** The screen as text, without blanks at the ends. */
   get lines(): string[] {
+    if (this.#complete !== undefined) return this.#complete
     const lines = Array.from({ length: this.rows }, (_, row) =>
       (this.#page.cells[row] ?? []).join('').trimEnd(),
     )
@@ -129,10 +132,12 @@ export class Screen {
         return true
       case '?h':
         if (numbers === '1049') this.#page = { cells: [], row: 0, column: 0 }
+        if (numbers === '2026') this.#complete = this.lines
         this.modes.add(Number(numbers))
         return MODES.includes(numbers)
       case '?l':
         if (numbers === '1049') this.#page = this.#main
+        if (numbers === '2026') this.#complete = undefined
         this.modes.delete(Number(numbers))
         return MODES.includes(numbers)
       default:

@@ -28,6 +28,7 @@ export class Terminal {
     this.screen = new Screen(columns || 80, rows || 24)
     this.#child = spawn(PYTHON, [PROGRAM, String(columns), String(rows), ...command], {
       stdio: ['pipe', 'pipe', 'inherit'],
+      env: { ...process.env, TERM: 'xterm-256color', NO_COLOR: '', FORCE_COLOR: '' },
     })
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.raw += text

@@ -2,7 +2,7 @@ import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } fr
 import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { DeviceWatch } from '../device-watch.js'
 import type { UdevRequest } from '../guest.js'
 import { kernelImage } from './kernel-image.js'
@@ -54,8 +54,11 @@ describe.skipIf('missing' in image)(title, () => {
     )
   })
 
-  async function watch(details: UdevRequest): Promise<DeviceWatch> {
-    const opened = await machine.guest.watch(details)
+  async function watch(
+    details: UdevRequest,
+    options?: { readonly alone?: boolean },
+  ): Promise<DeviceWatch> {
+    const opened = await machine.guest.watch(details, options)
     watches.push(opened)
     return opened
   }
@@ -272,6 +275,68 @@ describe.skipIf('missing' in image)(title, () => {
     },
   )
 
+  /** Adds a rule of udev, until the end of the test. */
+  async function addUdevRule(rule: string) {
+    const file = '/run/udev/rules.d/90-akri.rules'
+    await machine.guest.run(
+      `mkdir -p /run/udev/rules.d; cat >${file}; udevadm control --reload`,
+      `${rule}\n`,
+    )
+    onTestFinished(async () => {
+      await machine.guest.run(`rm ${file}; udevadm control --reload`)
+    })
+  }
+
+  it.each([
+    ['in the network of the machine', false],
+    ['in the network of a Pod', true],
+  ])(
+    'offers no node before udevd has set its permissions, and no part of a device, %s',
+    async (_where, alone) => {
+      await addUdevRule(
+        'ACTION=="remove", GOTO="end"\n' +
+          'SUBSYSTEM=="hidraw|input", PROGRAM="/bin/sleep 3", MODE="0642", ENV{AKRI}="slow"\n' +
+          'LABEL="end"',
+      )
+      const single = await watch({ udevRules: ['SUBSYSTEM=="hidraw"'] }, { alone })
+      const slow = await watch({ udevRules: ['KERNEL=="event*", ENV{AKRI}=="slow"'] }, { alone })
+      const udevRules = [
+        'KERNEL=="event*", ATTRS{idVendor}=="0627"',
+        'SUBSYSTEM=="hidraw", ATTRS{idVendor}=="0627"',
+        ANY_INPUT,
+      ]
+      const grouped = await watch({ udevRules, groupRecursive: true }, { alone })
+      await plug('3')
+      const { devices } = await single.until('a node', ({ devices }) => devices.length > 0)
+      const node = devices[0]?.properties?.UDEV_DEVNODE
+      expect((await machine.guest.run(`stat -c %a ${node}`)).trim()).toBe('642')
+      await slow.until('an event device', ({ devices }) => devices.length > 0)
+      await grouped.until('a keyboard', ({ devices }) => devices.length > 0)
+      expect(grouped.lists.map(({ devices }) => devices[0]?.deviceSpecs?.length)).toEqual([
+        undefined,
+        3,
+      ])
+    },
+  )
+
+  it('offers a camera with a metadata node once, by the rules of the docs', async () => {
+    // The kernel's virtual camera, with a capture and a metadata node, as webcams have.
+    await machine.guest.run('modprobe vivid n_devs=1 node_types=0x20001; udevadm settle')
+    onTestFinished(async () => {
+      await machine.guest.run('modprobe -r vivid')
+    })
+    const nodes = async (rule: string) =>
+      (await watch({ udevRules: [rule] })).last?.devices.map(
+        ({ properties }) => properties?.UDEV_DEVNODE,
+      )
+    expect(await nodes('KERNEL=="video[0-9]*"')).toHaveLength(2)
+    const camera = ['/dev/video0']
+    expect(
+      await nodes('SUBSYSTEM=="video4linux", ENV{ID_V4L_CAPABILITIES}=="*:capture:*"'),
+    ).toEqual(camera)
+    expect(await nodes('SUBSYSTEM=="video4linux", ATTR{index}=="0"')).toEqual(camera)
+  })
+
   it("sends a list soon after udevd's event for a plug", async () => {
     await machine.guest.run(
       'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device ' +
@@ -280,7 +345,7 @@ describe.skipIf('missing' in image)(title, () => {
     const lists = await watch({ udevRules: ['SUBSYSTEM=="usb", ENV{ID_SERIAL_SHORT}=="SOON"'] })
     await machine.guest.run('while ! grep -q "^UDEV" /tmp/said; do sleep 0.1; done')
     const listed: number[] = []
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 5; round++) {
       await plug('3', 'usb-kbd', { serial: 'SOON' })
       listed.push((await lists.untilIds([at('3')])).at)
       await unplug('3')
@@ -298,8 +363,9 @@ describe.skipIf('missing' in image)(title, () => {
       `udevd's event to the list, in the emulated machine: ` +
         `${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`,
     )
-    // The best of three: the emulated machine shares the processors with other tests.
-    expect(took[0]).toBeLessThan(500)
+    // The best of five, and far above what is printed: the emulated machine shares the processors
+    // with other tests. A look at everything may come 2 s after the one before.
+    expect(took[0]).toBeLessThan(1500)
   })
 
   it('finds fifty devices that are plugged in together, in at most fifty lists', async () => {
@@ -312,7 +378,7 @@ describe.skipIf('missing' in image)(title, () => {
     const started = performance.now()
     await Promise.all(hubs.map((hub) => plug(hub, 'usb-hub')))
     await Promise.all(ports.map((port, index) => plug(port, kinds[index % kinds.length])))
-    await lists.untilIds(ports.map(at), 60_000)
+    await lists.untilIds(ports.map(at), 240_000)
     const growing = lists.lists.map(({ devices }) => devices.map(({ id }) => id))
     const heldUpMs = lists.last?.heldUpMs ?? 0
     const took = `${lists.lists.length} lists in ${(performance.now() - started).toFixed(0)} ms`
@@ -331,7 +397,7 @@ describe.skipIf('missing' in image)(title, () => {
     const before = lists.lists.length
     expect(before).toBeLessThanOrEqual(51)
     await Promise.all(hubs.map((hub) => unplug(hub)))
-    await lists.untilIds([], 60_000)
+    await lists.untilIds([])
     expect(lists.lists.length - before).toBeLessThanOrEqual(25)
     process.stdout.write(`and gone in ${lists.lists.length - before} lists\n`)
   })

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import { ApiClient } from '@akrijs/kube'
+import { setMaxListeners } from 'node:events'
+import { ApiClient, ApiError, warningLogger } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, InvalidOptionError, type Logger, systemClock } from '@akrijs/runtime'
 import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
@@ -33,6 +34,11 @@ export async function runWebhook(
     access: await clusterAccess({ kubeconfig: options.kubeconfig }),
     clock,
     userAgent: 'akri-webhook',
+    onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
+    onFailure: ({ method }, error) => {
+      if (!ApiError.is(error)) metrics.apiAnswered(method, undefined)
+    },
+    onWarning: warningLogger(log),
   })
   closer.add(() => client.close())
   const types = new ClusterTypes({ client, clock, log })
@@ -50,6 +56,8 @@ export async function runWebhook(
     metrics: () => metrics.registry.metrics(),
   })
   const stop = new AbortController()
+  // A listener for each part, and for each document of types that is read.
+  setMaxListeners(0, stop.signal)
   const running: Promise<void>[] = []
   closer.add(async () => {
     notReady = 'ending'
@@ -79,8 +87,11 @@ export async function runWebhook(
           name: options.webhookConfiguration,
           failurePolicy,
         })
-  running.push(types.run(stop.signal))
-  if (registration !== undefined) running.push(registration.run(stop.signal))
+  const names = new ClusterNamesInUse({ client, clock, log })
+  running.push(types.run(stop.signal), names.run(stop.signal))
+  // A replica that ends only answers: the registration may be that of the next release already.
+  if (registration !== undefined)
+    running.push(registration.run(AbortSignal.any([signal, stop.signal])))
   running.push(
     source.kind === 'files'
       ? followCertificateFiles({ ...source, clock, log, onRenewed }, stop.signal)
@@ -89,8 +100,8 @@ export async function runWebhook(
         ),
   )
   // A background part ends before the signal only if it fails.
-  const until = (...events: readonly Promise<unknown>[]) =>
-    Promise.race([aborted(signal, stop.signal), ...running, ...events])
+  const ended = Promise.race([aborted(signal, stop.signal), ...running])
+  const until = (event: Promise<unknown>) => Promise.race([ended, event])
 
   notReady =
     source.kind === 'files'
@@ -100,9 +111,11 @@ export async function runWebhook(
   if (signal.aborted || pair === undefined) return
   const reviewer = new Reviewer({
     types: () => types.current,
+    typesAreBundled: () => types.source === 'bundled',
     handlers,
-    names: new ClusterNamesInUse(client),
+    names,
     failurePolicy,
+    compatibility: options.compatibility,
     clock,
     log,
   })
@@ -122,7 +135,8 @@ export async function runWebhook(
   await until(types.attempted)
   if (signal.aborted) return
   notReady = undefined
-  await until()
+  registration?.open()
+  await ended
 }
 
 type CertificateSource =

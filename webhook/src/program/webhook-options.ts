@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { COMPATIBILITIES } from '@akrijs/api'
 import {
   choice,
   handlerOption,
@@ -62,8 +63,8 @@ export const webhookOptions = {
   webhookConfiguration: text({
     argument: '<name>',
     meaning:
-      'the ValidatingWebhookConfiguration into which the webhook writes its authority and ' +
-      'the failure policy; without it none',
+      'the ValidatingWebhookConfiguration into which the webhook writes its authority, ' +
+      'the failure policy and missing rules; without it none',
     variable: 'AKRI_WEBHOOK_CONFIGURATION',
   }),
   failurePolicy: choice(['Fail', 'Ignore'], {
@@ -74,6 +75,13 @@ export const webhookOptions = {
     variable: 'AKRI_FAILURE_POLICY',
     default: 'Fail',
     chart: 'webhookConfiguration.failurePolicy',
+  }),
+  compatibility: choice(COMPATIBILITIES, {
+    argument: '<system>',
+    meaning: 'the other system whose agents run in the cluster: refuse fields that stop them',
+    variable: 'AKRI_COMPATIBILITY',
+    default: 'off',
+    chart: 'compatibility',
   }),
   handler: handlerOption('a handler whose discoveryDetails the webhook checks', {
     variable: 'AKRI_HANDLERS',

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { BUNDLED_TYPES } from '@akrijs/api'
 import debugEcho from '@akrijs/handler-debug-echo'
 import opcua from '@akrijs/handler-opcua'
 import udev from '@akrijs/handler-udev'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { Reviewer } from './reviewer.js'
 
 const root = path.join(import.meta.dirname, '../../..')
@@ -99,6 +99,7 @@ spec:
   brokerProperties: { SITE: north }
 `
 const lab = loadAll(LAB)[0] as { metadata: object; spec: object }
+const CONTAINERS = [{ name: 'b', image: 'i' }]
 const labWith = (spec: object) => ({ ...lab, spec: { ...lab.spec, ...spec } })
 
 describe('a Configuration that people write', () => {
@@ -106,8 +107,10 @@ describe('a Configuration that people write', () => {
     expect(published.length).toBeGreaterThan(4)
   })
 
-  it.each(published)('R95 passes as $file shows it', async ({ object }) => {
-    expect(await review(object)).toEqual({ outcome: 'allowed', warnings: [] })
+  it.each(published)('R95 passes as $file shows it', async ({ file, object }) => {
+    const runs = expect.stringMatching(/only akri run can start the broker$/)
+    const isForRun = JSON.stringify(object).includes('"command":') && /standalone/.test(file)
+    expect(await review(object)).toEqual({ outcome: 'allowed', warnings: isForRun ? [runs] : [] })
   })
 
   it.each<[string, string, object]>([
@@ -122,7 +125,7 @@ describe('a Configuration that people write', () => {
         brokerSpec: {
           brokerJobSpec: {
             backoffLimit: 2,
-            template: { spec: { restartPolicy: 'OnFailure', containers: [] } },
+            template: { spec: { restartPolicy: 'OnFailure', containers: CONTAINERS } },
           },
         },
       },
@@ -132,7 +135,7 @@ describe('a Configuration that people write', () => {
       'with a Deployment',
       {
         brokerSpec: {
-          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } },
+          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: CONTAINERS } } },
         },
       },
     ],
@@ -149,7 +152,11 @@ describe('a Configuration that people write', () => {
     [
       'R66',
       'with resources of the Pod',
-      { brokerSpec: { brokerPodSpec: { containers: [], resources: { limits: { cpu: 1 } } } } },
+      {
+        brokerSpec: {
+          brokerPodSpec: { containers: CONTAINERS, resources: { limits: { cpu: 1 } } },
+        },
+      },
     ],
   ])('%s passes %s', async (_tags, _how, spec) => {
     expect(await review(labWith(spec))).toMatchObject({ outcome: 'allowed' })
@@ -287,6 +294,38 @@ describe('a Configuration that people write', () => {
       { brokerSpec: { brokerDeploymentSpec: { template: {}, replica: 2 } } },
       'spec.brokerSpec.brokerDeploymentSpec.replica',
       /did you mean replicas\?/,
+    ],
+    [
+      'a container without a name',
+      { brokerSpec: { brokerPodSpec: { containers: [{ image: 'i' }] } } },
+      'spec.brokerSpec.brokerPodSpec.containers[0].name',
+      /^it is missing; write the name of the container$/,
+    ],
+    [
+      'a container without an image',
+      {
+        brokerSpec: {
+          brokerJobSpec: { template: { spec: { containers: [{ name: 'b', image: '' }] } } },
+        },
+      },
+      'spec.brokerSpec.brokerJobSpec.template.spec.containers[0].image',
+      /^it is missing; write the image of the container$/,
+    ],
+    [
+      'an init container without an image',
+      {
+        brokerSpec: {
+          brokerPodSpec: { initContainers: [{ name: 'a' }], containers: CONTAINERS },
+        },
+      },
+      'spec.brokerSpec.brokerPodSpec.initContainers[0].image',
+      /missing/,
+    ],
+    [
+      'no container',
+      { brokerSpec: { brokerDeploymentSpec: { template: { spec: { containers: [] } } } } },
+      'spec.brokerSpec.brokerDeploymentSpec.template.spec.containers',
+      /^it is empty; write a container$/,
     ],
     [
       'a wrong Service of Instances',

@@ -1,6 +1,6 @@
-import type { Problem } from '@akrijs/api'
+import { DETAILS_PATH, detailsFindings, handlerOf, type Problem } from '@akrijs/api'
 import { type Clock, messageOf, nearest, valueAt } from '@akrijs/runtime'
-import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
+import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { DetailsUncheckedError } from '../errors.js'
 
 /**
@@ -12,14 +12,12 @@ const SCHEMA_LIMIT_MS = 2000
  * check longer details themselves, and show their problems in the condition of the Configuration.
  */
 const MAX_CHECKED = 48 * 1024
-const PATH = 'spec.discoveryHandler.discoveryDetails'
-
 /** The handlers of the webhook, by their names in Configurations. */
 export type Handlers = ReadonlyMap<string, Pick<DiscoveryHandler, 'details'>>
 
 /**
- * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown
- * handlers are not checked.
+ * The problems that the handler finds in the `discoveryDetails`. Details of unknown handlers are
+ * not checked. Warnings of handlers are left to `akri validate`: they are about valid details.
  * @throws DetailsUncheckedError if the schema throws or takes too long
  */
 export async function detailsProblems(
@@ -27,23 +25,20 @@ export async function detailsProblems(
   handlers: Handlers,
   clock: Clock,
 ): Promise<Problem[]> {
-  const name = valueAt(object, 'spec', 'discoveryHandler', 'name')
-  const handler = typeof name === 'string' ? handlers.get(name) : undefined
-  const details = valueAt(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
-  if (handler === undefined || typeof details !== 'string' || isTooLong(details)) return []
+  const { name = '', details = '' } = handlerOf(object) ?? {}
+  const handler = handlers.get(name)
+  if (handler === undefined || isTooLong(details)) return []
   const limit = new AbortController()
   try {
-    const read = await Promise.race([
-      readDetails(details, handler.details),
+    const found = await Promise.race([
+      detailsFindings(details, { details: handler.details }),
       clock.sleep(SCHEMA_LIMIT_MS, limit.signal).then(() => undefined),
     ])
-    if (read === undefined)
+    if (found === undefined)
       throw new DetailsUncheckedError(`it did not answer within ${SCHEMA_LIMIT_MS} ms`)
-    if (read.ok) return []
-    return read.problems.map(({ path, message }) => ({
-      path: path === '' ? PATH : `${PATH}${path.startsWith('[') ? '' : '.'}${path}`,
-      message,
-    }))
+    return found
+      .filter(({ level }) => level === 'problem')
+      .map(({ path, message }) => ({ path, message }))
   } catch (error) {
     throw new DetailsUncheckedError(`the schema of the handler ${name}: ${messageOf(error)}`, {
       cause: error,
@@ -64,8 +59,8 @@ export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   if (handlers.has(name))
     return typeof details === 'string' && isTooLong(details)
       ? [
-          `${PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the condition ` +
-            'Discovering',
+          `${DETAILS_PATH}: more than ${MAX_CHECKED} bytes are not checked here; see the ` +
+            'condition Discovering',
         ]
       : []
   const near = nearest(name, [...handlers.keys()], 2)

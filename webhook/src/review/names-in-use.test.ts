@@ -1,16 +1,23 @@
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { systemClock } from '@akrijs/runtime'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ClusterNamesInUse } from './names-in-use.js'
 
+const clock = new ManualClock()
 let api: FakeApiServer
 let names: ClusterNamesInUse
+let stop: AbortController
 
 beforeEach(async () => {
   api = new FakeApiServer(systemClock)
-  names = new ClusterNamesInUse(await api.open())
+  names = new ClusterNamesInUse({ client: await api.open(), clock, log: silentLogger })
+  stop = new AbortController()
 })
-afterEach(() => api.close())
+afterEach(async () => {
+  stop.abort()
+  await api.close()
+})
 
 const put = (plural: string, namespace: string, name: string) =>
   api.put(`/apis/akri.sh/v0/namespaces/${namespace}/${plural}/${name}`, { spec: {} })
@@ -64,5 +71,42 @@ describe('the name of a new Configuration', () => {
   it('cannot be checked if the API server does not answer', async () => {
     api.refusal = () => ({ status: 500, message: 'refused' })
     await expect(names.problems('line', 'cam2-8120fe')).rejects.toThrow('500')
+  })
+
+  describe('while the webhook watches Configurations', () => {
+    let running: Promise<void>
+    const requests = () => api.requests.filter(({ query }) => query.has('fieldSelector')).length
+
+    beforeEach(async () => {
+      put('configurations', 'factory', 'cam')
+      running = names.run(stop.signal)
+      await api.untilWatched(1)
+    })
+    afterEach(async () => {
+      stop.abort()
+      await running
+    })
+
+    it('A8 is checked without a request', async () => {
+      expect(await names.problems('line', 'cam')).toHaveLength(1)
+      for (let count = 0; count < 3; count++)
+        expect(await names.problems('line', 'camera')).toEqual([])
+      expect(requests()).toBe(0)
+    })
+
+    it('A8 is asked for if the watch may not show the last review of the name', async () => {
+      expect(await names.problems('factory', 'new')).toEqual([])
+      api.isSilent = true
+      put('configurations', 'factory', 'new')
+      expect(await names.problems('line', 'new')).toHaveLength(1)
+      expect(requests()).toBe(1)
+    })
+
+    it('A8 is asked for if nothing has come from the API server for long', async () => {
+      api.refusal = () => ({ status: 500, message: 'refused' })
+      api.endWatches()
+      await clock.advance(100_000)
+      await expect(names.problems('line', 'new')).rejects.toThrow('500')
+    })
   })
 })

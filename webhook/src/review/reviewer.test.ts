@@ -1,10 +1,10 @@
+import { BUNDLED_TYPES, type Compatibility } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { processorMs } from '../../../test/support/processor-ms.js'
-import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { type AdmissionRequest, admissionReview, readAdmissionReview } from './admission-review.js'
 import type { Handlers } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
@@ -25,17 +25,23 @@ function reviewer({
   handlers = new Map(),
   failurePolicy = 'Fail',
   clock = new ManualClock(),
+  compatibility = 'off',
+  typesAreBundled = false,
 }: {
   names?: NamesInUse
   handlers?: Handlers
   failurePolicy?: FailurePolicy
   clock?: ManualClock
+  compatibility?: Compatibility
+  typesAreBundled?: boolean
 } = {}) {
   return new Reviewer({
     types: () => BUNDLED_TYPES,
+    typesAreBundled: () => typesAreBundled,
     handlers,
     names,
     failurePolicy,
+    compatibility,
     clock,
     log: silentLogger,
   })
@@ -80,6 +86,63 @@ describe('a review', () => {
       outcome: 'denied',
       problems: [{ path: 'spec.discoveryHandler.name' }],
     })
+  })
+
+  it('A25 denies what stops agents of the existing system, if they run too', async () => {
+    const containers = [{ name: 'b', image: 'i' }]
+    const brokerSpec = { brokerPodSpec: { containers }, updateStrategy: { type: 'OnDelete' } }
+    const object = { ...good, spec: { ...good.spec, brokerSpec } }
+    expect(await reviewer().review(request({ object }))).toEqual(allowed)
+    const beside = reviewer({ compatibility: 'akri-0.13' })
+    expect(await beside.review(request({ object }))).toMatchObject({
+      outcome: 'denied',
+      problems: [
+        {
+          path: 'spec.brokerSpec.updateStrategy',
+          message:
+            'agents of Akri 0.13 stop at this field, and serve no Configuration: leave it out',
+        },
+      ],
+    })
+    // An existing object can still be deleted, and lose it.
+    expect(
+      await beside.review(request({ operation: 'UPDATE', object, oldObject: object })),
+    ).toEqual(allowed)
+    expect(
+      await beside.review(request({ operation: 'UPDATE', object: good, oldObject: object })),
+    ).toEqual(allowed)
+  })
+
+  it('warns of an unknown field until it has the types of the cluster', async () => {
+    const containers = [{ name: 'b', image: 'i', comand: ['sh'] }]
+    const spec = { ...good.spec, brokerSpec: { brokerPodSpec: { containers, hostNetwork: 'yes' } } }
+    const object = { ...good, spec }
+    const bundled = reviewer({ typesAreBundled: true })
+    const comand =
+      'spec.brokerSpec.brokerPodSpec.containers[0].comand: there is no such field; ' +
+      'did you mean command?'
+    expect(await bundled.review(request({ object }))).toMatchObject({
+      outcome: 'denied',
+      problems: [{ path: 'spec.brokerSpec.brokerPodSpec.hostNetwork' }],
+      warnings: [comand],
+    })
+    Object.assign(spec.brokerSpec.brokerPodSpec, { hostNetwork: true })
+    expect(await bundled.review(request({ object }))).toEqual({
+      outcome: 'allowed',
+      warnings: [comand],
+    })
+    expect(await reviewer().review(request({ object }))).toMatchObject({ outcome: 'denied' })
+  })
+
+  it('has at most 10 warnings of fields', async () => {
+    const brokerPodSpec = Object.fromEntries(
+      Array.from({ length: 100 }, (_, index) => [`x${index}`, 1]),
+    )
+    const containers = [{ name: 'b', image: 'i' }]
+    const brokerSpec = { brokerPodSpec: { ...brokerPodSpec, containers } }
+    const object = { ...good, spec: { ...good.spec, brokerSpec } }
+    const verdict = await reviewer({ typesAreBundled: true }).review(request({ object }))
+    expect('warnings' in verdict && verdict.warnings).toHaveLength(10)
   })
 
   it('compares specs of any depth', async () => {

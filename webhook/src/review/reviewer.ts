@@ -1,9 +1,14 @@
-import type { Problem } from '@akrijs/api'
+import {
+  type Compatibility,
+  configurationFindings,
+  existingSystemProblems,
+  type Finding,
+  type KubernetesTypes,
+  type Problem,
+} from '@akrijs/api'
 import { type Clock, type Logger, messageOf, valueAt } from '@akrijs/runtime'
 import { isSameJson } from '../json.js'
-import type { KubernetesTypes } from '../schema/kubernetes-types.js'
 import type { AdmissionRequest, Verdict } from './admission-review.js'
-import { configurationProblems } from './configuration-problems.js'
 import { detailsProblems, type Handlers, handlerWarnings } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
 import { referenceWarnings } from './reference-warnings.js'
@@ -14,12 +19,19 @@ export type FailurePolicy = 'Fail' | 'Ignore'
 interface ReviewerOptions {
   /** The types of the cluster, or bundled types until the cluster's are read. */
   types(): KubernetesTypes
+  /** Whether the types are not those of the cluster, which may know more fields. @default false */
+  readonly typesAreBundled?: () => boolean
   readonly handlers: Handlers
   readonly names: NamesInUse
   readonly failurePolicy: FailurePolicy
+  /** The other system that reads the Configurations too. @default off */
+  readonly compatibility?: Compatibility
   readonly clock: Clock
   readonly log: Logger
 }
+
+/** The most warnings of a Configuration: API servers cut longer lists. */
+const MAX_WARNINGS = 10
 
 /** Reviews Configurations. */
 export class Reviewer {
@@ -48,8 +60,12 @@ export class Reviewer {
       isSameJson(valueAt(object, 'spec'), valueAt(oldObject, 'spec'))
     )
       return { outcome: 'allowed', warnings: [] }
-    const { types, handlers, clock, failurePolicy } = this.#options
-    const problems = configurationProblems(object, types())
+    const { handlers, clock, failurePolicy, compatibility = 'off' } = this.#options
+    const findings = this.#findings(object)
+    const problems: Problem[] = findings
+      .filter(({ level }) => level === 'problem')
+      .map(({ path, message }) => ({ path, message }))
+    if (compatibility !== 'off') problems.push(...existingSystemProblems(object))
     const unchecked: string[] = []
     problems.push(
       ...(await this.#unlessFailed(() => detailsProblems(object, handlers, clock), unchecked)),
@@ -60,6 +76,10 @@ export class Reviewer {
       problems.push(...(await this.#unlessFailed(() => this.#namesakes(request), unchecked)))
     const home = homeOf(request)
     const warnings = [
+      ...findings
+        .filter(({ level }) => level === 'warning')
+        .slice(0, MAX_WARNINGS)
+        .map(({ path, message }) => `${path}: ${message}`),
       ...handlerWarnings(object, handlers),
       ...(home === undefined ? [] : referenceWarnings(object, home)),
     ]
@@ -67,6 +87,12 @@ export class Reviewer {
     if (unchecked.length > 0 && failurePolicy === 'Fail')
       return { outcome: 'undecided', reasons: unchecked }
     return { outcome: 'allowed', warnings: [...warnings, ...unchecked] }
+  }
+
+  #findings(object: unknown): Finding[] {
+    const { types, typesAreBundled } = this.#options
+    const usedIn = typesAreBundled?.() ? 'otherCluster' : 'cluster'
+    return configurationFindings(object, { types: types(), usedIn })
   }
 
   async #namesakes(request: AdmissionRequest): Promise<Problem[]> {

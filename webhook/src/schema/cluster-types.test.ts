@@ -1,8 +1,8 @@
+import { BUNDLED_TYPES } from '@akrijs/api'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { ClusterTypes } from './cluster-types.js'
 
 // The API server of the end-to-end tests is older than OpenAPI 3. The fake API server answers as

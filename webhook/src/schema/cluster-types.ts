@@ -1,8 +1,7 @@
+import { BUNDLED_TYPES, type KubernetesTypes } from '@akrijs/api'
 import { type ApiClient, ApiError } from '@akrijs/kube'
 import { Backoff, type Clock, type Logger, valueAt } from '@akrijs/runtime'
 import { SchemaUnusableError } from '../errors.js'
-import { BUNDLED_TYPES } from '../generated/bundled-types.js'
-import type { KubernetesTypes } from './kubernetes-types.js'
 import { schemasIn, typesOf } from './openapi.js'
 
 /**

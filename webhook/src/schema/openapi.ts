@@ -1,5 +1,5 @@
+import type { KubernetesTypes, Root } from '@akrijs/api'
 import { isRecord, valueAt } from '@akrijs/runtime'
-import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
 /** The names of the roots in OpenAPI documents of Kubernetes. */
 const ROOTS: Readonly<Record<Root, string>> = {

@@ -24,4 +24,23 @@ describe('the variables that programs read when they start', () => {
         if (!name.includes('*')) expect(readerAtStart(example.toLowerCase())).toBe(reason)
       }
   })
+
+  it('are found as a regular expression of each entry finds them', () => {
+    const expressions = START_VARIABLES.map(([reason, names]) => {
+      const sources = names.map((name) => name.replace(/[^\w*]/g, '\\$&').replaceAll('*', '.*'))
+      return { reason, names: new RegExp(`^(?:${sources.join('|')})$`, 'is') }
+    })
+    for (const name of START_VARIABLES.flatMap(([, names]) => names))
+      for (const like of [
+        name.replaceAll('*', ''),
+        name.toLowerCase().replaceAll('*', 'x_\n'),
+        `A${name.replaceAll('*', 'ſ')}`,
+        `${name.replaceAll('*', '')}Z`,
+        name.slice(0, 3),
+      ]) {
+        const expected = expressions.find(({ names }) => names.test(like))?.reason
+        const isHarmless = ['CUDA', 'HIP', 'ROCR'].some((of) => like === `${of}_VISIBLE_DEVICES`)
+        expect(readerAtStart(like), like).toBe(isHarmless ? undefined : expected)
+      }
+  })
 })

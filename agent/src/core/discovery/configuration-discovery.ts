@@ -1,5 +1,6 @@
 import type { Configuration } from '@akrijs/api'
 import { runAfter } from '@akrijs/runtime'
+import type { DeviceReport } from '@akrijs/runtime/handler'
 import { type HandlerEndpoint, isUidOf } from '../../ports/handler-endpoint.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceBounds } from './device-bounds.js'
@@ -42,7 +43,12 @@ export interface DeviceRanks {
 
 export interface DiscoveryStatus {
   readonly handler: string
-  readonly endpoints: readonly { readonly uid: string; readonly state: SessionState }[]
+  readonly endpoints: readonly {
+    readonly uid: string
+    readonly state: SessionState
+    /** What the handler tells people about devices; undefined if it cannot tell. */
+    readonly reports?: readonly DeviceReport[] | undefined
+  }[]
 }
 
 /**
@@ -112,7 +118,11 @@ export class ConfigurationDiscovery {
   }
 
   get status(): DiscoveryStatus {
-    const endpoints = [...this.#sessions].map(([uid, { state }]) => ({ uid, state }))
+    const endpoints = [...this.#sessions].map(([uid, { state, reports }]) => ({
+      uid,
+      state,
+      reports,
+    }))
     return { handler: this.handler, endpoints }
   }
 
@@ -224,7 +234,7 @@ export class ConfigurationDiscovery {
     const aged = this.#aged
     if (aged !== undefined && equal(aged.lists, lists) && now < (aged.set.changesAt ?? Infinity))
       return aged.set
-    const set = ageDevices(lists, now, this.#options, this.#waitingSince)
+    const set = ageDevices(lists, now, this.#options, this.#waitingSince, aged?.set.devices)
     this.#aged = { lists, set }
     return set
   }

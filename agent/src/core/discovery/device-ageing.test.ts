@@ -32,6 +32,26 @@ describe('the devices of a Configuration', () => {
     expect(ids([list('a', [])], 1000)).toEqual({ complete: true, devices: [] })
   })
 
+  it('are the same objects in the next list, unless they have changed', () => {
+    const same = list('a', ['1', '2'])
+    const other = { ...list('a', ['3']), shared: false }
+    const before = ageDevices([same, other], 1000, options).devices
+    const next = { ...same, devices: [...(same.devices ?? []), { id: '4' }] }
+    const lists = [next, { ...other, shared: true }]
+    const now = ageDevices(lists, 1000, options, undefined, before).devices
+    expect(now).toEqual(ageDevices(lists, 1000, options).devices)
+    const isKept = [...now].map(([id, device]) => [id, device === before.get(id)])
+    expect(Object.fromEntries(isKept)).toEqual({ 1: true, 2: true, 3: false, 4: false })
+  })
+
+  it('count a device of several lists once', () => {
+    const units = (...lists: EndpointList[]) => ageDevices(lists, 1000, options).units
+    expect(units(list('a', ['1', '2']), list('b', ['3']))).toBe(3)
+    expect(units(list('a', ['1', '2']), list('b', ['2', '3']), list('c', undefined))).toBe(3)
+    // The devices of a list that is over do not count.
+    expect(units(list('a', ['1', '2'], 0), list('b', ['3']))).toBe(1)
+  })
+
   it('A2 A3 stay when their handler is lost, become unhealthy, and go later', () => {
     const lost = [list('a', ['1'], 1000)]
     expect(ids(lost, 1029)).toEqual({ complete: true, devices: ['1'] })

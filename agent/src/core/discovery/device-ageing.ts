@@ -1,6 +1,6 @@
 import type { AdmittedDevice } from '../access/handler-access.js'
 import type { DiscoveredDevice } from './device-set.js'
-import { deviceUnits } from './device-units.js'
+import { deviceUnits, listUnits } from './device-units.js'
 
 /** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
@@ -51,12 +51,14 @@ export interface AgedSet {
  *
  * @param lists in the order in which their endpoints came
  * @param waitingSince start of the period without an endpoint; undefined while there is an endpoint
+ * @param before the devices before: a device that has not changed is the same object
  */
 export function ageDevices(
   lists: readonly EndpointList[],
   now: number,
   options: AgeingOptions,
   waitingSince?: number,
+  before?: ReadonlyMap<string, DiscoveredDevice>,
 ): AgedSet {
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
@@ -64,6 +66,8 @@ export function ageDevices(
   // The same devices may be beyond the bounds of several lists. A forgotten device counts once.
   let leftOut = 0
   let allForgotten = 0
+  // All devices of the lists, if no device is in several lists.
+  let [listed, unitsOfLists] = [0, 0]
   const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
     if (now >= since + options.removeAfterMs) return 'over'
     deadlines.push(since + options.removeAfterMs)
@@ -88,6 +92,8 @@ export function ageDevices(
     if (list === undefined || remembered) complete = false
     leftOut = Math.max(leftOut, beyondBound)
     allForgotten += forgotten
+    listed += list?.length ?? 0
+    unitsOfLists += listUnits(list ?? [])
     for (const device of list ?? []) {
       const { refusal } = device
       const healthy = state !== 'unhealthy' && refusal === undefined
@@ -96,18 +102,22 @@ export function ageDevices(
         if (healthy && other.refusal === undefined)
           devices.set(device.id, { ...other, healthy: true })
       } else {
-        devices.set(device.id, {
-          device,
-          shared,
-          endpoint,
-          healthy,
-          ...(refusal !== undefined && { refusal }),
-        })
+        const known = before?.get(device.id)
+        const isSame =
+          known?.device === device &&
+          known.endpoint === endpoint &&
+          known.shared === shared &&
+          known.healthy === healthy
+        const refused = refusal !== undefined && { refusal }
+        devices.set(device.id, isSame ? known : { device, shared, endpoint, healthy, ...refused })
       }
     }
   }
   const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined
-  let units = 0
-  for (const { device } of devices.values()) units += deviceUnits(device)
+  let units = unitsOfLists
+  if (devices.size < listed) {
+    units = 0
+    for (const { device } of devices.values()) units += deviceUnits(device)
+  }
   return { devices, units, complete, leftOut: leftOut + allForgotten, changesAt }
 }

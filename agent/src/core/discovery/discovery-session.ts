@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Configuration } from '@akrijs/api'
 import {
   aborted,
@@ -6,13 +7,15 @@ import {
   kindOf,
   type Logger,
   messageOf,
+  runAfter,
   TokenBucket,
 } from '@akrijs/runtime'
-import type { Device, DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
-import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
+import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { AdmittedDevice } from '../access/handler-access.js'
+import { admitChanged } from './admit-changed.js'
 import type { EndpointList } from './device-ageing.js'
 
 export type SessionState =
@@ -29,6 +32,8 @@ type SessionFailure =
   | 'HandlerFailed'
   /** The handler has not been asked: a property is not there. */
   | 'MissingProperty'
+  /** The handler has not been asked: the agent may not read a property. */
+  | 'PropertyForbidden'
   /** The handler has not been asked: a property is of another namespace, without consent. */
   | 'PropertyRefused'
   /** The handler has not been asked: a property cannot be read. */
@@ -60,6 +65,11 @@ const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
  */
 const STEADY_MS = BACKOFF.ceilingMs
 /**
+ * A change of the reports of devices alone is shown after so many milliseconds: a device that is
+ * offered now and then, or is left out for a moment, must not cause writes without an end.
+ */
+const REPORTS_MS = 10_000
+/**
  * The lists of one endpoint that are read: a burst, then one in 200 ms. One plug of a device can
  * give 40 lists. A handler that lists without a pause must not keep the agent busy; the newest list
  * counts.
@@ -67,15 +77,17 @@ const STEADY_MS = BACKOFF.ceilingMs
 const LISTS = { burst: 50, refillMs: 200 }
 /**
  * A list of more devices, properties, mounts and device nodes counts as several lists: each costs
- * time to read.
+ * time to read. Those of devices that have not changed cost only a comparison.
  */
-const ENTRIES_OF_A_LIST = 1000
+const ENTRIES_OF_A_LIST = { other: 1000, same: 10_000 }
 
 /**
  * Attempts before the back-off is over: a burst, then one in a second. Any process that may
  * register can cause them. Then a handler that registers still waits for a second at most.
  */
 const EARLY_ATTEMPTS = { burst: 10, refillMs: 1000 }
+
+type Reports = readonly DeviceReport[] | undefined
 
 /** One stream of the endpoint, with what comes before it. */
 interface Attempt {
@@ -104,6 +116,9 @@ export class DiscoverySession {
   #configuration: Configuration
   #state: SessionState = { phase: 'opening' }
   #list: EndpointList
+  /** The reports of the last list, and those that the status shows. */
+  #reports: { readonly last: Reports; readonly shown: Reports } | undefined
+  #isShowingReports = false
   #unreachableSince: number | undefined
   #attempt = newAttempt()
 
@@ -136,6 +151,14 @@ export class DiscoverySession {
     return this.#state
   }
 
+  /**
+   * What the handler tells people about devices; undefined before the first list, or if the handler
+   * cannot tell.
+   */
+  get reports(): Reports {
+    return this.#reports?.shown
+  }
+
   /** Time of the first of the attempts in a row that did not reach the endpoint. */
   get unreachableSince(): number | undefined {
     return this.#unreachableSince
@@ -157,8 +180,10 @@ export class DiscoverySession {
   configure(configuration: Configuration): void {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
-    if (JSON.stringify(before) !== JSON.stringify(configuration.spec.discoveryHandler))
-      this.restart()
+    if (JSON.stringify(before) === JSON.stringify(configuration.spec.discoveryHandler)) return
+    // The reports of the next list are about other details.
+    this.#reports = undefined
+    this.restart()
   }
 
   /** Opens another stream at once, because properties changed. */
@@ -247,22 +272,42 @@ export class DiscoverySession {
     }
     for await (const list of this.endpoint.discover(request, signal)) {
       const { leftOut } = list
-      const devices = await admit(this.endpoint.name, list.devices)
+      const { devices, sameEntries, otherEntries } = await admitChanged(
+        this.#list.devices,
+        list.devices,
+        (changed) => admit(this.endpoint.name, changed),
+      )
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
       observer.handlerAnswered(name, this.endpoint.name, seconds)
       attempt.listedAt ??= now
       const { uid: endpoint, shared } = this.endpoint
+      this.#followReports(list.reports, !isSame(this.#list.devices, devices))
       this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
       onChange()
-      // As read: the agent may have refused some of them.
-      const entries = list.devices.reduce((sum, device) => sum + entriesOf(device), leftOut)
-      this.#owed += 1 + Math.floor(entries / ENTRIES_OF_A_LIST)
+      const { same, other } = ENTRIES_OF_A_LIST
+      this.#owed += 1 + Math.floor(sameEntries / same + (otherEntries + leftOut) / other)
       await this.#payForLists(signal)
     }
+  }
+
+  /** @param isChanged whether the devices of the list have changed: then the status is written */
+  #followReports(last: Reports, isChanged: boolean): void {
+    const { clock, onChange } = this.#options
+    const { shown } = this.#reports ?? {}
+    const isFirst = this.#reports === undefined
+    this.#reports = { last, shown: isFirst || isChanged ? last : shown }
+    if (this.#isShowingReports || isDeepStrictEqual(last, this.#reports.shown)) return
+    this.#isShowingReports = true
+    runAfter(clock, REPORTS_MS, this.#stop.signal, () => {
+      this.#isShowingReports = false
+      if (this.#stop.signal.aborted || isDeepStrictEqual(this.#reports?.last, this.reports)) return
+      this.#reports = this.#reports && { ...this.#reports, shown: this.#reports.last }
+      onChange()
+    })
   }
 
   /** Waits until the budget has room for the lists that were read. */
@@ -300,9 +345,8 @@ export class DiscoverySession {
   }
 }
 
-/** A device with its properties, mounts and device nodes. */
-function entriesOf({ properties = {}, mounts = [], deviceSpecs = [] }: Device): number {
-  return 1 + Object.keys(properties).length + mounts.length + deviceSpecs.length
+function isSame(a: readonly AdmittedDevice[] = [], b: readonly AdmittedDevice[]): boolean {
+  return a.length === b.length && a.every((device, index) => device === b[index])
 }
 
 function newAttempt(): Attempt {
@@ -316,5 +360,6 @@ function reasonOf(error: unknown, asked: boolean): SessionFailure {
     return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
   }
   if (PropertyRefusedError.is(error)) return 'PropertyRefused'
+  if (PropertyForbiddenError.is(error)) return 'PropertyForbidden'
   return MissingPropertyError.is(error) ? 'MissingProperty' : 'UnreadableProperty'
 }

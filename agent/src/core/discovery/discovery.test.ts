@@ -1,12 +1,12 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube/objects'
 import { aborted, Latest, silentLogger } from '@akrijs/runtime'
-import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { type Device, type DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
-import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
+import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { DeviceNodes } from '../../ports/device-nodes.js'
 import {
@@ -121,7 +121,7 @@ const rules = {
   environment: [],
 }
 
-function make(): Discovery {
+function make(bounds = { perConfiguration: 4, perNode: 6, slots: 60 }): Discovery {
   const cluster = {
     configurations,
     resolveProperties: (one: Configuration) => resolveProperties(one),
@@ -144,7 +144,7 @@ function make(): Discovery {
           listsRead++
         },
       },
-      bounds: { perConfiguration: 4, perNode: 6, slots: 60 },
+      bounds,
       rankDevices: () => ({
         rankOf: (id, _shared, units) => (servedIds.has(id) ? (units > 1 ? 1 : 0) : 2),
         isServed: (id) => servedIds.has(id),
@@ -179,6 +179,76 @@ const unhealthy = () =>
   [...discovery.deviceSet(key).devices.values()]
     .filter(({ healthy }) => !healthy)
     .map(({ device }) => device.id)
+
+describe('the reports of a handler', () => {
+  const leftOut = (count: number): DeviceReport => ({
+    reason: 'HTTP status 401',
+    count,
+    ids: [],
+    listed: false,
+  })
+  const shown = () => discovery.status(key)?.endpoints[0]?.reports?.[0]?.count
+  let endpoint: ToldEndpoint
+  let changes: number
+  const give = async (count: number, ...ids: string[]) => {
+    const devices = ids.map((id) => ({ id }))
+    endpoint.giveList({ devices, leftOut: 0, reports: count === 0 ? [] : [leftOut(count)] })
+    await clock.advance(0)
+  }
+
+  beforeEach(async () => {
+    configurations.put(configuration('default'))
+    endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    changes = 0
+    let before: number | undefined
+    discovery.onChange(() => {
+      if (shown() !== before) changes++
+      before = shown()
+    }, new AbortController().signal)
+  })
+
+  it('are shown with the first list, and with each list of other devices', async () => {
+    await give(3, 'a')
+    expect(shown()).toBe(3)
+    await give(2, 'a', 'b')
+    expect(shown()).toBe(2)
+  })
+
+  it('are shown within 10 s if only they change, and at most once in 10 s', async () => {
+    await give(1)
+    for (let second = 0; second < 60; second++) {
+      await give(second % 7)
+      await clock.advance(1000)
+    }
+    expect(changes).toBeGreaterThan(3)
+    expect(changes).toBeLessThanOrEqual(7)
+    await give(9)
+    await clock.advance(10_000)
+    expect(shown()).toBe(9)
+  })
+
+  it('are not shown if the devices are left out for less than 10 s', async () => {
+    await give(0, 'a')
+    const before = changes
+    await give(1, 'a')
+    await clock.advance(9000)
+    await give(0, 'a', 'b')
+    await clock.advance(60_000)
+    expect([shown(), changes]).toEqual([undefined, before])
+  })
+
+  it('are those of the present details', async () => {
+    await give(3)
+    configurations.put(configuration('default', 'other'))
+    await clock.advance(0)
+    expect(shown()).toBeUndefined()
+    await give(4)
+    expect(shown()).toBe(4)
+  })
+})
 
 describe('discovery', () => {
   it('A1 asks a handler at once when it registers, after any wait', async () => {
@@ -529,6 +599,7 @@ describe('discovery', () => {
       'MissingProperty',
       'there is no Secret default/lab',
     ],
+    [new PropertyForbiddenError('no Role'), 'PropertyForbidden', 'no Role'],
     [
       new PropertyRefusedError('Secret factory/lab is in another namespace'),
       'PropertyRefused',
@@ -848,6 +919,26 @@ describe('a device node that the kernel does not name', () => {
     await discovery.close()
     expect(clock.sleeping).toEqual([])
   })
+})
+
+it('counts devices that have not changed as a tenth of the others', async () => {
+  const devices = Array.from({ length: 30_000 }, (_, index) => ({ id: `${index}` }))
+  discovery = make({ perConfiguration: 40_000, perNode: 40_000, slots: 40_000 })
+  configurations.put(configuration('default'))
+  const endpoint = new ToldEndpoint('told@a')
+  registry.register(endpoint)
+  discovery.start()
+  await clock.advance(0)
+  // A burst of 50: the first list counts 31, the others 4.
+  for (const count of [1, 2, 3, 4, 5, 6]) {
+    endpoint.list(...devices, { id: `other-${count}` })
+    await eventually(() => expect(found()).toContain(`other-${count}`))
+  }
+  endpoint.give('rest')
+  await clock.advance(0)
+  expect(listsRead).toBe(6)
+  await clock.advance(200)
+  await eventually(() => expect(found()).toEqual(['rest']))
 })
 
 describe('the bounds of devices', () => {

@@ -55,8 +55,9 @@ type WrittenList = Omit<RestoredList, 'devices'> & {
 type RestoredList = Omit<EndpointList, 'remembered' | 'leftOut' | 'lostSince'>
 
 /** The lists of the checkpoint that no discovery has taken over. */
-type RestoredLists = Readonly<
-  Record<ObjectKey, { readonly uid: string; readonly lists: readonly RestoredList[] }>
+type RestoredLists = Map<
+  ObjectKey,
+  { readonly uid: string; readonly lists: readonly RestoredList[] }
 >
 
 /** What a Configuration takes of the bounds of the node, if it gets all. */
@@ -75,7 +76,7 @@ export class Discovery {
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
-  #restored: RestoredLists = {}
+  #restored: RestoredLists = new Map()
   /** What the bounds of the node leave to each Configuration; undefined while all devices fit. */
   #shares: ReadonlyMap<ObjectKey, DeviceShare> | undefined
   /** The demand of each Configuration at its last change, and the sum of all. */
@@ -101,9 +102,10 @@ export class Discovery {
       devices: devices && (await access.admit(handlerOfUid(list.endpoint), devices)),
     })
     const restored = Object.entries(snapshot).map(async ([key, { uid, lists }]) => {
-      return [key, { uid, lists: await Promise.all(lists.map(admitted)) }] as const
+      const admittedLists = await Promise.all(lists.map(admitted))
+      return [key as ObjectKey, { uid, lists: admittedLists }] as const
     })
-    this.#restored = Object.fromEntries(await Promise.all(restored))
+    this.#restored = new Map(await Promise.all(restored))
   }
 
   start(): void {
@@ -158,12 +160,10 @@ export class Discovery {
       return [key, { uid, lists: written }] as const
     })
     // Restored lists that no discovery has taken over yet outlive a second restart too.
-    const all: RestoredLists = { ...this.#restored, ...Object.fromEntries(current) }
+    const all: RestoredLists = new Map(this.#restored)
+    for (const [key, lists] of current) all.set(key, lists)
     return Object.fromEntries(
-      Object.entries(all).map(([key, { uid, lists }]) => [
-        key,
-        { uid, lists: lists.map(asReported) },
-      ]),
+      [...all].map(([key, { uid, lists }]) => [key, { uid, lists: lists.map(asReported) }]),
     )
   }
 
@@ -195,8 +195,8 @@ export class Discovery {
 
   #begin(key: ObjectKey, configuration: Configuration): ConfigurationDiscovery {
     const { cluster, access, clock, log } = this.#options
-    const { [key]: restored, ...others } = this.#restored
-    this.#restored = others
+    const restored = this.#restored.get(key)
+    this.#restored.delete(key)
     const lostSince = clock.monotonicMs()
     const lists = restored?.uid === configuration.metadata.uid ? restored.lists : []
     const discovery = new ConfigurationDiscovery(

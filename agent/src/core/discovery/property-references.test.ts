@@ -1,6 +1,11 @@
 import type { Configuration } from '@akrijs/api'
 import { describe, expect, it } from 'vitest'
-import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
+import {
+  MissingPropertyError,
+  PropertyForbiddenError,
+  PropertyRefusedError,
+  PropertyUnreadableError,
+} from '../../errors.js'
 import { configurationWith } from '../../testing/objects.js'
 import {
   type DataReference,
@@ -91,16 +96,19 @@ describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) =>
   )
 
   it('of another namespace is refused with one message, whatever exists there', async () => {
-    const unreadable = resolveReferences(
-      configurationOf(kind, { name: 'cameras', key: 'k', namespace: 'factory' }),
-      () => Promise.reject(new MissingPropertyError('cannot be read: 403 forbidden')),
-    )
+    const failing = (error: Error) =>
+      resolveReferences(
+        configurationOf(kind, { name: 'cameras', key: 'k', namespace: 'factory' }),
+        () => Promise.reject(error),
+      )
     const messages = [
       await messageFrom(tokenOf(kind, holding())),
       await messageFrom(tokenOf(kind, holding(), { key: 'none' })),
       await messageFrom(tokenOf(kind, undefined)),
       await messageFrom(tokenOf(kind, undefined, { optional: true })),
-      await messageFrom(unreadable),
+      await messageFrom(failing(new MissingPropertyError('not there'))),
+      await messageFrom(failing(new PropertyForbiddenError('cannot be read: 403 forbidden'))),
+      await messageFrom(failing(new PropertyUnreadableError('cannot be read: no answer'))),
     ]
     expect(new Set(messages).size).toBe(1)
     expect(messages[0]).not.toContain('s3cret')

@@ -7,7 +7,12 @@ import {
 } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { MissingPropertyError, PropertyRefusedError } from '../../errors.js'
+import {
+  MissingPropertyError,
+  PropertyForbiddenError,
+  PropertyRefusedError,
+  PropertyUnreadableError,
+} from '../../errors.js'
 
 /** A Secret or ConfigMap from which a Configuration takes a property. */
 export interface DataReference {
@@ -101,6 +106,8 @@ export async function resolveReferences(
   return new DiscoveryProperties(values)
 }
 
+const UNAVAILABLE = [MissingPropertyError, PropertyForbiddenError, PropertyUnreadableError]
+
 /**
  * An object of another namespace. Its absence, a missing right of the agent and a missing consent
  * have one message, also for an optional property: an author of Configurations does not find out
@@ -113,7 +120,7 @@ async function lookUpForeign(
   lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
 ): Promise<ReferencedData> {
   const object = await lookUp(reference).catch((error: unknown) => {
-    if (!MissingPropertyError.is(error)) throw error
+    if (!UNAVAILABLE.some((kind) => kind.is(error))) throw error
   })
   if (object !== undefined && isReadableFrom(object.readableFrom, namespace)) return object
   const { kind, key } = reference

@@ -1,10 +1,11 @@
 import { API_VERSION, type Instance, type InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
+import { collidingIds } from '../../testing/colliding-ids.js'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import { deviceRanks } from './device-ranks.js'
+import { deviceIdAnnotation } from './existing-instances.js'
 import { deviceDigest } from './instance-name.js'
-import { deviceIdAnnotation } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const other = 'node-b' as NodeName
@@ -48,6 +49,22 @@ it('used devices come first, then served ones, those of other nodes, and new one
   const ranks = ids.map((id) => rankOf(id, true, 1))
   expect(ranks).toEqual([...new Set(ranks)].sort())
   expect(ids.map((id) => isServed(id, true))).toEqual([true, true, false, false])
+})
+
+it('a device with a long name has the rank of its Instance', () => {
+  const [first, second] = collidingIds()
+  const short = instance(first, { nodes: [other] })
+  const long = instance(second)
+  const digest = deviceDigest(second, { shared: true }, 'long')
+  const { isServed } = deviceRanks({
+    configuration,
+    node,
+    instances: [
+      short,
+      { ...long, metadata: { ...long.metadata, name: `lab-${digest}` as InstanceName } },
+    ],
+  })
+  expect([isServed(first, true), isServed(second, true)]).toEqual([false, true])
 })
 
 it('an id with control characters keeps its rank, and ids with the same text get none', () => {

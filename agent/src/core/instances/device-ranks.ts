@@ -2,8 +2,8 @@ import { type Configuration, holderOf, type Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { DeviceRanks } from '../discovery/configuration-discovery.js'
+import { deviceIdOf, isOwnedBy } from './existing-instances.js'
 import { deviceDigest, instanceName } from './instance-name.js'
-import { deviceIdOf, isOwnedBy } from './instance-plan.js'
 
 /** The order of devices beyond a bound: smaller ranks are kept first. */
 const RANK = {
@@ -27,7 +27,7 @@ const LARGE: Readonly<Record<number, number>> = {
 interface DeviceRanksInput {
   readonly configuration: Pick<Configuration, 'metadata'>
   readonly node: NodeName
-  /** All Instances of the cluster. */
+  /** At least those of the Configuration. */
   readonly instances: Iterable<Instance>
 }
 
@@ -59,9 +59,13 @@ export function deviceRanks({ configuration, node, instances }: DeviceRanksInput
     const text = printable(id)
     // A list can have 800,000 ids; a digest costs more than a look at the ids.
     if (!isWithoutId && !ids.has(text)) return RANK.new
-    const digest = deviceDigest(id, shared ? { shared } : { shared, node })
-    const found = byName.get(instanceName(configuration.metadata.name, digest))
-    return found === undefined || (found.id ?? text) !== text ? RANK.new : found.rank
+    const place = shared ? ({ shared } as const) : ({ shared, node } as const)
+    for (const length of ['short', 'long'] as const) {
+      const digest = deviceDigest(id, place, length)
+      const found = byName.get(instanceName(configuration.metadata.name, digest))
+      if (found !== undefined && (found.id ?? text) === text) return found.rank
+    }
+    return RANK.new
   }
   return {
     rankOf(id, shared, units) {

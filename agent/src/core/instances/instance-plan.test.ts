@@ -3,13 +3,9 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
+import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, isOwnedBy } from './existing-instances.js'
 import { deviceDigest } from './instance-name.js'
-import {
-  DEVICE_ID_ANNOTATION,
-  deviceIdAnnotation,
-  isOwnedBy,
-  planInstances,
-} from './instance-plan.js'
+import { planInstances } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const configuration = configurationWith({
@@ -52,18 +48,6 @@ function instance(
   )
 }
 
-/** Two ids with one digest, found by search: 24 bits collide among a few thousand. */
-function twins(): [string, string] {
-  const seen = new Map<string, string>()
-  for (let n = 0; ; n++) {
-    const id = `camera-${n}`
-    const digest = deviceDigest(id, { shared: true })
-    const other = seen.get(digest)
-    if (other !== undefined) return [other, id]
-    seen.set(digest, id)
-  }
-}
-
 const plan = (devices: DeviceSet, ...instances: Instance[]) =>
   planInstances({ configuration, takenNames: new Map(), node, devices, instances })
 
@@ -78,7 +62,7 @@ describe('the plan of the Instances of a Configuration', () => {
       instances: [instance('foo0', ['node-a', 'node-b'])],
     })
     expect(served.map(({ name }) => name)).toEqual(['lab-a19705'])
-    expect(leave.map(({ metadata }) => metadata.name)).toEqual(['lab-8120fe'])
+    expect(leave.map(({ instance: { metadata } }) => metadata.name)).toEqual(['lab-8120fe'])
     expect(taken).toEqual([{ device: 'foo0', owner: 'default/lab-8120fe' }])
   })
 
@@ -98,7 +82,7 @@ describe('the plan of the Instances of a Configuration', () => {
 
   it('leaves the Instance of a device that is not in a complete set', () => {
     const gone = instance('foo1', ['node-a', 'node-b'])
-    expect(plan(found({ id: 'foo0' }), gone).leave).toEqual([gone])
+    expect(plan(found({ id: 'foo0' }), gone).leave).toEqual([{ instance: gone, device: 'gone' }])
   })
 
   it('A2 leaves no Instance while the set is incomplete', () => {
@@ -164,61 +148,5 @@ describe('the plan of the Instances of a Configuration', () => {
       ])
       expect([leave, collisions]).toEqual([[], []])
     }
-  })
-
-  describe('for two devices with the same digest', () => {
-    const [first, second] = twins()
-    const digest = deviceDigest(first, { shared: true })
-
-    it('serves one device and names both', () => {
-      const { served, collisions } = plan(found({ id: second }, { id: first }))
-      expect(served.map(({ device }) => device.id)).toEqual([[first, second].sort()[0]])
-      expect(collisions).toEqual([
-        { digest, kept: [first, second].sort()[0], refused: [first, second].sort()[1] },
-      ])
-    })
-
-    it.each([first, second])('keeps serving the device of the present Instance: %s', (holder) => {
-      const { served } = plan(
-        found({ id: second }, { id: first }),
-        instance(holder, ['node-a', 'node-b']),
-      )
-      expect(served.map(({ device }) => device.id)).toEqual([holder])
-    })
-
-    it('names the served device for each refused device, in any order of the list', () => {
-      const ids = ['camera-16258', 'camera-26847', 'camera-60728']
-      const holder = 'camera-60728'
-      for (const order of [ids, ids.toReversed()]) {
-        const { served, collisions } = plan(
-          found(...order.map((id) => ({ id }))),
-          instance(holder, ['node-a', 'node-b']),
-        )
-        expect(served.map(({ device }) => device.id)).toEqual([holder])
-        expect(collisions).toEqual(
-          ['camera-16258', 'camera-26847'].map((refused) => {
-            return { digest: '9a007d', kept: holder, refused }
-          }),
-        )
-      }
-    })
-
-    it('refuses a device if the Instance of another node belongs to the other device', () => {
-      const { served, collisions, leave } = plan(found({ id: second }), instance(first, ['node-b']))
-      expect(served).toEqual([])
-      expect(leave).toEqual([])
-      expect(collisions).toEqual([{ digest, kept: first, refused: second }])
-    })
-
-    it('first leaves the Instance of the device that is gone, then serves the other device', () => {
-      const stale = instance(first, ['node-a'])
-      expect(plan(found({ id: second }), stale)).toEqual({
-        served: [],
-        leave: [stale],
-        taken: [],
-        collisions: [],
-      })
-      expect(plan(found({ id: second })).served.map(({ device }) => device.id)).toEqual([second])
-    })
   })
 })

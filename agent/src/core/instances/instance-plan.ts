@@ -1,49 +1,33 @@
-import { type Configuration, GROUP, type Instance } from '@akrijs/api'
-import {
-  keyOf,
-  type NodeName,
-  type ObjectKey,
-  type OwnerIdentity,
-  objectKey,
-  refersTo,
-} from '@akrijs/kube/objects'
-import { printable } from '@akrijs/runtime'
-import type { Device } from '@akrijs/runtime/handler'
+import { type Configuration, holderOf, type Instance, type InstanceName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
-import { deviceDigest, instanceName } from './instance-name.js'
+import { DeviceBuckets } from './device-buckets.js'
+import { type DigestCollision, type NameMemory, nameDevices } from './device-names.js'
+import { deviceIdOf, ExistingInstances, isOwnedBy } from './existing-instances.js'
+import { instanceName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
-
-/**
- * Annotation of an Instance with the id of its device: two devices with the same digest must not be
- * merged.
- */
-export const DEVICE_ID_ANNOTATION = 'akri.sh/device-id'
-
-/** The digest is that of the id itself. People see the annotation. */
-export function deviceIdAnnotation(id: string): Readonly<Record<string, string>> {
-  return { [DEVICE_ID_ANNOTATION]: printable(id) }
-}
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
   readonly served: readonly PlannedInstance[]
-  /** Instances of this node whose device it no longer sees. */
-  readonly leave: readonly Instance[]
+  readonly leave: readonly LeftInstance[]
   readonly collisions: readonly DigestCollision[]
   readonly taken: readonly TakenName[]
 }
 
 export interface PlannedInstance extends ServedInstance {
   readonly shared: boolean
+  /** Whether nodes offer a resource of the Instance. */
+  readonly hasResource: boolean
   /** The present Instance, if it exists. */
   readonly existing: Instance | undefined
 }
 
-/** Two devices whose ids have the same digest: the refused device gets no Instance. */
-export interface DigestCollision {
-  readonly digest: string
-  readonly kept: string
-  readonly refused: string
+/** An Instance that this node leaves. */
+export interface LeftInstance {
+  readonly instance: Instance
+  /** `gone`: the node no longer sees the device. `renamed`: the device has another Instance. */
+  readonly device: 'gone' | 'renamed'
 }
 
 /** A device without an Instance: an older Configuration has the name of the Instance. */
@@ -52,138 +36,119 @@ export interface TakenName {
   readonly owner: ObjectKey
 }
 
-interface InstancePlanInput {
+/** What the plan of each bucket and of each Instance needs. */
+export interface PlanState {
   readonly configuration: Configuration
   /** Older Configurations with names that Instances could have. */
   readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
-  readonly devices: DeviceSet
-  /** All Instances of the cluster. */
-  readonly instances: Iterable<Instance>
+  readonly devices: DeviceBuckets
+  /** Whether a missing device is gone. */
+  readonly complete: boolean
+  readonly existing: ExistingInstances
+  readonly memory: NameMemory
 }
 
-export function planInstances({
-  configuration,
-  takenNames,
-  node,
-  devices,
-  instances,
-}: InstancePlanInput): InstancePlan {
-  const { namespace, name } = configuration.metadata
-  const existing = new Map<string, Instance>()
-  for (const instance of instances)
-    if (isOwnedBy(instance, configuration)) existing.set(instance.metadata.name, instance)
+export interface BucketPlan extends Omit<InstancePlan, 'leave'> {
+  /** The long names of its devices, also those that other devices have. */
+  readonly longNames: readonly InstanceName[]
+}
 
-  const { winners, collisions } = oneDevicePerDigest(devices.devices.values(), node, (digest) =>
-    deviceIdOf(existing.get(instanceName(name, digest))),
-  )
-
+/** Plans the devices with one short digest. */
+export function planBucket(digest: string, state: PlanState): BucketPlan {
+  const { configuration, takenNames, existing } = state
+  const { spec, metadata } = configuration
+  const { named, collisions, longNames } = nameDevices(digest, {
+    ...state,
+    configuration: metadata.name,
+  })
   const served: PlannedInstance[] = []
   const taken: TakenName[] = []
-  for (const [digest, { device, shared, healthy }] of winners) {
-    const owner = takenNames.get(instanceName(name, digest))
+  for (const { found, name, digest } of named) {
+    const { device, shared, healthy } = found
+    const owner = takenNames.get(name)
     if (owner !== undefined) {
       taken.push({ device: device.id, owner: keyOf(owner) })
       continue
     }
-    const instance = existing.get(instanceName(name, digest))
-    const foreignId = deviceIdOf(instance)
-    const heldByAnother = foreignId !== undefined && foreignId !== printable(device.id)
-    // The other device may still exist, on this node or on another node: its Instance stays.
-    if (
-      heldByAnother &&
-      (!devices.complete || instance?.spec.nodes.some((other) => other !== node))
-    ) {
-      collisions.push({ digest, kept: foreignId, refused: device.id })
-      continue
-    }
     served.push({
-      key: objectKey(namespace, instanceName(name, digest)),
-      name: instanceName(name, digest),
-      configuration: name,
+      key: objectKey(metadata.namespace, name),
+      name,
+      configuration: metadata.name,
       digest,
       device,
       shared,
       healthy,
-      capacity: configuration.spec.capacity,
-      properties: { ...device.properties, ...configuration.spec.brokerProperties },
-      existing: instance,
+      capacity: spec.capacity,
+      hasResource: spec.offer !== 'configuration',
+      properties: { ...device.properties, ...spec.brokerProperties },
+      existing: existing.get(name),
     })
   }
-
-  const planned = new Map(served.map(({ key, device }) => [key, printable(device.id)]))
-  const leave = [...existing.values()].filter((instance) => {
-    if (!instance.spec.nodes.includes(node)) return false
-    const plannedId = planned.get(keyOf(instance))
-    if (plannedId === undefined) return devices.complete
-    // Another device with the same digest has replaced the device of this Instance.
-    const id = deviceIdOf(instance)
-    return id !== undefined && id !== plannedId
-  })
-  const leaving = new Set(leave.map(keyOf))
-  return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions, taken }
+  return { served, collisions, taken, longNames }
 }
 
-/**
- * Whether the Configuration owns the Instance. An earlier Configuration of the same name has
- * another uid. An Instance in another namespace can have the uid too: its reference is forged.
- */
-export function isOwnedBy(
+/** Plans whether this node leaves a present Instance. */
+export function planLeave(
   instance: Instance,
-  configuration: { readonly metadata: OwnerIdentity['metadata'] },
-): boolean {
-  const { namespace, ownerReferences = [] } = instance.metadata
-  const owner = { group: GROUP, kind: 'Configuration', metadata: configuration.metadata }
-  return ownerReferences.some((reference) => refersTo(reference, namespace, owner))
+  served: ReadonlyMap<InstanceName, PlannedInstance>,
+  { node, complete, devices, configuration }: PlanState,
+): LeftInstance | undefined {
+  const { name } = instance.metadata
+  const { nodes, deviceUsage } = instance.spec
+  if (!nodes.includes(node) || served.has(name)) return undefined
+  const nameOf = (found: DiscoveredDevice, length: 'short' | 'long') =>
+    instanceName(configuration.metadata.name, devices.digestOf(found, length))
+  const id = deviceIdOf(instance)
+  const isRenamed =
+    id !== undefined &&
+    devices.withText(id).some((found) => {
+      const names = [nameOf(found, 'short'), nameOf(found, 'long')]
+      return names.includes(name) && names.some((each) => served.get(each)?.device === found.device)
+    })
+  if (!isRenamed) return complete ? { instance, device: 'gone' } : undefined
+  // Containers keep their claims until they end.
+  const isUsed = Object.values(deviceUsage).some((usage) => holderOf(usage) === node)
+  return isUsed ? undefined : { instance, device: 'renamed' }
 }
 
-/** The printable id of its device. Another program may have written the annotation. */
-export function deviceIdOf(instance: Instance | undefined): string | undefined {
-  const id = instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
-  return id === undefined ? undefined : printable(id)
+export interface InstancePlanInput
+  extends Pick<PlanState, 'configuration' | 'takenNames' | 'node'> {
+  readonly devices: DeviceSet
+  /** At least those of the Configuration. */
+  readonly instances: Iterable<Instance>
+  /** @default the node has forgotten everything */
+  readonly memory?: NameMemory
 }
 
-/** The digests of devices: each change of one Instance plans all Instances of its Configuration. */
-const digests = new WeakMap<
-  Device,
-  { readonly seenBy: NodeName | 'all'; readonly digest: string }
->()
+/** Plans everything. {@link InstancePlanner} has the same result, and plans what has changed. */
+export function planInstances({
+  devices: { devices, complete },
+  instances,
+  memory = NO_MEMORY,
+  ...input
+}: InstancePlanInput): InstancePlan {
+  const existing = new ExistingInstances()
+  for (const instance of instances)
+    if (isOwnedBy(instance, input.configuration)) existing.set(instance.metadata.name, instance)
+  const buckets = new DeviceBuckets(input.node)
+  for (const [id, found] of devices) buckets.set(id, found)
+  const state = { ...input, complete, devices: buckets, existing, memory }
 
-function digestOf({ device, shared }: DiscoveredDevice, node: NodeName): string {
-  const seenBy = shared ? 'all' : node
-  const cached = digests.get(device)
-  if (cached?.seenBy === seenBy) return cached.digest
-  const digest = deviceDigest(device.id, shared ? { shared } : { shared, node })
-  digests.set(device, { seenBy, digest })
-  return digest
-}
-
-/**
- * Of several devices with the same digest, the device of the present Instance wins, or else the
- * first id by code units.
- */
-function oneDevicePerDigest(
-  devices: Iterable<DiscoveredDevice>,
-  node: NodeName,
-  holderOf: (digest: string) => string | undefined,
-): { winners: Map<string, DiscoveredDevice>; collisions: DigestCollision[] } {
-  const byDigest = new Map<string, DiscoveredDevice[]>()
-  for (const found of [...devices].sort((a, b) => (a.device.id < b.device.id ? -1 : 1))) {
-    const digest = digestOf(found, node)
-    const twins = byDigest.get(digest)
-    if (twins === undefined) byDigest.set(digest, [found])
-    else twins.push(found)
+  const plans = [...buckets.digests()].map((digest) => planBucket(digest, state))
+  const served = plans.flatMap((plan) => plan.served).sort(byDevice)
+  const byName = new Map(served.map((planned) => [planned.name, planned]))
+  const present = [...existing.names()].flatMap((name) => existing.get(name) ?? [])
+  return {
+    served,
+    leave: present.flatMap((instance) => planLeave(instance, byName, state) ?? []),
+    collisions: plans.flatMap(({ collisions }) => collisions),
+    taken: plans.flatMap(({ taken }) => taken),
   }
-  const winners = new Map<string, DiscoveredDevice>()
-  const collisions: DigestCollision[] = []
-  for (const [digest, found] of byDigest) {
-    const holder = holderOf(digest)
-    const kept = found.find(({ device }) => printable(device.id) === holder) ?? found[0]
-    if (kept === undefined) continue
-    winners.set(digest, kept)
-    for (const other of found)
-      if (other !== kept)
-        collisions.push({ digest, kept: kept.device.id, refused: other.device.id })
-  }
-  return { winners, collisions }
 }
+
+export function byDevice({ device: a }: PlannedInstance, { device: b }: PlannedInstance): number {
+  return a.id < b.id ? -1 : 1
+}
+
+const NO_MEMORY: NameMemory = { deviceOf: () => undefined, longInUse: new Set() }

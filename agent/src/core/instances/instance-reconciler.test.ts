@@ -6,6 +6,7 @@ import type {
   ConfigurationManifest,
   ConfigurationName,
   InstanceName,
+  Offer,
   SlotName,
 } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
@@ -13,12 +14,16 @@ import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore, StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
 import type { ObjectCache } from '../../ports/cluster.js'
+import { collidingIds } from '../../testing/colliding-ids.js'
 import { manifest } from '../../testing/objects.js'
 import { AcceptedConfigurations } from '../accepted-configurations.js'
 import { DEVICE_BOUNDS } from '../discovery/device-bounds.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { LostDevice } from '../slots/lost-devices.js'
+import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
 import { InstanceReconciler } from './instance-reconciler.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -33,24 +38,35 @@ let configuration: Configuration
 let key: ObjectKey
 /** What plugins and the cluster were asked for, in order. */
 let calls: string[]
+let lost: LostDevice[]
 let failing: string | undefined
 let devices: DeviceSet
 let ledger: AllocationLedger
+let instances: InstanceIndex
 let reconciler: InstanceReconciler
 /** Of a Configuration in another namespace. */
 let older: Configuration['metadata']
 let clock: ManualClock
 /** The names that are refused. */
 let refused: Set<string>
+/** Of all plugins. */
+let registered: Promise<void>
 
 const plugins: InstancePlugins = {
-  serveConfiguration: async ({ name }) => void calls.push(`serve ${name}`),
-  withdrawConfiguration: async (which) => void calls.push(`withdraw ${which}`),
-  serve: async ({ name, healthy }) => {
-    calls.push(`serve ${name}${healthy ? '' : ' unhealthy'}`)
-    if (name === failing) throw new TypeError(`${name} cannot be served`)
+  serveConfiguration: async ({ name }) => {
+    calls.push(`serve ${name}`)
+    return { registered }
   },
-  withdraw: async (name) => void calls.push(`withdraw ${name}`),
+  withdrawConfiguration: async (which) => void calls.push(`withdraw ${which}`),
+  serve: async ({ name, healthy }, { hasResource = true } = {}) => {
+    const how = [!healthy && ' unhealthy', !hasResource && ' by its Configuration']
+    calls.push(`serve ${name}${how.filter(Boolean).join('')}`)
+    if (name === failing) throw new TypeError(`${name} cannot be served`)
+    return { registered }
+  },
+  withdraw: async (name, { isGone } = {}) =>
+    void calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`),
+  lose: (_configuration, name) => void calls.push(`lose ${name}`),
 }
 
 beforeEach(async () => {
@@ -66,10 +82,13 @@ beforeEach(async () => {
   key = keyOf(configuration)
   clock = new ManualClock(1_000_000)
   calls = []
+  lost = []
   failing = undefined
   refused = new Set()
+  registered = Promise.resolve()
   devices = seen('foo0')
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
+  instances = new InstanceIndex(cluster.instances, new AbortController().signal)
   cluster.instances.onChange(
     (which) => calls.push(`changed ${which.slice('default/'.length)}`),
     new AbortController().signal,
@@ -88,8 +107,9 @@ function makeReconciler(
   configurations: ObjectCache<Configuration> = cluster.configurations,
   bounds = DEVICE_BOUNDS,
 ): InstanceReconciler {
-  return new InstanceReconciler({
+  const options = {
     cluster,
+    instances,
     bounds,
     configurations: new AcceptedConfigurations(configurations, new AbortController().signal),
     plugins,
@@ -97,12 +117,15 @@ function makeReconciler(
     node: NODE,
     clock,
     log: silentLogger,
+    signal: new AbortController().signal,
     deviceSet: () => devices,
+    deviceLost: (device: LostDevice) => void lost.push(device),
     names: {
-      admit: ({ name, isKnown }) =>
-        refused.has(name) && !isKnown ? { why: 'full', retryInMs: 60_000 } : undefined,
+      admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
+        refused.has(name) && !isKnown ? ({ why: 'full', retryInMs: 60_000 } as const) : undefined,
     },
-  })
+  }
+  return new InstanceReconciler(options, { random: () => 0.5 })
 }
 
 function seen(...ids: string[]): DeviceSet {
@@ -125,7 +148,25 @@ const edit = (capacity: number) =>
     complete: true,
   })
 
-const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true })}`
+const createOfOthers = (id: string, nodes: readonly NodeName[], cdiName = '') =>
+  cluster.createInstance({
+    name: nameOf(id) as InstanceName,
+    namespace: 'default',
+    annotations: {},
+    owner: configuration,
+    spec: {
+      configurationName: configuration.metadata.name,
+      cdiName,
+      capacity: 1,
+      brokerProperties: {},
+      shared: true,
+      nodes,
+      deviceUsage: {},
+    },
+  })
+
+const PLACE = { shared: true } as const
+const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, PLACE)}`
 const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
 
 describe('the Instances of a node', () => {
@@ -141,6 +182,54 @@ describe('the Instances of a node', () => {
       shared: true,
       brokerProperties: { NAME: 'foo0' },
     })
+  })
+
+  it('are created while the kubelet registers their plugins', async () => {
+    let register = () => {}
+    registered = new Promise((resolve) => {
+      register = resolve
+    })
+    const reconciling = reconciler.reconcile(key)
+    await eventually(() => expect(instanceOf('foo0')).toBeDefined())
+    register()
+    expect(await reconciling).toEqual({})
+  })
+
+  it('are created although a plugin has no list, which is tried again', async () => {
+    registered = Promise.reject(new TypeError('no list'))
+    await expect(reconciler.reconcile(key)).rejects.toThrow('no list')
+    expect(instanceOf('foo0')).toBeDefined()
+    registered = Promise.resolve()
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo0')}`])
+  })
+
+  it('are behind from the first device until a pass planned it, and after a change', async () => {
+    const plan = (next: DeviceSet) => {
+      devices = next
+      return reconciler.isBehind(key)
+    }
+    expect(plan({ ...seen(), complete: false })).toBe(false)
+    expect(plan(seen('foo0'))).toBe(true)
+    await reconciler.reconcile(key)
+    expect(reconciler.isBehind(key)).toBe(false)
+    expect(plan(seen('foo0', 'foo1'))).toBe(true)
+    expect(plan(seen())).toBe(true)
+  })
+
+  it('are planned again after a change of them, but not of their claims', async () => {
+    const changed: ObjectKey[] = []
+    reconciler.onChange((which) => changed.push(which), new AbortController().signal)
+    await reconciler.reconcile(key)
+    expect(changed).toEqual([key])
+    await reconciler.reconcile(key)
+    const instance = objectKey('default', nameOf('foo0'))
+    await cluster.claimSlot(instance, `${nameOf('foo0')}-0` as SlotName, NODE)
+    await cluster.releaseSlot(instance, `${nameOf('foo0')}-0` as SlotName, NODE)
+    expect(changed).toEqual([key])
+    await cluster.joinInstance(instance, OTHER)
+    expect(changed).toEqual([key, key])
   })
 
   it('are left and served no more once their Configuration is refused', async () => {
@@ -209,21 +298,7 @@ describe('the Instances of a node', () => {
   it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])(
     'A9 are joined where the name for CDI is %j',
     async (cdiName) => {
-      await cluster.createInstance({
-        name: nameOf('foo0') as InstanceName,
-        namespace: 'default',
-        annotations: {},
-        owner: configuration,
-        spec: {
-          configurationName: configuration.metadata.name,
-          cdiName,
-          capacity: 1,
-          brokerProperties: {},
-          shared: true,
-          nodes: [OTHER],
-          deviceUsage: {},
-        },
-      })
+      await createOfOthers('foo0', [OTHER], cdiName)
       await reconciler.reconcile(key)
       expect(instanceOf('foo0')?.spec).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
       expect(calls).toContain(`serve ${nameOf('foo0')}`)
@@ -250,7 +325,7 @@ describe('the Instances of a node', () => {
     // Nobody is offered what is being left.
     expect(calls).toEqual([
       `serve ${wanted.name}`,
-      `withdraw ${nameOf('foo0')}`,
+      `withdraw gone ${nameOf('foo0')}`,
       `changed ${nameOf('foo0')}`,
     ])
   })
@@ -264,10 +339,11 @@ describe('the Instances of a node', () => {
     devices = seen('foo0')
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec).toEqual(before?.spec)
+    expect(lost).toEqual([{ id: 'foo0', instance: nameOf('foo0') }])
     expect(calls.filter((call) => call.endsWith(nameOf('foo0')))).toEqual([
       `serve ${nameOf('foo0')}`,
       `changed ${nameOf('foo0')}`,
-      `withdraw ${nameOf('foo0')}`,
+      `withdraw gone ${nameOf('foo0')}`,
       `changed ${nameOf('foo0')}`,
       `serve ${nameOf('foo0')}`,
       `changed ${nameOf('foo0')}`,
@@ -286,10 +362,10 @@ describe('the Instances of a node', () => {
         ...before,
         metadata: { ...before.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
       }
-      const list = vi.spyOn(cluster.instances, 'list').mockReturnValue([deleted])
+      cluster.instances.put(deleted)
       expect(await reconciler.reconcile(key)).toEqual({})
-      expect(instanceOf('foo0')).toBe(before)
-      list.mockRestore()
+      expect(instanceOf('foo0')).toBe(deleted)
+      cluster.instances.put(before)
     }
     await leaving()
     await cluster.leaveInstance(at, NODE)
@@ -399,11 +475,36 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')).toBeDefined()
   })
 
+  it('are lost if devices went while no agent ran, once all handlers have answered', async () => {
+    const allocated = (id: string, resourceName: string) =>
+      ledger.record({ slot: `${nameOf(id)}-0` as SlotName, resourceName, id: '0' })
+    allocated('foo0', `akri.sh/${wanted.name}`)
+    allocated('foo1', `akri.sh/${wanted.name}-other`)
+    allocated('foo2', `akri.sh/${nameOf('foo2')}`)
+    const losses = () => calls.filter((call) => call.startsWith('lose'))
+    devices = { ...seen('foo3'), complete: false }
+    await reconciler.reconcile(key)
+    expect(losses()).toEqual([])
+    devices = seen('foo3')
+    await reconciler.reconcile(key)
+    expect(losses()).toEqual([`lose ${nameOf('foo0')}`])
+    await reconciler.reconcile(key)
+    expect(losses()).toHaveLength(1)
+  })
+
+  it('are not lost with a device that is found again', async () => {
+    const resourceName = `akri.sh/${wanted.name}`
+    ledger.record({ slot: `${nameOf('foo0')}-0` as SlotName, resourceName, id: '0' })
+    await reconciler.reconcile(key)
+    expect(calls).not.toContain(`lose ${nameOf('foo0')}`)
+  })
+
   it('are withdrawn with their Configuration', async () => {
     await reconciler.reconcile(key)
     await cluster.apply({ configurations: [], data: [], complete: true })
     calls = []
     await reconciler.reconcile(key)
+    expect(lost).toEqual([])
     expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
   })
 
@@ -553,26 +654,144 @@ describe('the Instances of a node', () => {
     expect(calls).toContain(`serve ${nameOf('foo0')}`)
   })
 
-  it('report two devices with the same digest once', async () => {
-    // Found by trying: their digests of three bytes are the same.
-    const [first, second] = sameDigest()
-    devices = seen(first, second)
+  const offerOnly = (offer: Offer) =>
+    cluster.apply({
+      configurations: [{ ...wanted, spec: { ...wanted.spec, offer } }],
+      data: [],
+      complete: true,
+    })
+
+  it('need no names of resources if their Configuration alone is offered', async () => {
+    await offerOnly('configuration')
+    refused = new Set([nameOf('foo0')])
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(calls).toEqual([
+      `serve ${wanted.name}`,
+      `serve ${nameOf('foo0')} by its Configuration`,
+      `changed ${nameOf('foo0')}`,
+    ])
+    // The name is asked for when the Instance is offered too.
+    calls = []
+    await offerOnly('both')
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 60_000 })
+    expect(reconciler.refusals(key)).toHaveLength(1)
+    expect(new Set(calls)).toEqual(
+      new Set([`serve ${wanted.name}`, `serve ${nameOf('foo0')} by its Configuration`]),
+    )
+    refused.clear()
+    calls = []
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(calls).toContain(`serve ${nameOf('foo0')}`)
+  })
+
+  it('stay while their resources, or that of their Configuration, are withdrawn', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    calls = []
+    await offerOnly('configuration')
+    await reconciler.reconcile(key)
+    await offerOnly('instance')
+    await reconciler.reconcile(key)
+    await reconciler.reconcile(key)
+    expect(calls.filter((call) => !call.startsWith('serve'))).toEqual([`withdraw ${key}`])
+    expect(calls.at(-1)).toBe(`serve ${nameOf('foo0')}`)
+    expect(instanceOf('foo0')).toBe(before)
+  })
+
+  it('cost a pass of one plugin for a change of one of them', async () => {
+    devices = seen(...Array.from({ length: 200 }, (_, index) => `foo${index}`))
+    await reconciler.reconcile(key)
+    await reconciler.reconcile(key)
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`serve ${wanted.name}`])
+    await cluster.joinInstance(objectKey('default', nameOf('foo7')), OTHER)
+    await reconciler.reconcile(key)
+    expect(calls.slice(1)).toEqual([
+      `changed ${nameOf('foo7')}`,
+      `serve ${wanted.name}`,
+      `serve ${nameOf('foo7')}`,
+    ])
+  })
+
+  it('are one for each of two devices with one short digest, also after a restart', async () => {
+    const ids = collidingIds()
+    devices = seen(...ids)
+    await reconciler.reconcile(key)
+    const names = [nameOf(ids[0]), `${wanted.name}-${deviceDigest(ids[1], PLACE, 'long')}`]
+    const list = () => cluster.instances.list().map(({ metadata }) => metadata.name)
+    expect(list()).toEqual(names)
+    expect(reconciler.collisions(key)).toEqual([])
+    const [, second] = cluster.instances.list()
+    expect(second?.spec.cdiName).toBe(names[1]?.replace(/^(.*)-/, 'akri.sh/$1='))
+    reconciler = makeReconciler()
+    devices = seen(ids[1])
+    await reconciler.reconcile(key)
+    expect(list()).toEqual(names.slice(1))
+    devices = seen(...ids)
+    await reconciler.reconcile(key)
+    expect(list().sort()).toEqual(names.sort())
+  })
+
+  it('report once a device that finds no name of its own', async () => {
+    const ids = collidingIds()
+    const name = 'l'.repeat(47) as ConfigurationName
+    wanted = { ...wanted, name }
+    await cluster.apply({ configurations: [wanted], data: [], complete: true })
+    key = objectKey('default', name)
+    devices = seen(...ids)
     await reconciler.reconcile(key)
     await reconciler.reconcile(key)
     expect(cluster.instances.list()).toHaveLength(1)
-    expect(reconciler.collisions(key)).toHaveLength(1)
+    expect(reconciler.collisions(key)).toMatchObject([{ kept: ids[0], refused: ids[1] }])
     expect(cluster.events.list()).toMatchObject([{ reason: 'DigestCollision', count: 1 }])
   })
 })
 
-/** Two ids with one digest: of 2^24 digests some thousands of ids have a pair. */
-function sameDigest(): [string, string] {
-  const known = new Map<string, string>()
-  for (let number = 0; ; number++) {
-    const id = `device-${number}`
-    const digest = deviceDigest(id, { shared: true })
-    const other = known.get(digest)
-    if (other !== undefined) return [other, id]
-    known.set(digest, id)
-  }
-}
+describe('a shared device that all nodes see at once', () => {
+  beforeEach(() => {
+    Object.defineProperty(cluster, 'knownNodes', { value: 21 })
+  })
+
+  it('gets its Instance after a random wait that grows with the number of nodes', async () => {
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 200 })
+    expect(instanceOf('foo0')).toBeUndefined()
+    await clock.advance(199)
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 1 })
+    await clock.advance(1)
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([NODE])
+  })
+
+  it('is joined at once if another node was first', async () => {
+    await reconciler.reconcile(key)
+    await createOfOthers('foo0', [OTHER])
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
+  })
+
+  it('does not wait again after a write that failed, and waits if it comes back', async () => {
+    await reconciler.reconcile(key)
+    await clock.advance(200)
+    failing = nameOf('foo0')
+    await expect(reconciler.reconcile(key)).rejects.toThrow('cannot be served')
+    failing = undefined
+    expect(await reconciler.reconcile(key)).toEqual({})
+    devices = seen()
+    await reconciler.reconcile(key)
+    devices = seen('foo0')
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 200 })
+  })
+
+  it('is left in the order of places, the last place first', async () => {
+    const others = Array.from({ length: 19 }, (_, i) => `other-${i}` as NodeName)
+    await createOfOthers('foo0', [others[0] ?? OTHER, NODE, ...others.slice(1)])
+    await reconciler.reconcile(key)
+    devices = seen()
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 180 })
+    expect(instanceOf('foo0')?.spec.nodes).toContain(NODE)
+    await clock.advance(180)
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(instanceOf('foo0')?.spec.nodes).toEqual(others)
+  })
+})

@@ -1,35 +1,27 @@
-import type { Configuration, Instance, InstanceName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { type Configuration, GROUP, type InstanceName } from '@akrijs/api'
+import { keyOf, keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
-import type { Clock, Logger } from '@akrijs/runtime'
-import type { Cluster } from '../../ports/cluster.js'
+import { isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../accepted-configurations.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../discovery/device-bounds.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
+import type { LostDevice } from '../slots/lost-devices.js'
+import type { DigestCollision } from './device-names.js'
+import { isOwnedBy } from './existing-instances.js'
 import { FairBudget } from './fair-budget.js'
 import { FairRound } from './fair-round.js'
-import { cdiName } from './instance-name.js'
-import {
-  type DigestCollision,
-  deviceIdAnnotation,
-  type InstancePlan,
-  isOwnedBy,
-  type PlannedInstance,
-  planInstances,
-  type TakenName,
-} from './instance-plan.js'
-import { type InstanceWork, instanceWork, needsWrite } from './instance-work.js'
+import type { InstanceIndex } from './instance-index.js'
+import type { PlannedInstance, TakenName } from './instance-plan.js'
+import { type HeldInstance, InstancePlanner } from './instance-planner.js'
+import { type InstanceWork, inOrder, workOf } from './instance-work.js'
+import { InstanceWrites, type InstanceWritesOptions } from './instance-writes.js'
+import { inParallel, throwFirst, together } from './parallel-work.js'
 import type { NameRefusal, ResourceNames } from './resource-names.js'
-import type { InstancePlugins } from './served-instance.js'
+import { RunningInstances } from './running-instances.js'
+import type { InstancePlugins, Serving } from './served-instance.js'
+import { WriteSpread } from './write-spread.js'
 
-/** How many Instances of one Configuration are reconciled at the same time. */
-const CONCURRENCY = 16
-/**
- * How long each node of an Instance waits for the node before it to write a new capacity, in
- * milliseconds.
- */
-const FIRST_NODE_MS = 5000
 /**
  * Writes of Instances and starts of plugins, shared by all Configurations. The burst is twice the
  * most that devices need at once, for each device of the node: one to appear, one to go. Half of
@@ -38,64 +30,87 @@ const FIRST_NODE_MS = 5000
 const CHANGES = { burstPerDevice: 4, refillMs: 50 }
 /** How long a Configuration waits after it has used up its changes, in milliseconds. */
 const CHANGES_PAUSE_MS = 1000
+/** The least time between two passes, for each Instance that waits, in milliseconds. */
+const PAUSE_MS_PER_WORK = 0.01
 
-interface InstanceReconcilerOptions {
-  readonly cluster: Cluster
+interface InstanceReconcilerOptions extends InstanceWritesOptions {
+  readonly instances: InstanceIndex
   /** The Configurations that the agent serves. */
   readonly configurations: Pick<AcceptedConfigurations, 'get' | 'takenNames'>
   readonly plugins: InstancePlugins
-  /** The claims of running containers in a recreated Instance. */
-  readonly ledger: Pick<AllocationLedger, 'claimsIn'>
-  readonly node: NodeName
-  readonly clock: Clock
-  readonly log: Logger
+  readonly ledger: InstanceWritesOptions['ledger'] & Pick<AllocationLedger, 'list'>
+  readonly signal: AbortSignal
   deviceSet(configuration: ObjectKey): DeviceSet
+  /** Called when a device is gone that this node served. @default nothing */
+  readonly deviceLost?: (device: LostDevice) => void
   /** @default every name is admitted: there is no Node object */
   readonly names?: Pick<ResourceNames, 'admit'> | undefined
   /** @default DEVICE_BOUNDS */
   readonly bounds?: Pick<DeviceBounds, 'perNode'> | undefined
 }
 
-/** What a plan was made for, so that a pass can see that the devices have changed. */
-interface CurrentPlan {
-  readonly devices: DeviceSet
-  readonly plan: InstancePlan
+/** What this node does for one Configuration. */
+interface ServedState {
+  readonly planner: InstancePlanner
+  readonly running: RunningInstances
+  /** The Instances whose plugins have to follow the plan. */
+  readonly toFollow: Set<InstanceName>
+  /** The Instances that wait for a write or for their plugin. */
+  readonly work: Map<InstanceName, InstanceWork>
+  readonly round: FairRound<InstanceName>
+  /** The devices of the last plan. */
+  devices: DeviceSet | undefined
+  /** Whether the plugin of the Configuration runs. */
+  isOffered: boolean
+  /** Whether devices that went while the agent was away have been looked for. */
+  isLossKnown: boolean
+  /** Of the last pass. */
+  refusals: NameRefusal[]
+  reported: ReadonlySet<string>
 }
 
-/** Keeps the Instances and the device plugins of this node in step with discovered devices. */
+/**
+ * Keeps the Instances and the device plugins of this node in step with discovered devices. A pass
+ * costs what has changed since the last pass.
+ */
 export class InstanceReconciler {
   readonly #options: InstanceReconcilerOptions
-  /** The Instances with a running plugin, by Configuration. */
-  readonly #served = new Map<ObjectKey, Set<InstanceName>>()
-  readonly #collisions = new Map<ObjectKey, readonly DigestCollision[]>()
-  /** The Configurations with a running plugin. */
-  readonly #offered = new Set<ObjectKey>()
-  readonly #refusals = new Map<ObjectKey, readonly NameRefusal[]>()
-  readonly #taken = new Map<ObjectKey, readonly TakenName[]>()
-  /** Instances without the capacity of their Configuration, and since when. */
-  readonly #behind = new Map<InstanceName, { readonly capacity: number; readonly since: number }>()
-  /** The Instances of each Configuration that wait for a write or for their plugin. */
-  readonly #rounds = new Map<ObjectKey, FairRound<InstanceName>>()
+  readonly #states = new Map<ObjectKey, ServedState>()
+  readonly #writes: InstanceWrites
+  readonly #changed = new Listeners<[configuration: ObjectKey]>()
   readonly #changes: FairBudget<ObjectKey>
+  readonly #spread: WriteSpread
 
-  constructor(options: InstanceReconcilerOptions) {
+  constructor(options: InstanceReconcilerOptions, { random = Math.random } = {}) {
     this.#options = options
-    const { clock, bounds = DEVICE_BOUNDS } = options
+    const { cluster, clock, instances, signal, bounds = DEVICE_BOUNDS } = options
+    this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
     const { burstPerDevice, refillMs } = CHANGES
+    this.#writes = new InstanceWrites(options)
     this.#changes = new FairBudget({ clock, burst: burstPerDevice * bounds.perNode, refillMs })
+    instances.onChange((configuration, { instance, isOfUse }) => {
+      const name = keyParts(instance).name as InstanceName
+      const planner = this.#states.get(configuration)?.planner
+      planner?.instanceChanged(name)
+      if (!isOfUse || planner?.ignoresUse(name) !== true) this.#changed.tell(configuration)
+    }, signal)
+  }
+
+  /** Calls back after a change of an Instance that may change the plan of its Configuration. */
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#changed.add(listener, signal)
   }
 
   /**
-   * Devices of this Configuration that have no Instance, because another device has the same
-   * digest.
+   * Devices of this Configuration that have no Instance, because other devices have their digests.
    */
   collisions(configuration: ObjectKey): readonly DigestCollision[] {
-    return this.#collisions.get(configuration) ?? []
+    return this.#states.get(configuration)?.planner.collisions ?? []
   }
 
   /** Resources of this Configuration that are not offered, because their names are new. */
   refusals(configuration: ObjectKey): readonly NameRefusal[] {
-    return this.#refusals.get(configuration) ?? []
+    return this.#states.get(configuration)?.refusals ?? []
   }
 
   /**
@@ -103,72 +118,139 @@ export class InstanceReconciler {
    * name.
    */
   taken(configuration: ObjectKey): readonly TakenName[] {
-    return this.#taken.get(configuration) ?? []
+    return this.#states.get(configuration)?.planner.taken ?? []
+  }
+
+  held(configuration: ObjectKey): readonly HeldInstance[] {
+    return this.#states.get(configuration)?.planner.held ?? []
+  }
+
+  /** Whether the devices have changed since the last pass. */
+  isBehind(configuration: ObjectKey): boolean {
+    const devices = this.#options.deviceSet(configuration)
+    const before = this.#states.get(configuration)?.devices
+    return devices !== before && devices.devices.size + (before?.devices.size ?? 0) > 0
+  }
+
+  /** How many devices of this Configuration have an Instance. */
+  present(configuration: ObjectKey): number {
+    return this.#states.get(configuration)?.planner.present ?? 0
+  }
+
+  /** The Instances of this Configuration that this node serves. */
+  served(configuration: ObjectKey): Iterable<PlannedInstance> {
+    return this.#states.get(configuration)?.planner.served.values() ?? []
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
-    const { configurations, plugins, deviceSet, node } = this.#options
+    const { configurations, deviceSet } = this.#options
     const configuration = configurations.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
-      await plugins.withdrawConfiguration(key)
-      await this.#withdrawAllBut(key, new Set())
-      this.#collisions.delete(key)
-      this.#refusals.delete(key)
-      this.#offered.delete(key)
-      this.#taken.delete(key)
-      this.#rounds.delete(key)
-      await this.#leaveRefused(key)
-      return {}
+      await this.#stopServing(key)
+      return this.#leaveRefused(key)
     }
-    const refusals: NameRefusal[] = []
-    this.#refusals.set(key, refusals)
+    const state = this.#stateOf(key)
     const waits: number[] = []
-    const { name } = configuration.metadata
-    // With or without devices: a Pod may request the resource before the first device appears.
-    if (
-      this.#offered.has(key) ||
-      (this.#admit(configuration, name, false, refusals) && this.#takeChange(key, waits))
-    ) {
-      this.#offered.add(key)
-      await plugins.serveConfiguration({ key, name })
-    }
-    const before = this.#plan(configuration)
-    const failures = await this.#updatePlugins(configuration, before.plan)
+    state.refusals = []
+    const offer = await this.#offerConfiguration(configuration, state, waits)
+    const failures: unknown[] = []
+    const offered = offer?.registered.catch((error: unknown) => failures.push(error))
+    let devices = deviceSet(key)
+    await this.#plan(configuration, state, devices)
+    failures.push(...(await this.#followPlan(state)))
 
     // The list may have changed meanwhile. A list that always changes must not stop all writes.
-    const { devices, plan } = deviceSet(key) === before.devices ? before : this.#plan(configuration)
+    if (deviceSet(key) !== devices) {
+      devices = deviceSet(key)
+      await this.#plan(configuration, state, devices)
+    }
     // Hundreds of writes take seconds. No Instance is created for a Configuration or a device that
     // is gone meanwhile.
     const isCurrent = () =>
       deviceSet(key) === devices && isUnchanged(configurations.get(key), configuration)
-    const round = this.#rounds.get(key) ?? new FairRound<InstanceName>()
-    this.#rounds.set(key, round)
-    const work = round.follow(instanceWork(plan, node, this.#servedBy(key)))
     let mayChange = true
     const workOn = async (item: InstanceWork) => {
-      const { name } = item
-      if ('serve' in item && !this.#servedBy(key).has(name)) {
-        const isKnown = item.serve.existing?.spec.nodes.includes(node) === true
-        if (!this.#admit(configuration, name, isKnown, refusals)) return round.had(name)
-      } else if ('serve' in item) {
-        const wait = this.#waitForFirstNode(item.serve)
-        if (wait > 0) {
-          waits.push(wait)
-          return round.had(name)
-        }
-      }
+      if (!this.#isReady(configuration, state, item, waits)) return state.round.had(item.name)
       mayChange = this.#takeChange(key, waits)
       if (!mayChange) return
-      round.had(name)
-      if ('leave' in item) return this.#leave(item.leave)
-      const wait = await this.#reconcileInstance(configuration, item.serve)
+      state.round.had(item.name)
+      const wait = await this.#change(configuration, state, item)
       if (wait > 0) waits.push(wait)
     }
+    const work = state.round.follow(state.work)
+    this.#spread.follow(key, work)
     failures.push(...(await inParallel(work, workOn, () => mayChange && isCurrent())))
+    // The kubelet needs as long to register a plugin as an API server to create an Instance.
+    await offered
     throwFirst(failures)
     if (!isCurrent()) return { requeueAfterMs: 0 }
-    waits.push(...refusals.map(({ retryInMs }) => retryInMs))
-    return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
+    for (const { retryInMs } of state.refusals) waits.push(retryInMs)
+    if (waits.length === 0) return {}
+    // A pass looks at all work that waits.
+    const soonest = waits.reduce((least, wait) => Math.min(least, wait))
+    return { requeueAfterMs: Math.max(soonest, state.work.size * PAUSE_MS_PER_WORK) }
+  }
+
+  async #offerConfiguration(
+    configuration: Configuration,
+    state: ServedState,
+    waits: number[],
+  ): Promise<Serving | undefined> {
+    const { plugins } = this.#options
+    const { name } = configuration.metadata
+    const key = keyOf(configuration)
+    if (configuration.spec.offer === 'instance') {
+      if (state.isOffered) await plugins.withdrawConfiguration(key)
+      state.isOffered = false
+      return undefined
+    }
+    // With or without devices: a Pod may request the resource before the first device appears.
+    const isAdmitted =
+      state.isOffered ||
+      (this.#admit(configuration, state, name, false) && this.#takeChange(key, waits))
+    if (!isAdmitted) return undefined
+    state.isOffered = true
+    return plugins.serveConfiguration({ key, name })
+  }
+
+  async #plan(configuration: Configuration, state: ServedState, devices: DeviceSet): Promise<void> {
+    const { planner } = state
+    state.devices = devices
+    const takenNames = this.#options.configurations.takenNames(configuration)
+    const names = await planner.follow({ configuration, takenNames, devices })
+    const items: InstanceWork[] = []
+    for (const name of names) {
+      state.toFollow.add(name)
+      const planned = planner.served.get(name)
+      if (planned?.existing?.spec.capacity === planned?.capacity) this.#writes.forget(name)
+      const item = this.#workOf(state, name)
+      if (item === undefined) state.work.delete(name)
+      else items.push(item)
+      if (isTurnOver()) await nextTurn()
+    }
+    for (const item of inOrder(items, this.#options.node)) state.work.set(item.name, item)
+    this.#reportCollisions(configuration, state)
+    if (devices.complete && !state.isLossKnown) this.#loseMissing(configuration, state)
+  }
+
+  /**
+   * Devices that went while the agent was away were served by no plugin of this agent. Later, a
+   * plugin is withdrawn with its device.
+   */
+  #loseMissing({ metadata }: Configuration, state: ServedState): void {
+    const { instances, ledger, node, plugins } = this.#options
+    const { planner } = state
+    const ofConfiguration = ledger
+      .list()
+      .filter(({ resourceName }) => resourceName === `${GROUP}/${metadata.name}`)
+    for (const name of new Set(ofConfiguration.map(({ slot }) => instanceOf(slot)))) {
+      if (planner.served.has(name)) continue
+      const instance = instances.get(objectKey(metadata.namespace, name))
+      // Another Instance may have the device, while containers hold slots of this Instance.
+      const isHere = instance?.spec.nodes.includes(node) === true
+      if (!isHere || planner.left.get(name)?.device === 'gone') plugins.lose(metadata.name, name)
+    }
+    state.isLossKnown = true
   }
 
   /**
@@ -176,41 +258,112 @@ export class InstanceReconciler {
    * to the cluster: a device that is unhealthy or gone is not offered, however many writes wait.
    * @returns the failures
    */
-  async #updatePlugins(configuration: Configuration, plan: InstancePlan): Promise<unknown[]> {
-    const key = keyOf(configuration)
-    this.#reportCollisions(configuration, plan.collisions)
-    this.#taken.set(key, plan.taken)
-    await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
-    for (const { name, existing, capacity } of plan.served)
-      if (existing?.spec.capacity === capacity) this.#behind.delete(name)
-    const running = plan.served.filter(({ name }) => this.#served.get(key)?.has(name) === true)
-    return inParallel(running, (planned) => this.#options.plugins.serve(planned))
+  async #followPlan(state: ServedState): Promise<unknown[]> {
+    const { plugins } = this.#options
+    const { planner, running, toFollow } = state
+    const names = [...toFollow]
+    const withdrawn = names.filter((name) => !planner.served.has(name))
+    throwFirst(await inParallel(withdrawn, (name) => this.#withdraw(state, name)))
+    return inParallel([...toFollow], async (name) => {
+      const planned = planner.served.get(name)
+      const before = running.get(name)
+      if (planned !== undefined && before !== undefined) {
+        // A new resource needs its name admitted first.
+        const hasResource = planned.hasResource && before.hasResource
+        running.set(name, { id: planned.device.id, hasResource })
+        const { registered } = await plugins.serve(planned, { hasResource })
+        await registered
+      }
+      toFollow.delete(name)
+    })
   }
 
-  #plan(configuration: Configuration): CurrentPlan {
-    const { cluster, configurations, deviceSet, node } = this.#options
-    const devices = deviceSet(keyOf(configuration))
-    const plan = planInstances({
-      configuration,
-      takenNames: configurations.takenNames(configuration),
-      node,
-      devices,
-      instances: cluster.instances.list(),
-    })
-    return { devices, plan }
+  async #withdraw(state: ServedState, name: InstanceName): Promise<void> {
+    const running = state.running.get(name)
+    if (running !== undefined) {
+      const isGone = state.devices?.devices.has(running.id) === false
+      if (isGone) this.#options.deviceLost?.({ id: running.id, instance: name })
+      await this.#options.plugins.withdraw(name, { isGone })
+      state.running.delete(name)
+      this.#updateWork(state, name)
+    }
+    this.#writes.forget(name)
+    state.toFollow.delete(name)
+  }
+
+  /** Whether the work waits neither for the name of a resource nor for other nodes. */
+  #isReady(
+    configuration: Configuration,
+    state: ServedState,
+    item: InstanceWork,
+    waits: number[],
+  ): boolean {
+    const othersFirst = this.#spread.remaining(keyOf(configuration), item)
+    if (othersFirst > 0) waits.push(othersFirst)
+    if ('leave' in item || othersFirst > 0) return othersFirst === 0
+    const { name, serve } = item
+    const running = state.running.get(name)
+    if (serve.hasResource && running?.hasResource !== true) {
+      const { node } = this.#options
+      const isKnown = running === undefined && serve.existing?.spec.nodes.includes(node) === true
+      return this.#admit(configuration, state, name, isKnown)
+    }
+    const wait = running === undefined ? 0 : this.#writes.waitForFirstNode(serve)
+    if (wait > 0) waits.push(wait)
+    return wait === 0
+  }
+
+  /**
+   * Makes the plugin and the Instance follow the plan.
+   * @returns the time until the next reconcile, in milliseconds; 0 if an event comes first
+   */
+  async #change(
+    configuration: Configuration,
+    state: ServedState,
+    item: InstanceWork,
+  ): Promise<number> {
+    if ('leave' in item) return this.#writes.leave(item.leave)
+    const { name, serve } = item
+    const { hasResource } = serve
+    state.running.set(name, { id: serve.device.id, hasResource })
+    const followLater = (error: unknown) => {
+      state.toFollow.add(name)
+      throw error
+    }
+    // The plugin comes first: the resource of a visible Instance can be requested. The kubelet
+    // registers the plugin during the write.
+    const serving = await this.#options.plugins.serve(serve, { hasResource }).catch(followLater)
+    const written = this.#writes.write(configuration, serve)
+    const [wait] = await together(written, serving.registered.catch(followLater))
+    this.#updateWork(state, name)
+    return wait
+  }
+
+  #updateWork(state: ServedState, name: InstanceName): void {
+    const item = this.#workOf(state, name)
+    if (item === undefined) state.work.delete(name)
+    else state.work.set(name, item)
+  }
+
+  #workOf({ running, planner }: ServedState, name: InstanceName): InstanceWork | undefined {
+    const { served, left } = planner
+    return workOf(name, { served, left, running, node: this.#options.node })
   }
 
   #admit(
-    { metadata }: Configuration,
+    configuration: Configuration,
+    state: ServedState,
     name: string,
     isKnown: boolean,
-    refusals: NameRefusal[],
   ): boolean {
-    const key = keyOf({ metadata })
-    const offered = (this.#served.get(key)?.size ?? 0) + (this.#offered.has(key) ? 1 : 0)
-    const configuration = metadata.name
-    const refusal = this.#options.names?.admit({ name, configuration, offered, isKnown })
-    if (refusal !== undefined) refusals.push(refusal)
+    const offered = state.running.resources + (state.isOffered ? 1 : 0)
+    const refusal = this.#options.names?.admit({
+      name,
+      configuration: configuration.metadata.name,
+      offered,
+      isKnown,
+    })
+    if (refusal !== undefined) state.refusals.push(refusal)
     return refusal === undefined
   }
 
@@ -221,147 +374,72 @@ export class InstanceReconciler {
     return isTaken
   }
 
-  /**
-   * Makes the plugin and the Instance follow the plan.
-   * @returns the time until the next reconcile, in milliseconds; 0 if an event comes first
-   */
-  async #reconcileInstance(
-    configuration: Configuration,
-    planned: PlannedInstance,
-  ): Promise<number> {
-    const { cluster, plugins, ledger, node, log } = this.#options
-    const { namespace, name } = configuration.metadata
-    this.#servedBy(keyOf(configuration)).add(planned.name)
-    // The plugin comes first: the resource of a visible Instance can be requested.
-    await plugins.serve(planned)
-
-    if (planned.existing === undefined) {
-      const outcome = await cluster.createInstance({
-        name: planned.name,
-        namespace,
-        annotations: deviceIdAnnotation(planned.device.id),
-        owner: configuration,
-        spec: {
-          configurationName: name,
-          cdiName: cdiName(name, planned.digest),
-          capacity: planned.capacity,
-          brokerProperties: planned.properties,
-          shared: planned.shared,
-          nodes: [node],
-          deviceUsage: ledger.claimsIn(planned.name),
-        },
-      })
-      // Otherwise another node was first, or an Instance of that name is being deleted. Its change
-      // starts a reconcile.
-      if (outcome === 'created')
-        log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
-      return 0
-    }
-
-    if (!needsWrite(planned, node)) return 0
-    const place = planned.existing.spec.nodes.indexOf(node)
-    if (place < 0) {
-      const claims = ledger.claimsIn(planned.name)
-      if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
-        log.info({ instance: planned.name }, 'instance joined')
-    } else if (place === 0) {
-      // Only the first node writes: two nodes that see a device differently would overwrite each
-      // other for ever.
-      await cluster.updateInstance(planned.key, {
-        capacity: planned.capacity,
-        brokerProperties: planned.properties,
-      })
-      log.info({ instance: planned.name }, 'instance updated')
-    } else {
-      const wait = this.#waitForFirstNode(planned)
-      if (wait > 0) return wait
-      await this.#updateForFirstNode(configuration, planned)
-    }
-    return 0
-  }
-
-  /**
-   * How long the nodes before this node have to write a new capacity, in milliseconds; 0 after that
-   * time, and where this node writes first.
-   */
-  #waitForFirstNode({ name, capacity, existing }: PlannedInstance): number {
-    const { node, clock } = this.#options
-    const place = existing?.spec.nodes.indexOf(node) ?? 0
-    if (place <= 0) return 0
-    const before = this.#behind.get(name)
-    const since = before?.capacity === capacity ? before.since : clock.monotonicMs()
-    this.#behind.set(name, { capacity, since })
-    return Math.max(0, since + place * FIRST_NODE_MS - clock.monotonicMs())
-  }
-
-  /**
-   * Writes the capacity in place of the first node, whose agent may be down: the capacity is the
-   * same on all nodes.
-   */
-  async #updateForFirstNode(
-    configuration: Configuration,
-    { name, key, capacity }: PlannedInstance,
-  ): Promise<void> {
-    const { cluster, log } = this.#options
-    // The cache of this node may be behind an edit.
-    const now = await cluster.readConfiguration(keyOf(configuration))
-    if (now?.metadata.uid !== configuration.metadata.uid || now.spec.capacity !== capacity) return
-    await cluster.updateInstance(key, { capacity })
-    log.info({ instance: name, capacity }, 'instance updated for its first node')
+  async #stopServing(key: ObjectKey): Promise<void> {
+    const { plugins } = this.#options
+    await plugins.withdrawConfiguration(key)
+    const state = this.#states.get(key)
+    if (state === undefined) return
+    state.isOffered = false
+    throwFirst(await inParallel(state.running.names, (name) => this.#withdraw(state, name)))
+    this.#states.delete(key)
+    this.#spread.follow(key, [])
   }
 
   /**
    * Leaves the Instances of a Configuration that is not accepted: it may have been served before
    * the rules of names changed. The garbage collector deletes those of a deleted Configuration.
    */
-  async #leaveRefused(key: ObjectKey): Promise<void> {
-    const { cluster, node } = this.#options
+  async #leaveRefused(key: ObjectKey): Promise<ReconcileResult> {
+    const { cluster, instances, node } = this.#options
     const refused = cluster.configurations.get(key)
-    if (refused === undefined || refused.metadata.deletionTimestamp !== undefined) return
-    const joined = cluster.instances
-      .list()
-      .filter((instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node))
+    if (refused === undefined || refused.metadata.deletionTimestamp !== undefined) return {}
+    const joined = [...instances.of(key)].filter(
+      (instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node),
+    )
+    let wait = 0
     throwFirst(
       await inParallel(
         joined,
-        (instance) => this.#leave(instance),
+        async (instance) => {
+          wait = Math.max(wait, await this.#writes.leave({ instance, device: 'gone' }))
+        },
         () => isUnchanged(cluster.configurations.get(key), refused),
       ),
     )
+    return wait === 0 ? {} : { requeueAfterMs: wait }
   }
 
-  async #leave(instance: Instance): Promise<void> {
-    const outcome = await this.#options.cluster.leaveInstance(keyOf(instance), this.#options.node)
-    this.#options.log.info({ instance: instance.metadata.name, outcome }, 'instance left')
+  #stateOf(key: ObjectKey): ServedState {
+    const before = this.#states.get(key)
+    if (before !== undefined) return before
+    const { instances, ledger, node } = this.#options
+    const running = new RunningInstances()
+    const memory = {
+      deviceOf: (name: InstanceName) => running.get(name)?.id,
+      longInUse: ledger.longInstances,
+    }
+    const state: ServedState = {
+      planner: new InstancePlanner({ node, instances, memory }),
+      running,
+      toFollow: new Set(),
+      work: new Map(),
+      round: new FairRound(),
+      devices: undefined,
+      isOffered: false,
+      isLossKnown: false,
+      refusals: [],
+      reported: new Set(),
+    }
+    this.#states.set(key, state)
+    return state
   }
 
-  async #withdrawAllBut(configuration: ObjectKey, kept: ReadonlySet<InstanceName>): Promise<void> {
-    const served = this.#served.get(configuration)
-    if (served === undefined) return
-    const withdrawn = [...served].filter((name) => !kept.has(name))
-    throwFirst(
-      await inParallel(withdrawn, async (name) => {
-        await this.#options.plugins.withdraw(name)
-        served.delete(name)
-        this.#behind.delete(name)
-      }),
-    )
-    if (served.size === 0) this.#served.delete(configuration)
-  }
-
-  #servedBy(configuration: ObjectKey): Set<InstanceName> {
-    const served = this.#served.get(configuration) ?? new Set()
-    this.#served.set(configuration, served)
-    return served
-  }
-
-  #reportCollisions(configuration: Configuration, collisions: readonly DigestCollision[]): void {
-    const key = keyOf(configuration)
-    const reported = new Set(this.collisions(key).map(({ refused }) => refused))
+  #reportCollisions(configuration: Configuration, state: ServedState): void {
+    const { collisions } = state.planner
     for (const { digest, kept, refused } of collisions) {
-      if (reported.has(refused)) continue
+      if (state.reported.has(refused)) continue
       this.#options.cluster.recordEvent({
-        regarding: { kind: 'Configuration', key },
+        regarding: { kind: 'Configuration', key: keyOf(configuration) },
         type: 'Warning',
         reason: 'DigestCollision',
         message:
@@ -369,7 +447,7 @@ export class InstanceReconciler {
           `digest ${digest}; the second gets no Instance`,
       })
     }
-    this.#collisions.set(key, collisions)
+    state.reported = new Set(collisions.map(({ refused }) => refused))
   }
 }
 
@@ -380,30 +458,4 @@ function isUnchanged(now: Configuration | undefined, before: Configuration): boo
     now.metadata.generation === before.metadata.generation &&
     now.metadata.deletionTimestamp === undefined
   )
-}
-
-/**
- * Works on all items, a few at a time, until `goesOn` returns false. A failure does not stop the
- * others.
- * @returns the failures
- */
-async function inParallel<T>(
-  items: readonly T[],
-  work: (item: T) => Promise<void>,
-  goesOn: () => boolean = () => true,
-): Promise<unknown[]> {
-  const queue = items.values()
-  const failures: unknown[] = []
-  const worker = async () => {
-    for (const item of queue) {
-      if (!goesOn()) return
-      await work(item).catch((error: unknown) => failures.push(error))
-    }
-  }
-  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
-  return failures
-}
-
-function throwFirst(failures: readonly unknown[]): void {
-  if (failures.length > 0) throw failures[0]
 }

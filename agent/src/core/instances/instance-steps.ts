@@ -1,18 +1,25 @@
 import {
   API_VERSION,
+  type Compatibility,
   claimPatch,
+  claimsOf,
   freeAmong,
   heldSlots,
   type Instance,
+  instanceLabels,
   joinPatch,
   leavePatch,
+  omitsFreeSlots,
+  readableClaims,
   releasePatch,
   resizedUsage,
   type SlotName,
   slotIndex,
   updatePatch,
+  writableCapacity,
 } from '@akrijs/api'
 import type { JsonPatch, NodeName } from '@akrijs/kube/objects'
+import { printable } from '@akrijs/runtime'
 import type {
   BrokerReports,
   DeviceUsage,
@@ -22,6 +29,7 @@ import type {
 } from '../../ports/cluster.js'
 import { brokerInfoPatch } from '../broker-info/broker-info-patch.js'
 import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
+import { deviceIdOf } from './existing-instances.js'
 
 // How an Instance changes, the same in every cluster. Pure.
 
@@ -32,20 +40,30 @@ export type InstanceStep<T> =
   | { readonly remove: Instance; readonly result: T }
 
 /** The object of a draft, without the metadata that the cluster adds. */
-export function newInstance({ name, namespace, annotations, owner, spec }: InstanceDraft) {
+export function newInstance(
+  { name, namespace, annotations, owner, spec }: InstanceDraft,
+  compatibility: Compatibility = 'off',
+) {
   const { name: ownerName, uid } = owner.metadata
+  const { capacity } = spec
+  const draft = { metadata: { name }, spec: { capacity, deviceUsage: {} } }
+  const claims = readableClaims(draft, spec.deviceUsage, compatibility)
+  const deviceUsage = omitsFreeSlots(draft, compatibility)
+    ? claimsOf(claims)
+    : resizedUsage(name, capacity, claims)
   return {
     apiVersion: API_VERSION,
     kind: 'Instance',
     metadata: {
       name,
       namespace,
+      labels: instanceLabels(spec),
       annotations,
       ownerReferences: [
         { apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true },
       ],
     },
-    spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
+    spec: { ...spec, deviceUsage },
   } as const
 }
 
@@ -53,12 +71,14 @@ export function joinStep(
   instance: Instance | undefined,
   node: NodeName,
   claims: DeviceUsage = {},
+  compatibility: Compatibility = 'off',
 ): InstanceStep<'joined' | 'already-joined' | 'gone'> {
   // A node that joins an Instance under deletion would lose it.
   if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
     return { done: 'gone' }
   if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
-  const claiming = freeAmong(instance, claims).flatMap(([slot, usage]) =>
+  const readable = readableClaims(instance, claims, compatibility)
+  const claiming = freeAmong(instance, readable).flatMap(([slot, usage]) =>
     claimPatch(instance, slot, usage),
   )
   return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
@@ -67,33 +87,52 @@ export function joinStep(
 export function leaveStep(
   instance: Instance | undefined,
   node: NodeName,
+  compatibility: Compatibility = 'off',
 ): InstanceStep<'left' | 'deleted' | 'gone'> {
   if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
   if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
-  return { patch: leavePatch(instance, node), result: 'left' }
+  return { patch: leavePatch(instance, node, compatibility), result: 'left' }
 }
 
 export function updateStep(
   instance: Instance | undefined,
   change: InstanceChange,
-): InstanceStep<'updated' | 'gone'> {
+  compatibility: Compatibility = 'off',
+): InstanceStep<'updated' | 'deferred' | 'gone'> {
   if (instance === undefined) return { done: 'gone' }
   const { brokerProperties } = instance.spec
-  const patch = updatePatch(instance, { brokerProperties, ...change })
-  return patch.length === 0 ? { done: 'updated' } : { patch, result: 'updated' }
+  const patch = updatePatch(instance, { brokerProperties, ...change }, compatibility)
+  const capacity = writableCapacity(instance, change.capacity, compatibility)
+  const result = capacity === change.capacity ? 'updated' : 'deferred'
+  return patch.length === 0 ? { done: result } : { patch, result }
 }
 
-/** @param inUse whether a container has the slot already, so that the capacity does not matter */
+interface ClaimOptions {
+  readonly inUse: boolean
+  readonly device?: string | undefined
+  /** @default off */
+  readonly compatibility?: Compatibility
+}
+
+/**
+ * @param inUse whether a container has the slot already, so that only the other system needs it
+ *   to be within the capacity
+ * @param device two devices can have one short digest: another node may have created the Instance
+ *   of the name for the other device
+ */
 export function claimStep(
   instance: Instance | undefined,
   slot: SlotName,
   usage: string,
-  { inUse }: { readonly inUse: boolean },
+  { inUse, device, compatibility = 'off' }: ClaimOptions,
 ): InstanceStep<SlotClaim> {
   const index = instance && slotIndex(instance.metadata.name, slot)
   if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
+  const known = deviceIdOf(instance)
+  if (device !== undefined && known !== undefined && known !== printable(device))
+    return { done: { outcome: 'gone' } }
   const { capacity, deviceUsage } = instance.spec
-  if (!inUse && index >= capacity) return { done: { outcome: 'gone' } }
+  if ((!inUse || compatibility !== 'off') && index >= capacity) return { done: { outcome: 'gone' } }
   const holder = deviceUsage[slot] ?? ''
   if (holder !== '') return { done: { outcome: 'taken', by: holder } }
   // After the capacity was lowered, claims beyond it count until they are released.
@@ -105,10 +144,11 @@ export function releaseStep(
   instance: Instance | undefined,
   slot: SlotName,
   usage: string,
+  compatibility: Compatibility = 'off',
 ): InstanceStep<'released' | 'changed' | 'gone'> {
   if (instance === undefined) return { done: 'gone' }
   if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
-  return { patch: releasePatch(instance, slot, usage), result: 'released' }
+  return { patch: releasePatch(instance, slot, usage, compatibility), result: 'released' }
 }
 
 export function brokerInfoStep(

@@ -1,35 +1,48 @@
-import type { Instance, InstanceName } from '@akrijs/api'
+import type { InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import type { InstancePlan, PlannedInstance } from './instance-plan.js'
+import type { LeftInstance, PlannedInstance } from './instance-plan.js'
+import type { RunningInstances } from './running-instances.js'
 
 /** What a pass has to do about one Instance. */
 export type InstanceWork = { readonly name: InstanceName } & (
-  | { readonly leave: Instance }
+  | { readonly leave: LeftInstance }
   | { readonly serve: PlannedInstance }
 )
 
+interface WorkInput {
+  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
+  readonly left: ReadonlyMap<InstanceName, LeftInstance>
+  readonly running: Pick<RunningInstances, 'get'>
+  readonly node: NodeName
+}
+
+/** @returns undefined if the Instance needs neither a write nor a plugin */
+export function workOf(
+  name: InstanceName,
+  { served, left, running, node }: WorkInput,
+): InstanceWork | undefined {
+  const present = running.get(name)
+  const planned = served.get(name)
+  if (planned !== undefined) {
+    const lacksPlugin = present === undefined || (planned.hasResource && !present.hasResource)
+    return lacksPlugin || needsWrite(planned, node) ? { name, serve: planned } : undefined
+  }
+  const leave = left.get(name)
+  // Nothing is left while it is offered.
+  return leave === undefined || present !== undefined ? undefined : { name, leave }
+}
+
 /**
- * The Instances of a plan that need a write or a plugin, by name.
- * @param running the Instances with a running plugin
+ * Orders new work: after a restart, the devices that this node served come before new devices.
  */
-export function instanceWork(
-  { served, leave }: InstancePlan,
-  node: NodeName,
-  running: ReadonlySet<InstanceName>,
-): Map<InstanceName, InstanceWork> {
-  // After a restart, the devices that this node served come before new devices.
-  const isJoined = ({ existing }: PlannedInstance) => existing?.spec.nodes.includes(node) === true
-  const inOrder = [...served.filter(isJoined), ...served.filter((each) => !isJoined(each))]
-  const work: InstanceWork[] = [
-    ...leave
-      // Nothing is left while it is offered.
-      .filter(({ metadata }) => !running.has(metadata.name))
-      .map((instance) => ({ name: instance.metadata.name, leave: instance })),
-    ...inOrder
-      .filter((planned) => !running.has(planned.name) || needsWrite(planned, node))
-      .map((planned) => ({ name: planned.name, serve: planned })),
-  ]
-  return new Map(work.map((item) => [item.name, item]))
+export function inOrder(work: readonly InstanceWork[], node: NodeName): InstanceWork[] {
+  const rank = (item: InstanceWork) => {
+    if ('leave' in item) return 0
+    return item.serve.existing?.spec.nodes.includes(node) === true ? 1 : 2
+  }
+  const ranked: InstanceWork[][] = [[], [], []]
+  for (const item of work) ranked[rank(item)]?.push(item)
+  return ranked.flat()
 }
 
 /** Whether this node writes the Instance, or would in place of the first node. */

@@ -50,6 +50,14 @@ beforeEach(() => {
   next = 0
 })
 
+it('a name with a long digest counts among the names of its Configuration', async () => {
+  node = new Set(Array.from({ length: 12 }, (_, n) => `akri.sh/lab-${`${n}`.padStart(16, '0')}`))
+  await names.read()
+  // The Configuration has more old names than the Node has room for.
+  expect(admit('lab-8120fe')?.why).toBe('full')
+  expect(admit('other-8120fe', OTHER)).toBeUndefined()
+})
+
 /** Asks for new names one after the other, until one is refused. */
 function untilRefused(configuration = LAB): { admitted: number; why: string | undefined } {
   for (let admitted = 0; ; admitted++) {

@@ -1,4 +1,4 @@
-import { type ConfigurationName, GROUP } from '@akrijs/api'
+import { type ConfigurationName, GROUP, possibleOwner } from '@akrijs/api'
 import type { Clock, Logger } from '@akrijs/runtime'
 import { FairBudget } from './fair-budget.js'
 
@@ -130,10 +130,7 @@ export class ResourceNames {
   }
 }
 
-/**
- * The resource of the Configuration to which the name of a resource belongs. The name of an
- * Instance is that of its Configuration with six hexadecimal digits.
- */
+/** The resource of the Configuration to which the name of a resource belongs. */
 function configurationOf(resource: string): string {
-  return resource.replace(/-[0-9a-f]{6}$/, '')
+  return possibleOwner(resource) ?? resource
 }

@@ -7,7 +7,7 @@ export interface ServedInstance {
   readonly key: ObjectKey
   readonly name: InstanceName
   readonly configuration: ConfigurationName
-  /** The six hexadecimal digits after the Configuration's name. */
+  /** The hexadecimal digits after the Configuration's name. */
   readonly digest: string
   readonly device: Device
   /** The environment of containers: the device's properties, overlaid by the Configuration's. */
@@ -23,19 +23,61 @@ export interface ServedConfiguration {
   readonly name: ConfigurationName
 }
 
+/** Why the kubelet does not have a resource. */
+export interface RegistrationProblem {
+  readonly resourceName: string
+  /** Whether the kubelet refuses it. Otherwise the kubelet or the socket cannot be used. */
+  readonly isRefused: boolean
+  readonly message: string
+}
+
+export interface ServeOptions {
+  /**
+   * Whether the Instance has a resource of its own. The resource of its Configuration offers its
+   * slots in any case. @default true
+   */
+  readonly hasResource?: boolean
+}
+
+export interface WithdrawOptions {
+  /**
+   * Whether the device is gone. The kubelet gets a last list then, in which all slots are
+   * unhealthy. The end of a plugin alone, as at a restart of the agent, says nothing about its
+   * device.
+   * @default false
+   */
+  readonly isGone?: boolean
+}
+
+/** A plugin that this node runs. */
+export interface Serving {
+  /**
+   * Resolves after the first registration with the kubelet. If that fails, the plugin tries again
+   * later. Rejects if the plugin has no list for the kubelet.
+   */
+  readonly registered: Promise<void>
+}
+
 /** The device plugins of this node, for the reconciler of Instances. All calls are level-based. */
 export interface InstancePlugins {
   /**
    * Serves the resource of a Configuration, with or without devices. Resolves as {@link
    * InstancePlugins.serve} does.
+   * @throws ResourceTakenError
    */
-  serveConfiguration(configuration: ServedConfiguration): Promise<void>
+  serveConfiguration(configuration: ServedConfiguration): Promise<Serving>
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
-   * Serves the Instance, or updates its plugin. Resolves after the first registration with the
-   * kubelet. If that fails, the plugin tries again later.
+   * Serves the Instance, or updates its plugin. Resolves as soon as the plugin has the resource:
+   * the caller need not wait for the kubelet.
+   * @throws ResourceTakenError if another object has the resource
    */
-  serve(instance: ServedInstance): Promise<void>
+  serve(instance: ServedInstance, options?: ServeOptions): Promise<Serving>
   /** Stops the plugin of an Instance that this node no longer serves. */
-  withdraw(name: InstanceName): Promise<void>
+  withdraw(name: InstanceName, options?: WithdrawOptions): Promise<void>
+  /**
+   * The device of an Instance that this node does not serve is gone. The resource of the
+   * Configuration keeps the ids that containers of this node have, as unhealthy, until they end.
+   */
+  lose(configuration: ConfigurationName, name: InstanceName): void
 }

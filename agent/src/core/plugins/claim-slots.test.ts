@@ -46,7 +46,7 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
     const result = await new SlotClaims(new ManualClock())
       .forRequest((claims) =>
         claimAllOrNone({ ...options, claims }, (claim) =>
-          claim({ instance, slot, usage: 'node-a' }),
+          claim({ instance, slot, usage: 'node-a', device: 'a' }),
         ),
       )
       .catch(() => undefined)

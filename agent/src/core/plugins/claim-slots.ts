@@ -14,6 +14,8 @@ interface SlotToClaim {
   readonly instance: ObjectKey
   readonly slot: SlotName
   readonly usage: string
+  /** The id of the device that the container gets. */
+  readonly device: string
 }
 
 /** `held`: this node holds the slot with that usage now, by this claim or by an earlier one. */
@@ -48,12 +50,12 @@ export async function claimAllOrNone<T>(
  */
 async function claimSlot(
   { cluster, claims, observer, directories, level }: ClaimSlotsOptions,
-  { instance, slot, usage }: SlotToClaim,
+  { instance, slot, usage, device }: SlotToClaim,
 ): Promise<SlotClaim & { readonly held: boolean }> {
   directories?.prepare(instance, slot)
   let held = false
   try {
-    const result = await claims.claim(slot, () => cluster.claimSlot(instance, slot, usage))
+    const result = await claims.claim(slot, () => cluster.claimSlot(instance, slot, usage, device))
     observer.claimed(level, result.outcome)
     held = result.outcome === 'claimed' || (result.outcome === 'taken' && result.by === usage)
     return { ...result, held }

@@ -11,10 +11,11 @@ import type { Cluster } from '../../ports/cluster.js'
 import { noopObserver } from '../../ports/observer.js'
 import { draftOf, manifest } from '../../testing/objects.js'
 import { PluginEnvironment } from '../../testing/plugin-environment.js'
-import type { ServedInstance } from '../instances/served-instance.js'
+import type { ServedInstance, WithdrawOptions } from '../instances/served-instance.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { slotTable } from '../slots/slot-table.js'
+import { ConfigurationInstances } from './configuration-instances.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 
 const NODE = 'node-a' as NodeName
@@ -43,10 +44,11 @@ beforeEach(async () => {
     clock: systemClock,
     log: silentLogger,
   })
-  await plugins.serveConfiguration({
+  const { registered } = await plugins.serveConfiguration({
     key: objectKey('default', name),
     name: configuration.metadata.name,
   })
+  await registered
 })
 
 afterEach(async () => {
@@ -69,7 +71,8 @@ const health = (digest: string) => [...kubelet.devices(`akri.sh/${instanceName(d
 
 async function serve(digest: string): Promise<void> {
   await cluster.createInstance(draftOf(configuration, 2, [NODE], digest))
-  await plugins.serve(servedOf(digest))
+  const { registered } = await plugins.serve(servedOf(digest))
+  await registered
 }
 
 function servedOf(digest: string): ServedInstance {
@@ -109,10 +112,20 @@ function pluginOn(
       ledger,
       observer: noopObserver,
       directories: undefined,
-      instances: () => served().map((digest) => servedOf(digest)),
-      slotTable: (instance) => slotTable(instance, cluster.instances.get(instance.key)),
+      get instances() {
+        return instancesOf(served())
+      },
     },
   )
+}
+
+/** The slots as they are now. */
+function instancesOf(digests: readonly string[]): ConfigurationInstances {
+  const instances = new ConfigurationInstances((each) =>
+    slotTable(each, cluster.instances.get(each.key)),
+  )
+  for (const digest of digests) instances.set(servedOf(digest))
+  return instances
 }
 
 const allocate = (plugin: ConfigurationPlugin, requests: readonly (readonly string[])[]) =>
@@ -142,6 +155,83 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1']))
     await plugins.withdraw(instanceName('8120fe'))
     await eventually(() => expect(ids()).toEqual(['0']))
+  })
+
+  describe('whose device is gone while a container uses it', () => {
+    const shown = () => [...kubelet.devices(resource())]
+    let lost: string
+
+    beforeEach(async () => {
+      await both()
+      await kubelet.admit(pod('p', 1))
+      lost =
+        cluster.instances
+          .list()
+          .find(({ spec }) => Object.values(spec.deviceUsage).includes('C:0:node-a'))
+          ?.metadata.name.slice(-6) ?? expect.fail()
+    })
+    const goAway = async (options: WithdrawOptions) => {
+      await plugins.withdraw(instanceName(lost), options)
+      await cluster.leaveInstance(key(lost), NODE)
+    }
+
+    it('keeps the id as unhealthy until the container ends, and gives others another', async () => {
+      await goAway({ isGone: true })
+      await eventually(() =>
+        expect(shown()).toEqual([
+          ['0', false],
+          ['1', true],
+        ]),
+      )
+      expect(kubelet.resource(resource())).toEqual({ capacity: 2, allocatable: 1, allocated: 1 })
+      await kubelet.admit(pod('q', 1))
+      expect(Object.values(held())).toEqual(['C:1:node-a'])
+      kubelet.remove('p')
+      for (const allocation of ledger.list()) if (allocation.id === '0') ledger.remove(allocation)
+      await eventually(() =>
+        expect(shown()).toEqual([
+          ['0', true],
+          ['1', true],
+        ]),
+      )
+    })
+
+    it('has the id as healthy again when the device comes back', async () => {
+      await goAway({ isGone: true })
+      await eventually(() => expect(shown()[0]).toEqual(['0', false]))
+      await serve(lost)
+      await cluster.restoreSlot(key(lost), slot(lost, 0), 'C:0:node-a')
+      await eventually(() => expect(shown()[0]).toEqual(['0', true]))
+      await goAway({})
+      await eventually(() => expect(shown()).toEqual([['0', true]]))
+    })
+
+    it('keeps the id also if the device went while no agent ran', async () => {
+      await goAway({})
+      plugins.lose(configuration.metadata.name, instanceName(lost))
+      await eventually(() =>
+        expect(shown()).toEqual([
+          ['0', false],
+          ['1', true],
+        ]),
+      )
+    })
+  })
+
+  it('keeps the id of a container healthy while only the Instance is gone', async () => {
+    await serve('8120fe')
+    await kubelet.admit(pod('p', 1))
+    await cluster.leaveInstance(key('8120fe'), NODE)
+    await serve('a19705')
+    await eventually(() =>
+      expect([...kubelet.devices(resource())]).toEqual([
+        ['0', true],
+        ['1', true],
+      ]),
+    )
+    kubelet.remove('p')
+    for (const allocation of ledger.list()) ledger.remove(allocation)
+    await eventually(() => expect([...kubelet.devices(resource())]).toEqual([['0', true]]))
   })
 
   it('R29 R30 keeps the ids of running containers when slots are released', async () => {

@@ -133,6 +133,17 @@ describe('the behaviour of an Instance’s plugin', () => {
     expect(plugin.prefer([request])).toEqual([[slot(1), slot(2)]])
   })
 
+  it('A13 offers no slot without the Instance; those of containers stay healthy', () => {
+    ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
+    ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '0' })
+    const health = () => plugin.advertise().map(({ healthy }) => healthy)
+    expect(health()).toEqual([true, true, true])
+    instances.remove(served.key)
+    expect(health()).toEqual([true, false, false])
+    plugin.update({ ...served, healthy: false })
+    expect(health()).toEqual([false, false, false])
+  })
+
   it('A20 prefers no slot beyond the capacity', () => {
     plugin.update({ ...served, capacity: 2 })
     const available = [0, 1, 2].map(slot)

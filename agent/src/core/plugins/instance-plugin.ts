@@ -1,4 +1,11 @@
-import { formatSlotUsage, GROUP, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
+import {
+  formatSlotUsage,
+  GROUP,
+  parseSlotUsage,
+  type SlotName,
+  slotIndex,
+  slotName,
+} from '@akrijs/api'
 import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
@@ -15,6 +22,13 @@ interface InstancePluginOptions extends PluginOptions {
   }
 }
 
+/** What the plugin offers by the slots of one state of the Instance. */
+interface Offer {
+  readonly by: Pick<SlotTable, 'slots' | 'heldOverCapacity' | 'usable'>
+  readonly slots: ReadonlyMap<SlotName, boolean>
+  readonly list: readonly AdvertisedDevice[]
+}
+
 /** The resource of one Instance: its ids are its slots. */
 export class InstancePlugin implements PluginBehaviour {
   readonly level = 'instance'
@@ -22,6 +36,8 @@ export class InstancePlugin implements PluginBehaviour {
   readonly #options: InstancePluginOptions
   readonly #usage: string
   #instance: ServedInstance
+  /** Of the last state: each Allocate asks for it several times. */
+  #offer: Offer | undefined
 
   constructor(instance: ServedInstance, options: InstancePluginOptions) {
     this.resourceName = `${GROUP}/${instance.name}`
@@ -44,8 +60,22 @@ export class InstancePlugin implements PluginBehaviour {
     return healthy !== instance.healthy || capacity !== instance.capacity
   }
 
-  advertise(): AdvertisedDevice[] {
-    return [...this.#offered()].map(([id, healthy]) => ({ id, healthy }))
+  /**
+   * While the Instance does not exist, as before it is created again, no slot is offered. The slots
+   * of running containers stay healthy: the kubelet shows that in their Pods, and the device is
+   * there.
+   */
+  advertise(): readonly AdvertisedDevice[] {
+    const { by, list } = this.#offered()
+    const { name, healthy } = this.#instance
+    if (by.usable || !healthy) return list
+    const held = new Set(
+      this.#options.ledger
+        .inUse(name)
+        .flatMap(({ resourceName, id }) => (resourceName === this.resourceName ? id : [])),
+    )
+    if (held.size === 0) return list
+    return list.map((each) => (held.has(each.id) ? { id: each.id, healthy: true } : each))
   }
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
@@ -80,15 +110,28 @@ export class InstancePlugin implements PluginBehaviour {
     return this.#options.slotTable(this.#instance)
   }
 
-  #offered(): Map<SlotName, boolean> {
-    const { slots, heldOverCapacity, usable } = this.#table()
-    return offeredSlots(slots, { node: this.#options.node, healthy: usable, heldOverCapacity })
+  #offered(): Offer {
+    const by = this.#table()
+    const { slots, heldOverCapacity, usable } = by
+    const last = this.#offer
+    if (
+      last?.by.slots === slots &&
+      last.by.heldOverCapacity === heldOverCapacity &&
+      last.by.usable === usable
+    )
+      return last
+    const { node } = this.#options
+    const offered = offeredSlots(slots, { node, healthy: usable, heldOverCapacity })
+    const list = Array.from(offered, ([id, healthy]) => ({ id, healthy }))
+    this.#offer = { by, slots: offered, list }
+    return this.#offer
   }
 
   #checkedSlot(id: string): SlotName {
     const { key, name, healthy } = this.#instance
     const shown = JSON.stringify(id.slice(0, 200))
-    if (slotIndex(name, id) === undefined)
+    const index = slotIndex(name, id)
+    if (index === undefined)
       throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
     if (!healthy)
       throw new AllocationRefusedError(`the device of Instance ${name} is not available now`)
@@ -96,8 +139,9 @@ export class InstancePlugin implements PluginBehaviour {
     if (instance === undefined) throw new AllocationRefusedError(`there is no Instance ${name} yet`)
     if (instance.metadata.deletionTimestamp !== undefined)
       throw new AllocationRefusedError(`Instance ${name} is being deleted`)
-    const [slot, isOffered] = [...this.#offered()].find(([offered]) => offered === id) ?? []
-    if (slot === undefined)
+    const slot = slotName(name, index)
+    const isOffered = this.#offered().slots.get(slot)
+    if (isOffered === undefined)
       throw new AllocationRefusedError(
         `Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`,
       )
@@ -107,7 +151,7 @@ export class InstancePlugin implements PluginBehaviour {
       throw new AllocationRefusedError(`slot ${id} is taken${holder}`)
     }
     // The Instance may have lost the claim of a running container.
-    const claim = this.#options.ledger.claimsIn(name)[slot] ?? this.#usage
+    const claim = this.#options.ledger.claimOf(slot) ?? this.#usage
     if (claim !== this.#usage)
       throw new AllocationRefusedError(
         `a container of this node has slot ${id} already, by ${claim}`,
@@ -116,8 +160,8 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   async #claim(slot: SlotName, claim: ClaimSlot): Promise<void> {
-    const { key, name } = this.#instance
-    const result = await claim({ instance: key, slot, usage: this.#usage })
+    const { key, name, device } = this.#instance
+    const result = await claim({ instance: key, slot, usage: this.#usage, device: device.id })
     if (result.held) return
     if (result.outcome !== 'taken')
       throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)

@@ -5,6 +5,7 @@ import {
   type Instance,
   type InstanceName,
   parseSlotUsage,
+  possibleOwner,
   type SlotName,
   slotIndex,
 } from '@akrijs/api'
@@ -34,12 +35,6 @@ export interface AllocatedSlotsInput {
   /** Whether the Pod is there and has not ended. */
   isActive(pod: ObjectKey, resourceName: string): boolean
 }
-
-/**
- * The ids of an Instance's resource are slots. Another system may give ids of that form to a
- * Configuration's resource.
- */
-const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
 /** The slots that a node holds, by the claims in Instances. */
 export function claimedSlots(instances: readonly Instance[], node: NodeName): NodeSlot[] {
@@ -81,8 +76,10 @@ export function allocatedSlots({
   for (const [resourceName, containers] of allocated) {
     if (!resourceName.startsWith(`${GROUP}/`)) continue
     const name = resourceName.slice(GROUP.length + 1) as InstanceName
+    // The ids of an Instance's resource are slots. Another system may give ids of that form to a
+    // Configuration's resource.
     const isInstance =
-      INSTANCE_NAME.test(name) &&
+      possibleOwner(name) !== undefined &&
       configurations.every(({ metadata }) => (metadata.name as string) !== name)
     for (const { pod, ids, slots } of containers) {
       if (!isActive(pod, resourceName)) continue

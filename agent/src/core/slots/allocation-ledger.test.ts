@@ -36,6 +36,8 @@ beforeEach(() => {
     lagMs: 0,
     users: () => users,
     hasEnded: (each) => ended.has(each),
+    uidOf: () => undefined,
+    startedAt: () => undefined,
     onGone: () => {},
   }
   ledger = new AllocationLedger({ node: NODE, pods })

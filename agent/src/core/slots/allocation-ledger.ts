@@ -1,6 +1,7 @@
 import {
   formatSlotUsage,
   GROUP,
+  hasLongDigest,
   type InstanceName,
   parseSlotUsage,
   type SlotName,
@@ -41,10 +42,14 @@ export class AllocationLedger {
   readonly #options: AllocationLedgerOptions
   readonly #byId = new Map<string, Entry>()
   readonly #byInstance = new Map<InstanceName, Map<string, Entry>>()
+  /** The Instances with a long name that have allocations. */
+  readonly longInstances: ReadonlySet<InstanceName>
+  readonly #longInstances = new Set<InstanceName>()
   readonly #listeners = new Listeners<[slot: SlotName]>()
 
   constructor(options: AllocationLedgerOptions) {
     this.#options = options
+    this.longInstances = this.#longInstances
   }
 
   /** Records a new allocation. An id stands for one slot at a time. */
@@ -64,7 +69,10 @@ export class AllocationLedger {
     const ofInstance = this.#byInstance.get(instance)
     this.#byId.delete(id)
     ofInstance?.delete(id)
-    if (ofInstance?.size === 0) this.#byInstance.delete(instance)
+    if (ofInstance?.size === 0) {
+      this.#byInstance.delete(instance)
+      this.#longInstances.delete(instance)
+    }
     this.#listeners.tell(allocation.slot)
   }
 
@@ -101,6 +109,15 @@ export class AllocationLedger {
     return allocationsOf(entries, (entry) => this.#isInUse(entry))
   }
 
+  /** The claim that the Instance should record for the slot, if a container uses the slot. */
+  claimOf(slot: SlotName): string | undefined {
+    let claim: string | undefined
+    for (const entry of this.#byInstance.get(instanceOf(slot))?.values() ?? [])
+      if (entry.allocation.slot === slot && this.#isInUse(entry))
+        claim = usageOf(entry.allocation, this.#options.node)
+    return claim
+  }
+
   /** The claims that the Instance should record, also those of slots beyond its capacity. */
   claimsIn(instance: InstanceName): Record<SlotName, string> {
     return Object.fromEntries(
@@ -113,6 +130,8 @@ export class AllocationLedger {
     instance: InstanceName,
     slots: ReadonlyMap<SlotName, SlotUsage>,
   ): ReadonlyMap<SlotName, SlotUsage> {
+    // Nearly no Instance of many has an allocation.
+    if (!this.#byInstance.has(instance)) return slots
     const claims = new Map(Object.entries(this.claimsIn(instance)))
     if (claims.size === 0) return slots
     return new Map(
@@ -137,6 +156,7 @@ export class AllocationLedger {
     this.#byId.set(key, entry)
     const ofInstance = this.#byInstance.get(instanceOf(slot)) ?? new Map<string, Entry>()
     this.#byInstance.set(instanceOf(slot), ofInstance.set(key, entry))
+    if (hasLongDigest(instanceOf(slot))) this.#longInstances.add(instanceOf(slot))
     this.#listeners.tell(slot)
     return entry
   }

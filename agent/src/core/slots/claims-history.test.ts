@@ -18,6 +18,7 @@ import type { NodePods, PodAllocation } from '../../ports/kubelet.js'
 import { noopObserver } from '../../ports/observer.js'
 import { instanceWith } from '../../testing/objects.js'
 import type { ServedInstance } from '../instances/served-instance.js'
+import { ConfigurationInstances } from '../plugins/configuration-instances.js'
 import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
 import { InstancePlugin } from '../plugins/instance-plugin.js'
 import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
@@ -199,10 +200,16 @@ class Node {
       slotTable: table,
     }
     if (digest !== undefined) return new InstancePlugin(world.served(digest), options)
-    const instances = () => DIGESTS.map((each) => world.served(each))
     return new ConfigurationPlugin(
       { key: objectKey('default', CONFIGURATION), name: CONFIGURATION },
-      { ...options, instances },
+      {
+        ...options,
+        get instances() {
+          const instances = new ConfigurationInstances(table)
+          for (const each of DIGESTS) instances.set(world.served(each))
+          return instances
+        },
+      },
     )
   }
 
@@ -219,6 +226,8 @@ class Node {
             .map(({ pod }) => [pod, 1]),
         ),
       hasEnded: () => false,
+      uidOf: () => undefined,
+      startedAt: () => undefined,
       onGone: () => {},
     }
     const kubelet = {

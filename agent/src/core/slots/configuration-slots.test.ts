@@ -1,4 +1,9 @@
-import { type InstanceName, parseSlotUsage, type SlotName } from '@akrijs/api'
+import {
+  type ConfigurationName,
+  type InstanceName,
+  parseSlotUsage,
+  type SlotName,
+} from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -9,6 +14,7 @@ import {
   preferredIds,
 } from './configuration-slots.js'
 import { preferredSlots } from './offer.js'
+import { virtualIds } from './virtual-ids.js'
 
 const NODE = 'node-a' as NodeName
 
@@ -37,6 +43,9 @@ function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
     : choice.reason
 }
 
+/** The ids of containers whose devices are gone. */
+const gone = (...ids: readonly string[]) => new Map(ids.map((id) => [id, false]))
+
 const FREE = [camera('8120fe', ['', '']), camera('a19705', ['', ''])]
 const ONE_CLAIMED = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:4:node-a'])]
 
@@ -52,6 +61,13 @@ describe('the advertised ids of a Configuration', () => {
     expect(
       ids([camera('8120fe', ['C:0:node-a', '']), camera('a19705', ['C:2:node-a', ''])]),
     ).toEqual(['0', '1', '2', '3'])
+  })
+
+  it('are the same objects in each list, unless their slots were claimed', () => {
+    const before = advertisedIds(ONE_CLAIMED, NODE)
+    const now = advertisedIds([...ONE_CLAIMED, camera('bd09fb', [''])], NODE)
+    expect(now.map((each) => before.includes(each))).toEqual([true, true, false, false])
+    expect(now.map(({ id }) => id)).toEqual(['0', '1', '2', '4'])
   })
 
   it('R28 are the claimed ids if all slots are claimed', () => {
@@ -88,6 +104,29 @@ describe('the advertised ids of a Configuration', () => {
       { id: '1', healthy: true },
     ])
     expect(choose(lost, ['0'])).toMatch(/is not available now/)
+  })
+
+  it('include the ids of lost devices as unhealthy, and give these ids to no other device', () => {
+    expect(advertisedIds(FREE, NODE, gone('1', 'cam-7', '12'))).toEqual([
+      { id: '0', healthy: true },
+      { id: '1', healthy: false },
+      { id: '2', healthy: true },
+      { id: '12', healthy: false },
+      { id: 'cam-7', healthy: false },
+    ])
+    expect(advertisedIds([], NODE, gone('0'))).toEqual([{ id: '0', healthy: false }])
+    // Allocate has given the id to another device meanwhile.
+    expect(advertisedIds(ONE_CLAIMED, NODE, gone('4'))).toContainEqual({ id: '4', healthy: true })
+  })
+
+  it('are healthy for containers whose device is there while the Instance is not', () => {
+    const awaited = new Map([['0', true]])
+    const away = camera('8120fe', ['C:0:node-a', ''], { healthy: false })
+    for (const list of [[camera('a19705', [''])], [away, camera('a19705', [''])]])
+      expect(advertisedIds(list, NODE, awaited)).toEqual([
+        { id: '0', healthy: true },
+        { id: '1', healthy: true },
+      ])
   })
 
   it('R7 A20 include no id for free slots that wait for claims beyond a lowered capacity', () => {
@@ -309,3 +348,36 @@ function isFresh(all: readonly InstanceSlots[], id: string): boolean {
     ),
   )
 }
+
+describe('the ids of a Configuration beside the existing system', () => {
+  const form = virtualIds('cam' as ConfigurationName, 'akri-0.13')
+  const beside = (instances: readonly InstanceSlots[]) =>
+    advertisedIds(instances, NODE, new Map(), form).map(({ id }) => id)
+
+  it('R26 have its form, and stand in the order of their numbers', () => {
+    expect(beside(FREE)).toEqual(['cam-0', 'cam-1'])
+    const claimed = ['C:cam-10:node-a', 'C:cam-2:node-a', 'C:cam-0:node-a', '']
+    expect(beside([camera('8120fe', claimed)])).toEqual(['cam-0', 'cam-1', 'cam-2', 'cam-10'])
+  })
+
+  it('keep the form in which a container got them', () => {
+    expect(beside([camera('8120fe', ['C:0:node-a', ''])])).toEqual(['cam-0', '0'])
+    const choice = chooseSlots([camera('8120fe', ['C:0:node-a', ''])], NODE, [['0']], form)
+    expect(choice).toMatchObject({ ok: true, containers: [[{ id: '0', claimed: true }]] })
+  })
+
+  it('have no other form for new claims', () => {
+    for (const id of ['0', 'cam-', 'cam-01', 'cam-x', 'cam-1234567890', 'cam-0-0', 'dam-0'])
+      expect(chooseSlots(FREE, NODE, [[id]], form)).toEqual({
+        ok: false,
+        reason: `["${id}"] is not an id of this resource`,
+      })
+    expect(chooseSlots(FREE, NODE, [['cam-7']], form)).toMatchObject({ ok: true })
+  })
+
+  it('are preferred in their order', () => {
+    const available = ['cam-10', 'cam-2', 'cam-1']
+    const request = { available, mustInclude: [], size: 2 }
+    expect(preferredIds(FREE, NODE, request, form)).toEqual(['cam-1', 'cam-2'])
+  })
+})

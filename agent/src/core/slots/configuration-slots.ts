@@ -1,6 +1,7 @@
 import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type PreferenceRequest, slotsInClaimOrder, spareSlots } from './offer.js'
+import { NUMBERS, type VirtualIds } from './virtual-ids.js'
 
 // The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
 // The advertised ids, the preference and Allocate are all computed here, from the same slots and
@@ -32,27 +33,44 @@ type SlotChoice =
   | { readonly ok: true; readonly containers: readonly (readonly ChosenSlot[])[] }
   | { readonly ok: false; readonly reason: string }
 
-/** The form of an id that no slot has been claimed for. */
-const PLACEHOLDER = /^(0|[1-9][0-9]{0,8})$/
-
 /**
  * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free
  * slot. Unclaimed ids are the smallest unused numbers. A claimed id is unhealthy while its device
  * cannot be allocated.
+ * @param inUse ids of containers whose devices cannot be allocated, and whether the device is there
  */
 export function advertisedIds(
   instances: readonly InstanceSlots[],
   node: NodeName,
-): { id: string; healthy: boolean }[] {
+  inUse: ReadonlyMap<string, boolean> = new Map(),
+  virtualIds: VirtualIds = NUMBERS,
+): AdvertisedId[] {
   const claims = claimsOf(instances, node)
-  const ids = [...claims].map(([id, { owner }]) => ({ id, healthy: owner.healthy }))
-  const free = instances.filter((instance) => freeSlots(instance).length > 0).length
-  for (let number = 0, added = 0; added < free; number++) {
-    if (claims.has(String(number))) continue
-    ids.push({ id: String(number), healthy: true })
-    added++
+  const used = new Map(inUse)
+  for (const [id, { owner }] of claims) used.set(id, owner.healthy || inUse.get(id) === true)
+  const claimed = [...used]
+    .map(([id, healthy]) => ({ id, healthy }))
+    .sort((a, b) => virtualIds.compare(a.id, b.id))
+    .values()
+  let next = claimed.next()
+  const ids: AdvertisedId[] = []
+  const isUpTo = (number: number, id: string) =>
+    (virtualIds.numberOf(id) ?? Number.POSITIVE_INFINITY) <= number
+  let free = instances.filter((instance) => freeSlots(instance).length > 0).length
+  for (let number = 0; free > 0; number++) {
+    for (; !next.done && isUpTo(number, next.value.id); next = claimed.next()) ids.push(next.value)
+    const unclaimed = virtualIds.of(number)
+    if (used.has(unclaimed.id)) continue
+    ids.push(unclaimed)
+    free--
   }
-  return ids.sort((a, b) => compareIds(a.id, b.id))
+  for (; !next.done; next = claimed.next()) ids.push(next.value)
+  return ids
+}
+
+interface AdvertisedId {
+  readonly id: string
+  readonly healthy: boolean
 }
 
 /**
@@ -65,10 +83,18 @@ export function chooseSlots(
   instances: readonly InstanceSlots[],
   node: NodeName,
   requests: readonly (readonly string[])[],
+  virtualIds: VirtualIds = NUMBERS,
 ): SlotChoice {
   const claims = claimsOf(instances, node)
-  const free = new Map(instances.map((each) => [each.instance, freeInClaimOrder(each, node)]))
-  const freeCount = (instance: InstanceName) => free.get(instance)?.length ?? 0
+  // The free slots, in the order of claims, of Instances that the request has slots of.
+  const rest = new Map<InstanceName, SlotName[]>()
+  const freeCount = (each: InstanceSlots) =>
+    rest.get(each.instance)?.length ?? freeSlots(each).length
+  const takeFree = (each: InstanceSlots) => {
+    const free = rest.get(each.instance) ?? freeInClaimOrder(each, node)
+    rest.set(each.instance, free)
+    return free.shift()
+  }
   // An id of several containers stands for the same slot in each of them.
   const chosen = new Map<string, ChosenSlot>()
   const containers: ChosenSlot[][] = []
@@ -83,7 +109,7 @@ export function chooseSlots(
         chosen.get(id) ??
         (claim && { id, instance: claim.owner.instance, slot: claim.slot, claimed: true })
       if (slot === undefined) {
-        if (!PLACEHOLDER.test(id))
+        if (virtualIds.numberOf(id) === undefined)
           return { ok: false, reason: `${shown([id])} is not an id of this resource` }
         continue
       }
@@ -100,22 +126,22 @@ export function chooseSlots(
       idByInstance.set(slot.instance, id)
       fixed.set(id, slot)
     }
-    const candidates = instances
-      .map(({ instance }) => instance)
-      .filter((instance) => !idByInstance.has(instance) && freeCount(instance) > 0)
-      .sort((a, b) => freeCount(b) - freeCount(a) || (a < b ? -1 : 1))
-    const available = fixed.size + candidates.length
+    const free = instances.filter((each) => !idByInstance.has(each.instance) && freeCount(each) > 0)
+    const available = fixed.size + free.length
     if (available < ids.length)
       return {
         ok: false,
         reason: `${ids.length} different devices are requested, and ${available} are available`,
       }
+    const order = (a: InstanceSlots, b: InstanceSlots) =>
+      freeCount(b) - freeCount(a) || (a.instance < b.instance ? -1 : 1)
+    const candidates = firstOf(free, ids.length - fixed.size, order).values()
     const container = ids.flatMap((id): ChosenSlot | [] => {
       const fixedSlot = fixed.get(id)
       if (fixedSlot !== undefined) return fixedSlot
-      const instance = candidates.shift()
-      const slot = instance && free.get(instance)?.shift()
-      return instance && slot ? { id, instance, slot, claimed: false } : []
+      const { value: owner } = candidates.next()
+      const slot = owner && takeFree(owner)
+      return owner && slot ? { id, instance: owner.instance, slot, claimed: false } : []
     })
     for (const slot of container) chosen.set(slot.id, slot)
     containers.push(container)
@@ -134,17 +160,35 @@ export function preferredIds(
   instances: readonly InstanceSlots[],
   node: NodeName,
   request: PreferenceRequest,
+  virtualIds: VirtualIds = NUMBERS,
 ): string[] {
   const preferred = [...request.mustInclude]
   const claims = claimsOf(instances, node)
-  const candidates = request.available
-    .filter((id) => !preferred.includes(id))
-    .sort((a, b) => Number(claims.has(b)) - Number(claims.has(a)) || compareIds(a, b))
-  for (const id of candidates) {
+  const left = request.available.filter((id) => !preferred.includes(id))
+  const compareIds = (a: string, b: string) => virtualIds.compare(a, b)
+  const claimed = left.filter((id) => claims.has(id)).sort(compareIds)
+  const unclaimed = left.filter((id) => !claims.has(id))
+  // Unclaimed ids are alike: each stands for any free slot.
+  const first = firstOf(unclaimed, request.size - preferred.length, compareIds)
+  for (const id of [...claimed, ...first]) {
     if (preferred.length >= request.size) break
-    if (chooseSlots(instances, node, [[...preferred, id]]).ok) preferred.push(id)
+    if (chooseSlots(instances, node, [[...preferred, id]], virtualIds).ok) preferred.push(id)
   }
   return preferred
+}
+
+/** The first items of an order. A container asks for a few of thousands. */
+function firstOf<T>(items: readonly T[], count: number, order: (a: T, b: T) => number): T[] {
+  if (count > 16) return items.toSorted(order).slice(0, count)
+  const first: T[] = []
+  for (const item of items) {
+    const last = first.at(-1)
+    if (first.length >= count && (last === undefined || order(item, last) > 0)) continue
+    const place = first.findIndex((other) => order(item, other) < 0)
+    first.splice(place < 0 ? first.length : place, 0, item)
+    if (first.length > count) first.pop()
+  }
+  return first
 }
 
 interface Claim {
@@ -155,13 +199,34 @@ interface Claim {
 /** The slots that this node has claimed through the Configuration, by id. */
 function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<string, Claim> {
   const claims = new Map<string, Claim>()
-  for (const owner of instances) {
-    for (const [slot, usage] of owner.slots) {
-      // Two slots with one id are an error of another writer. The first slot counts.
-      if (usage.level === 'configuration' && usage.node === node && !claims.has(usage.virtualId))
-        claims.set(usage.virtualId, { owner, slot })
-    }
-  }
+  // Two slots with one id are an error of another writer. The first slot counts.
+  for (const owner of instances)
+    for (const { slot, virtualId, node: holder } of configurationClaims(owner))
+      if (holder === node && !claims.has(virtualId)) claims.set(virtualId, { owner, slot })
+  return claims
+}
+
+interface ConfigurationClaim {
+  readonly slot: SlotName
+  readonly virtualId: string
+  readonly node: NodeName
+}
+
+// What does not change with other Instances: a list needs it of all.
+const claimsBySlots = new WeakMap<InstanceSlots['slots'], readonly ConfigurationClaim[]>()
+const freeByOwner = new WeakMap<InstanceSlots, readonly SlotName[]>()
+
+const NO_CLAIMS: readonly ConfigurationClaim[] = []
+
+function configurationClaims({ slots }: InstanceSlots): readonly ConfigurationClaim[] {
+  const before = claimsBySlots.get(slots)
+  if (before !== undefined) return before
+  const found: ConfigurationClaim[] = []
+  for (const [slot, usage] of slots)
+    if (usage.level === 'configuration')
+      found.push({ slot, virtualId: usage.virtualId, node: usage.node })
+  const claims = found.length === 0 ? NO_CLAIMS : found
+  claimsBySlots.set(slots, claims)
   return claims
 }
 
@@ -172,16 +237,13 @@ function freeInClaimOrder(owner: InstanceSlots, node: NodeName): SlotName[] {
   )
 }
 
-function freeSlots({ healthy, slots, heldOverCapacity }: InstanceSlots): SlotName[] {
-  return healthy ? spareSlots(slots, heldOverCapacity) : []
-}
-
-/** Numbers in their order, then ids of another system. */
-function compareIds(a: string, b: string): number {
-  const [isA, isB] = [PLACEHOLDER.test(a), PLACEHOLDER.test(b)]
-  if (isA && isB) return Number(a) - Number(b)
-  if (isA !== isB) return isA ? -1 : 1
-  return a < b ? -1 : 1
+function freeSlots(owner: InstanceSlots): readonly SlotName[] {
+  const before = freeByOwner.get(owner)
+  if (before !== undefined) return before
+  const { healthy, slots, heldOverCapacity } = owner
+  const free = healthy ? spareSlots(slots, heldOverCapacity) : []
+  freeByOwner.set(owner, free)
+  return free
 }
 
 function shown(ids: readonly string[]): string {

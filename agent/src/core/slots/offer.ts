@@ -16,8 +16,11 @@ export function spareSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
   heldOverCapacity: number,
 ): SlotName[] {
-  const free = [...slots].filter(([, usage]) => usage.level === 'free').map(([slot]) => slot)
-  return free.slice(0, Math.max(0, free.length - heldOverCapacity))
+  const free: SlotName[] = []
+  slots.forEach((usage, slot) => {
+    if (usage.level === 'free') free.push(slot)
+  })
+  return heldOverCapacity === 0 ? free : free.slice(0, Math.max(0, free.length - heldOverCapacity))
 }
 
 /**
@@ -34,12 +37,12 @@ export function offeredSlots(
   }: { readonly node: NodeName; readonly healthy: boolean; readonly heldOverCapacity?: number },
 ): Map<SlotName, boolean> {
   const spare = new Set(spareSlots(slots, heldOverCapacity))
-  return new Map(
-    [...slots].map(([slot, usage]) => [
-      slot,
-      healthy && (spare.has(slot) || (usage.level === 'instance' && usage.node === node)),
-    ]),
-  )
+  const offered = new Map<SlotName, boolean>()
+  slots.forEach((usage, slot) => {
+    const isHere = usage.level === 'instance' && usage.node === node
+    offered.set(slot, healthy && (isHere || spare.has(slot)))
+  })
+  return offered
 }
 
 /**

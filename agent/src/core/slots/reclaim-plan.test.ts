@@ -19,6 +19,8 @@ const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = [])
   users: () => new Map(users),
   hasEnded: (key) => ended.includes(key),
   onGone: () => {},
+  uidOf: () => undefined,
+  startedAt: () => undefined,
 })
 
 /**

@@ -51,7 +51,8 @@ export function planRestore({
     if (metadata.deletionTimestamp !== undefined || !spec.nodes.includes(node)) continue
     byName.set(metadata.name, [...(byName.get(metadata.name) ?? []), instance])
   }
-  const inUse = new Set(allocations.map((each) => `${each.slot} ${usageOf(each, node)}`))
+  // Conflicts are rare, and each change of an Instance asks for a plan.
+  let inUse: ReadonlySet<string> | undefined
   for (const allocation of allocations) {
     const { slot } = allocation
     const usage = usageOf(allocation, node)
@@ -65,6 +66,7 @@ export function planRestore({
     const takenBy = instance.spec.deviceUsage[slot] ?? ''
     if (takenBy !== '') {
       // A claim of this node that no container uses is about to be released.
+      inUse ??= new Set(allocations.map((each) => `${each.slot} ${usageOf(each, node)}`))
       if (holderOf(takenBy) !== node || inUse.has(`${slot} ${takenBy}`))
         conflicts.push({ ...lost, takenBy })
     } else if (retryAt(slot) <= now) restore.push(lost)

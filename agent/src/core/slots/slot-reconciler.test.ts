@@ -1,9 +1,11 @@
+import type { InstanceName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   holds,
   holdsAny,
+  key,
   pod,
   SlotReconcilerHarness,
   slot,
@@ -70,6 +72,22 @@ describe('slots without a container, if Pods are not watched', () => {
   })
 })
 
+describe('slots that containers use', () => {
+  it('are reported with the Pods, and are not once they are released', async () => {
+    node.users = new Map([[pod, 1]])
+    node.run()
+    node.listed = holds(slot(0))
+    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-b', [slot(2)]: '' })
+    await clock.advance(10_000)
+    expect(node.used).toEqual(new Map([[key, [{ slot: slot(0), pod, since: `start-of-${pod}` }]]]))
+    node.listed = new Map()
+    node.users.clear()
+    node.podGone()
+    await clock.advance(10_000)
+    expect(node.used).toEqual(new Map())
+  })
+})
+
 describe('slots without a container, if Pods are watched', () => {
   beforeEach(() => {
     node.users = new Map([[pod, 1]])
@@ -88,6 +106,38 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
+  it('R90 are looked for every ten seconds, and each minute on a node without a slot', async () => {
+    await clock.advance(0)
+    node.asked = 0
+    await clock.advance(180_000)
+    expect(node.asked).toBe(3)
+    node.put({ [slot(0)]: 'node-a' })
+    await clock.advance(9999)
+    expect(node.asked).toBe(3)
+    await clock.advance(30_001)
+    expect(node.asked).toBe(7)
+  })
+
+  it('R90 are logged to be looked for once a minute, and soon after a Pod has ended', async () => {
+    const logged = () =>
+      node.messages.filter((message) => message === 'reclaiming unused slots - start').length
+    node.put({ [slot(0)]: 'node-a' })
+    node.listed = holds(slot(0))
+    await clock.advance(300_000)
+    expect(logged()).toBe(6)
+    await clock.advance(30_000)
+    expect(logged()).toBe(6)
+    for (let pods = 0; pods < 5; pods++) {
+      node.podGone()
+      await clock.advance(1)
+    }
+    expect(logged()).toBe(7)
+    await clock.advance(10_000)
+    expect(logged()).toBe(8)
+    await clock.advance(55_000)
+    expect(logged()).toBe(8)
+  })
+
   it('R90 are reported once, also by concurrent reconciles', async () => {
     await clock.advance(0)
     node.put({ [slot(0)]: 'node-a' })
@@ -96,7 +146,7 @@ describe('slots without a container, if Pods are watched', () => {
     node.put({ [slot(0)]: 'node-a' })
     await Promise.all([node.reconcile(), node.reconcile()])
     expect(node.usage()).toEqual({ [slot(0)]: '' })
-    expect(node.messages).toEqual(['slot reclaimed'])
+    expect(node.messages).toEqual(['reclaiming unused slots - start', 'slot reclaimed'])
   })
 
   it('R90 are released as soon as the kubelet forgets the Pod', async () => {
@@ -243,5 +293,54 @@ describe('slots without a container, if Pods are watched', () => {
     node.listed = new Map()
     await clock.advance(60_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
+  })
+})
+
+describe('a device that is gone', () => {
+  const lost = { id: 'foo0', instance: 'cam-8120fe' as InstanceName }
+  const allocated = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
+
+  beforeEach(() => {
+    node.users = new Map([[pod, 1]])
+    node.run()
+  })
+
+  it('is reported to the Pod that has it, as soon as the kubelet lists the Pod', async () => {
+    node.ledger.record(allocated)
+    node.listed = undefined
+    node.reconciler.deviceLost(lost)
+    await clock.advance(0)
+    expect(node.events).toEqual([])
+    node.listed = holdsAny('7')
+    await clock.advance(10_000)
+    expect(node.events).toEqual([
+      `Pod ${pod} (uid-of-${pod}) DeviceLost: node-a no longer finds device "foo0" of Instance ` +
+        'cam-8120fe, which the Pod has by akri.sh/cam',
+    ])
+    await clock.advance(60_000)
+    expect(node.events).toHaveLength(1)
+  })
+
+  it('is reported at once to a Pod that the kubelet has listed', async () => {
+    node.ledger.record(allocated)
+    node.listed = holdsAny('7')
+    await clock.advance(10_000)
+    node.reconciler.deviceLost(lost)
+    await clock.advance(0)
+    expect(node.events).toHaveLength(1)
+  })
+
+  it('is reported to no Pod that has ended, and without a Pod costs no question', async () => {
+    await clock.advance(0)
+    const asked = node.asked
+    node.reconciler.deviceLost(lost)
+    await clock.advance(0)
+    expect(node.asked).toBe(asked)
+    node.ledger.recordUsers(allocated, new Set([pod]))
+    node.listed = holdsAny('7')
+    node.ended.add(pod)
+    node.reconciler.deviceLost(lost)
+    await clock.advance(10_000)
+    expect(node.events).toEqual([])
   })
 })

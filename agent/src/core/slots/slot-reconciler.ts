@@ -1,13 +1,14 @@
-import { heldSlots, type Instance, type SlotName } from '@akrijs/api'
+import { heldSlots, type Instance, type SlotName, type UsedSlot } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
-import type { Clock, Logger } from '@akrijs/runtime'
-import type { Cluster } from '../../ports/cluster.js'
+import { type Clock, type Logger, runAfter } from '@akrijs/runtime'
+import type { Cluster, SlotsInUse } from '../../ports/cluster.js'
 import type { Allocations, Kubelet } from '../../ports/kubelet.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import { allocatedSlots, claimedSlots, type UnresolvedId } from './allocated-slots.js'
 import { type AllocationLedger, isPodActive } from './allocation-ledger.js'
 import { ClaimReporter } from './claim-reporter.js'
+import { type LostDevice, LostDevices } from './lost-devices.js'
 import { type NodeSlot, planReclaim, slotId, type UnlistedSince } from './reclaim-plan.js'
 import { RestoreBackoff } from './restore-backoff.js'
 import { type LostClaim, planRestore, type RestorePlan } from './restore-plan.js'
@@ -36,6 +37,8 @@ interface SlotReconcilerOptions {
    * @default nothing
    */
   readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
+  /** Called after each answer of the kubelet. @default nothing */
+  readonly slotsUsed?: (slots: SlotsInUse) => void
 }
 
 /**
@@ -50,6 +53,13 @@ const RETRY_MS = 1000
 const UNSYNCED_RETRY_MS = 250
 /** The longest time between two reconciles, in milliseconds. */
 const INTERVAL_MS = 10_000
+/** The same for a node that has no slot, in milliseconds. */
+const IDLE_INTERVAL_MS = 60_000
+/**
+ * The shortest time between two lines of the log about reconciles while no Pod ends, in
+ * milliseconds.
+ */
+const LOG_INTERVAL_MS = 60_000
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
@@ -72,24 +82,34 @@ export class SlotReconciler {
   readonly #options: Required<SlotReconcilerOptions>
   readonly #queue: ReconcileQueue<NodeName>
   readonly #reporter: ClaimReporter
+  readonly #lostDevices: LostDevices
   readonly #backoff: RestoreBackoff
   #unlistedSince: UnlistedSince = new Map()
   /** Monotonic time at which the last Pod ended or was deleted. */
   #podGoneAt = Number.NEGATIVE_INFINITY
+  /** Whether the node had no slot at the last reconcile. */
+  #isIdle = false
+  /** Monotonic time of the last reconcile that was logged at level info. */
+  #loggedAt = Number.NEGATIVE_INFINITY
+  /** Whether a Pod has ended or was deleted since then. */
+  #podGoneSinceLog = false
 
   constructor(options: SlotReconcilerOptions) {
     this.#options = {
       graceMs: 20_000,
       observer: noopObserver,
       beforeRelease: async () => {},
+      slotsUsed: () => {},
       ...options,
     }
     const { clock, log } = options
     this.#reporter = new ClaimReporter(this.#options)
+    this.#lostDevices = new LostDevices(this.#options)
     this.#backoff = new RestoreBackoff(clock)
     this.#queue = new ReconcileQueue<NodeName>({
       clock,
-      reconcile: (node, signal) => this.reconcile(node, signal),
+      reconcile: (node, signal) =>
+        this.#options.observer.reconciling('Claims', () => this.reconcile(node, signal)),
       onError: (_node, err, retryInMs) => log.warn({ err, retryInMs }, 'slot reconcile failed'),
     })
   }
@@ -116,26 +136,49 @@ export class SlotReconciler {
     const { cluster, kubelet, node, clock } = this.#options
     kubelet.pods?.onGone(() => {
       this.#podGoneAt = clock.monotonicMs()
+      this.#podGoneSinceLog = true
       this.#queue.add(node)
     }, signal)
     cluster.instances.onChange((key) => {
       const instance = cluster.instances.get(key)
-      if (instance !== undefined && this.#planRestore(instance).restore.length > 0)
-        this.#queue.add(node)
+      if (instance === undefined) return
+      if (this.#isIdle && claimedSlots([instance], node).length > 0) {
+        this.#isIdle = false
+        // Not at once: the Pod of a young claim may not be seen yet.
+        runAfter(clock, INTERVAL_MS, signal, () => this.#queue.add(node))
+      }
+      if (this.#planRestore(instance).restore.length > 0) this.#queue.add(node)
     }, signal)
     this.#queue.add(node)
     return this.#queue.run(signal)
   }
 
+  /** The device of an Instance is gone: Events tell its Pods. */
+  deviceLost(device: LostDevice): void {
+    if (this.#lostDevices.add(device)) this.#queue.add(this.#options.node)
+  }
+
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
-  async reconcile(_node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { kubelet, clock, log } = this.#options
-    log.debug({}, 'slot reconcile started')
-    const rechecks = [clock.monotonicMs() + INTERVAL_MS]
+  async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
+    const { cluster, kubelet, clock, ledger, log, slotsUsed } = this.#options
+    const begunAt = clock.monotonicMs()
+    const isDue =
+      begunAt - this.#loggedAt >= (this.#podGoneSinceLog ? INTERVAL_MS : LOG_INTERVAL_MS)
+    if (isDue) {
+      this.#loggedAt = begunAt
+      this.#podGoneSinceLog = false
+    }
+    // The tests of the existing system wait for these words.
+    log[isDue ? 'info' : 'debug']({}, 'reclaiming unused slots - start')
     const snapshot = await this.#snapshot(signal).catch((err: unknown) => {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
     })
-    if (snapshot !== undefined) rechecks.push(await this.#reclaim(snapshot))
+    const rechecks: number[] = []
+    if (snapshot !== undefined) {
+      this.#lostDevices.report()
+      rechecks.push(await this.#reclaim(snapshot))
+      slotsUsed(this.#used(snapshot))
+    }
     const plan = this.#planRestore()
     if (snapshot === undefined || kubelet.pods?.synced === false) {
       if (plan.restore.length + plan.conflicts.length > 0)
@@ -144,6 +187,11 @@ export class SlotReconciler {
       this.#reporter.report(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
     }
+    this.#isIdle =
+      snapshot !== undefined &&
+      ledger.list().length === 0 &&
+      claimedSlots(cluster.instances.list(), node).length === 0
+    rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
     const recheckAt = Math.min(...rechecks, this.#backoff.nextRetryAt)
     return { requeueAfterMs: Math.max(0, recheckAt - clock.monotonicMs()) }
   }
@@ -167,6 +215,24 @@ export class SlotReconciler {
       if (claimedAt < askedAt) ledger.recordUsers(allocation, users)
     }
     return { askedAt, allocated, claimed, unresolved }
+  }
+
+  /** The claimed slots with the Pods of their containers. */
+  #used({ claimed }: Snapshot): SlotsInUse {
+    const { ledger, kubelet } = this.#options
+    const used = new Map<ObjectKey, UsedSlot[]>()
+    for (const { claim, ...allocation } of claimed) {
+      const { slot } = allocation
+      // Of a slot that was released just now, nothing is known any more.
+      for (const pod of [...(ledger.usersOf(allocation) ?? [])].sort()) {
+        if (claim === undefined) continue
+        const ofInstance = used.get(claim.key) ?? []
+        const since = kubelet.pods?.startedAt(pod)
+        ofInstance.push({ slot, pod, ...(since !== undefined && { since }) })
+        used.set(claim.key, ofInstance)
+      }
+    }
+    return used
   }
 
   /** @returns the monotonic time of the next check */

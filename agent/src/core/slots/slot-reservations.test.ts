@@ -81,16 +81,40 @@ describe('a slot that another node frees', () => {
     expect(reservations.usage(key, free)['cam-8120fe-0']).toBe('')
   })
 
-  it('is not reserved for a node that has left the Instance', () => {
+  it('is free if the node leaves the Instance after that', () => {
     const { reservations, after } = start()
-    after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': THERE }))
-    const usage = { 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }
-    expect(after(sharedInstance(usage, { nodes: [HERE] }))).toEqual(usage)
-    // The node leaves after the slot was freed.
-    after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }))
+    after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }))
     const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
     expect(after(sharedInstance(free))['cam-8120fe-1']).toBe(THERE)
     expect(reservations.usage(key, sharedInstance(free, { nodes: [HERE] }))).toEqual(free)
+  })
+
+  it('R84 by leaving the Instance is reserved until the node is back with its claims', async () => {
+    const { clock, reservations, after } = start()
+    const held = { 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }
+    after(sharedInstance(held))
+    const left = sharedInstance({ ...held, 'cam-8120fe-1': '' }, { nodes: [HERE] })
+    expect(after(left)).toEqual(held)
+    const back = sharedInstance({ ...held, 'cam-8120fe-1': '' })
+    expect(after(back)).toEqual(back.spec.deviceUsage)
+    await clock.advance(15_000)
+    expect(reservations.usage(key, left)).toEqual(left.spec.deviceUsage)
+  })
+
+  it('R84 by leaving is also reserved in the next Instance of the device', async () => {
+    const { clock, reservations, after } = start()
+    after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }))
+    after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': '' }, { nodes: [HERE] }))
+    // All nodes lost the device.
+    reservations.instanceChanged(key, undefined)
+    await clock.advance(14_000)
+    const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
+    const made = sharedInstance(free, { nodes: [HERE], uid: 'u2' })
+    expect(after(made)).toEqual({ ...free, 'cam-8120fe-1': THERE })
+    await clock.advance(14_999)
+    expect(reservations.usage(key, made)['cam-8120fe-1']).toBe(THERE)
+    await clock.advance(1)
+    expect(reservations.usage(key, made)).toEqual(free)
   })
 
   it('R79 is not reserved if the slot is beyond the capacity', () => {
@@ -124,6 +148,29 @@ describe('a slot that another node frees', () => {
       expect(reservations.usage(key, made)).toEqual(free)
     },
   )
+
+  it('waits with one timer for all slots, each for its time', async () => {
+    const { clock, expired, reservations, after } = start()
+    const slots = Array.from({ length: 100 }, (_, index) => `cam-8120fe-${index}`)
+    const instance = (from: number) =>
+      sharedInstance(
+        Object.fromEntries(slots.map((slot, index) => [slot, index < from ? '' : THERE])),
+        { capacity: 100 },
+      )
+    after(instance(0))
+    after(instance(50))
+    await clock.advance(5000)
+    after(instance(100))
+    expect(clock.sleeping).toEqual([10_000])
+    await clock.advance(10_000)
+    expect(expired).toHaveLength(50)
+    expect(clock.sleeping).toEqual([5000])
+    const heldSlots = Object.values(reservations.usage(key, instance(100))).filter(Boolean)
+    expect(heldSlots).toHaveLength(50)
+    await clock.advance(5000)
+    expect(expired).toHaveLength(100)
+    expect(clock.sleeping).toEqual([])
+  })
 
   it('does not expire after the close', async () => {
     const { clock, expired, reservations, after } = start()

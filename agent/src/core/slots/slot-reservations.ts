@@ -23,10 +23,19 @@ interface Reservation {
   /** The last claim of the slot. */
   readonly usage: string
   /**
-   * Whether the Instance was recreated since the claim. Then the last node has yet to join the
-   * Instance.
+   * Whether the last node has yet to join: it left the Instance, or the Instance was recreated
+   * since the claim.
    */
-  readonly recreated: boolean
+  readonly absent: boolean
+}
+
+/** The end of a reservation. */
+interface Expiry {
+  readonly key: ObjectKey
+  readonly slot: string
+  readonly reservation: Reservation
+  /** By `monotonicMs`. */
+  readonly at: number
 }
 
 /** How many deleted Instances are remembered. */
@@ -41,8 +50,8 @@ const MAX_DELETED = 1000
  * send new Pods to the other nodes. Their kubelets refuse these Pods, a Deployment replaces each of
  * them at once, and hundreds of Pods fail.
  *
- * The slots of a recreated Instance are reserved until the last node joins: its containers may
- * still run, and the node joins with their claims.
+ * The slots of a recreated Instance, or of a node that left an Instance, are reserved until the
+ * last node joins: its containers may still run, and the node joins with their claims.
  */
 export class SlotReservations {
   readonly #options: SlotReservationsOptions
@@ -50,6 +59,9 @@ export class SlotReservations {
   /** Instances that were deleted while other nodes held slots; the oldest deletion first. */
   readonly #deleted = new Map<ObjectKey, LastState>()
   readonly #reservations = new Map<ObjectKey, Map<string, Reservation>>()
+  /** In the order of their times: all reservations last equally long. */
+  readonly #expiries = new Set<Expiry>()
+  #isWaiting = false
   readonly #stop = new AbortController()
 
   constructor(options: SlotReservationsOptions) {
@@ -63,8 +75,8 @@ export class SlotReservations {
     this.#deleted.delete(key)
     if (instance === undefined) {
       this.#last.delete(key)
-      this.#reservations.delete(key)
       if (before !== undefined) this.#rememberDeleted(key, before)
+      this.#reservations.delete(key)
       return
     }
     const { uid } = instance.metadata
@@ -72,12 +84,16 @@ export class SlotReservations {
     if (before === undefined || reservationMs === 0) return
     const recreated = before.uid !== uid
     for (const [slot, usage] of Object.entries(before.deviceUsage)) {
-      const reservation = { usage, recreated }
-      if (holderOf(usage) === node || !isReserved(slot, reservation, instance)) continue
+      if (instance.spec.deviceUsage[slot] === usage) continue
+      const holder = holderOf(usage)
+      if (holder === undefined || holder === node) continue
+      const reservation = { usage, absent: recreated || !instance.spec.nodes.includes(holder) }
+      if (!isReserved(slot, reservation, instance)) continue
       const reservations = this.#reservations.get(key) ?? new Map<string, Reservation>()
       this.#reservations.set(key, reservations.set(slot, reservation))
-      runAfter(clock, reservationMs, this.#stop.signal, () => this.#expire(key, slot, reservation))
+      this.#expiries.add({ key, slot, reservation, at: clock.monotonicMs() + reservationMs })
     }
+    if (!this.#isWaiting) this.#expireLater()
   }
 
   /** The claims of an Instance, and its reservations as if they were claims. */
@@ -98,15 +114,37 @@ export class SlotReservations {
     this.#stop.abort()
   }
 
-  #rememberDeleted(key: ObjectKey, state: LastState): void {
-    const holders = Object.values(state.deviceUsage).map(holderOf)
+  #rememberDeleted(key: ObjectKey, { uid, deviceUsage }: LastState): void {
+    const claims = new Map(Object.entries(deviceUsage))
+    // Of nodes that left before the last one.
+    for (const [slot, { usage, absent }] of this.#reservations.get(key) ?? [])
+      if (absent && (claims.get(slot) ?? '') === '') claims.set(slot, usage)
+    const holders = [...claims.values()].map(holderOf)
     if (holders.every((holder) => holder === undefined || holder === this.#options.node)) return
-    this.#deleted.set(key, state)
+    this.#deleted.set(key, { uid, deviceUsage: Object.fromEntries(claims) })
     const [oldest] = this.#deleted.keys()
     if (this.#deleted.size > MAX_DELETED && oldest !== undefined) this.#deleted.delete(oldest)
   }
 
-  #expire(key: ObjectKey, slot: string, reservation: Reservation): void {
+  /** One timer for all: each timer listens to the signal, and thousands of slots can be freed. */
+  #expireLater(): void {
+    const [first] = this.#expiries
+    this.#isWaiting = first !== undefined
+    if (first === undefined) return
+    const { clock } = this.#options
+    const wait = Math.max(0, first.at - clock.monotonicMs())
+    runAfter(clock, wait, this.#stop.signal, () => {
+      const now = clock.monotonicMs()
+      for (const expiry of this.#expiries) {
+        if (expiry.at > now) break
+        this.#expiries.delete(expiry)
+        this.#expire(expiry)
+      }
+      this.#expireLater()
+    })
+  }
+
+  #expire({ key, slot, reservation }: Expiry): void {
     const reservations = this.#reservations.get(key)
     // A later reservation may have replaced this one.
     if (reservations?.get(slot) !== reservation) return
@@ -122,10 +160,10 @@ export class SlotReservations {
  */
 function isReserved(
   slot: string,
-  { usage, recreated }: Reservation,
+  { usage, absent }: Reservation,
   { spec: { deviceUsage, nodes } }: Instance,
 ): boolean {
   const holder = holderOf(usage)
   const isFree = !Object.hasOwn(deviceUsage, slot) || deviceUsage[slot] === ''
-  return isFree && holder !== undefined && nodes.includes(holder) !== recreated
+  return isFree && holder !== undefined && nodes.includes(holder) !== absent
 }

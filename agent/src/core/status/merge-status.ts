@@ -2,9 +2,9 @@ import {
   type Configuration,
   type ConfigurationStatus,
   conditionsOf,
-  heldSlots,
   type Instance,
   type NodeStatus,
+  slotCounts,
 } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 
@@ -19,7 +19,9 @@ interface StatusMerge {
   readonly now: string
 }
 
-/** The status of a Configuration in the whole cluster, with the report of one node. */
+/**
+ * The status of a Configuration in a cluster without a controller, with the report of one node.
+ */
 export function mergeStatus({
   configuration,
   instances,
@@ -33,13 +35,7 @@ export function mergeStatus({
     observedGeneration: configuration.metadata.generation,
     conditions: conditionsOf(nodes, before?.conditions ?? [], now),
     devices: instances.length,
-    slots: {
-      total: instances.reduce(
-        (sum, { spec }) => sum + Math.max(spec.capacity, Object.keys(spec.deviceUsage).length),
-        0,
-      ),
-      claimed: instances.reduce((sum, { spec }) => sum + heldSlots(spec.deviceUsage), 0),
-    },
+    slots: slotCounts(instances),
     nodes,
   }
 }

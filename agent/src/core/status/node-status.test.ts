@@ -1,10 +1,18 @@
-import type { Configuration, ConfigurationName, Instance, NodeStatus } from '@akrijs/api'
+import {
+  type Configuration,
+  type ConfigurationName,
+  conditionsOf,
+  type InstanceName,
+  type NodeStatus,
+} from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { DeviceReport } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { configurationWith } from '../../testing/objects.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionState } from '../discovery/discovery-session.js'
 import type { NameRefusal } from '../instances/resource-names.js'
+import type { RegistrationProblem } from '../instances/served-instance.js'
 import { mergeStatus } from './merge-status.js'
 import { nodeStatus, refusedStatus } from './node-status.js'
 
@@ -15,10 +23,11 @@ const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healt
 function report(
   states: readonly SessionState[],
   devices: DeviceSet = noDevices,
-  instances: readonly Instance[] = [],
+  present = 0,
   refusals: readonly NameRefusal[] = [],
+  reports?: readonly DeviceReport[],
 ): NodeStatus {
-  const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state }))
+  const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state, reports }))
   return nodeStatus({
     configuration,
     discovery: { handler: 'cam', endpoints },
@@ -26,14 +35,161 @@ function report(
     collisions: [],
     refusals,
     taken: [],
-    instances,
+    held: [],
+    registrations: [],
+    present,
   })
+}
+
+const leftOut = (reason: string, count: number, ...ids: string[]): DeviceReport => ({
+  reason,
+  count,
+  ids,
+  listed: false,
+})
+const problem = (resourceName: string, isRefused: boolean): RegistrationProblem => ({
+  resourceName,
+  isRefused,
+  message: `no ${resourceName}`,
+})
+const ready = ({ conditions }: Pick<NodeStatus, 'conditions'>) => {
+  const found = conditions.find(({ type }) => type === 'Ready')
+  return `${found?.status} ${found?.reason}: ${found?.message}`
 }
 
 const brief = ({ conditions }: NodeStatus) =>
   Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
 
 describe('the status of a Configuration on a node', () => {
+  const open: readonly SessionState[] = [{ phase: 'open', listed: true }]
+  const served: DeviceSet = { ...noDevices, devices: new Map([['x', device(true)]]) }
+  const reported = (set: DeviceSet, reports: readonly DeviceReport[]) =>
+    ready(report(open, set, set.devices.size, [], reports))
+
+  it('never has "0 devices" alone', () => {
+    expect(reported(noDevices, [])).toBe(
+      'True NoDevices: 0 devices; the handler saw none; it gives no reason: check ' +
+        'discoveryDetails, and run `akri discover` with them on the node',
+    )
+    expect(ready(report(open))).toBe(
+      'True NoDevices: 0 devices; the log of the handler can say why',
+    )
+    const reports = [
+      leftOut('HTTP status 401', 2, 'http://10.0.0.7/'),
+      leftOut('filtered by scopes', 1),
+    ]
+    expect(reported(noDevices, reports)).toBe(
+      'True DevicesLeftOut: 0 devices; 3 not offered: 2 x HTTP status 401 ' +
+        '(such as http://10.0.0.7/), 1 x filtered by scopes',
+    )
+    expect(reported(served, [])).toBe('True AllDevicesServed: 1 devices')
+  })
+
+  it('has remarks on the discovery as a whole, also for "0 devices"', () => {
+    const remark = leftOut('no events arrive', 0)
+    expect(reported(noDevices, [remark])).toBe(
+      'True NoDevices: 0 devices; the handler saw none; no events arrive',
+    )
+    expect(reported(served, [remark])).toBe('True AllDevicesServed: 1 devices')
+    const { conditions } = report(open, served, 1, [], [remark])
+    expect(conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
+      status: 'True',
+      message: 'the handler tells of changes; no events arrive',
+    })
+  })
+
+  it.each<[string, readonly RegistrationProblem[], string]>([
+    [
+      'refuses plugins',
+      [problem('akri.sh/b', false), problem('akri.sh/c', true), problem('akri.sh/a', true)],
+      'False RegistrationRefused: no akri.sh/a; other resources too',
+    ],
+    ['is away', [problem('akri.sh/a', false)], 'False KubeletUnavailable: no akri.sh/a'],
+  ])('is not ready if the kubelet %s', (_what, registrations, expected) => {
+    const status = nodeStatus({
+      configuration,
+      discovery: { handler: 'cam', endpoints: [] },
+      devices: served,
+      collisions: [],
+      refusals: [],
+      taken: [],
+      held: [],
+      registrations,
+      present: 1,
+    })
+    expect(ready(status)).toBe(expected)
+  })
+
+  it('is not ready if a device that is served has a problem', () => {
+    const refused = { ...leftOut('credential refused', 1, 'x'), listed: true }
+    expect(reported(served, [refused, leftOut('HTTP status 401', 1, 'y')])).toBe(
+      'False DeviceProblems: 1 devices; 1 with a problem: 1 x credential refused (such as x); ' +
+        '1 not offered: 1 x HTTP status 401 (such as y)',
+    )
+  })
+
+  it('counts what two endpoints left out once, and shows five reasons at most', () => {
+    const reasons = Array.from({ length: 21 }, (_, n) =>
+      leftOut(`reason ${n}`, 21 - n, 'i'.repeat(300)),
+    )
+    const endpoints = [reasons, undefined, [leftOut('reason 0', 9)]].map((reports, index) => ({
+      uid: `cam@${index}`,
+      state: { phase: 'open', listed: true } as const,
+      reports,
+    }))
+    const status = nodeStatus({
+      configuration,
+      discovery: { handler: 'cam', endpoints },
+      devices: noDevices,
+      collisions: [],
+      refusals: [],
+      taken: [],
+      held: [],
+      registrations: [],
+      present: 0,
+    })
+    expect(ready(status)).toMatch(
+      /^True DevicesLeftOut: 0 devices; 231 not offered: 21 x reason 0 /,
+    )
+    expect(ready(status)).toMatch(/17 x reason 4 \(such as i{80}…\), 16 more reasons$/)
+    expect(ready(status).length).toBeLessThan(1024)
+  })
+
+  it('is shown for the cluster where a node has left devices out', () => {
+    const a = report(open, served, 1, [], [])
+    const b = report(open, served, 1, [], [leftOut('HTTP status 401', 1)])
+    const none = report(open, noDevices, 0, [], [])
+    expect(ready({ conditions: conditionsOf({ none, other: a }, [], 'now') })).toBe(
+      'True AllDevicesServed: 2 of 2 nodes; other: 1 devices',
+    )
+    expect(ready({ conditions: conditionsOf({ a, b }, [], 'now') })).toBe(
+      'True DevicesLeftOut: 2 of 2 nodes; b: 1 devices; 1 not offered: 1 x HTTP status 401',
+    )
+    const near = report(open, noDevices, 0, [], [leftOut('rule 1 asks for more', 1)])
+    expect(ready({ conditions: conditionsOf({ near, other: a }, [], 'now') })).toContain('other')
+    expect(ready({ conditions: conditionsOf({ none, near }, [], 'now') })).toContain('near')
+  })
+
+  it('is not ready while the Instance of a device is being deleted', () => {
+    const name = 'cam-8120fe' as InstanceName
+    const finalizers = ['node-a', 'node-b', 'node-c', 'node-d']
+    const status = nodeStatus({
+      configuration,
+      discovery: { handler: 'cam', endpoints: [] },
+      devices: { ...noDevices, devices: new Map([['x', device(true)]]) },
+      collisions: [],
+      refusals: [],
+      taken: [],
+      held: [{ name, finalizers }],
+      registrations: [],
+      present: 1,
+    })
+    expect(ready(status)).toBe(
+      'False InstanceBeingDeleted: 1 of 1 devices are not offered: their Instances are being ' +
+        'deleted, and finalizers hold them; cam-8120fe: node-a, node-b, node-c, …',
+    )
+  })
+
   it('names the older Configuration with the name of an Instance in any case', () => {
     const owner = objectKey('line', 'cam-8120fe')
     const status = nodeStatus({
@@ -43,7 +199,9 @@ describe('the status of a Configuration on a node', () => {
       collisions: [{ digest: 'a19705', kept: 'a', refused: 'b' }],
       refusals: [],
       taken: [{ device: 'foo0', owner }],
-      instances: [],
+      held: [],
+      registrations: [],
+      present: 0,
     })
     expect(status.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
       status: 'False',
@@ -131,10 +289,9 @@ describe('the status of a Configuration on a node', () => {
       complete: true,
       leftOut: undefined,
     })
-    const instances = [{ spec: { deviceUsage: {} } } as Instance]
-    expect(brief(report(open, oneDevice(true), instances)).Ready).toBe('True AllDevicesServed')
+    expect(brief(report(open, oneDevice(true), 1)).Ready).toBe('True AllDevicesServed')
     expect(brief(report(open, oneDevice(true))).Ready).toBe('Unknown Progressing')
-    expect(brief(report(open, oneDevice(false), instances)).Ready).toBe('False HandlerLost')
+    expect(brief(report(open, oneDevice(false), 1)).Ready).toBe('False HandlerLost')
     const refused = { ...device(false), refusal: 'handler cam may not' }
     const both = new Map([
       ['x', refused],
@@ -158,7 +315,7 @@ describe('resources with new names beyond a bound', () => {
     ['soon', /^2 resources are not offered: .* --new-resource-names/],
   ] as const)('are counted, and the condition names the option (%s)', (why, message) => {
     const refusal = { why, retryInMs: 1000 }
-    const { conditions } = report([], noDevices, [], [refusal, refusal])
+    const { conditions } = report([], noDevices, 0, [refusal, refusal])
     expect(conditions.find(({ type }) => type === 'Ready')).toMatchObject({
       status: 'False',
       reason: 'TooManyResources',
@@ -204,7 +361,7 @@ describe('the status of a Configuration', () => {
       report,
       now,
     })
-  const conditionsOf = (status: ReturnType<typeof merge>) =>
+  const conditionsIn = (status: ReturnType<typeof merge>) =>
     Object.fromEntries(
       status.conditions.map(({ type, status: is, reason, message }) => [
         type,
@@ -214,9 +371,9 @@ describe('the status of a Configuration', () => {
 
   it('is the status of the only node', () => {
     const status = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
-    expect(conditionsOf(status)).toMatchObject({
+    expect(conditionsIn(status)).toMatchObject({
       HandlerConnected: 'True Connected: cam@0',
-      Ready: 'True AllDevicesServed: 0 devices',
+      Ready: 'True NoDevices: 0 devices; the log of the handler can say why',
     })
   })
 
@@ -228,8 +385,10 @@ describe('the status of a Configuration', () => {
       leftOut: undefined,
     }
     const status = merge(first, 'b', report([], lost))
-    expect(conditionsOf(status)).toEqual({
-      HandlerConnected: 'True Connected: 1 of 2 nodes; a: cam@0',
+    expect(conditionsIn(status)).toEqual({
+      HandlerConnected:
+        'True Connected: 1 of 2 nodes; a: cam@0; not on b: ' +
+        'no handler cam is loaded or has registered',
       Discovering: 'True Listening: 1 of 2 nodes; a: the handler tells of changes',
       Ready:
         'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their handler',
@@ -240,7 +399,7 @@ describe('the status of a Configuration', () => {
   it('shows refused details, although another node may still listen', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
     const status = merge(first, 'b', report([{ phase: 'refused', message: 'udevRules[0]: no' }]))
-    expect(conditionsOf(status).Discovering).toBe(
+    expect(conditionsIn(status).Discovering).toBe(
       'False InvalidDetails: 1 of 2 nodes; b: udevRules[0]: no',
     )
   })
@@ -249,9 +408,9 @@ describe('the status of a Configuration', () => {
     const state = { phase: 'failed', reason: 'PropertyRefused', message: 'no' } as const
     const first = merge(undefined, 'a', report([]))
     const status = merge(first, 'b', report([state]))
-    expect(conditionsOf(status).Discovering).toBe('False PropertyRefused: 1 of 2 nodes; b: no')
+    expect(conditionsIn(status).Discovering).toBe('False PropertyRefused: 1 of 2 nodes; b: no')
     const asked = merge(first, 'a', report([{ phase: 'open', listed: true }]))
-    expect(conditionsOf(merge(asked, 'b', report([state]))).HandlerConnected).toBe(
+    expect(conditionsIn(merge(asked, 'b', report([state]))).HandlerConnected).toBe(
       'True Connected: 1 of 2 nodes; a: cam@0',
     )
   })

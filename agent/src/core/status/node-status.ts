@@ -1,10 +1,15 @@
-import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/api'
+import type { Condition, Configuration, NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
+import type { DeviceReport } from '@akrijs/runtime/handler'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
-import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
+import type { DeviceSet, DiscoveredDevice, LeftOut } from '../discovery/device-set.js'
 import { deviceUnits } from '../discovery/device-units.js'
-import type { DigestCollision, TakenName } from '../instances/instance-plan.js'
+import type { DigestCollision } from '../instances/device-names.js'
+import type { TakenName } from '../instances/instance-plan.js'
+import type { HeldInstance } from '../instances/instance-planner.js'
 import type { NameRefusal } from '../instances/resource-names.js'
+import type { RegistrationProblem } from '../instances/served-instance.js'
+import { deviceReportsText, mergeReports, remarksOf } from './device-reports.js'
 
 interface StatusInput {
   readonly configuration: Configuration
@@ -14,8 +19,11 @@ interface StatusInput {
   /** Resources that are not offered, because their names are new. */
   readonly refusals: readonly NameRefusal[]
   readonly taken: readonly TakenName[]
-  /** The Instances of this Configuration that name this node. */
-  readonly instances: readonly Instance[]
+  readonly held: readonly HeldInstance[]
+  /** Resources that the kubelet does not have. */
+  readonly registrations: readonly RegistrationProblem[]
+  /** How many of the devices have an Instance. */
+  readonly present: number
   /** The error of the last reconcile; undefined after a success. */
   readonly failure?: unknown
 }
@@ -83,6 +91,7 @@ function conditionOf(
 /** Reasons of a session that has not asked its handler yet. */
 const PROPERTY_FAILURES: ReadonlySet<string> = new Set([
   'MissingProperty',
+  'PropertyForbidden',
   'PropertyRefused',
   'UnreadableProperty',
 ])
@@ -101,21 +110,56 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
 
 function discovering({ discovery: { endpoints } }: StatusInput): Finding {
   const states = endpoints.map(({ state }) => state)
+  const remarks = remarksOf(mergeReports(endpoints.map(({ reports }) => reports)))
   const refused = states.find((state) => state.phase === 'refused')
   if (refused?.phase === 'refused') return ['False', 'InvalidDetails', refused.message]
   const failed = states.find((state) => state.phase === 'failed')
   if (failed?.phase === 'failed') return ['False', failed.reason, failed.message]
   if (states.some((state) => state.phase === 'open' && state.listed))
-    return ['True', 'Listening', 'the handler tells of changes']
+    return ['True', 'Listening', ['the handler tells of changes', ...remarks].join('; ')]
   return ['Unknown', 'Waiting', 'no list of devices has come yet']
 }
 
+/** Of the devices that have a problem. */
+interface DeviceProblems {
+  readonly refused: number
+  readonly firstRefused: DiscoveredDevice | undefined
+  readonly unhealthy: number
+  readonly hasLarge: boolean
+}
+
+/** A status is made again when an Instance changes: then the devices are as they were. */
+const problems = new WeakMap<DeviceSet, DeviceProblems>()
+
+/** The number of devices that are not offered. */
+export function unhealthyIn(set: DeviceSet): number {
+  return problemsOf(set).unhealthy
+}
+
+function problemsOf(set: DeviceSet): DeviceProblems {
+  const before = problems.get(set)
+  if (before !== undefined) return before
+  const all = [...set.devices.values()]
+  const refused = all.filter(({ refusal }) => refusal !== undefined)
+  const found = {
+    refused: refused.length,
+    firstRefused: refused[0],
+    unhealthy: all.filter(({ healthy }) => !healthy).length,
+    hasLarge: all.some(({ device }) => deviceUnits(device) > 1),
+  }
+  problems.set(set, found)
+  return found
+}
+
 function ready({
-  devices: { devices, complete, leftOut },
+  discovery,
+  devices: set,
   collisions,
   refusals,
   taken,
-  instances,
+  held,
+  registrations,
+  present,
   failure,
 }: StatusInput): Finding {
   // The agent retries after a transient failure; a person has nothing to do.
@@ -138,29 +182,64 @@ function ready({
       'have the same digest; the second has no Instance'
     return ['False', 'DigestCollision', message]
   }
+  const unregistered = notRegistered(registrations)
+  if (unregistered !== undefined) return unregistered
+  const { devices, complete, leftOut } = set
   const total = devices.size
-  const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
-  const [first] = refused
+  if (held.length > 0) return ['False', 'InstanceBeingDeleted', heldText(held, total)]
+  const { refused, firstRefused: first, unhealthy, hasLarge } = problemsOf(set)
   if (first !== undefined) {
     const message =
-      `${refused.length} of ${total} devices are not offered; device ` +
+      `${refused} of ${total} devices are not offered; device ` +
       `${JSON.stringify(first.device.id)}: ${first.refusal}`
     return ['False', 'DeviceRefused', message]
   }
-  const unhealthy = [...devices.values()].filter(({ healthy }) => !healthy).length
   if (unhealthy > 0) {
     const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
     return ['False', 'HandlerLost', message]
   }
   if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
-  if (leftOut !== undefined) {
-    const hasLarge = [...devices.values()].some(({ device }) => deviceUnits(device) > 1)
-    return ['False', 'TooManyDevices', tooMany(total, hasLarge, leftOut)]
+  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, hasLarge, leftOut)]
+  const reports = mergeReports(discovery.endpoints.map((endpoint) => endpoint.reports))
+  const problemsText = deviceReportsText(reports, true)
+  const leftOutText = deviceReportsText(reports, false)
+  if (problemsText !== undefined) {
+    const message = [`${total} devices`, problemsText, leftOutText]
+      .flatMap((text) => text ?? [])
+      .join('; ')
+    return ['False', 'DeviceProblems', message]
   }
-  if (instances.length < total)
-    return ['Unknown', 'Progressing', `${instances.length} of ${total} devices have an Instance`]
+  if (present < total)
+    return ['Unknown', 'Progressing', `${present} of ${total} devices have an Instance`]
   if (!complete) return ['Unknown', 'Waiting', 'not every handler has answered yet']
-  return ['True', 'AllDevicesServed', `${total} devices`]
+  if (leftOutText !== undefined)
+    return ['True', 'DevicesLeftOut', `${total} devices; ${leftOutText}`]
+  if (total > 0) return ['True', 'AllDevicesServed', `${total} devices`]
+  const why = reports === undefined ? [UNTOLD] : [NONE_SEEN, ...reasonsOf(reports)]
+  return ['True', 'NoDevices', ['0 devices', ...why].join('; ')]
+}
+
+/** The same of the same problems in any order: each change is an Event. */
+function notRegistered(problems: readonly RegistrationProblem[]): Finding | undefined {
+  const refused = problems.filter(({ isRefused }) => isRefused)
+  const [first, ...others] = (refused.length > 0 ? refused : problems).toSorted((a, b) =>
+    a.resourceName < b.resourceName ? -1 : 1,
+  )
+  if (first === undefined) return undefined
+  const more = others.length > 0 ? '; other resources too' : ''
+  const reason = first.isRefused ? 'RegistrationRefused' : 'KubeletUnavailable'
+  return ['False', reason, `${first.message}${more}`]
+}
+
+/** The reason for "0 devices" if the handler names no device. */
+const NONE_SEEN = 'the handler saw none'
+const UNTOLD = 'the log of the handler can say why'
+const NO_REASON =
+  'it gives no reason: check discoveryDetails, and run `akri discover` with them on the node'
+
+function reasonsOf(reports: readonly DeviceReport[]): readonly string[] {
+  const remarks = remarksOf(reports)
+  return remarks.length > 0 ? remarks : [NO_REASON]
 }
 
 const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
@@ -170,6 +249,19 @@ const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
   slots:
     'the devices of this node have the most slots; a smaller capacity leaves room for more ' +
     'devices, and --max-slots of the agent raises the bound',
+}
+
+/** The most finalizers in a message. */
+const SHOWN_FINALIZERS = 3
+
+function heldText(held: readonly HeldInstance[], total: number): string {
+  const [{ name = '', finalizers = [] } = {}] = held
+  const shown = finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
+  const more = finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
+  return (
+    `${held.length} of ${total} devices are not offered: their Instances are being deleted, and ` +
+    `finalizers hold them; ${name}: ${shown}${more}`
+  )
 }
 
 function tooMany(served: number, hasLarge: boolean, { devices, bound }: LeftOut): string {

@@ -1,18 +1,24 @@
+import { once } from 'node:events'
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube'
-import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import {
+  type AllocateResponse,
+  DevicePluginClient,
+  type ListAndWatchResponse,
+} from '@akrijs/proto/device-plugin'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { SimulatedKubelet, type StandaloneCluster } from '@akrijs/standalone'
 import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
-import type { ServedInstance } from '../../core/instances/served-instance.js'
+import type { ServedConfiguration, ServedInstance } from '../../core/instances/served-instance.js'
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
 import type { AllocationLedger } from '../../core/slots/allocation-ledger.js'
 import { slotTable } from '../../core/slots/slot-table.js'
+import { PluginRefusedError } from '../../errors.js'
 import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
 import { PluginEnvironment } from '../../testing/plugin-environment.js'
@@ -90,13 +96,13 @@ const pod = (uid: string, ...containers: number[]) => ({
     resources: { [resource]: count },
   })),
 })
+const serve = async (instance: ServedInstance) => (await plugins.serve(instance)).registered
+const serveConfiguration = async (served: ServedConfiguration) =>
+  (await plugins.serveConfiguration(served)).registered
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
 /** The plugin's answer to a kubelet that asks for these ids, whatever list the kubelet has. */
 async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
-  const name =
-    (await readdir(kubelet.pluginDirectory)).find((name) => name.startsWith('akri-cam-8120fe-')) ??
-    expect.fail()
-  const socket = `unix:${path.join(kubelet.pluginDirectory, name)}`
+  const socket = `unix:${await pluginPath()}`
   const client = new DevicePluginClient(socket, credentials.createInsecure(), NO_CHANNELZ)
   try {
     return await new Promise((resolve, reject) => {
@@ -108,19 +114,73 @@ async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
     client.close()
   }
 }
+async function pluginPath(): Promise<string> {
+  const names = await readdir(kubelet.pluginDirectory)
+  const name = names.find((name) => name.startsWith('akri-cam-8120fe-')) ?? expect.fail()
+  return path.join(kubelet.pluginDirectory, name)
+}
+/**
+ * Follows the plugin as another kubelet. Resolves after the first list.
+ * @returns the health of all ids in each list, when the plugin has ended
+ */
+async function follow(): Promise<{ lists: Promise<boolean[][]> }> {
+  const client = new DevicePluginClient(
+    `unix:${await pluginPath()}`,
+    credentials.createInsecure(),
+    NO_CHANNELZ,
+  )
+  const stream = client.listAndWatch({})
+  const lists: boolean[][] = []
+  stream.on('error', () => undefined)
+  stream.on('data', ({ devices }: ListAndWatchResponse) =>
+    lists.push(devices.map(({ health }) => health === 'Healthy')),
+  )
+  const ended = once(stream, 'close').then(() => {
+    client.close()
+    return lists
+  })
+  await once(stream, 'data')
+  return { lists: ended }
+}
 const health = () => Object.fromEntries(kubelet.devices(resource))
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
+it.each([true, false])(
+  'keeps a lost device until its Pods end, offered or not: %s',
+  async (offered) => {
+    if (offered) await serveConfiguration({ key: keyOf(configuration), name: served.configuration })
+    const over: string[] = []
+    plugins.onLossOver((name) => over.push(name), new AbortController().signal)
+    const lost = () => [...plugins.lost(served.configuration)]
+    const used = { slot: slot(0), resourceName: resource, id: slot(0) }
+    await serve(served)
+    ledger.record(used)
+    await plugins.withdraw(served.name)
+    expect(lost()).toEqual([])
+    await serve(served)
+    await plugins.withdraw(served.name, { isGone: true })
+    expect(lost()).toEqual([served.name])
+    await serve(served)
+    expect(lost()).toEqual([])
+    await plugins.withdraw(served.name, { isGone: true })
+    ledger.record({ ...used, slot: slot(1), id: slot(1) })
+    ledger.remove(used)
+    expect([lost(), over]).toEqual([[served.name], []])
+    ledger.remove({ ...used, slot: slot(1), id: slot(1) })
+    expect([lost(), over]).toEqual([[], ['cam']])
+  },
+)
+
 describe('the device plugin of an Instance', () => {
   it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() =>
       expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
     )
   })
 
   it('R83 R38 A15 offers foreign slots as unhealthy at both levels, until freed', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await cluster.claimSlot(key, slot(0), 'node-b')
     await cluster.claimSlot(key, slot(1), 'C:0:node-a')
     await eventually(() =>
@@ -141,11 +201,11 @@ describe('the device plugin of an Instance', () => {
       clock,
       log: silentLogger,
     })
-    await plugins.serveConfiguration({
+    await serveConfiguration({
       key: objectKey('default', 'cam'),
       name: configuration.metadata.name,
     })
-    await plugins.serve({ ...served, capacity: 1 })
+    await serve({ ...served, capacity: 1 })
     const offered = () => [
       kubelet.resource(resource).allocatable,
       kubelet.resource('akri.sh/cam').allocatable,
@@ -176,7 +236,7 @@ describe('the device plugin of an Instance', () => {
       clock,
       log: silentLogger,
     })
-    await plugins.serve(served)
+    await serve(served)
     await cluster.releaseSlot(key, slot(0), 'node-b')
     await expect(allocate(slot(0))).rejects.toThrow(slot(0))
     await clock.advance(15_000)
@@ -185,7 +245,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R7 R84 R18 R87 allocates no slot twice while its Instance has lost a claim', async () => {
-    await plugins.serve({ ...served, capacity: 1 })
+    await serve({ ...served, capacity: 1 })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     let lists = 0
@@ -202,7 +262,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R39 R80 R111 R113 A18 claims slots of the kubelet, and answers with the device', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const answer = await kubelet.admit(pod('p', 2, 1))
     expect(answer.get('c0')).toEqual({
@@ -219,7 +279,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R85 R87 R112 A17 refuses a slot that another node claimed, and sends the rest', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     // The other node wins the race between the kubelet's choice and our claim.
     const claim = cluster.claimSlot.bind(cluster)
@@ -239,7 +299,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R84 R92 keeps slots of a request without an answer from being released', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const claim = cluster.claimSlot.bind(cluster)
     const release = async () => cluster.releaseSlot(key, slot(0), node)
@@ -256,7 +316,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A16 allocates slots that its node still claims to the next Pod', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 3))
     const held = usage()
@@ -268,9 +328,9 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R82 neither allocates nor offers a device that its handler does not report', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    await plugins.serve({ ...served, healthy: false })
+    await serve({ ...served, healthy: false })
     await eventually(() =>
       expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }),
     )
@@ -305,7 +365,7 @@ describe('the device plugin of an Instance', () => {
       clock,
       log: silentLogger,
     })
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await cluster.claimSlot(key, slot(0), 'node-b')
     await clock.advance(59_999)
@@ -317,9 +377,9 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A19 answers with the current properties of the device', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
+    await serve({ ...served, properties: { NODE: '/dev/video7' } })
     expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({
       NODE: '/dev/video7',
       NODE_8120FE: '/dev/video7',
@@ -327,9 +387,9 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A20 follows the capacity, and refuses a slot beyond it without harm', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await cluster.updateInstance(key, { capacity: 1, brokerProperties: {} })
-    await plugins.serve({ ...served, capacity: 1 })
+    await serve({ ...served, capacity: 1 })
     await eventually(() => expect(health()).toEqual({ [slot(0)]: true }))
     for (const index of [1, 2, 7])
       await expect(allocate(slot(0), slot(index))).rejects.toThrow(
@@ -354,7 +414,7 @@ describe('the device plugin of an Instance', () => {
   ])(
     'A20 A22 refuses the id %j, which is no slot of its Instance, and claims nothing',
     async (id) => {
-      await plugins.serve(served)
+      await serve(served)
       await expect(allocate(slot(0), id)).rejects.toThrow(
         `${JSON.stringify(id)} is not a slot of Instance cam-8120fe`,
       )
@@ -363,7 +423,7 @@ describe('the device plugin of an Instance', () => {
   )
 
   it('A20 quotes only the beginning of a refused id', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await expect(allocate('x'.repeat(100_000))).rejects.toThrow(
       `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`,
     )
@@ -376,7 +436,7 @@ describe('the device plugin of an Instance', () => {
   ])(
     'R84 R85 refuses a slot that %s claims, and names the node of the claim',
     async (holder, at) => {
-      await plugins.serve(served)
+      await serve(served)
       await cluster.claimSlot(key, slot(1), holder)
       await expect(allocate(slot(0), slot(1))).rejects.toThrow(
         `slot cam-8120fe-1 is taken by node ${at}`,
@@ -387,7 +447,7 @@ describe('the device plugin of an Instance', () => {
 
   it('R84 A13 refuses, and does not offer, slots of a deleted or missing Instance', async () => {
     const instance = cluster.instances.get(key) ?? expect.fail()
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const leaving = {
       ...instance,
@@ -406,8 +466,22 @@ describe('the device plugin of an Instance', () => {
     await allocate(slot(0))
   })
 
+  it('keeps slots of containers healthy without the Instance, until they end', async () => {
+    await serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await kubelet.admit(pod('p', 2))
+    await cluster.leaveInstance(key, node)
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: false }),
+    )
+    ledger.remove({ slot: slot(0), resourceName: resource, id: slot(0) })
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: false }),
+    )
+  })
+
   it('A21 is served on a new socket and registered again after a restart', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
     await kubelet.restart()
@@ -420,7 +494,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A21 is registered again on its socket when the kubelet has dropped it', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
     for (let round = 0; round < 2; round++) {
@@ -431,26 +505,150 @@ describe('the device plugin of an Instance', () => {
     expect(await readdir(kubelet.pluginDirectory)).toEqual(before)
   })
 
+  it('is a problem of its Configuration while the kubelet refuses it', async () => {
+    const owner = objectKey('default', 'cam')
+    const changed = vi.fn()
+    plugins.onRegistrationChange(changed, new AbortController().signal)
+    const refusal = vi.spyOn(sockets, 'register')
+    refusal.mockRejectedValue(new PluginRefusedError('not so'))
+    await serve(served)
+    await serveConfiguration({ key: owner, name: served.configuration })
+    const problems = () => plugins.registrationProblems(owner)
+    expect(problems()).toEqual([
+      { resourceName: resource, isRefused: true, message: 'not so' },
+      { resourceName: 'akri.sh/cam', isRefused: true, message: 'not so' },
+    ])
+    await eventually(() => expect(changed.mock.calls).toEqual([[owner]]))
+    await plugins.withdrawConfiguration(owner)
+    expect(problems()).toMatchObject([{ resourceName: resource }])
+    refusal.mockRestore()
+    await eventually(() => expect(problems()).toEqual([]))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+  })
+
+  it('is a problem of its Configuration if the kubelet stays away', async () => {
+    const clock = new ManualClock()
+    await plugins.close()
+    plugins = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      ledger,
+      node,
+      clock,
+      log: silentLogger,
+    })
+    await kubelet.close()
+    await serve(served)
+    const problems = () => plugins.registrationProblems(objectKey('default', 'cam'))
+    await clock.advance(9000)
+    expect(problems()).toEqual([])
+    await eventually(async () => {
+      await clock.advance(5000)
+      expect(problems()).toMatchObject([{ resourceName: resource, isRefused: false }])
+    })
+  })
+
   it('is registered when a kubelet appears after the start of the agent', async () => {
     await kubelet.close()
-    await plugins.serve(served)
+    await serve(served)
     kubelet = await SimulatedKubelet.start({ directory: home.directory })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
   })
 
   it('R17 A23 leaves no socket behind', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await plugins.withdraw(served.name)
     expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+  })
+
+  it.each([
+    [
+      'goes',
+      { isGone: true },
+      [
+        [true, true, true],
+        [false, false, false],
+      ],
+    ],
+    ['stays', {}, [[true, true, true]]],
+  ])('ends with a list that says whether its device %s', async (_what, options, expected) => {
+    await serve(served)
+    const { lists } = await follow()
+    await plugins.withdraw(served.name, options)
+    expect(await lists).toEqual(expected)
+  })
+
+  it('ends with the agent without a list: its device stays', async () => {
+    await serve(served)
+    const { lists } = await follow()
+    await plugins.close()
+    expect(await lists).toEqual([[true, true, true]])
+  })
+
+  /** A machine may be too slow for the time that a last list has. */
+  async function withClock(clock: ManualClock): Promise<void> {
+    await plugins.close()
+    plugins = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      ledger,
+      node,
+      clock,
+      log: silentLogger,
+    })
+  }
+
+  it('sends the last list of thousands of slots to its end', async () => {
+    await withClock(new ManualClock())
+    const capacity = 20_000
+    await cluster.updateInstance(key, { capacity, brokerProperties: {} })
+    await serve({ ...served, capacity })
+    const { lists } = await follow()
+    await plugins.withdraw(served.name, { isGone: true })
+    const [first = [], last = []] = await lists
+    expect([first.length, first.every(Boolean)]).toEqual([capacity, true])
+    expect([last.length, last.some(Boolean)]).toEqual([capacity, false])
+  })
+
+  it('ends within a second if the kubelet does not read its list', async () => {
+    const clock = new ManualClock()
+    await withClock(clock)
+    const capacity = 20_000
+    await cluster.updateInstance(key, { capacity, brokerProperties: {} })
+    await serve({ ...served, capacity })
+    const client = new DevicePluginClient(
+      `unix:${await pluginPath()}`,
+      credentials.createInsecure(),
+      NO_CHANNELZ,
+    )
+    const unread = client.listAndWatch({})
+    unread.on('error', () => undefined)
+    await once(unread, 'metadata')
+    const withdrawn = plugins.withdraw(served.name, { isGone: true })
+    await clock.advance(1000)
+    await withdrawn
+    client.close()
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
+  })
+
+  it('is offered again if its device comes back while its last list is sent', async () => {
+    await serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await plugins.withdraw(served.name, { isGone: true })
+    await serve(served)
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
+    )
+    await kubelet.admit(pod('p', 3))
   })
 
   it('A22 is made and registered once, however often it is reconciled', async () => {
     const registered = vi.spyOn(sockets, 'register')
     const configurationKey = objectKey('default', 'cam')
     for (let round = 0; round < 5; round++) {
-      await plugins.serveConfiguration({ key: configurationKey, name: configuration.metadata.name })
-      await plugins.serve(served)
+      await serveConfiguration({ key: configurationKey, name: configuration.metadata.name })
+      await serve(served)
     }
     expect(registered.mock.calls.map(([{ resourceName }]) => resourceName)).toEqual([
       'akri.sh/cam',
@@ -466,7 +664,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A8 does not serve two Instances of one name', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await expect(
       plugins.serve({ ...served, key: objectKey('other', 'cam-8120fe') }),
     ).rejects.toThrow(/default\/cam-8120fe/)
@@ -474,13 +672,13 @@ describe('the device plugin of an Instance', () => {
 
   it('does not serve an Instance and a Configuration of one name', async () => {
     const name = 'cam-8120fe' as ConfigurationName
-    await plugins.serve(served)
+    await serve(served)
     for (const namespace of ['default', 'other'])
       await expect(
         plugins.serveConfiguration({ key: objectKey(namespace, name), name }),
       ).rejects.toThrow(/akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/)
     await plugins.withdraw(served.name)
-    await plugins.serveConfiguration({ key, name })
+    await serveConfiguration({ key, name })
     await expect(plugins.serve(served)).rejects.toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )
@@ -495,7 +693,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A21 A23 serves on another socket after its socket was removed', async () => {
-    await plugins.serve(served)
+    await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const own = async () =>
       (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))

@@ -1,20 +1,18 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
-import { setImmediate } from 'node:timers/promises'
-import { promisify } from 'node:util'
-import { DevicePluginService } from '@akrijs/proto/device-plugin'
 import { Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
-import { Server, ServerCredentials } from '@grpc/grpc-js'
+import type { RegistrationProblem } from '../../core/instances/served-instance.js'
 import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
 import type { SlotClaims } from '../../core/slots/slot-claims.js'
-import { KubeletUnavailableError } from '../../errors.js'
+import { KubeletUnavailableError, PluginRefusedError } from '../../errors.js'
 import type { Kubelet } from '../../ports/kubelet.js'
 import type { AgentObserver } from '../../ports/observer.js'
-import { NO_CHANNELZ } from '../channelz.js'
+import type { GrpcService } from '../grpc/grpc-service.js'
+import { GrpcSocket } from '../grpc/grpc-socket.js'
 import { AllocationQueue } from './allocation-queue.js'
 import { ListStreams } from './list-streams.js'
-import { type ListCall, pluginService } from './plugin-service.js'
+import { type PluginCalls, pluginMethod, statusOf } from './plugin-service.js'
 import { pluginSocket } from './plugin-socket.js'
 
 interface PluginServerOptions {
@@ -24,10 +22,18 @@ interface PluginServerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly observer: AgentObserver
+  /** Called after each attempt to register. @param problem undefined after a success */
+  onRegistration(problem: RegistrationProblem | undefined): void
 }
 
 /** Between attempts to serve and to register, in milliseconds. */
 const BACKOFF = { initialMs: 500, ceilingMs: 5000 }
+
+/** A kubelet that restarts is away for seconds: that is no problem, in milliseconds. */
+const AWAY_MS = 10_000
+
+/** The longest wait for the kubelet to take the last list of a plugin, in milliseconds. */
+const LAST_LIST_MS = 1000
 
 /**
  * One device plugin of either level: serves on its own socket and stays registered with the
@@ -40,9 +46,11 @@ export class DevicePluginServer {
   readonly #stop = new AbortController()
   /** Aborted when the plugin needs another socket. */
   #round = new AbortController()
-  #serving: { readonly server: Server; readonly socket: string } | undefined
+  #serving: { readonly server: GrpcSocket; readonly socket: string } | undefined
   #running: Promise<void> = Promise.resolve()
   #failure: unknown
+  /** Time of the first of the failed attempts in a row. */
+  #failingSince: number | undefined
 
   constructor(options: PluginServerOptions) {
     this.#options = options
@@ -97,10 +105,21 @@ export class DevicePluginServer {
     }
   }
 
-  async stop(): Promise<void> {
+  /** @param isGone whether the devices are gone: the kubelet has them as unhealthy from then on */
+  async stop({ isGone = false } = {}): Promise<void> {
+    if (isGone) await this.#endUnhealthy()
     this.#stop.abort()
     this.#round.abort()
     await this.#running
+  }
+
+  /** A kubelet that does not read its list must not delay the other plugins for long. */
+  async #endUnhealthy(): Promise<void> {
+    const limit = new AbortController()
+    const waiting = this.#options.clock.sleep(LAST_LIST_MS, limit.signal).catch(() => undefined)
+    await Promise.race([this.#streams.endUnhealthy(), waiting])
+    limit.abort()
+    await waiting
   }
 
   async #keepRegistered(onFirstAttempt: () => void): Promise<void> {
@@ -133,12 +152,14 @@ export class DevicePluginServer {
    * kubelet is logged
    */
   async #serveAndRegister(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
-    const { behaviour, kubelet, log, observer } = this.#options
+    const { behaviour, kubelet, log, observer, onRegistration } = this.#options
     if (signal.aborted) return false
     try {
       this.#serving ??= await this.#serve()
     } catch (error) {
       log.warn({ err: error }, 'device plugin not served')
+      observer.failed('RegistrationFailed', error)
+      this.#notRegistered(error)
       return false
     }
     try {
@@ -148,31 +169,55 @@ export class DevicePluginServer {
       }
       await kubelet.register(registration, signal)
       observer.registered('accepted')
+      this.#failingSince = undefined
+      onRegistration(undefined)
       log.debug({}, 'device plugin registered')
       return true
     } catch (error) {
       observer.registered('failed')
-      if (!signal.aborted) log[level]({ err: error }, 'registration with the kubelet failed')
+      if (signal.aborted) return false
+      log[level]({ err: error }, 'registration with the kubelet failed')
+      observer.failed('RegistrationFailed', error)
+      this.#notRegistered(error)
       return false
     }
   }
 
-  async #serve(): Promise<{ readonly server: Server; readonly socket: string }> {
+  #notRegistered(error: unknown): void {
+    const { behaviour, clock, onRegistration } = this.#options
+    const now = clock.monotonicMs()
+    this.#failingSince ??= now
+    const isRefused = PluginRefusedError.is(error)
+    if (!isRefused && now - this.#failingSince < AWAY_MS) return
+    onRegistration({ resourceName: behaviour.resourceName, isRefused, message: messageOf(error) })
+  }
+
+  async #serve(): Promise<{ readonly server: GrpcSocket; readonly socket: string }> {
     const { behaviour, kubelet } = this.#options
     const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
-    const server = new Server(NO_CHANNELZ)
-    const allocate = (ids: readonly (readonly string[])[]) => this.#allocations.add(ids)
-    const watch = (call: ListCall) => {
-      void this.#streams.open(call)
-      this.readvertise()
-    }
-    server.addService(DevicePluginService, pluginService(behaviour, allocate, watch))
-    const bind = promisify(server.bindAsync.bind(server))
-    await bind(`unix:${socket}`, ServerCredentials.createInsecure()).catch((error: unknown) => {
+    const server = await GrpcSocket.listen(socket, this.#service()).catch((error: unknown) => {
       const message = `cannot listen on ${socket}: ${messageOf(error)}`
       throw new KubeletUnavailableError(message, { cause: error })
     })
     return { server, socket }
+  }
+
+  #service(): GrpcService {
+    const { behaviour, log } = this.#options
+    const calls: PluginCalls = {
+      behaviour,
+      allocate: (ids) => this.#allocations.add(ids),
+      watch: (stream) => {
+        const onEnd = this.#streams.open(stream)
+        this.readvertise()
+        return onEnd
+      },
+    }
+    return {
+      method: (name) => pluginMethod(calls, name),
+      statusOf,
+      violated: (error) => log.warn({ err: error }, 'connection to the device plugin ended'),
+    }
   }
 
   async #endServing(): Promise<void> {
@@ -180,10 +225,8 @@ export class DevicePluginServer {
     this.#serving = undefined
     this.#streams.end()
     if (serving === undefined) return
-    serving.server.tryShutdown(() => undefined)
     // Streams have ended. Only idle connections of the kubelet are left.
-    await setImmediate()
-    serving.server.forceShutdown()
+    await serving.server.close()
     await rm(serving.socket, { force: true }).catch((error: unknown) =>
       this.#options.log.warn({ err: error }, 'socket of the device plugin not removed'),
     )

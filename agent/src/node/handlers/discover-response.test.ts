@@ -1,5 +1,6 @@
 import { Device as DeviceMessage, DiscoverResponse } from '@akrijs/proto/discovery'
 import type { Device } from '@akrijs/runtime/handler'
+import { DeviceListCheck } from '@akrijs/sdk/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
@@ -14,13 +15,15 @@ const withProperties = (id: string, properties: Record<string, string>) => ({
   deviceSpecs: [],
 })
 const named = (ids: readonly string[]) => ids.map((id) => withProperties(id, { NAME: id }))
-const message = (devices: ReturnType<typeof named>) => DiscoverResponse.encode({ devices }).finish()
+const message = (devices: ReturnType<typeof named>) =>
+  DiscoverResponse.encode({ devices, reports: [] }).finish()
 const numbered = (count: number) =>
   named(Array.from({ length: count }, (_, index) => String(index).padStart(6, '0')))
 
 const bound = (mostDevices: number, first: readonly string[] = []) => ({
   mostDevices,
   rank: () => (id: string) => (first.includes(id) ? 0 : 1),
+  check: new DeviceListCheck(),
 })
 
 /** Expects that other work gets its turn: after 10 ms and the device under way. */
@@ -48,7 +51,12 @@ describe.each<
 >([
   [
     'a message',
-    (devices, limits) => readResponse(message(named(devices.map(({ id }) => id))), limits, never),
+    async (devices, limits) => {
+      const ids = devices.map(({ id }) => id)
+      const { reports, ...list } = await readResponse(message(named(ids)), limits, never)
+      expect(reports).toEqual([])
+      return list
+    },
   ],
   ['a list of this process', (devices, limits) => boundList(devices, limits, never)],
 ])('%s', (_, read) => {
@@ -68,6 +76,20 @@ describe.each<
 })
 
 describe('a message', () => {
+  it('with reports without end gives a few of them, as texts for people', async () => {
+    const report = { reason: '\u001b[2J', count: 3, ids: ['\u202ea'], listed: false }
+    const reports = Array.from({ length: 10_000 }, () => report)
+    const many = DiscoverResponse.encode({ devices: named(['a']), reports }).finish()
+    const list = await readResponse(many, bound(1), never)
+    expect(list.devices).toHaveLength(1)
+    expect(list.reports).toHaveLength(47)
+    expect(list.reports?.[0]).toEqual({ ...report, reason: '\ufffd[2J', ids: ['\ufffda'] })
+    // Each id of no bytes takes two bytes in the message, and much more in memory.
+    const empty = { ...report, ids: Array.from({ length: 1_000_000 }, () => '') }
+    const large = DiscoverResponse.encode({ devices: named(['a']), reports: [empty] }).finish()
+    expect((await readResponse(large, bound(1), never)).reports).toEqual([])
+  })
+
   it('of 100,000 devices leaves turns to other work, and little memory', async () => {
     const bytes = message(numbered(100_000))
     const reading = readResponse(bytes, bound(1000), never)
@@ -139,6 +161,14 @@ describe('a message', () => {
         expect(deviceUnits(each)).toBeLessThanOrEqual(units)
       }),
     )
+  })
+
+  it('has the devices of the message before, as far as they are equal', async () => {
+    const reading = bound(1000)
+    const before = await readResponse(message(numbered(100)), reading, never)
+    const now = await readResponse(message([...named(['x']), ...numbered(100)]), reading, never)
+    expect(reading.check.checked).toBe(101)
+    expect(now.devices.filter((device) => before.devices.includes(device))).toHaveLength(100)
   })
 
   it('with the id of one device twice is refused', async () => {

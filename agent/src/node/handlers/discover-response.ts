@@ -1,7 +1,7 @@
-import { Device } from '@akrijs/proto/discovery'
+import { Device, DeviceReport } from '@akrijs/proto/discovery'
 import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
-import { DeviceListCheck } from '@akrijs/sdk/host'
+import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { DeviceSelection } from '../../core/discovery/device-selection.js'
 import { unitsOf } from '../../core/discovery/device-units.js'
@@ -15,6 +15,14 @@ const MAX_DEVICES = 200_000
 
 type Bound = Pick<DiscoverRequest, 'mostDevices' | 'rank'>
 
+interface ReadOptions extends Bound {
+  /** That of the stream: devices that equal those of the message before are the same objects. */
+  readonly check: DeviceListCheck
+}
+
+/** The most bytes of all reports of devices that are decoded: 65,536 texts at most. */
+const MAX_REPORT_BYTES = 128 * 1024
+
 /**
  * Reads a DiscoverResponse. A message of 4 MiB can hold so many devices that they would take a
  * hundred times its memory. So only the devices that are kept are decoded.
@@ -24,14 +32,26 @@ type Bound = Pick<DiscoverRequest, 'mostDevices' | 'rank'>
  */
 export async function readResponse(
   message: Uint8Array,
-  { mostDevices, rank }: Bound,
+  { mostDevices, rank, check }: ReadOptions,
   signal: AbortSignal,
 ): Promise<BoundedList> {
   try {
     let all = 0
-    await eachDevice(message, signal, (device) => {
-      all += wireUnits(device)
-    })
+    const reports: DeviceReport[] = []
+    let reportRoom = MAX_REPORT_BYTES
+    const onReport = (report: Uint8Array) => {
+      // A message without content takes memory too.
+      reportRoom -= report.length + 1
+      if (reportRoom >= 0) reports.push(DeviceReport.decode(report))
+    }
+    await eachDevice(
+      message,
+      signal,
+      (device) => {
+        all += wireUnits(device)
+      },
+      onReport,
+    )
     const isBeyond = all > mostDevices
     const selection = new DeviceSelection<Uint8Array>(mostDevices)
     const rankOf = isBeyond ? rank() : () => 0
@@ -40,13 +60,16 @@ export async function readResponse(
       const units = isBeyond ? wireUnits(device) : 0
       selection.add({ id, rank: rankOf(id, units), units, value: device })
     })
-    const check = new DeviceListCheck()
     for (const device of selection.kept()) {
       if (isTurnOver()) await nextTurn()
       if (signal.aborted) break
       check.add(Device.decode(device))
     }
-    return { devices: check.end(), leftOut: selection.leftOut }
+    return {
+      devices: check.end(),
+      leftOut: selection.leftOut,
+      reports: boundReports(reports),
+    }
   } catch (error) {
     if (AkriError.is(error)) throw error
     throw new InvalidResponseError(`a message is not a DiscoverResponse: ${messageOf(error)}`)
@@ -78,6 +101,7 @@ async function eachDevice(
   message: Uint8Array,
   signal: AbortSignal,
   visit: (device: Uint8Array) => void,
+  visitReport: (report: Uint8Array) => void = () => {},
 ): Promise<void> {
   const reader = new BinaryReader(message)
   for (let read = 1; reader.pos < reader.len; read++) {
@@ -86,6 +110,10 @@ async function eachDevice(
     if (read > MAX_DEVICES)
       throw new InvalidResponseError(`a message has more than ${MAX_DEVICES} devices`)
     const [field, type] = reader.tag()
+    if (field === FIELD_REPORTS && type === WireType.LengthDelimited) {
+      visitReport(reader.bytes())
+      continue
+    }
     if (field !== FIELD_DEVICES || type !== WireType.LengthDelimited) {
       reader.skip(type, field)
       continue
@@ -100,8 +128,9 @@ async function eachDevice(
   }
 }
 
-/** The field `devices` of DiscoverResponse. */
+/** The fields of DiscoverResponse. */
 const FIELD_DEVICES = 1
+const FIELD_REPORTS = 1000
 /** The field `id` of Device. */
 const FIELD_ID = 1
 

@@ -1,6 +1,6 @@
 import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
 import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/runtime/handler'
-import { openDiscovery } from '@akrijs/sdk/host'
+import { deviceReports, followDiscovery } from '@akrijs/sdk/host'
 import {
   type BoundedList,
   type DiscoverRequest,
@@ -61,8 +61,9 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
         },
       }
       const log = this.#log.child({ configuration })
-      for await (const devices of openDiscovery(bounded, { details, properties, signal, log }))
-        yield { devices, leftOut }
+      const lists = followDiscovery(bounded, { details, properties, signal, log })
+      for await (const list of lists)
+        yield { devices: list.devices, leftOut, reports: deviceReports(list) }
     } catch (error) {
       const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
       throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })

@@ -41,6 +41,7 @@ describe('a handler in a process of its own', () => {
       module: '/opt/sensor.js',
       directory,
       variables,
+      logLevel: 'debug',
       clock,
       log,
     })
@@ -73,6 +74,32 @@ describe('a handler in a process of its own', () => {
       reason: 'it exited with code 3',
       retryInMs: waits[0],
     })
+  })
+
+  it('leaves its last lines beside the reason, and its own lines in the log', async () => {
+    const line = { level: 'warn', name: 'akri-handler', msg: 'no bus', bus: 7 }
+    run(`
+      process.stderr.write(${JSON.stringify(`${JSON.stringify(line)}\nthe last words`)})
+      process.exitCode = 3`)
+    await clock.untilSleeping()
+    expect(ends()).toMatchObject([
+      { reason: 'it exited with code 3', lastLines: ['no bus', 'the last words'] },
+    ])
+    expect(logged).toContainEqual({ message: 'no bus', fields: { bus: 7 } })
+  })
+
+  it('ends although a process that it started holds its output', async () => {
+    run(`
+      const { spawn } = require('node:child_process')
+      const command = 'echo $$ > "$DISCOVERY_HANDLERS_DIRECTORY/holder"; exec sleep 300'
+      spawn('sh', ['-c', command], { stdio: 'inherit', detached: true }).unref()
+      const { existsSync } = require('node:fs')
+      const wait = setInterval(() => {
+        if (existsSync(directory + '/holder')) process.exit(1)
+      }, 10)`)
+    await clock.untilSleeping()
+    process.kill(Number(await readFile(file('holder'), 'utf8')))
+    expect(ends()).toMatchObject([{ reason: 'it exited with code 1' }])
   })
 
   it('restarts with the first pause again after a long life', async () => {

@@ -1,9 +1,28 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { Backoff, type Clock, type Logger, messageOf, runAfter, splitLines } from '@akrijs/runtime'
-import { type HandlerPackage, HandlerPackageError, packageDirectory } from '@akrijs/runtime/handler'
+import { promisify } from 'node:util'
+import {
+  Backoff,
+  type Clock,
+  fieldOf,
+  type Logger,
+  messageOf,
+  runAfter,
+  splitLines,
+  valueAt,
+} from '@akrijs/runtime'
+import {
+  type HandlerPackage,
+  HandlerPackageError,
+  isHandlerName,
+  MODULE_LOAD_MS,
+  packageDirectory,
+  type ReadHandlerName,
+} from '@akrijs/runtime/handler'
 import { handlerEnvironment } from './handler-environment.js'
+import { IsolatedOutput, MAX_HANDLER_LINE } from './isolated-output.js'
 
 interface IsolatedHandlerOptions {
   readonly name: string
@@ -15,6 +34,8 @@ interface IsolatedHandlerOptions {
   readonly directory: string
   /** The names of further variables of the agent that the handler gets. */
   readonly variables: readonly string[]
+  /** The least important lines that the handler logs. */
+  readonly logLevel: string
   readonly clock: Clock
   readonly log: Logger
 }
@@ -23,8 +44,12 @@ interface IsolatedHandlerOptions {
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 /** A process that ran so long resets the back-off, in milliseconds. */
 const STABLE_MS = 60_000
+/** The longest reason that is taken from the log of a handler, in characters. */
+const MAX_REASON = 2000
 /** Time from SIGTERM to SIGKILL, in milliseconds. */
 const TERM_MS = 5000
+/** Time for the last lines of a process that ended, in milliseconds. */
+const LAST_LINES_MS = 1000
 
 /**
  * A handler in its own process, where its failures and leaks stay. It registers over its socket as
@@ -34,11 +59,14 @@ const TERM_MS = 5000
 export class IsolatedHandler {
   readonly #options: IsolatedHandlerOptions
   readonly #stop = new AbortController()
+  readonly #output: IsolatedOutput
   readonly #running: Promise<void>
   #pid: number | undefined
 
   constructor(options: IsolatedHandlerOptions) {
     this.#options = options
+    const { log, name, clock } = options
+    this.#output = new IsolatedOutput(log.child({ handler: name }), clock)
     this.#running = this.#run()
   }
 
@@ -61,25 +89,28 @@ export class IsolatedHandler {
       if (this.#stop.signal.aborted) return
       if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
       const retryInMs = backoff.next()
-      log.warn({ handler: name, reason, retryInMs }, 'isolated handler ended')
+      const lastLines = this.#output.takeLast()
+      log.warn({ handler: name, reason, lastLines, retryInMs }, 'isolated handler ended')
       await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
     }
   }
 
   /** Runs the process once. @returns how it ended */
   async #once(): Promise<string> {
-    const { program, module, directory, variables, clock, log, name } = this.#options
+    const { program, module, directory, variables, logLevel, clock } = this.#options
     // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
     // Nothing is written to its standard input, whose end tells it that this process is gone.
     const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
-      env: handlerEnvironment(process.env, directory, variables),
+      env: { ...handlerEnvironment(process.env, directory, variables), LOG_LEVEL: logLevel },
       detached: true,
     })
     this.#pid = child.pid
-    for (const stream of [child.stdout, child.stderr])
-      splitLines(stream, (line) =>
-        log.debug({ handler: name, line }, 'isolated handler wrote a line'),
-      )
+    const relay = (stream: NodeJS.ReadableStream, level: 'info' | 'warn') =>
+      splitLines(stream, (line) => this.#output.take(line, level), MAX_HANDLER_LINE)
+    relay(child.stdout, 'info')
+    relay(child.stderr, 'warn')
+    const closed = new AbortController()
+    child.once('close', () => closed.abort())
     const ended = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
       child.once('exit', (code, signal) =>
@@ -95,6 +126,9 @@ export class IsolatedHandler {
     if (this.#stop.signal.aborted) onStop()
     const end = await ended
     deadline.abort()
+    // A process that the handler started can hold the pipes for longer.
+    const limit = AbortSignal.any([closed.signal, AbortSignal.timeout(LAST_LINES_MS)])
+    if (!limit.aborted) await once(limit, 'abort')
     this.#stop.signal.removeEventListener('abort', onStop)
     this.#pid = undefined
     return end
@@ -114,7 +148,7 @@ export function runIsolated(
     ...options
   }: { readonly from: string } & Pick<
     IsolatedHandlerOptions,
-    'directory' | 'variables' | 'clock' | 'log'
+    'directory' | 'variables' | 'logLevel' | 'clock' | 'log'
   >,
 ): () => Promise<unknown> {
   const program = handlerProgram(from)
@@ -122,6 +156,56 @@ export function runIsolated(
     ({ name, module }) => new IsolatedHandler({ ...options, name, program, module }),
   )
   return () => Promise.all(running.map((handler) => handler.close()))
+}
+
+/**
+ * Reads the names of handlers in processes of their own, so that no code of a handler runs in this
+ * process.
+ * @param options.from as for {@link runIsolated}
+ */
+export function isolatedNames({
+  from,
+  directory,
+  variables,
+}: { readonly from: string } & Pick<
+  IsolatedHandlerOptions,
+  'directory' | 'variables'
+>): ReadHandlerName {
+  return async (module) => {
+    const program = handlerProgram(from)
+    const args = [program, '--until-stdin-ends', '--print-names', module]
+    const output = await promisify(execFile)(process.execPath, args, {
+      env: handlerEnvironment(process.env, directory, variables),
+      timeout: MODULE_LOAD_MS,
+      killSignal: 'SIGKILL',
+    }).catch((error: unknown) => {
+      throw new HandlerPackageError(loadFailure(module, error), { cause: error })
+    })
+    const name = valueAt(readJson(output.stdout), 0)
+    if (isHandlerName(name)) return name
+    throw new HandlerPackageError(`${module} cannot be loaded: its process printed no name`)
+  }
+}
+
+/** The last line of the log of akri-handler has the reason. */
+function loadFailure(module: string, error: unknown): string {
+  const log = fieldOf(error, 'stderr')
+  const [last = ''] = typeof log === 'string' ? log.trimEnd().split('\n').slice(-1) : []
+  const reason = valueAt(readJson(last), 'err', 'message')
+  if (typeof reason === 'string') return reason.slice(0, MAX_REASON)
+  const how =
+    fieldOf(error, 'killed') === true
+      ? `it has not been loaded after ${MODULE_LOAD_MS / 1000} s`
+      : messageOf(error)
+  return `${module} cannot be loaded: ${how}`
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
 }
 
 /** The program that serves the handler of a module. */

@@ -2,10 +2,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import http2 from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { silentLogger } from '@akrijs/runtime'
+import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import { serveDiscovery } from '../../../../sdk/src/handler-server.js'
+import { ServeMetrics } from '../../../../sdk/src/metrics.js'
 import { eventually } from '../../../../test/support/eventually.js'
+import type { BoundedList } from '../../ports/handler-endpoint.js'
+import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 type Call = ServerWritableStream<Buffer, Buffer>
@@ -78,6 +84,63 @@ async function firstList(endpoint: RemoteEndpoint) {
 const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1, field(1, id))))
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
+describe('a handler of the SDK', () => {
+  it('tells the agent what it left out; another handler cannot tell', async () => {
+    const shy = defineDiscoveryHandler({
+      name: 'sensor',
+      shared: true,
+      details: z.unknown(),
+      async *discover({ leaveOut }) {
+        leaveOut('10.0.0.7', 'HTTP status 401')
+        yield []
+      },
+    })
+    const address = `unix:${path.join(directory, 's.sock')}`
+    const metrics = new ServeMetrics(['sensor']).of('sensor')
+    const served = await serveDiscovery({ handler: shy, address, log: silentLogger, metrics })
+    const reports = [{ reason: 'HTTP status 401', count: 1, ids: ['10.0.0.7'], listed: false }]
+    const list = await firstList(registration(true)).finally(() => served.close())
+    expect(list).toEqual({ devices: [], leftOut: 0, reports })
+    const other = await handler((call) => call.write(listOf(['a'])))
+    expect((await firstList(other))?.reports).toBeUndefined()
+  })
+
+  it('tells the agent the same in its process', async () => {
+    const shy = defineDiscoveryHandler({
+      name: 'sensor',
+      shared: true,
+      details: z.unknown(),
+      async *discover({ leaveOut, reportProblem }) {
+        yield [{ id: 'x' }]
+        leaveOut('10.0.0.7', 'HTTP status 401')
+        reportProblem('x', 'credential refused')
+        yield [{ id: 'x' }]
+      },
+    })
+    const embedded = new EmbeddedEndpoint(
+      { name: 'sensor', load: async () => shy },
+      silentLogger,
+      Promise.resolve(),
+    )
+    const stop = new AbortController()
+    const lists: BoundedList[] = []
+    for await (const list of embedded.discover(request, stop.signal)) {
+      lists.push(list)
+      if (lists.length === 2) stop.abort()
+    }
+    expect(lists.map(({ devices, reports }) => [devices.length, reports])).toEqual([
+      [1, []],
+      [
+        1,
+        [
+          { reason: 'credential refused', count: 1, ids: ['x'], listed: true },
+          { reason: 'HTTP status 401', count: 1, ids: ['10.0.0.7'], listed: false },
+        ],
+      ],
+    ])
+  })
+})
+
 describe('a hostile handler', () => {
   it('puts no control characters and no invalid UTF-8 into properties', async () => {
     const value = Buffer.concat([
@@ -143,9 +206,9 @@ describe('a hostile handler', () => {
     expect(read).toBeLessThanOrEqual(sent + 1)
   })
 
-  it('that sends more than 4 MiB in a message fails with the size', async () => {
-    const endpoint = await handler((call) => call.write(Buffer.alloc(4 * 1024 * 1024 + 1, 0x0a)))
-    await expect(firstList(endpoint)).rejects.toThrow(/larger than max \(4194305 vs 4194304\)/)
+  it('that sends more than 4.125 MiB in a message fails with the size', async () => {
+    const endpoint = await handler((call) => call.write(Buffer.alloc(4325376 + 1, 0x0a)))
+    await expect(firstList(endpoint)).rejects.toThrow(/larger than max \(4325377 vs 4325376\)/)
   })
 })
 

@@ -1,11 +1,18 @@
 import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
 import { Latest, messageOf } from '@akrijs/runtime'
-import { MAX_LIST_BYTES, propertiesToWire, sharedFrom } from '@akrijs/sdk/host'
+import {
+  acceptReportsHeader,
+  DeviceListCheck,
+  MAX_ANSWER_BYTES,
+  propertiesToWire,
+  sendsReports,
+  sharedFrom,
+} from '@akrijs/sdk/host'
 import {
   Client,
   connectivityState,
   credentials,
-  type Metadata,
+  Metadata,
   type ServiceError,
   status,
 } from '@grpc/grpc-js'
@@ -116,7 +123,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     if (problem !== undefined)
       throw new DiscoveryFailedError('unreachable', `handler ${this.uid} is not asked: ${problem}`)
     const client = new Client(this.#target, credentials.createInsecure(), {
-      'grpc.max_receive_message_length': MAX_LIST_BYTES,
+      'grpc.max_receive_message_length': MAX_ANSWER_BYTES,
       'grpc.enable_retries': 0,
       // All discoveries of an endpoint share a connection. The sessions have a back-off of their
       // own, and a handler that registers again is connected at once.
@@ -137,6 +144,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
         return true
       },
       { discoveryDetails: details, discoveryProperties: propertiesToWire(properties) },
+      Metadata.fromHttp2Headers(acceptReportsHeader()),
     )
     const messages = new Latest<Buffer>()
     const onAbort = () => {
@@ -145,6 +153,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     }
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
+    let hasReports = false
     let isOver = false
     const end = (error: DiscoveryFailedError) => {
       isOver = true
@@ -171,6 +180,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       answered = true
       onConnected()
       this.#sentShared = sharedFrom(metadata)
+      hasReports = sendsReports(metadata)
     })
     stream.on('data', () => {
       answered = true
@@ -186,11 +196,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
       onOver()
       messages.end(this.#failed('it ended its stream'))
     })
+    const reading = { ...bound, check: new DeviceListCheck() }
     try {
       for await (const message of messages) {
-        const list = await this.#read(message, bound, signal)
+        const list = await this.#read(message, reading, signal)
         if (signal.aborted) return
-        yield list
+        yield hasReports ? list : { ...list, reports: undefined }
         stream.resume()
       }
     } finally {
@@ -211,11 +222,11 @@ export class RemoteEndpoint implements HandlerEndpoint {
 
   async #read(
     message: Buffer,
-    bound: Pick<DiscoverRequest, 'mostDevices' | 'rank'>,
+    reading: Parameters<typeof readResponse>[1],
     signal: AbortSignal,
   ): Promise<BoundedList> {
     try {
-      return await readResponse(message, bound, signal)
+      return await readResponse(message, reading, signal)
     } catch (error) {
       throw this.#failed(messageOf(error), { cause: error })
     }

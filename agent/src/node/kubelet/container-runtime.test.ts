@@ -78,6 +78,19 @@ describe('the slots of containers, by their annotations', () => {
     })
   })
 
+  it('are those of Instances with long digests too', async () => {
+    containers = [
+      container('a', RUNNING, {
+        'my-cam-8120fe8120fe8120-0': 'my-cam-8120fe8120fe8120-0',
+        'my-cam-8120fe8120fe8121-1': 'C:4:my-cam-8120fe8120fe8121-1',
+      }),
+    ]
+    expect(await list()).toEqual({
+      'akri.sh/my-cam-8120fe8120fe8120': ['default/a: my-cam-8120fe8120fe8120-0'],
+      'akri.sh/my-cam': ['default/a: 4'],
+    })
+  })
+
   it('R40 map each id to its slot', async () => {
     containers = [container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' })]
     const allocated = await new ContainerRuntime(socket).list(AbortSignal.timeout(5000))

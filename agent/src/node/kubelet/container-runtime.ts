@@ -1,4 +1,4 @@
-import { GROUP, type SlotName } from '@akrijs/api'
+import { GROUP, type SlotName, slotNameParts } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import {
   type Container,
@@ -61,10 +61,10 @@ function slotsIn({
 }: Container): { resourceName: string; id: string; slot: SlotName }[] {
   return Object.entries(annotations).flatMap(([name, value]) => {
     if (!name.startsWith(SLOT_ANNOTATION)) return []
-    const [, instance, configuration] =
-      /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
-    if (instance === undefined || configuration === undefined) return []
     const slot = name.slice(SLOT_ANNOTATION.length) as SlotName
+    const parts = slotNameParts(slot)
+    if (parts === undefined) return []
+    const { instance, configuration } = parts
     const [, virtualId] = /^C:([^:]+):/.exec(value) ?? []
     return virtualId === undefined
       ? [{ resourceName: `${GROUP}/${instance}`, id: slot, slot }]

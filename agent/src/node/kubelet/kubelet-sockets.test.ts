@@ -9,6 +9,7 @@ import { silentLogger, systemClock } from '@akrijs/runtime'
 import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
+import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../../testing/run-script.js'
 import { KubeletSockets } from './kubelet-sockets.js'
 
 let directory: string
@@ -116,9 +117,13 @@ describe('the sockets of a kubelet', () => {
       code: status.INVALID_ARGUMENT,
       details: 'the version is not supported',
     }))
-    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toThrow(
-      'akri.sh/cam: 3 INVALID_ARGUMENT: the version is not supported',
-    )
+    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+      code: 'AKRI_ERR_PLUGIN_REFUSED',
+      kind: 'transient',
+      message: expect.stringContaining(
+        'akri.sh/cam: 3 INVALID_ARGUMENT: the version is not supported',
+      ),
+    })
   })
 
   it('abort a registration on request', async () => {
@@ -162,6 +167,52 @@ describe('the sockets of a kubelet', () => {
     expect(recreated.ino).toBe(ino)
     expect(recreated.ctimeMs).toBeGreaterThan(ctimeMs)
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  it('A21 are polled, with one warning, if the kernel grants no watch', async (context) => {
+    const missing = missingForNoWatches()
+    if (missing !== undefined) context.skip(missing)
+    const script = `
+      import { rename, writeFile } from 'node:fs/promises'
+      import { createServer } from 'node:net'
+      import path from 'node:path'
+      import { setImmediate } from 'node:timers/promises'
+      import { silentLogger, systemClock } from '@akrijs/runtime'
+      import { KubeletSockets } from './kubelet-sockets.js'
+      const plugins = ${JSON.stringify(plugins)}
+      const warnings = []
+      const sockets = new KubeletSockets({
+        pluginDirectory: plugins,
+        podResourcesSocket: path.join(plugins, 'r.sock'),
+        clock: { ...systemClock, sleep: () => setImmediate() },
+        log: {
+          ...silentLogger,
+          warn: ({ err, ...fields }, message) => warnings.push([err.code, fields, message]),
+        },
+      })
+      const servers = []
+      const listen = async (name) => {
+        const server = createServer()
+        servers.push(server)
+        await new Promise((resolve) => server.listen(path.join(plugins, name), resolve))
+      }
+      await listen('kubelet.sock')
+      await sockets.open()
+      const { signal } = new AbortController()
+      for (let read = 0; read < 3; read++)
+        await new Promise((resolve) => sockets.onDirectoryRead(resolve, signal))
+      const restarted = new Promise((resolve) => sockets.onRestart(resolve, signal))
+      await listen('new.sock')
+      await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
+      await restarted
+      await sockets.close()
+      for (const server of servers) server.close()
+      console.log(JSON.stringify(warnings))`
+    const place = { resolveDir: import.meta.dirname, directory }
+    const warnings = await runScript(WITHOUT_WATCHES, script, place)
+    expect(warnings).toEqual([
+      ['EMFILE', { pollMs: 2000 }, 'kubelet directory not watched, and polled instead'],
+    ])
   })
 
   it('add up the allocations of all containers of all Pods', async () => {

@@ -3,11 +3,12 @@ import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
 import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
+import { PluginRefusedError } from '../../errors.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../../ports/kubelet.js'
 import { PLUGIN_OPTIONS } from '../device-plugins/plugin-service.js'
 import { isPluginSocket } from '../device-plugins/plugin-socket.js'
 import type { AllocationSource } from './allocation-source.js'
-import { LocalService } from './local-service.js'
+import { isAnswerOfServer, LocalService } from './local-service.js'
 import { PodResources } from './pod-resources.js'
 
 interface KubeletSocketsOptions {
@@ -22,10 +23,13 @@ interface KubeletSocketsOptions {
 }
 
 /**
- * How often the kubelet's socket is checked in case that the watch misses a change, in
- * milliseconds.
+ * How often the directory and the kubelet's socket are checked, in milliseconds: after a change of
+ * the directory, or if it cannot be watched; and in case that the watch misses a change.
  */
 const POLL_MS = 2000
+const WATCHED_POLL_MS = 10_000
+/** Ends a wait: a constant, because a thousand sockets may change at once. */
+const CHANGED = 'changed'
 
 /** The kubelet behind its sockets. */
 export class KubeletSockets implements Kubelet {
@@ -40,8 +44,12 @@ export class KubeletSockets implements Kubelet {
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
   #watcher: FSWatcher | undefined
+  /** Whether the directory could not be watched: the log has the reason, once. */
+  #isPolled = false
   /** Aborted when the socket may have changed. */
   #wait = new AbortController()
+  /** Aborted when another file of the directory may have changed. */
+  #quiet = new AbortController()
 
   constructor(options: KubeletSocketsOptions) {
     this.#options = options
@@ -68,6 +76,7 @@ export class KubeletSockets implements Kubelet {
   async close(): Promise<void> {
     this.#stop.abort()
     this.#wait.abort()
+    this.#quiet.abort()
     await this.#watching
   }
 
@@ -76,11 +85,16 @@ export class KubeletSockets implements Kubelet {
     signal: AbortSignal,
   ): Promise<void> {
     const request = { version: 'v1beta1', endpoint, resourceName, options: PLUGIN_OPTIONS }
-    await this.#registration.ask<Empty>(
-      `the kubelet did not take ${resourceName}`,
-      signal,
-      (client, metadata, options, done) => client.register(request, metadata, options, done),
-    )
+    try {
+      await this.#registration.ask<Empty>(
+        `the kubelet did not take ${resourceName}`,
+        signal,
+        (client, metadata, options, done) => client.register(request, metadata, options, done),
+      )
+    } catch (error) {
+      const isAnswer = error instanceof Error && isAnswerOfServer(error.cause)
+      throw isAnswer ? new PluginRefusedError(error.message, { cause: error.cause }) : error
+    }
   }
 
   listAllocated(signal: AbortSignal): Promise<Allocations> {
@@ -105,14 +119,17 @@ export class KubeletSockets implements Kubelet {
   }
 
   async #watch(first: string | undefined): Promise<void> {
-    const { clock, log } = this.#options
+    const { log } = this.#options
     let identity = first
     while (!this.#stop.signal.aborted) {
       this.#watchDirectory()
-      await clock.sleep(POLL_MS, this.#wait.signal).catch(() => undefined)
+      await this.#untilCheck()
       if (this.#stop.signal.aborted) break
       this.#wait = new AbortController()
+      this.#quiet = new AbortController()
       const now = await this.#identity()
+      // The directory may be another one too.
+      if (now !== identity) this.#endWatch()
       if (now === undefined) continue
       if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
@@ -126,22 +143,43 @@ export class KubeletSockets implements Kubelet {
       }
       identity = now
     }
-    this.#watcher?.close()
+    this.#endWatch()
   }
 
-  /** If the directory cannot be watched, polling is enough. */
+  /** Many sockets change at once: they are read once in {@link POLL_MS}. */
+  async #untilCheck(): Promise<void> {
+    const { clock } = this.#options
+    await clock.sleep(POLL_MS, this.#wait.signal).catch(() => undefined)
+    if (this.#watcher === undefined || this.#wait.signal.aborted) return
+    await clock.sleep(WATCHED_POLL_MS - POLL_MS, this.#quiet.signal).catch(() => undefined)
+  }
+
+  /**
+   * If the directory cannot be watched, polling is enough. Another program of the node can have
+   * used up all watches that the kernel grants to root.
+   */
   #watchDirectory(): void {
     if (this.#watcher !== undefined) return
     try {
       this.#watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
-        if (name === 'kubelet.sock') this.#wait.abort()
+        this.#quiet.abort(CHANGED)
+        if (name === 'kubelet.sock') this.#wait.abort(CHANGED)
       })
       this.#watcher.on('error', () => {
-        this.#watcher?.close()
-        this.#watcher = undefined
+        this.#endWatch()
+        this.#quiet.abort(CHANGED)
       })
+      this.#isPolled = false
     } catch (error) {
-      this.#options.log.debug({ err: error }, 'kubelet directory not watched')
+      if (this.#isPolled) return
+      this.#isPolled = true
+      const { log } = this.#options
+      log.warn({ err: error, pollMs: POLL_MS }, 'kubelet directory not watched, and polled instead')
     }
+  }
+
+  #endWatch(): void {
+    this.#watcher?.close()
+    this.#watcher = undefined
   }
 }

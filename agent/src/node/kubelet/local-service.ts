@@ -1,5 +1,12 @@
 import { messageOf, systemClock } from '@akrijs/runtime'
-import { type ChannelCredentials, type Client, credentials, Metadata } from '@grpc/grpc-js'
+import {
+  type ChannelCredentials,
+  type Client,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
 import { KubeletUnavailableError } from '../../errors.js'
 import { NO_CHANNELZ } from '../channelz.js'
 
@@ -86,4 +93,22 @@ export class LocalService<C extends Client> {
   #retire(shared: SharedClient<C>): void {
     if (this.#shared === shared) this.#shared = undefined
   }
+}
+
+/** Codes of calls that end without an answer of the server. */
+const NO_ANSWER: ReadonlySet<status> = new Set([
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.CANCELLED,
+  status.INTERNAL,
+])
+
+/** Whether the server itself has refused the call. */
+export function isAnswerOfServer(error: unknown): error is ServiceError {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    typeof error.code === 'number' &&
+    !NO_ANSWER.has(error.code)
+  )
 }

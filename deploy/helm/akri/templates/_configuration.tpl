@@ -1,4 +1,8 @@
-{{/* A Configuration. Arguments: root, handler, values, details. */}}
+{{/*
+A Configuration. Arguments: root, handler, values, details; volumes and mounts, lists of the broker's
+that can be left out; serviceName, whether the name of a Service names its port; jobServices, whether
+brokers of Jobs have Services.
+*/}}
 {{- define "akri.configuration" -}}
 {{- $values := .values -}}
 apiVersion: akri.sh/v0
@@ -11,35 +15,56 @@ metadata:
 spec:
   discoveryHandler:
     name: {{ .handler }}
+    {{- if kindIs "string" .details }}
+    discoveryDetails: {{ toJson .details }}
+    {{- else }}
     discoveryDetails: |
       {{- toYaml .details | nindent 6 }}
+    {{- end }}
     {{- with $values.discoveryProperties }}
     discoveryProperties:
-      {{- toYaml . | nindent 6 }}
+      {{- range . }}
+      {{- $property := omit . "value" }}
+      {{- if hasKey . "value" }}{{ $_ := set $property "value" (include "akri.text" .value) }}{{ end }}
+      - {{- toYaml $property | nindent 8 }}
+      {{- end }}
     {{- end }}
   capacity: {{ toJson $values.capacity }}
+  {{- if has $values.offer (list "configuration" "instance") }}
+  offer: {{ toJson $values.offer }}
+  {{- end }}
   {{- if $values.brokerPod.image.repository }}
   brokerSpec:
     brokerPodSpec:
-      {{- include "akri.brokerPod" (dict "root" .root "name" $values.name "broker" $values.brokerPod) | nindent 6 }}
+      {{- include "akri.brokerPod" (dict "root" .root "name" $values.name "broker" $values.brokerPod "volumes" .volumes "mounts" .mounts) | nindent 6 }}
   {{- else if $values.brokerJob.image.repository }}
   brokerSpec:
     brokerJobSpec:
+      {{- if not (kindIs "invalid" $values.brokerJob.backoffLimit) }}
       backoffLimit: {{ toJson $values.brokerJob.backoffLimit }}
+      {{- end }}
+      {{- if not (kindIs "invalid" $values.brokerJob.parallelism) }}
       parallelism: {{ toJson $values.brokerJob.parallelism }}
+      {{- end }}
+      {{- if not (kindIs "invalid" $values.brokerJob.completions) }}
       completions: {{ toJson $values.brokerJob.completions }}
+      {{- end }}
+      {{- if has (kindOf $values.brokerJob.ttlSecondsAfterFinished) (list "float64" "int64") }}
+      ttlSecondsAfterFinished: {{ toJson $values.brokerJob.ttlSecondsAfterFinished }}
+      {{- end }}
       template:
         spec:
-          restartPolicy: {{ $values.brokerJob.restartPolicy }}
-          {{- include "akri.brokerPod" (dict "root" .root "name" $values.name "broker" $values.brokerJob) | nindent 10 }}
+          restartPolicy: {{ $values.brokerJob.restartPolicy | default "OnFailure" }}
+          {{- include "akri.brokerPod" (dict "root" .root "name" $values.name "broker" $values.brokerJob "volumes" .volumes "mounts" .mounts) | nindent 10 }}
   {{- end }}
-  {{- if and $values.brokerPod.image.repository $values.createInstanceServices }}
+  {{- $served := or $values.brokerPod.image.repository (and .jobServices $values.brokerJob.image.repository) }}
+  {{- if and $served $values.createInstanceServices }}
   instanceServiceSpec:
-    {{- include "akri.brokerService" $values.instanceService | nindent 4 }}
+    {{- include "akri.brokerService" (dict "service" $values.instanceService "named" .serviceName) | nindent 4 }}
   {{- end }}
-  {{- if and $values.brokerPod.image.repository $values.createConfigurationService }}
+  {{- if and $served $values.createConfigurationService }}
   configurationServiceSpec:
-    {{- include "akri.brokerService" $values.configurationService | nindent 4 }}
+    {{- include "akri.brokerService" (dict "service" $values.configurationService "named" .serviceName) | nindent 4 }}
   {{- end }}
   {{- with $values.brokerProperties }}
   brokerProperties:
@@ -49,7 +74,7 @@ spec:
   {{- end }}
 {{- end }}
 
-{{/* The spec of a Pod with one container, which gets the device. Arguments: root, name, broker. */}}
+{{/* The spec of a Pod with one container, which gets the device. Arguments: root, name, broker, volumes, mounts. */}}
 {{- define "akri.brokerPod" -}}
 {{- $resources := .broker.resources -}}
 {{- /* akri.js replaces the placeholder with the name of the device's resource. */}}
@@ -88,11 +113,11 @@ containers:
         {{- include "akri.withoutEmpty" (merge $requests $device) | nindent 8 }}
       limits:
         {{- include "akri.withoutEmpty" (merge $limits $device) | nindent 8 }}
-    {{- with .broker.volumeMounts }}
+    {{- with concat (.broker.volumeMounts | default list) (.mounts | default list) }}
     volumeMounts:
       {{- toYaml . | nindent 6 }}
     {{- end }}
-{{- with .broker.volumes }}
+{{- with concat (.broker.volumes | default list) (.volumes | default list) }}
 volumes:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -110,11 +135,14 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{/* Arguments: service, named. */}}
 {{- define "akri.brokerService" -}}
-type: {{ .type }}
+{{- with .service -}}
+type: {{ .type | default "ClusterIP" }}
 ports:
-  - name: {{ toJson .portName }}
-    port: {{ toJson .port }}
-    targetPort: {{ toJson .targetPort }}
-    protocol: {{ .protocol }}
+  - name: {{ ternary .name "" (not (empty $.named)) | default .portName | default "grpc" | toJson }}
+    port: {{ toJson (.port | default 80) }}
+    targetPort: {{ toJson (.targetPort | default .port | default 80) }}
+    protocol: {{ .protocol | default "TCP" }}
+{{- end }}
 {{- end }}

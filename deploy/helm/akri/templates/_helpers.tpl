@@ -11,25 +11,28 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* image and imagePullPolicy. Arguments: root, image. Parts that image lacks come from the image of all programs. */}}
+{{/*
+image and imagePullPolicy. Arguments: root, image. Parts that image lacks come from the image of all programs. A
+digest names the content, whatever the tag; that of all programs is for their repository only.
+*/}}
 {{- define "akri.image" -}}
-{{- $repository := .image.repository | default .root.Values.image.repository -}}
-{{- if regexMatch "^ghcr\\.io/(project-akri|deislabs)/" $repository -}}
-{{- fail (printf "%s is an image of the existing system, which has other programs in it; build that of this one: docs/operators.md" $repository) -}}
-{{- end -}}
-image: {{ printf "%s:%s" $repository (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) | toJson }}
+{{- $all := .root.Values.image -}}
+{{- $repository := .image.repository | default $all.repository -}}
+{{- $tag := .image.tag | default $all.tag | default .root.Chart.AppVersion -}}
+{{- $digest := .image.digest | default (ternary $all.digest "" (not (or .image.repository .image.tag))) -}}
+image: {{ printf "%s:%s%s" $repository $tag (ternary (printf "@%s" $digest) "" (not (empty $digest))) | toJson }}
 imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- end }}
 
 {{/* The group of handlers in containers of their own. The agent opens its directory to this group. */}}
 {{- define "akri.handlersGroup" -}}65520{{- end }}
 
-{{/* Probes on the port named metrics. */}}
+{{/* Probes. The argument is the name of the port. */}}
 {{- define "akri.probes" -}}
 livenessProbe:
   httpGet:
     path: /healthz
-    port: metrics
+    port: {{ . }}
   initialDelaySeconds: 10
   periodSeconds: 10
   timeoutSeconds: 5
@@ -37,7 +40,7 @@ livenessProbe:
 readinessProbe:
   httpGet:
     path: /readyz
-    port: metrics
+    port: {{ . }}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 2
@@ -48,21 +51,125 @@ requests:
   cpu: {{ toJson .cpuRequest }}
   memory: {{ toJson .memoryRequest }}
 limits:
+  {{- with .cpuLimit }}
+  cpu: {{ toJson . }}
+  {{- end }}
   memory: {{ toJson .memoryLimit }}
 {{- end }}
 
+{{/* A quantity of Kubernetes as a number. */}}
+{{- define "akri.amount" -}}
+{{- $text := include "akri.text" . -}}
+{{- $factors := dict "m" 0.001 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf (regexFind "^[0-9.]+" $text) (regexFind "[A-Za-z]+$" $text | get $factors | default 1) -}}
+{{- end }}
+
 {{/*
-NODE_OPTIONS. Arguments: path, limit, beside (MiB). Node.js does not see the memory limit. The heap gets
-the limit less `beside`, which the program needs outside of the heap, but at most four fifths of the limit.
+The heap in MiB. Arguments: limit, beside (MiB). Node.js does not see the memory limit. The heap gets the
+limit less `beside`, which the program needs outside of the heap, but at most four fifths of the limit.
 */}}
+{{- define "akri.heap" -}}
+{{- $limit := mul (regexFind "^[0-9]+" .limit) (ternary 1024 1 (hasSuffix "Gi" .limit)) -}}
+{{- min (sub $limit .beside) (div (mul $limit 4) 5) -}}
+{{- end }}
+
+{{/* NODE_OPTIONS. Arguments: those of akri.heap. */}}
 {{- define "akri.nodeOptions" -}}
-{{- $unit := ternary 1024 1 (hasSuffix "Gi" .limit) -}}
-{{- $limit := mul (regexFind "^[0-9]+" .limit) $unit -}}
-{{- $heap := min (sub $limit .beside) (div (mul $limit 4) 5) -}}
-{{- if lt $heap 64 -}}
-{{- fail (printf "%s: %s is too little: Node.js needs %dMi at least" .path .limit (add .beside 64)) -}}
+--max-semi-space-size=2 --max-old-space-size={{ include "akri.heap" . }}
+{{- end }}
+
+{{/* The security context of a container: the chart's, and that of values. Arguments: chart, values. */}}
+{{- define "akri.securityContext" -}}
+{{- mergeOverwrite (deepCopy .chart) (deepCopy (.values | default dict)) | toYaml -}}
+{{- end }}
+
+{{- define "akri.isolated" -}}
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* The update strategy of a DaemonSet. */}}
+{{- define "akri.updateStrategy" -}}
+{{- toYaml (. | default (dict "type" "RollingUpdate" "rollingUpdate" (dict "maxUnavailable" "10%"))) -}}
+{{- end }}
+
+{{/* Annotations of Pods. */}}
+{{- define "akri.podAnnotations" -}}
+{{- with . -}}
+annotations:
+  {{- range $name, $value := . }}
+  {{ toJson $name }}: {{ include "akri.text" $value | toJson }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The tolerations of a program. The argument is its values. */}}
+{{- define "akri.tolerations" -}}
+{{- $tolerations := list -}}
+{{- $planes := list "node-role.kubernetes.io/control-plane" "node-role.kubernetes.io/master" -}}
+{{- $allowed := or .allowOnControlPlane .onlyOnControlPlane -}}
+{{- $chosen := or $allowed (kindIs "bool" .allowOnControlPlane) -}}
+{{- range .tolerations -}}
+{{- if not (and $chosen (has .key $planes)) }}{{ $tolerations = append $tolerations . }}{{ end -}}
 {{- end -}}
---max-semi-space-size=2 --max-old-space-size={{ $heap }}
+{{- if $allowed -}}
+{{- range $planes }}{{ $tolerations = append $tolerations (dict "key" . "operator" "Exists" "effect" "NoSchedule") }}{{ end -}}
+{{- end -}}
+{{- toYaml $tolerations -}}
+{{- end }}
+
+{{/* Which nodes a program can run on. Arguments: values, priority, affinity. */}}
+{{- define "akri.placement" -}}
+{{- with .values.priorityClassName | default .priority }}
+priorityClassName: {{ . }}
+{{- end }}
+nodeSelector:
+  {{- include "akri.nodeSelector" (.values.nodeSelectors | default dict) | nindent 2 }}
+{{- with include "akri.tolerations" .values }}
+{{- if ne . "[]" }}
+tolerations:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- $affinity := .values.affinity | default .affinity | default dict }}
+{{- if .values.onlyOnControlPlane }}
+{{- $terms := list }}
+{{- range list "node-role.kubernetes.io/control-plane" "node-role.kubernetes.io/master" }}
+{{- $terms = append $terms (dict "matchExpressions" (list (dict "key" . "operator" "Exists"))) }}
+{{- end }}
+{{- $required := dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) }}
+{{- $affinity = mergeOverwrite (deepCopy $affinity) (dict "nodeAffinity" $required) }}
+{{- end }}
+{{- with $affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Replicas on different nodes, if possible. The argument is the name of the program. */}}
+{{- define "akri.apart" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            app.kubernetes.io/name: {{ . }}
+{{- end }}
+
+{{/* Whether the roles are part of this release. A release of an earlier chart has no `rbac`. */}}
+{{- define "akri.rights" -}}
+{{- if ne (toJson .Values.rbac.enabled) "false" }}yes{{ end -}}
+{{- end }}
+
+{{/* Whether the webhook is part of this release. Without rights, a release of Configurations alone has none. */}}
+{{- define "akri.webhook" -}}
+{{- $alone := not (or .Values.agent.enabled .Values.controller.enabled (include "akri.rights" .)) -}}
+{{- if and .Values.webhookConfiguration.enabled (not $alone) }}yes{{ end -}}
 {{- end }}
 
 {{- define "akri.nodeSelector" -}}
@@ -81,14 +188,22 @@ the limit less `beside`, which the program needs outside of the heap, but at mos
 {{- end }}
 {{- end }}
 
+{{/* The other system whose agents run too, for the programs that write what its agents read. */}}
+{{- define "akri.compatibility" -}}
+{{- if ne (.Values.compatibility | default "off") "off" }}
+- name: AKRI_COMPATIBILITY
+  value: {{ .Values.compatibility }}
+{{- end }}
+{{- end }}
+
 {{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
 {{- define "akri.handlers" -}}
 {{- $handlers := list -}}
 {{- range (.Files.Get "handlers.json" | fromJson).handlers -}}
-{{- $enabled := or .runsInAgent $.Values.agent.full -}}
-{{- if .runsInAgent }}{{ $enabled = (index $.Values .name).discovery.enabled }}{{ end -}}
-{{- if eq .name "debugEcho" }}{{ $enabled = and $enabled $.Values.agent.allowDebugEcho }}{{ end -}}
-{{- if $enabled }}{{ $handlers = append $handlers .package }}{{ end -}}
+{{- $values := (index $.Values .name).discovery -}}
+{{- $embedded := and .runsInAgent (not $values.enabled) (ne (toJson $values.embedded) "false") -}}
+{{- if eq .name "debugEcho" }}{{ $embedded = and $embedded $.Values.agent.allowDebugEcho }}{{ end -}}
+{{- if or $.Values.agent.full $embedded }}{{ $handlers = append $handlers .package }}{{ end -}}
 {{- end -}}
 {{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
 {{- end }}
@@ -102,5 +217,22 @@ the limit less `beside`, which the program needs outside of the heap, but at mos
 
 {{/* Whether there is a Configuration in this release. */}}
 {{- define "akri.anyConfiguration" -}}
-{{- range list .Values.udev .Values.onvif .Values.opcua .Values.debugEcho }}{{ if .configuration.enabled }}yes{{ end }}{{ end -}}
+{{- range list .Values.udev .Values.onvif .Values.opcua .Values.debugEcho .Values.custom }}{{ if .configuration.enabled }}yes{{ end }}{{ end -}}
+{{- end }}
+
+{{/*
+Whether an object of the namespace can belong to this release: there is none, or it does already.
+Arguments: root, apiVersion, kind, name.
+*/}}
+{{- define "akri.ownable" -}}
+{{- $found := lookup .apiVersion .kind .root.Release.Namespace .name | default dict -}}
+{{- $release := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $found -}}
+{{- if or (empty $found) (eq $release .root.Release.Name) }}yes{{ end -}}
+{{- end }}
+
+{{/* Annotations of an object that exists only before an uninstall. The argument is its weight. */}}
+{{- define "akri.hook" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}

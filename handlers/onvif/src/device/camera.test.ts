@@ -25,6 +25,8 @@ describe('a camera', () => {
         'onvif://www.onvif.org/name/simulated',
         'onvif://www.onvif.org/location/laboratory',
         'onvif://www.onvif.org/hardware/simulated',
+        'onvif://www.onvif.org/type/video_encoder',
+        'onvif://www.onvif.org/Profile/Streaming',
       ],
     })
     expect(camera.requests.map(({ operation }) => operation)).toEqual([

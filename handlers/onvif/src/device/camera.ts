@@ -1,4 +1,4 @@
-import { type AkriError, aborted, type Clock, type Logger, withTimeLimit } from '@akrijs/sdk'
+import { AkriError, aborted, type Clock, type Logger, withTimeLimit } from '@akrijs/sdk'
 import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import {
@@ -59,7 +59,7 @@ export interface CameraRequest {
   readonly options: CameraOptions
   readonly signal: AbortSignal
   readonly log: Logger
-  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly clock: Pick<Clock, 'monotonicMs' | 'wallMs'>
 }
 
 interface MediaProfile {
@@ -104,6 +104,7 @@ export function readCamera(
   let interview: Interview | undefined
   const read = async (limited: AbortSignal) => {
     interview = await Interview.open(request, requestTimeoutMs, limited)
+    await interview.identify()
     await interview.run(options.mediaProfiles ?? false)
     return interview.facts
   }
@@ -117,7 +118,7 @@ export function readCamera(
           cause: error,
         })
       : error
-    if (interview === undefined || !OnvifUnreachableError.is(failure)) throw failure
+    if (!interview?.isCamera || !OnvifUnreachableError.is(failure)) throw failure
     return { ...interview.facts, incomplete: failure }
   })
 }
@@ -131,7 +132,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError'
 }
 
-interface InterviewOptions extends Pick<CameraRequest, 'refused' | 'zone' | 'log'> {
+interface InterviewOptions extends Pick<CameraRequest, 'refused' | 'zone' | 'log' | 'clock'> {
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
@@ -143,6 +144,7 @@ class Interview {
   readonly #options: InterviewOptions
   #authentication: CameraFacts['authentication']
   #facts: Omit<CameraFacts, 'authentication'> = {}
+  #firstFailure: AkriError | undefined
 
   private constructor(options: InterviewOptions) {
     this.#options = options
@@ -151,10 +153,6 @@ class Interview {
       credential !== undefined && refused.has(home, credential) ? 'refused' : 'none'
   }
 
-  /**
-   * Reads the camera's clock. Every ONVIF device answers this call without a credential: an error
-   * means that there is no camera.
-   */
   static async open(
     { url, uuid, zone, credentials, refused, options, log, clock }: CameraRequest,
     timeoutMs: number,
@@ -165,20 +163,40 @@ class Interview {
     const credential = credentials.for(uuid)
     const { address } = home
     const session = new SoapSession({ ...options, credential, address, timeoutMs, signal, clock })
-    const before = clock.monotonicMs()
-    const time = readTime(await session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME))
-    if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
-    return new Interview({ session, home, credential, refused, policy, zone, log })
+    return new Interview({ session, home, credential, refused, policy, zone, log, clock })
   }
 
   get facts(): CameraFacts {
     return { authentication: this.#authentication, ...this.#facts }
   }
 
+  /** A device that speaks SOAP: it announced itself as an ONVIF device. */
+  get isCamera(): boolean {
+    return this.#options.session.hasAnswered
+  }
+
+  /**
+   * Finds out whether there is a camera. By the specification, it tells its time to each caller,
+   * which tokens depend on. Some cameras refuse that, or lack the operation.
+   * @throws the reason for the first call, if no call is answered by SOAP
+   */
+  async identify(): Promise<void> {
+    const { home, session, clock } = this.#options
+    const before = clock.monotonicMs()
+    const response = await this.#answerOf(
+      GET_SYSTEM_DATE_AND_TIME,
+      session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME),
+    )
+    const time = response === undefined || AkriError.is(response) ? undefined : readTime(response)
+    if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
+    this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
+    if (!this.isCamera) await this.#call(home, GET_SERVICES)
+    if (!this.isCamera && this.#firstFailure !== undefined) throw this.#firstFailure
+  }
+
   /** @throws OnvifUnreachableError after the first call without an answer */
   async run(mediaProfiles: boolean): Promise<void> {
     const { home } = this.#options
-    this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
     this.#learn(readNetworkInterfaces, await this.#call(home, GET_NETWORK_INTERFACES))
     this.#learn(
       (response) => ({ scopes: readScopes(response) }),
@@ -268,21 +286,34 @@ class Interview {
 
   /** @returns undefined if the camera does not tell @throws OnvifUnreachableError */
   async #call(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
-    const { session, home, log } = this.#options
-    if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
-      const answer = await this.#callWithCredential(to, call)
-      if (!OnvifNotAuthorizedError.is(answer)) {
-        if (answer !== undefined) this.#authentication = 'accepted'
-        return answer
-      }
-      // The camera accepted the credential before: the user lacks the right for this call.
-      if (this.#authentication === 'accepted') return undefined
-      this.#authentication = 'refused'
-      log.debug({ camera: home.url.host, err: answer }, 'credential refused')
-    }
+    const { session } = this.#options
+    // Another device gets a digest of the password only if it asks for a credential.
+    const isCamera = this.isCamera
+    const first = isCamera ? await this.#tryCredential(to, call) : undefined
+    if (first !== undefined) return first.response
     const answer = await this.#answerOf(call, session.callOpenly(to, call))
     if (!OnvifNotAuthorizedError.is(answer)) return answer
+    const second = isCamera ? undefined : await this.#tryCredential(to, call)
     if (this.#authentication === 'none') this.#authentication = 'required'
+    return second?.response
+  }
+
+  /** @returns undefined if there is no credential for the destination, or if it is refused */
+  async #tryCredential(
+    to: Destination,
+    call: SoapCall,
+  ): Promise<{ readonly response: XmlElement | undefined } | undefined> {
+    const { session, home, log } = this.#options
+    if (this.#authentication === 'refused' || !session.hasCredentialFor(to)) return undefined
+    const answer = await this.#callWithCredential(to, call)
+    if (!OnvifNotAuthorizedError.is(answer)) {
+      if (answer !== undefined) this.#authentication = 'accepted'
+      return { response: answer }
+    }
+    // The camera accepted the credential before: the user lacks the right for this call.
+    if (this.#authentication === 'accepted') return { response: undefined }
+    this.#authentication = 'refused'
+    log.debug({ camera: home.url.host, err: answer }, 'credential refused')
     return undefined
   }
 
@@ -310,9 +341,9 @@ class Interview {
     try {
       return await response
     } catch (error) {
+      if (!AkriError.is(error) || !ANSWERS.some((type) => type.is(error))) throw error
+      this.#firstFailure ??= error
       if (OnvifNotAuthorizedError.is(error)) return error
-      if (![OnvifFaultError, OnvifReplyError, OnvifXmlError].some((type) => type.is(error)))
-        throw error
       const { home, log } = this.#options
       const fields = { camera: home.url.host, operation: call.operation, err: error }
       log.debug(fields, 'camera call failed')
@@ -320,6 +351,9 @@ class Interview {
     }
   }
 }
+
+/** The errors of a call that was answered. */
+const ANSWERS = [OnvifNotAuthorizedError, OnvifFaultError, OnvifReplyError, OnvifXmlError]
 
 /** All properties of a device together must fit into an Instance. */
 const MAX_URI_CHARACTERS = 1024

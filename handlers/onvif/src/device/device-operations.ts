@@ -33,10 +33,17 @@ export interface DeviceInformation {
 
 /** Milliseconds since the epoch; undefined if the answer has no valid time. */
 export function readTime(response: XmlElement): number | undefined {
-  const utc = response.find('SystemDateAndTime', 'UTCDateTime')
+  // Some cameras tell the local time only, and compare tokens with it.
+  const times = ['UTCDateTime', 'LocalDateTime'].map((name) =>
+    timeOf(response.find('SystemDateAndTime', name)),
+  )
+  return times.find((time) => time !== undefined)
+}
+
+function timeOf(element: XmlElement | undefined): number | undefined {
   const numbers = (part: string, ...names: readonly string[]) =>
     names.map((name) => {
-      const text = utc?.textOf(part, name) ?? ''
+      const text = element?.textOf(part, name) ?? ''
       return /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
     })
   const [year = Number.NaN, month = Number.NaN, day] = numbers('Date', 'Year', 'Month', 'Day')

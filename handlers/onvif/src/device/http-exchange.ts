@@ -1,12 +1,14 @@
 import { constants } from 'node:crypto'
 import http from 'node:http'
-import https from 'node:https'
-import { isIP } from 'node:net'
-import type { SecureContextOptions } from 'node:tls'
+import net, { isIP } from 'node:net'
+import { Duplex } from 'node:stream'
+import tls, { type SecureContextOptions } from 'node:tls'
 import { messageOf, withTimeLimit } from '@akrijs/sdk'
 import { hostOf } from '@akrijs/sdk/network'
 import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { Destination } from '../network-policy.js'
+import type { WrittenBody } from './reply-body.js'
+import { ReplyHeader } from './reply-header.js'
 
 /** Which certificates of cameras are trusted. */
 export interface CertificatePolicy {
@@ -29,11 +31,10 @@ interface HttpRequest {
   readonly body: string
 }
 
-export interface HttpReply {
+export interface HttpReply extends WrittenBody {
   readonly status: number
   /** The value of each header `WWW-Authenticate`. */
   readonly challenges: readonly string[]
-  readonly body: Buffer
 }
 
 interface ExchangeOptions extends CertificatePolicy {
@@ -75,17 +76,25 @@ function send(
   signal: AbortSignal,
 ): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
-    // After an abort, the error of the socket says nothing.
-    const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)
     const secure = url.protocol === 'https:'
-    const request = (secure ? https : http).request({
-      ...(secure ? trust(url, certificates, authorities) : {}),
-      host: address,
-      port: url.port || (secure ? 443 : 80),
+    const target = { host: address, port: Number(url.port || (secure ? 443 : 80)) }
+    let reply: http.IncomingMessage | undefined
+    const fail = (error: Error) => {
+      // Data after the reply is ignored.
+      if (reply?.complete) return
+      // After an abort, the error of the socket says nothing.
+      reject(signal.aborted ? signal.reason : error)
+    }
+    const request = http.request({
+      // The connection is not kept: cameras accept few connections.
+      createConnection: () =>
+        new CameraConnection(
+          secure
+            ? tls.connect({ ...target, ...trust(url, certificates, authorities) })
+            : net.connect(target),
+        ),
       path: `${url.pathname}${url.search}`,
       method: 'POST',
-      // The connection is not kept: cameras accept few connections.
-      agent: false,
       maxHeaderSize: MAX_HEADER_BYTES,
       // Small devices write loose HTTP. There is no proxy that could read it in another way.
       insecureHTTPParser: true,
@@ -97,8 +106,9 @@ function send(
       },
       signal,
     })
-    request.once('error', fail)
+    request.on('error', fail)
     request.once('response', (response) => {
+      reply = response
       const chunks: Buffer[] = []
       let length = 0
       response.on('data', (chunk: Buffer) => {
@@ -112,9 +122,10 @@ function send(
         resolve({
           status: response.statusCode ?? 0,
           challenges: challengesOf(response),
+          contentType: response.headers['content-type'] ?? '',
+          contentEncoding: response.headers['content-encoding'] ?? '',
           body: Buffer.concat(chunks),
         })
-        // Data after the reply is ignored.
         request.destroy()
       })
     })
@@ -125,6 +136,44 @@ function send(
     })
     request.end(body)
   })
+}
+
+/** A connection to a camera whose reply has an acceptable header. */
+class CameraConnection extends Duplex {
+  readonly #socket: net.Socket
+  readonly #header = new ReplyHeader()
+
+  constructor(socket: net.Socket) {
+    super({ allowHalfOpen: false })
+    this.#socket = socket
+    socket.on('data', (chunk: Buffer) => {
+      const bytes = this.#header.push(chunk)
+      if (bytes.length > 0 && !this.push(bytes)) socket.pause()
+    })
+    socket.once('end', () => {
+      this.push(this.#header.end())
+      this.push(null)
+    })
+    socket.once('error', (error) => this.destroy(error))
+    socket.once('close', () => this.destroy())
+  }
+
+  override _read(): void {
+    this.#socket.resume()
+  }
+
+  override _write(chunk: Buffer, encoding: BufferEncoding, done: (error?: Error | null) => void) {
+    this.#socket.write(chunk, encoding, done)
+  }
+
+  override _final(done: () => void): void {
+    this.#socket.end(done)
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#socket.destroy()
+    done(error)
+  }
 }
 
 function trust(

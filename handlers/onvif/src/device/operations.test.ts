@@ -39,6 +39,18 @@ describe('the answer of a camera', () => {
     expect(readTime(xml('<SystemDateAndTime><LocalDateTime/></SystemDateAndTime>'))).toBeUndefined()
   })
 
+  it('may have the local time only, or a wrong UTC time', () => {
+    const part = (name: string, year: number) =>
+      `<${name}><Time><Hour>3</Hour><Minute>4</Minute><Second>5</Second></Time>` +
+      `<Date><Year>${year}</Year><Month>1</Month><Day>2</Day></Date></${name}>`
+    const read = (...parts: string[]) =>
+      readTime(xml(`<SystemDateAndTime>${parts.join('')}</SystemDateAndTime>`))
+    const local = part('LocalDateTime', 2026)
+    expect(read(local)).toBe(Date.UTC(2026, 0, 2, 3, 4, 5))
+    expect(read(part('UTCDateTime', 0), local)).toBe(Date.UTC(2026, 0, 2, 3, 4, 5))
+    expect(read(part('UTCDateTime', 2025), local)).toBe(Date.UTC(2025, 0, 2, 3, 4, 5))
+  })
+
   it('may have network interfaces: the first with an IPv4 address counts', () => {
     const interfaceOf = (mac: string, ...addresses: [from: string, address: string][]) =>
       `<NetworkInterfaces><Info><HwAddress>${mac}</HwAddress></Info><IPv4><Config>${addresses

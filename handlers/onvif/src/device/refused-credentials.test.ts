@@ -28,6 +28,50 @@ describe('a credential that a camera refuses', () => {
     expect(attemptsAt(camera)).toBe(1 + 3)
   })
 
+  it.each([
+    ['401 and the fault of the specification', { status: 401, subcode: 'NotAuthorized' }],
+    ['401 and another fault', { status: 401, subcode: 'InvalidArgVal' }],
+    ['401 and a fault without a subcode', { status: 401 }],
+    ['403 and another fault', { status: 403, subcode: 'Action' }],
+    ['400 and a fault without a subcode', { status: 400 }],
+    ['400 and another fault', { status: 400, subcode: 'InvalidArgVal' }],
+    ['500 and a fault without a subcode', { status: 500 }],
+    ['200 and a fault without a subcode', { status: 200 }],
+  ])('is tried once by a query, also if the camera answers %s', async (_how, refusal) => {
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+      refusal,
+    })
+    const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+    const asked = () => query(camera.url, { as: wrong, refused, options: { mediaProfiles: true } })
+    expect(await asked()).toMatchObject({ authentication: 'refused' })
+    expect(attemptsAt(camera)).toBe(1)
+    expect(await asked()).toMatchObject({ authentication: 'refused' })
+    expect(attemptsAt(camera)).toBe(1)
+  })
+
+  it.each([
+    ['a fault of another code', { status: 401, subcode: 'InvalidArgVal' }],
+    ['a fault without a subcode', { status: 403 }],
+  ])('is required by a camera that answers 401 or 403 with %s', async (_what, refusal) => {
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+      refusal,
+    })
+    expect(await query(camera.url)).toEqual({ authentication: 'required' })
+  })
+
+  it('is not refused by a camera that lacks an operation', async () => {
+    await using camera = await DeviceService.start({ credential })
+    camera.misbehave('fault', ['GetDeviceInformation'])
+    expect(await query(camera.url, { as: credential })).toMatchObject({
+      authentication: 'accepted',
+      ipAddress: '127.0.0.1',
+    })
+  })
+
   it('is tried at another port of the address, where another camera may be', async () => {
     await using camera = await DeviceService.start({
       credential: wrong,

@@ -1,4 +1,4 @@
-import type { Clock } from '@akrijs/sdk'
+import { type Clock, messageOf } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import {
   OnvifFaultError,
@@ -11,6 +11,7 @@ import { parseXml, type XmlElement, type XmlLimits } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
+import { documentOf } from './reply-body.js'
 import { usernameToken } from './username-token.js'
 
 /** One operation of one service of a camera. */
@@ -30,7 +31,7 @@ interface SoapSessionOptions extends CertificatePolicy {
   /** For each request, in milliseconds. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly clock: Pick<Clock, 'monotonicMs' | 'wallMs'>
 }
 
 /**
@@ -45,13 +46,24 @@ const LONG_REPLY = {
 
 /** Calls the services of one camera, and remembers its way of authentication. */
 export class SoapSession {
-  /** How far the camera's clock is ahead of the handler's, in milliseconds. */
-  clockOffsetMs = 0
+  /**
+   * The time of the camera's clock minus the monotonic time, in milliseconds.
+   * @default that of the machine's clock
+   */
+  clockOffsetMs: number
   readonly #options: SoapSessionOptions
+  #hasAnswered = false
   #digest: { readonly answer: DigestAnswer; used: boolean } | undefined
 
   constructor(options: SoapSessionOptions) {
     this.#options = options
+    const { clock } = options
+    this.clockOffsetMs = clock.wallMs() - clock.monotonicMs()
+  }
+
+  /** Whether the camera has answered a call by SOAP, if only with a fault. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered
   }
 
   /**
@@ -61,7 +73,7 @@ export class SoapSession {
    * OnvifNotAuthorizedError; the signal's reason
    */
   async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
-    return responseOf(await this.#post(to, call, '', {}), call)
+    return this.#responseOf(await this.#post(to, call, '', {}), call)
   }
 
   /**
@@ -76,8 +88,8 @@ export class SoapSession {
 
   /**
    * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it.
-   * @throws as {@link callOpenly}; OnvifNotAuthorizedError if there is no credential for this
-   * destination
+   * @throws as {@link callOpenly}; OnvifNotAuthorizedError also for each other refusal of the
+   * request, and if there is no credential for this destination
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options
@@ -90,7 +102,8 @@ export class SoapSession {
       const time = this.#options.clock.monotonicMs() + this.clockOffsetMs
       const token = usernameToken(credential, time)
       const reply = await this.#post(to, call, token, {})
-      if (!this.#takeChallenge(reply, credential)) return responseOf(reply, call)
+      if (!this.#takeChallenge(reply, credential))
+        return this.#responseOf(reply, call, WITH_CREDENTIAL)
     }
     return this.#callByDigest(to, call, credential)
   }
@@ -108,7 +121,7 @@ export class SoapSession {
       const reply = await this.#post(to, call, '', {
         authorization: digest.answer.authorization({ method: 'POST', uri }),
       })
-      if (reply.status !== 401) return responseOf(reply, call)
+      if (reply.status !== 401) return this.#responseOf(reply, call, WITH_CREDENTIAL)
       this.#digest = undefined
       // The camera refused a new nonce, and does not call it stale: the password is wrong.
       const isRetry = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
@@ -123,6 +136,28 @@ export class SoapSession {
     if (challenge !== undefined)
       this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
     return challenge !== undefined
+  }
+
+  #responseOf(reply: HttpReply, call: SoapCall, withCredential = false): XmlElement {
+    const { operation } = call
+    const { status } = reply
+    const content = bodyOf(reply, call)
+    const isRefused = status === 401 || status === 403
+    if (content?.name === 'Fault') {
+      this.#hasAnswered = true
+      const { codes, message } = readFault(content, operation)
+      const isCredentialRefused = withCredential && !codes.some((code) => NOT_SUPPORTED.has(code))
+      throw isRefused || isCredentialRefused || codes.some((code) => NOT_AUTHORIZED.has(code))
+        ? new OnvifNotAuthorizedError(message)
+        : new OnvifFaultError(message)
+    }
+    if (isRefused || (withCredential && status >= 400 && status <= 499))
+      throw new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
+    if (!isSuccess(status)) throw failureOf(status, operation)
+    if (content?.name !== `${operation}Response`)
+      throw new OnvifReplyError(`${operation}: the answer is no ${operation}Response`)
+    this.#hasAnswered = true
+    return content
   }
 
   #post(
@@ -150,36 +185,33 @@ function envelope({ namespace, operation, body = '' }: SoapCall, header: string)
   )
 }
 
-function responseOf({ status, body }: HttpReply, call: SoapCall): XmlElement {
-  const { operation } = call
-  const content = bodyOf(body, status, call)
-  if (content?.name === 'Fault') throw faultOf(content, operation)
-  if (status < 200 || status > 299) throw failureOf(status, operation)
-  if (content?.name === `${operation}Response`) return content
-  throw new OnvifReplyError(`${operation}: the answer is no ${operation}Response`)
-}
+/**
+ * Many cameras refuse a credential in other words than those of the specification. With a
+ * credential, each refusal of the request counts as a refusal of the credential.
+ */
+const WITH_CREDENTIAL = true
 
 /** The content of the SOAP body; undefined if the document is no envelope. */
-function bodyOf(
-  body: Buffer,
-  status: number,
-  { operation, isLong }: SoapCall,
-): XmlElement | undefined {
+function bodyOf(reply: HttpReply, { operation, isLong }: SoapCall): XmlElement | undefined {
+  const limits = isLong ? LONG_REPLY : {}
   try {
-    const root = parseXml(body, isLong ? LONG_REPLY : {})
+    const { bytes, charset } = documentOf(reply, LONG_REPLY.maxBytes)
+    const root = parseXml(bytes, { ...limits, charset })
     return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
   } catch (error) {
+    const type = [OnvifXmlError, OnvifReplyError].find((each) => each.is(error))
+    if (type === undefined) throw error
     // The body is a page for people: the status says what is wrong.
-    if (status < 200 || status > 299) throw failureOf(status, operation)
-    throw OnvifXmlError.is(error)
-      ? new OnvifXmlError(`${operation}: ${error.message}`, { cause: error })
-      : error
+    if (!isSuccess(reply.status)) return undefined
+    throw new type(`${operation}: ${messageOf(error)}`, { cause: error })
   }
 }
 
+function isSuccess(status: number): boolean {
+  return status >= 200 && status <= 299
+}
+
 function failureOf(status: number, operation: string): Error {
-  if (status === 401 || status === 403)
-    return new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
   const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
   return new OnvifReplyError(`${operation}: HTTP status ${status}${redirected}`)
 }
@@ -194,7 +226,16 @@ const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
   'MessageExpired',
 ])
 
-function faultOf(fault: XmlElement, operation: string): Error {
+/** Fault codes of a camera that lacks the operation. */
+const NOT_SUPPORTED: ReadonlySet<string> = new Set([
+  'ActionNotSupported',
+  'OptionalActionNotImplemented',
+])
+
+function readFault(
+  fault: XmlElement,
+  operation: string,
+): { readonly codes: readonly string[]; readonly message: string } {
   const codes: string[] = []
   const add = (code: string | undefined) =>
     code !== undefined && codes.push(fault.qualifiedName(code).local)
@@ -206,7 +247,5 @@ function faultOf(fault: XmlElement, operation: string): Error {
   const message = cameraText(
     `${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
   )
-  return codes.some((code) => NOT_AUTHORIZED.has(code))
-    ? new OnvifNotAuthorizedError(message)
-    : new OnvifFaultError(message)
+  return { codes, message }
 }

@@ -38,7 +38,7 @@ function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
   const lists = discoverCameras({
     identity: 'url',
     refreshMs: 600_000,
-    accepts: () => true,
+    excludedBy: () => undefined,
     interfaces: ['lo'],
     probeAddresses: [],
     currentPolicy: () => LOOPBACK,
@@ -51,7 +51,7 @@ function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
     ...options,
   })
   running = (async () => {
-    for await (const list of lists) cameras = list
+    for await (const list of lists) cameras = list.cameras
   })()
 }
 
@@ -74,7 +74,10 @@ describe('the discovery of cameras', () => {
     if (!known || !asked || !other) expect.fail()
     const real = [known, asked, other].map(({ announcement }) => announcement.uuid)
     // The filter excludes all others, so that the test makes no thousands of queries.
-    discover({ probeAddresses: [asked.address], accepts: ({ uuid }) => real.includes(uuid) })
+    discover({
+      probeAddresses: [asked.address],
+      excludedBy: ({ uuid }) => (real.includes(uuid) ? undefined : 'uuids'),
+    })
     await clock.untilSleeping(3)
     await sayHello([known.address], known.announcement)
     await eventually(async () => {

@@ -1,18 +1,31 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, Latest, type Logger, messageOf } from '@akrijs/sdk'
-import { FairQueue, plainAddress, SenderBudget } from '@akrijs/sdk/network'
+import {
+  addressOfUrl,
+  FairQueue,
+  isLinkLocal,
+  MulticastSearch,
+  plainAddress,
+  SenderBudget,
+} from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
+import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
+import { IgnoredAnnouncements, type LeftOutCamera, unanswered } from './left-out-cameras.js'
+import { type Announcement, DISCOVERY_PORT } from './message.js'
+import { interfaceOf } from './network-interfaces.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 export interface CameraDiscoveryOptions
-  extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'accepts'>,
+  extends Pick<CameraSetOptions, 'identity' | 'refreshMs'>,
     Pick<WsDiscoveryOptions, 'interfaces' | 'probeAddresses'>,
     ServiceUrlOptions {
+  /** The name of the filter that excludes a camera by its announcement: it is not queried. */
+  readonly excludedBy: (announcement: CameraAnnouncement) => string | undefined
   /** The addresses that the handler may call now: the networks of the machine change. */
   readonly currentPolicy: () => NetworkPolicy
   /** Reads the facts of a camera. @throws AkriError if there is no camera at the URL */
@@ -43,15 +56,25 @@ const REQUERIES_PER_ROUND = 16
 const FIRST_LIST_MS = 10_000
 /** Changes within this time make one list, in milliseconds. */
 const GATHER_MS = 100
-/** Hellos without a URL that are answered by a Probe, in one round. */
-const HELLO_LIMITS = { perSender: 1, senders: 64, pool: 'family', round: 'renewed' } as const
+/** Announcements without a URL that are answered by a Probe or a Resolve, in one round. */
+const QUESTION_LIMITS = { senders: 64, pool: 'family', round: 'renewed' } as const
 /** Addresses whose refused URLs are logged. */
 const MAX_LOGGED_SOURCES = 1000
 
-/** Finds cameras and follows them: yields all cameras that are present, after each change. */
+/** What the handler knows at one moment. */
+export interface CameraList {
+  /** The cameras that are present. */
+  readonly cameras: readonly Camera[]
+  /** Devices that announced themselves, and that are no cameras, or are excluded. */
+  readonly leftOut: readonly LeftOutCamera[]
+  /** Why no device may have answered. */
+  readonly remarks: readonly string[]
+}
+
+/** Finds cameras and follows them: yields all cameras after each change, and after each round. */
 export async function* discoverCameras(
   options: CameraDiscoveryOptions,
-): AsyncGenerator<readonly Camera[], void, void> {
+): AsyncGenerator<CameraList, void, void> {
   const stop = new AbortController()
   const signal = AbortSignal.any([options.signal, stop.signal])
   // Each query and each repetition of a Probe listens to this signal.
@@ -62,7 +85,7 @@ export async function* discoverCameras(
     for await (const _ of discovery.changes) {
       await options.clock.sleep(GATHER_MS, signal).catch(() => undefined)
       if (signal.aborted) return
-      yield discovery.cameras
+      yield discovery.list
     }
   } finally {
     stop.abort()
@@ -70,28 +93,50 @@ export async function* discoverCameras(
   }
 }
 
+interface CameraAnswer {
+  readonly url: string
+  readonly facts: CameraFacts
+}
+
 class CameraDiscovery {
   readonly changes = new Latest<void>()
   readonly #options: CameraDiscoveryOptions
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
+  readonly #search: MulticastSearch
   readonly #queries = new FairQueue(QUERY_LIMITS)
-  readonly #hellos = new SenderBudget(HELLO_LIMITS)
+  readonly #probes = new SenderBudget({ ...QUESTION_LIMITS, perSender: 1 })
+  // A device answers two Probes on each interface.
+  readonly #resolves = new SenderBudget({ ...QUESTION_LIMITS, perSender: 4 })
   readonly #refused: RefusedCredentials
   readonly #loggedSources = new Set<string>()
+  readonly #ignored = new IgnoredAnnouncements()
+  /** Why a device did not answer its last query, by the id of its entry. */
+  readonly #unanswered = new Map<string, LeftOutCamera>()
+  /** Cameras whose refused credential is logged, by the id of their entry. */
+  readonly #refusing = new Set<string>()
   #policy: NetworkPolicy
   #isListed = false
 
   constructor(options: CameraDiscoveryOptions) {
     this.#options = options
     this.#policy = options.currentPolicy()
-    this.#set = new CameraSet(options)
+    const accepts = (announcement: CameraAnnouncement) =>
+      options.excludedBy(announcement) === undefined
+    this.#set = new CameraSet({ ...options, accepts })
     this.#refused = new RefusedCredentials({ forMs: options.refreshMs, clock: options.clock })
-    const { interfaces, probeAddresses, clock, log, signal } = options
+    const { interfaces, probeAddresses, windowMs, clock, log, signal } = options
+    this.#search = new MulticastSearch({
+      messages: `WS-Discovery Probes (UDP port ${DISCOVERY_PORT})`,
+      waitMs: windowMs,
+      only: interfaces,
+      clock,
+    })
     const probed = new Set(probeAddresses.map(plainAddress))
     this.#discovery = new WsDiscovery({
       interfaces,
       probeAddresses,
+      search: this.#search,
       clock,
       log,
       signal,
@@ -103,8 +148,17 @@ class CameraDiscovery {
     })
   }
 
-  get cameras(): Camera[] {
-    return this.#set.cameras
+  get list(): CameraList {
+    const { cameras, candidates } = this.#set
+    const present = new Set(cameras.map(({ uuid }) => uuid))
+    const silent = candidates.map(
+      ({ id, uuid, source }) => this.#unanswered.get(id) ?? unanswered(uuid, source, new Map()),
+    )
+    // A camera may also be announced by an address, or with a URL, that does not count.
+    const ignored = this.#ignored.cameras.filter(({ uuid }) => !present.has(uuid))
+    const leftOut = [...silent, ...ignored]
+    const remarks = this.#search.remarks(cameras.length === 0 && leftOut.length === 0)
+    return { cameras, leftOut, remarks }
   }
 
   /** Runs until the signal is aborted, or a bug ends the discovery. */
@@ -124,11 +178,16 @@ class CameraDiscovery {
     const { windowMs, intervalMs, clock, signal } = this.#options
     for await (const _ of every(intervalMs, { clock, signal })) {
       this.#policy = this.#options.currentPolicy()
-      this.#hellos.renew()
+      this.#probes.renew()
+      this.#resolves.renew()
       await this.#discovery.round(windowMs)
       if (!this.#isListed) await this.#queriesDone()
       if (signal.aborted) return
       this.#set.endRound()
+      this.#ignored.endRound()
+      const known = this.#set.ids
+      for (const id of this.#unanswered.keys()) if (!known.has(id)) this.#unanswered.delete(id)
+      for (const id of this.#refusing) if (!known.has(id)) this.#refusing.delete(id)
       this.#startQueries(REQUERIES_PER_ROUND)
       this.#isListed = true
       this.changes.push()
@@ -147,18 +206,41 @@ class CameraDiscovery {
     done.abort()
   }
 
-  #onEvent({ kind, announcement, source }: DiscoveryEvent): void {
-    const { clock } = this.#options
+  #onEvent(event: DiscoveryEvent): void {
+    const { kind, announcement, source } = event
     if (kind === 'Bye') {
       if (this.#set.bye(announcement.uuid, source)) this.#onChange()
     } else {
       const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
-      if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
-      else if (refused.length > 0) this.#logRefusedUrls(announcement.uuid, source, refused)
-      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.monotonicMs()))
-        this.#discovery.probeAt(source)
+      const { uuid } = announcement
+      const heard = { ...announcement, urls, source, zone: this.#zoneOf(event, urls) }
+      const filter = this.#options.excludedBy(heard)
+      if (urls.length > 0) this.#set.heard(kind, heard)
+      if (filter !== undefined) this.#ignored.add(uuid, source, `filtered by ${filter}`)
+      else if (urls.length > 0) this.#ignored.delete(uuid, source)
+      else if (refused.length > 0) {
+        this.#ignored.add(uuid, source, 'address not allowed', refused.join('; '))
+        this.#logRefusedUrls(uuid, source, refused)
+      } else {
+        this.#ignored.add(uuid, source, 'no URL announced')
+        this.#askForUrls(kind, announcement, source)
+      }
     }
     this.#startQueries(0)
+  }
+
+  /** The interface that leads to the link-local addresses in URLs, if there are any. */
+  #zoneOf({ source, interface: via }: DiscoveryEvent, urls: readonly string[]): string | undefined {
+    if (!urls.some((url) => isLinkLocal(addressOfUrl(url) ?? ''))) return undefined
+    // A socket for several interfaces does not tell which of them received a Hello.
+    return via ?? interfaceOf(source, { only: this.#options.interfaces })
+  }
+
+  #askForUrls(kind: PresenceKind, announcement: Announcement, source: string): void {
+    const now = this.#options.clock.monotonicMs()
+    if (kind === 'Hello' && this.#probes.take(source, 1, now)) this.#discovery.probeAt(source)
+    if (kind === 'ProbeMatch' && this.#resolves.take(source, 1, now))
+      this.#discovery.resolve(announcement, source)
   }
 
   #startQueries(limit: number): void {
@@ -178,11 +260,18 @@ class CameraDiscovery {
       if (answer !== undefined)
         answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
       if (answer === undefined) {
+        this.#unanswered.set(id, unanswered(uuid, source, failures))
         const count = this.#set.failed(id)
         const level = count === 1 ? 'info' : 'debug'
         log[level]({ uuid, source, failures: count, err: joined(failures) }, 'camera query failed')
-      } else this.#set.answered(id, { ...answer, silentUrls: [...failures.keys()] })
+      } else {
+        this.#unanswered.delete(id)
+        this.#logRefusedCredential(query, answer)
+        this.#set.answered(id, { ...answer, silentUrls: [...failures.keys()] })
+      }
       this.#onChange()
+      // The device may have said Hello during the query.
+      if (!signal.aborted) this.#startQueries(0)
     } catch (error) {
       if (!signal.aborted) this.changes.end(error)
     }
@@ -193,12 +282,12 @@ class CameraDiscovery {
    * bug
    */
   async #firstAnswer(
-    { id, uuid, source }: CameraQuery,
+    { id, uuid, zone }: CameraQuery,
     urls: readonly string[],
     failures: Map<string, AkriError>,
-  ): Promise<{ readonly url: string; readonly facts: CameraFacts } | undefined> {
+  ): Promise<CameraAnswer | undefined> {
     const { signal, read } = this.#options
-    const request = { uuid, zone: source.split('%')[1], refused: this.#refused, signal }
+    const request = { uuid, zone, refused: this.#refused, signal }
     for (const url of urls) {
       try {
         const facts = await read({ ...request, url }, this.#policy)
@@ -214,6 +303,15 @@ class CameraDiscovery {
 
   #onChange(): void {
     if (this.#isListed) this.changes.push()
+  }
+
+  /** Once, until the camera answers in another way. */
+  #logRefusedCredential({ id, uuid }: CameraQuery, { url, facts }: CameraAnswer): void {
+    if (facts.authentication !== 'refused') this.#refusing.delete(id)
+    else if (!this.#refusing.has(id)) {
+      this.#refusing.add(id)
+      this.#options.log.info({ uuid, url }, 'credential refused')
+    }
   }
 
   #logRefusedUrls(uuid: string, source: string, reasons: readonly string[]): void {

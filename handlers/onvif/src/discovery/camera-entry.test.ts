@@ -74,8 +74,28 @@ describe('a candidate', () => {
   it('is queried sooner after news, and not after a repetition', () => {
     const waiting = failedTimes(candidate(), 5)
     expect(heard(waiting, 'ProbeMatch', announcement(), NOW).dueAt).toBe(waiting.dueAt)
-    expect(heard(waiting, 'Hello', announcement(), NOW).dueAt).toBe(NOW + 5000)
+    const forged = announcement({ source: '10.0.0.66' })
+    expect(heard(waiting, 'Hello', forged, NOW).dueAt).toBe(NOW + 5000)
     expect(hinted(waiting).dueAt).toBe(NOW + 5000)
+  })
+
+  it('is queried at once after its Hello, every five seconds at most', () => {
+    const hello = (entry: CameraEntry, now: number) => heard(entry, 'Hello', announcement(), now)
+    const woken = hello(failedTimes(candidate(), 5), NOW)
+    expect([woken.dueAt, isUrgent(woken)]).toEqual([NOW, true])
+    expect(isUrgent(queryStarted(woken))).toBe(false)
+    const again = hello(failedTimes(queryStarted(woken), 1), NOW + 1000)
+    expect([again.dueAt, isUrgent(again)]).toEqual([NOW + 5000, true])
+    const later = hello(failedTimes(queryStarted(again), 1), NOW + 60_000)
+    expect([later.dueAt, isUrgent(later)]).toEqual([NOW + 60_000, true])
+  })
+
+  it('is queried at once after a query during which it said Hello', () => {
+    const queried = queryStarted(failedTimes(candidate(), 5))
+    const elsewhere = announcement({ urls: [HOME, THIRD] })
+    const failedAfter = failedTimes(heard(queried, 'Hello', elsewhere, NOW), 1)
+    expect([failedAfter.dueAt, isUrgent(failedAfter)]).toEqual([NOW, true])
+    expect(queryUrls(failedAfter)).toEqual([HOME, THIRD])
   })
 })
 

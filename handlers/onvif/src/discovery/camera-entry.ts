@@ -10,6 +10,8 @@ export interface CameraAnnouncement {
   readonly metadataVersion: number | undefined
   /** The address that sent the announcement, with its zone if it has one. */
   readonly source: string
+  /** The interface that leads to link-local addresses in the URLs. */
+  readonly zone?: string | undefined
 }
 
 /** An announcement that a device is present. */
@@ -41,8 +43,16 @@ export interface CameraEntry {
    * not count.
    */
   readonly isHeardAtHome: boolean
+  /** When the device was heard for the first and the last time, in monotonic milliseconds. */
+  readonly firstHeardAt: number
+  readonly lastHeardAt: number
   /** Rounds that ended since the last announcement. */
   readonly silentRounds: number
+  readonly hasSaidHello: boolean
+  /** Whether the device has said Hello since its last query began. */
+  readonly isNewlyStarted: boolean
+  /** No Hello makes a query due before this time, in monotonic milliseconds. */
+  readonly nextHelloAt: number
   readonly isQueried: boolean
   /** Failed queries in a row. */
   readonly failures: number
@@ -93,7 +103,10 @@ const MAX_URLS = 8
 const MAX_FAILURES = 3
 /** No announcement makes the handler query a camera again sooner, in milliseconds. */
 const MIN_REFRESH_MS = 30_000
-/** The wait after the first failure; each further failure doubles it. In milliseconds. */
+/**
+ * The wait after the first failure; each further failure doubles it. It is also the time between
+ * two queries because of a Hello. In milliseconds.
+ */
 const FIRST_RETRY_MS = 5000
 const LAST_RETRY_MS = 600_000
 
@@ -108,7 +121,12 @@ export function newEntry(id: string, announcement: CameraAnnouncement, now: numb
     state: CANDIDATE,
     hints: NO_HINTS,
     isHeardAtHome: false,
+    firstHeardAt: now,
+    lastHeardAt: now,
     silentRounds: 0,
+    hasSaidHello: false,
+    isNewlyStarted: false,
+    nextHelloAt: now,
     isQueried: false,
     failures: 0,
     dueAt: now,
@@ -121,18 +139,36 @@ export function heard(
   announcement: CameraAnnouncement,
   now: number,
 ): CameraEntry {
-  const entry = { ...before, silentRounds: 0 }
+  const entry = {
+    ...before,
+    silentRounds: 0,
+    lastHeardAt: now,
+    hasSaidHello: before.hasSaidHello || kind === 'Hello',
+  }
   const { state } = entry
   if (state.kind === 'camera')
     return announcement.urls.includes(state.url)
       ? heardAtHome(entry, state, kind, announcement, now)
       : withHint(entry, announcement)
+  if (kind === 'Hello' && isFromItself(announcement)) return woken(entry, announcement, now)
   const isNews =
     kind === 'Hello' || announcement.urls.some((url) => !entry.announcement.urls.includes(url))
   // A reason to query again soon, but not at once: each Hello would cost a query.
   return isNews
     ? { ...withHint(entry, announcement), dueAt: Math.min(entry.dueAt, now + FIRST_RETRY_MS) }
     : entry
+}
+
+/** A device that failed before has been switched on: it is queried at once, but not repeatedly. */
+function woken(entry: CameraEntry, announcement: CameraAnnouncement, now: number): CameraEntry {
+  const helloAt = Math.max(now, entry.nextHelloAt)
+  return {
+    ...withHint(entry, announcement),
+    isNewlyStarted: true,
+    // A new device is queried in any case.
+    nextHelloAt: entry.failures === 0 ? helloAt : helloAt + FIRST_RETRY_MS,
+    dueAt: Math.min(entry.dueAt, helloAt),
+  }
 }
 
 function heardAtHome(
@@ -178,7 +214,7 @@ export function roundEnded(entry: CameraEntry, now: number): CameraEntry | undef
 }
 
 export function queryStarted(entry: CameraEntry): CameraEntry {
-  return { ...entry, isQueried: true }
+  return { ...entry, isQueried: true, isNewlyStarted: false }
 }
 
 /**
@@ -216,21 +252,24 @@ export function answered(
     },
     hints: NO_HINTS,
     isQueried: false,
+    isNewlyStarted: false,
     failures: 0,
     dueAt: now + (isSoon ? MIN_REFRESH_MS : refreshAfterMs()),
   }
 }
 
 export function failed(entry: CameraEntry, now: number): CameraEntry | undefined {
-  const { state, failures } = entry
+  const { state, failures, isNewlyStarted, hints, dueAt } = entry
   if (state.kind === 'camera' && state.isSuspected) return undefined
+  const retryAt = now + Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS)
   return {
     ...entry,
     state: failures + 1 >= MAX_FAILURES ? CANDIDATE : state,
-    hints: NO_HINTS,
+    // A Hello during the query is newer than its result.
+    hints: isNewlyStarted ? hints : NO_HINTS,
     isQueried: false,
     failures: failures + 1,
-    dueAt: now + Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS),
+    dueAt: isNewlyStarted && dueAt < retryAt ? Math.max(now, dueAt) : retryAt,
   }
 }
 
@@ -246,10 +285,32 @@ export function queryUrls({ announcement, state, hints }: CameraEntry): string[]
 }
 
 /**
- * Whether a query is not limited in number: the device is new, or a Bye made its presence doubtful.
+ * Whether a query is not limited in number: the device is new, has said Hello, or a Bye made its
+ * presence doubtful.
  */
-export function isUrgent({ state, failures }: CameraEntry): boolean {
-  return state.kind === 'camera' ? state.isSuspected : failures === 0
+export function isUrgent({ state, failures, isNewlyStarted }: CameraEntry): boolean {
+  return state.kind === 'camera' ? state.isSuspected : failures === 0 || isNewlyStarted
+}
+
+/**
+ * Whether a camera took the place of another camera, by answering at its URL: the other has been
+ * silent since. A camera that gets a new UUID at each start does that.
+ */
+export function isDisplacedBy(other: CameraEntry, camera: CameraEntry): boolean {
+  return (
+    other.id !== camera.id &&
+    other.state.kind === 'camera' &&
+    camera.state.kind === 'camera' &&
+    other.state.url === camera.state.url &&
+    other.lastHeardAt < camera.firstHeardAt &&
+    isOwnAddress(other, camera.announcement.source)
+  )
+}
+
+/** Whether the sender of an announcement is at an address that the announcement names. */
+function isFromItself({ urls, source }: CameraAnnouncement): boolean {
+  const addresses = urls.map(addressOfUrl)
+  return addresses.includes(undefined) || addresses.includes(plainAddress(source))
 }
 
 /**

@@ -40,6 +40,18 @@ export class CameraIndex {
     return [...(this.#idsByUuid.get(uuid) ?? [])].flatMap((id) => this.get(id) ?? [])
   }
 
+  /** The cameras that have answered, those with the same URL together. */
+  camerasByUrl(): Iterable<readonly CameraEntry[]> {
+    const groups = new Map<string, CameraEntry[]>()
+    for (const entry of this.#entries.values()) {
+      if (entry.state.kind === 'candidate') continue
+      const group = groups.get(entry.state.url)
+      if (group === undefined) groups.set(entry.state.url, [entry])
+      else group.push(entry)
+    }
+    return groups.values()
+  }
+
   /** The number of cameras that have answered at this address, or were heard from it. */
   camerasAt(address: string): number {
     return this.#camerasAt.get(plainAddress(address)) ?? 0

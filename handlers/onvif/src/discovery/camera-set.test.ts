@@ -203,6 +203,66 @@ describe('announced cameras', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
+  describe('with another UUID after a restart', () => {
+    const [before, after] = [announced('old', '10.0.0.1'), announced('new', '10.0.0.1')]
+    const uuidsOf = (set: CameraSet) => set.cameras.map(({ uuid }) => uuid)
+
+    it.each(['url', 'uuid'] as const)(
+      'D2 replace the camera before at once: %s',
+      async (identity) => {
+        const set = setOf({ identity })
+        answering.set(at('10.0.0.1'), FACTS)
+        await round(set, before)
+        set.heard('Hello', after)
+        expect(uuidsOf(set)).toEqual(['old'])
+        ask(set)
+        expect(uuidsOf(set)).toEqual(['new'])
+      },
+    )
+
+    it('D2 replace the camera before in the next round if their Hello was lost', async () => {
+      const set = setOf()
+      answering.set(at('10.0.0.1'), FACTS)
+      await round(set, before)
+      await round(set, after)
+      expect(uuidsOf(set)).toEqual(['new'])
+    })
+
+    it('D2 do not replace a camera that still answers, or that misses a round', async () => {
+      const set = setOf()
+      answering.set(at('10.0.0.1'), FACTS)
+      const uuids: string[][] = []
+      const rounds = [[before], [before, after], [after], [before], [before, after], [after]]
+      for (const heard of rounds) {
+        await round(set, ...heard)
+        uuids.push(uuidsOf(set))
+      }
+      expect(uuids).toEqual([['old'], ...Array(5).fill(['old', 'new'])])
+    })
+
+    it('do not replace a camera by an announcement from another address', async () => {
+      const set = setOf()
+      answering.set(at('10.0.0.1'), FACTS)
+      await round(set, before)
+      set.heard('Hello', { ...after, source: '10.0.0.66' })
+      ask(set)
+      await round(set, { ...after, source: '10.0.0.66' })
+      expect(uuidsOf(set)).toEqual(['old', 'new'])
+    })
+
+    it('replace a camera that answers in the next round for that long only', async () => {
+      const set = setOf()
+      answering.set(at('10.0.0.1'), FACTS)
+      await round(set, before)
+      set.heard('Hello', after)
+      ask(set)
+      for (let n = 0; n < 3; n++) {
+        await round(set, before, after)
+        expect(uuidsOf(set)).toEqual(['new', 'old'])
+      }
+    })
+  })
+
   it('are counted at both their addresses while they are present', async () => {
     const set = setOf()
     const url = 'http://[FE80:0::1]/onvif/device_service'

@@ -6,6 +6,7 @@ import {
   type CameraEntry,
   failed,
   heard,
+  isDisplacedBy,
   isOwnAddress,
   isSameCamera,
   isUrgent,
@@ -32,6 +33,7 @@ export interface CameraQuery {
   readonly uuid: string
   readonly urls: readonly string[]
   readonly source: string
+  readonly zone: string | undefined
 }
 
 export interface CameraSetOptions {
@@ -76,6 +78,19 @@ export class CameraSet {
     })
   }
 
+  get ids(): ReadonlySet<string> {
+    return new Set(this.#index.entries.map(({ id }) => id))
+  }
+
+  /** Devices that the filters accept, and that have not answered as cameras. */
+  get candidates(): { readonly id: string; readonly uuid: string; readonly source: string }[] {
+    return this.#index.entries.flatMap(({ id, announcement, state }) =>
+      state.kind === 'candidate' && this.#options.accepts(announcement)
+        ? [{ id, uuid: announcement.uuid, source: announcement.source }]
+        : [],
+    )
+  }
+
   /** The number of cameras that have answered at this address, or were heard from it. */
   camerasAt(address: string): number {
     return this.#index.camerasAt(address)
@@ -108,8 +123,13 @@ export class CameraSet {
     return departed.some(({ state }) => state.kind === 'camera')
   }
 
-  /** Ends a round: a camera that was silent in too many rounds is gone. */
+  /**
+   * Ends a round: a camera is gone that was silent in too many rounds, or in this round while
+   * another camera answered in its place.
+   */
   endRound(): void {
+    for (const cameras of this.#index.camerasByUrl())
+      for (const camera of cameras) if (camera.silentRounds === 0) this.#displace(cameras, camera)
     for (const entry of this.#index.entries)
       this.#index.replace(entry, roundEnded(entry, this.#now))
     for (const [key, end] of this.#departures) if (end <= this.#now) this.#departures.delete(key)
@@ -132,8 +152,8 @@ export class CameraSet {
     const queried = [...urgent, ...cameras.slice(0, limit), ...candidates.slice(0, limit)]
     return queried.map((entry) => {
       this.#index.replace(entry, queryStarted(entry))
-      const { uuid, source } = entry.announcement
-      return { id: entry.id, uuid, urls: queryUrls(entry), source }
+      const { uuid, source, zone } = entry.announcement
+      return { id: entry.id, uuid, urls: queryUrls(entry), source, zone }
     })
   }
 
@@ -141,7 +161,16 @@ export class CameraSet {
     const entry = this.#index.get(id)
     if (entry === undefined) return
     const refreshAfterMs = () => this.#refreshAfterMs(answer.facts)
-    this.#index.replace(entry, answered(entry, answer, this.#now, refreshAfterMs))
+    const camera = answered(entry, answer, this.#now, refreshAfterMs)
+    this.#index.replace(entry, camera)
+    // Without a Hello, the other camera may still answer the Probe of this round.
+    if (entry.state.kind === 'candidate' && camera.hasSaidHello)
+      this.#displace(this.#index.entries, camera)
+  }
+
+  #displace(others: readonly CameraEntry[], camera: CameraEntry): void {
+    for (const other of others)
+      if (isDisplacedBy(other, camera)) this.#index.replace(other, undefined)
   }
 
   /** @returns the number of failures in a row */

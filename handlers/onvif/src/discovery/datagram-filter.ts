@@ -6,6 +6,8 @@ import { MAX_DATAGRAM_BYTES } from './message.js'
 export interface DatagramFilterOptions {
   /** Whether datagrams from this address are read. */
   readonly allows: (address: string) => boolean
+  /** Takes the address of a device that announces itself from an address that is not allowed. */
+  readonly onForeign: (address: string) => void
   /**
    * The number of known and of directly probed cameras at an address: their datagrams are read
    * during any flood.
@@ -33,6 +35,9 @@ const BUDGET = {
 const RESERVED_PER_CAMERA = 8
 /** Tags and attributes of a datagram that counts as one. Datagrams of cameras have half as many. */
 const MARKUP_PER_DATAGRAM = 128
+/** Parts of the actions of the messages by which devices announce themselves. */
+const ACTIONS = ['/ProbeMatches', '/Hello'].map((text) => Buffer.from(text))
+const MAX_FRONT_BYTES = 4096
 /** Datagrams of a round whose repetitions are recognised. */
 const MAX_REMEMBERED = 10_000
 
@@ -67,8 +72,11 @@ export class DatagramFilter {
   }
 
   accepts({ bytes, address }: Datagram): boolean {
-    const { allows, clock, log } = this.#options
-    if (!allows(address)) return false
+    const { allows, onForeign, clock, log } = this.#options
+    if (!allows(address)) {
+      if (isAnnouncement(bytes)) onForeign(address)
+      return false
+    }
     if (bytes.length > MAX_DATAGRAM_BYTES) {
       log.debug({ address, bytes: bytes.length }, 'datagram exceeded the size limit')
       return false
@@ -80,6 +88,12 @@ export class DatagramFilter {
     if (this.#digests.size < MAX_REMEMBERED) this.#digests.add(digest)
     return true
   }
+}
+
+/** The action stands at the front of a message. A search for it costs little during a flood. */
+function isAnnouncement(bytes: Buffer): boolean {
+  const front = bytes.subarray(0, MAX_FRONT_BYTES)
+  return ACTIONS.some((action) => front.includes(action))
 }
 
 /** The cost of parsing grows with the number of tags and attributes. */

@@ -8,9 +8,16 @@ import {
   encodeBye,
   encodeHello,
   encodeProbeMatches,
+  encodeResolveMatches,
 } from '../testing/device-messages.js'
 import { parseXml, type XmlElement } from '../xml.js'
-import { decodeMessage, encodeProbe, isOnvifDevice, PROBED_TYPES } from './message.js'
+import {
+  decodeMessage,
+  encodeProbe,
+  encodeResolve,
+  isOnvifDevice,
+  PROBED_TYPES,
+} from './message.js'
 
 const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 
@@ -85,6 +92,7 @@ describe('messages of WS-Discovery', () => {
         (announcements, relatesTo) => {
           const read = announcements.map(({ types, ...rest }) => ({
             ...rest,
+            endpoint: `urn:uuid:${rest.uuid}`,
             types: types.map((type) => ({
               namespace: type === 'tds:Device' ? ONVIF_DEVICE : ONVIF_NETWORK,
               local: type.split(':')[1],
@@ -102,6 +110,11 @@ describe('messages of WS-Discovery', () => {
               kind: 'Hello',
               announcement: read[index],
             })
+            expect(decodeMessage(encodeResolveMatches(ID, ID, one))).toEqual({
+              kind: 'ResolveMatches',
+              relatesTo: ID,
+              matches: [read[index]],
+            })
             expect(decodeMessage(encodeBye(ID, one.uuid))).toMatchObject({
               kind: 'Bye',
               announcement: { uuid: one.uuid },
@@ -110,6 +123,30 @@ describe('messages of WS-Discovery', () => {
         },
       ),
     )
+  })
+
+  it('ask for the URLs of a device by its address as the device wrote it', () => {
+    const endpoint = 'URN:uuid:Camera-<1>'
+    const text = encodeResolve(ID, endpoint).toString()
+    const path = ['Body', 'Resolve', 'EndpointReference', 'Address'] as const
+    expect(parseXml(text).textOf(...path)).toBe(endpoint)
+    expect(decode(text)).toEqual({
+      kind: 'Resolve',
+      messageId: `urn:uuid:${ID}`,
+      uuid: 'camera-<1>',
+    })
+    expect(matchesOf(answer(match('', endpoint.replace(/[<>]/g, ''))))[0]).toMatchObject({
+      uuid: 'camera-1',
+      endpoint: 'URN:uuid:Camera-1',
+    })
+  })
+
+  it.each([
+    ['zeros after it', (text: string) => `${text}\0\0\0`],
+    ['a zero and a line break after it', (text: string) => `${text}\0\r\n`],
+    ['white space before it', (text: string) => `\r\n \t<?xml version="1.0"?>${text}`],
+  ])('may have %s', (_what, around) => {
+    expect(matchesOf(around(answer(match(''))))).toHaveLength(1)
   })
 
   it('are decoded with any prefixes, and with any spelling of the UUID', () => {
@@ -187,7 +224,7 @@ describe('messages of WS-Discovery', () => {
   })
 
   it('of other kinds are ignored', () => {
-    expect(decode('<Envelope><Body><ResolveMatches/></Body></Envelope>')).toEqual({ kind: 'other' })
+    expect(decode('<Envelope><Body><GetMetadata/></Body></Envelope>')).toEqual({ kind: 'other' })
     expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
   })
 

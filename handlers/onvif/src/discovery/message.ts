@@ -10,6 +10,8 @@ export const DISCOVERY_GROUP = { IPv4: '239.255.255.250', IPv6: 'ff02::c' } as c
 export interface Announcement {
   /** The address of the endpoint reference, without `urn:` and `uuid:`, in lower case. */
   readonly uuid: string
+  /** The same address as the device wrote it. */
+  readonly endpoint: string
   readonly types: readonly QualifiedName[]
   readonly scopes: readonly string[]
   /** URLs as the device wrote them. */
@@ -19,8 +21,10 @@ export interface Announcement {
 
 export type DiscoveryMessage =
   | { readonly kind: 'Probe'; readonly messageId: string; readonly types: readonly QualifiedName[] }
+  /** The question for the URLs of one device. */
+  | { readonly kind: 'Resolve'; readonly messageId: string; readonly uuid: string }
   | {
-      readonly kind: 'ProbeMatches'
+      readonly kind: 'ProbeMatches' | 'ResolveMatches'
       readonly relatesTo: string
       readonly matches: readonly Announcement[]
     }
@@ -57,12 +61,15 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
   const [content] = envelope.find('Body')?.children ?? []
   // The body tells the kind of a message: Action headers of real devices are often wrong.
   switch (content?.name) {
-    case 'ProbeMatches': {
+    case 'ProbeMatches':
+    case 'ResolveMatches': {
+      const kind = content.name
       const relatesTo = envelope.textOf('Header', 'RelatesTo')
-      if (relatesTo === undefined) throw new OnvifMessageError('ProbeMatches has no RelatesTo')
-      const matches = content.all('ProbeMatch').slice(0, MAX_MATCHES).map(announcementOf)
+      if (relatesTo === undefined) throw new OnvifMessageError(`${kind} has no RelatesTo`)
+      const elements = content.all(kind === 'ProbeMatches' ? 'ProbeMatch' : 'ResolveMatch')
+      const matches = elements.slice(0, MAX_MATCHES).map(announcementOf)
       return {
-        kind: 'ProbeMatches',
+        kind,
         relatesTo: bareUuid(relatesTo),
         matches: matches.filter((match) => match !== undefined),
       }
@@ -78,6 +85,12 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
       const messageId = envelope.textOf('Header', 'MessageID')
       if (messageId === undefined) throw new OnvifMessageError('Probe has no MessageID')
       return { kind: 'Probe', messageId, types: typesOf(content) }
+    }
+    case 'Resolve': {
+      const messageId = envelope.textOf('Header', 'MessageID')
+      if (messageId === undefined) throw new OnvifMessageError('Resolve has no MessageID')
+      const endpoint = content.textOf('EndpointReference', 'Address') ?? ''
+      return { kind: 'Resolve', messageId, uuid: bareUuid(endpoint) }
     }
     default:
       return { kind: 'other' }
@@ -95,7 +108,7 @@ export function isOnvifDevice({ types, scopes }: Announcement): boolean {
 }
 
 /** Devices and clients write the prefix of a UUID in several ways. */
-function bareUuid(address: string): string {
+export function bareUuid(address: string): string {
   return address
     .trim()
     .toLowerCase()
@@ -106,6 +119,13 @@ function bareUuid(address: string): string {
 /** @param messageId as for {@link encodeMessage} */
 export function encodeProbe(messageId: string, type: ProbedType): Buffer {
   return encodeMessage(messageId, 'Probe', `<d:Probe><d:Types>${type}</d:Types></d:Probe>`)
+}
+
+/** @param messageId as for {@link encodeMessage} */
+export function encodeResolve(messageId: string, endpoint: string): Buffer {
+  const address = `<a:Address>${escapeXml(endpoint)}</a:Address>`
+  const body = `<d:Resolve><a:EndpointReference>${address}</a:EndpointReference></d:Resolve>`
+  return encodeMessage(messageId, 'Resolve', body)
 }
 
 const NAMESPACES = {
@@ -132,11 +152,13 @@ function envelopeOf(datagram: Uint8Array): XmlElement {
 
 /** Undefined if the announcement has no usable UUID. */
 function announcementOf(element: XmlElement): Announcement | undefined {
-  const uuid = bareUuid(element.textOf('EndpointReference', 'Address') ?? '')
+  const endpoint = element.textOf('EndpointReference', 'Address') ?? ''
+  const uuid = bareUuid(endpoint)
   if (!PRINTABLE.test(uuid) || uuid.length > MAX_UUID_LENGTH) return undefined
   const version = Number(element.textOf('MetadataVersion') ?? Number.NaN)
   return {
     uuid,
+    endpoint,
     types: typesOf(element),
     scopes: words(element.textOf('Scopes')).slice(0, MAX_SCOPES),
     xAddrs: words(element.textOf('XAddrs'))

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs'
 import {
+  AllowedNetworks,
   type InterfaceAddresses,
   isLinkLocal,
   type MachineInterfaceOptions,
   machineInterfaces,
+  machineNetworks,
 } from '@akrijs/sdk/network'
 
 /** An address of this machine from which Probes are sent. */
@@ -43,6 +45,18 @@ export function probingInterfaces(
         })
     })
     .slice(0, MAX_INTERFACES)
+}
+
+/** The name of the first interface whose network has the address. */
+export function interfaceOf(
+  address: string,
+  options: MachineInterfaceOptions,
+  table?: InterfaceAddresses,
+): string | undefined {
+  const found = machineInterfaces(options, table).find(({ name }) =>
+    new AllowedNetworks(machineNetworks({ only: [name] }, table)).allows(address),
+  )
+  return found?.name
 }
 
 function indexOf(name: string): string {

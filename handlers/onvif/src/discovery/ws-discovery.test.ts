@@ -1,10 +1,11 @@
 import { silentLogger } from '@akrijs/sdk'
-import type { UdpSocket } from '@akrijs/sdk/network'
+import { MulticastSearch, UdpSocket } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { listen, sayHello } from '../testing/internal/announcements.js'
+import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 // All tests of this machine share the loopback interface.
@@ -14,6 +15,7 @@ let clock: ManualClock
 let stop: AbortController
 let heard: DiscoveryEvent[]
 let warned: unknown[]
+let search: MulticastSearch
 let discovery: WsDiscovery | undefined
 let sockets: UdpSocket[]
 
@@ -22,6 +24,7 @@ beforeEach(() => {
   stop = new AbortController()
   heard = []
   warned = []
+  search = new MulticastSearch({ messages: 'Probes', waitMs: 1000, clock })
   sockets = []
 })
 
@@ -35,6 +38,7 @@ function open(options: Partial<WsDiscoveryOptions> = {}, random = 1): WsDiscover
   const all: WsDiscoveryOptions = {
     interfaces: ['lo'],
     probeAddresses: [],
+    search,
     allows: () => true,
     camerasAt: () => 0,
     onEvent: (event) => heard.push(event),
@@ -105,6 +109,53 @@ describe('probing', () => {
     await round
     await clock.advance(60_000)
     expect([clock.sleeping, counts()]).toEqual([[], [1, 1]])
+  })
+})
+
+describe('a search', () => {
+  async function oneRound(options: Partial<WsDiscoveryOptions>): Promise<void> {
+    const round = open(options).round(1000)
+    await eventually(() => expect(clock.sleeping).toContain(1000))
+    await clock.advance(1000)
+    await round
+  }
+
+  it('tells the interface and the address of Probes without an answer', async () => {
+    await oneRound({ probeAddresses: ['127.77.0.1'] })
+    expect(search.remarks(true)).toEqual([
+      expect.stringMatching(/^no answer in 1 s to Probes from lo \(127\.0\.0\.1/),
+      'no answer in 1 s to Probes to 127.77.0.1',
+    ])
+  })
+
+  it('tells that no interface is there, or why a Probe was not sent', async () => {
+    search = new MulticastSearch({ messages: 'Probes', waitMs: 1000, only: ['none'], clock })
+    await oneRound({ interfaces: ['none'] })
+    expect(search.remarks(true)).toEqual(['no interface for Probes: none does not exist'])
+    // A socket may not send to the broadcast address.
+    await oneRound({ interfaces: ['none'], probeAddresses: ['255.255.255.255'] })
+    expect(search.remarks(true)).toEqual([
+      'Probes not sent to 255.255.255.255: EACCES, this machine does not allow it',
+    ])
+  })
+
+  it('tells the senders of announcements that it does not read, not of others', async () => {
+    await oneRound({ allows: (address) => address === '127.77.0.1' })
+    await sayHello(['127.77.0.66', '127.77.0.1'])
+    const other = await UdpSocket.open({
+      family: 'IPv4',
+      address: '127.77.0.67',
+      multicastInterface: '127.0.0.1',
+      onDatagram() {},
+      onBroken() {},
+    })
+    sockets.push(other)
+    await other.send(Buffer.from('<Probe/>'), DISCOVERY_PORT, DISCOVERY_GROUP.IPv4)
+    await sayHello(['127.77.0.68'])
+    await eventually(() => expect(search.remarks(true).at(-1)).toContain('127.77.0.68'))
+    expect(search.remarks(true).at(-1)).toBe(
+      'announcements ignored, not from the allowed networks: 127.77.0.66, 127.77.0.68',
+    )
   })
 })
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
-import { type Datagram, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
+import { type Datagram, type MulticastSearch, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
 import { OnvifMessageError } from '../errors.js'
 import { DatagramFilter, type DatagramFilterOptions } from './datagram-filter.js'
 import { GroupListener, groupAddress } from './group-listener.js'
@@ -10,21 +10,24 @@ import {
   type DiscoveryMessage,
   decodeMessage,
   encodeProbe,
+  encodeResolve,
   isOnvifDevice,
   PROBED_TYPES,
 } from './message.js'
 import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
 import { MULTICAST, retransmissions, UNICAST } from './retransmission.js'
 
-/** A device announced something about itself. */
+/** A device announced something about itself. The answer to a Resolve is a ProbeMatch here. */
 export interface DiscoveryEvent {
   readonly kind: 'ProbeMatch' | 'Hello' | 'Bye'
   readonly announcement: Announcement
   /** The address of the sender, with its zone if it has one. */
   readonly source: string
+  /** The interface that received the datagram, if that is certain. */
+  readonly interface: string | undefined
 }
 
-export interface WsDiscoveryOptions extends DatagramFilterOptions {
+export interface WsDiscoveryOptions extends Omit<DatagramFilterOptions, 'onForeign'> {
   /**
    * Names of the interfaces to probe on. @default all but the loopback interface and those of
    * container networks
@@ -32,6 +35,8 @@ export interface WsDiscoveryOptions extends DatagramFilterOptions {
   readonly interfaces?: readonly string[] | undefined
   /** Addresses that each round probes directly. */
   readonly probeAddresses: readonly string[]
+  /** Gets where Probes were sent, and the errors. */
+  readonly search: MulticastSearch
   readonly onEvent: (event: DiscoveryEvent) => void
   /** Takes a bug of this program. */
   readonly onFailure: (error: unknown) => void
@@ -59,12 +64,20 @@ export class WsDiscovery {
   readonly #directed = new Map<'IPv4' | 'IPv6', UdpSocket>()
   /** Until when answers to a Probe are accepted, by its MessageID. */
   readonly #probes = new Map<string, number>()
+  /** The announcements without URLs that a Resolve concerns, by its MessageID. */
+  readonly #resolves = new Map<
+    string,
+    { readonly announcement: Announcement; readonly end: number }
+  >()
 
   /** @param random returns numbers of [0, 1) */
   constructor(options: WsDiscoveryOptions, random = Math.random) {
     this.#options = options
     this.#random = random
-    this.#filter = new DatagramFilter(options)
+    this.#filter = new DatagramFilter({
+      ...options,
+      onForeign: (address) => options.search.ignored(address),
+    })
     this.#problems = new ProblemLog(options.log)
     this.#listener = new GroupListener({
       log: options.log,
@@ -79,20 +92,36 @@ export class WsDiscovery {
   async round(windowMs: number): Promise<void> {
     const { clock, probeAddresses, signal } = this.#options
     this.#filter.beginRound()
-    for (const [id, end] of this.#probes) if (end < clock.monotonicMs()) this.#probes.delete(id)
+    const now = clock.monotonicMs()
+    for (const [id, end] of this.#probes) if (end < now) this.#probes.delete(id)
+    for (const [id, { end }] of this.#resolves) if (end < now) this.#resolves.delete(id)
     await this.#followInterfaces()
     for (const { on, socket } of this.#probing.values()) {
       const send = (bytes: Uint8Array) => this.#sendToGroup(on, socket, bytes)
       for (const type of PROBED_TYPES)
         this.#track(this.#send(this.#newProbe(type), MULTICAST, send))
     }
-    for (const address of probeAddresses) this.probeAt(address)
+    for (const to of probeAddresses) this.#track(this.#probeAt(to, this.#options.search))
     await clock.sleep(windowMs, signal).catch(() => undefined)
   }
 
   /** Probes one address directly, such as that of a device whose Hello named no URL. */
   probeAt(address: string): void {
     this.#track(this.#probeAt(address))
+  }
+
+  /**
+   * Asks for the URLs of a device that announced none: the network, as the specification has it,
+   * and the address that announced the device.
+   */
+  resolve(announcement: Announcement, address: string): void {
+    const id = randomUUID()
+    const end = this.#options.clock.monotonicMs() + ANSWER_MS
+    this.#resolves.set(id, { announcement, end })
+    const message = encodeResolve(id, announcement.endpoint)
+    for (const { on, socket } of this.#probing.values())
+      this.#track(this.#send(message, UNICAST, (bytes) => this.#sendToGroup(on, socket, bytes)))
+    this.#track(this.#sendTo(address, [message], { problem: 'directed Resolve failed' }))
   }
 
   close(): void {
@@ -103,16 +132,32 @@ export class WsDiscovery {
     this.#directed.clear()
   }
 
-  async #probeAt(address: string): Promise<void> {
+  #probeAt(address: string, search?: MulticastSearch): Promise<void> {
+    const probes = PROBED_TYPES.map((type) => this.#newProbe(type))
+    return this.#sendTo(address, probes, { problem: 'directed Probe failed', search })
+  }
+
+  async #sendTo(
+    address: string,
+    messages: readonly Uint8Array[],
+    {
+      problem,
+      search,
+    }: { readonly problem: string; readonly search?: MulticastSearch | undefined },
+  ): Promise<void> {
     try {
       const socket = await this.#directedSocket(
         isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4',
       )
-      const send = (bytes: Uint8Array) => socket.send(bytes, DISCOVERY_PORT, address)
-      await Promise.all(PROBED_TYPES.map((type) => this.#send(this.#newProbe(type), UNICAST, send)))
+      const send = async (bytes: Uint8Array) => {
+        await socket.send(bytes, DISCOVERY_PORT, address)
+        search?.sent({ to: address })
+      }
+      await Promise.all(messages.map((message) => this.#send(message, UNICAST, send)))
       this.#problems.resolve(address)
     } catch (error) {
-      this.#report(address, { address, err: error }, 'directed Probe failed')
+      search?.failed({ to: address }, error)
+      this.#report(address, { address, err: error }, problem)
     }
   }
 
@@ -135,6 +180,7 @@ export class WsDiscovery {
     if (this.#probing.get(on.key)?.socket !== socket) return
     try {
       await socket.send(bytes, DISCOVERY_PORT, groupAddress(on))
+      this.#options.search.sent(placeOf(on))
     } catch (error) {
       this.#lose(on, error)
     }
@@ -149,6 +195,7 @@ export class WsDiscovery {
   async #followInterfaces(): Promise<void> {
     const { interfaces: only, log } = this.#options
     const found = new Map(probingInterfaces({ only }).map((on) => [on.key, on]))
+    this.#options.search.keep([...found.values()].map(placeOf))
     for (const [key, { on, socket }] of this.#probing) {
       if (found.has(key)) continue
       socket.close()
@@ -168,7 +215,7 @@ export class WsDiscovery {
         family: on.family,
         address: on.address,
         multicastInterface: on.family === 'IPv4' ? on.address : `::%${on.name}`,
-        onDatagram: (datagram) => this.#onDatagram(datagram),
+        onDatagram: (datagram) => this.#onDatagram(datagram, on.name),
         onBroken: (error) => this.#lose(on, error),
       })
       if (this.#options.signal.aborted) return socket.close()
@@ -187,6 +234,7 @@ export class WsDiscovery {
     this.#probing.get(on.key)?.socket.close()
     this.#probing.delete(on.key)
     const fields = { interface: on.name, address: on.address, err: error }
+    this.#options.search.failed(placeOf(on), error)
     this.#report(on.key, fields, 'interface failed')
   }
 
@@ -207,16 +255,16 @@ export class WsDiscovery {
     return other ?? socket
   }
 
-  #onDatagram(datagram: Datagram): void {
+  #onDatagram(datagram: Datagram, via?: string): void {
     if (this.#options.signal.aborted) return
     try {
-      if (this.#filter.accepts(datagram)) this.#read(datagram)
+      if (this.#filter.accepts(datagram)) this.#read(datagram, via)
     } catch (error) {
       this.#options.onFailure(error)
     }
   }
 
-  #read({ bytes, address: source }: Datagram): void {
+  #read({ bytes, address: source }: Datagram, via: string | undefined): void {
     const { onEvent, log } = this.#options
     let message: DiscoveryMessage
     try {
@@ -226,15 +274,23 @@ export class WsDiscovery {
       log.debug({ address: source, err: error }, 'datagram rejected')
       return
     }
+    const from = { source, interface: source.split('%')[1] ?? via }
     if (message.kind === 'ProbeMatches') {
       if (!this.#probes.has(message.relatesTo)) return
       for (const announcement of message.matches.filter(isOnvifDevice))
-        onEvent({ kind: 'ProbeMatch', announcement, source })
+        onEvent({ kind: 'ProbeMatch', announcement, ...from })
+    } else if (message.kind === 'ResolveMatches') {
+      const asked = this.#resolves.get(message.relatesTo)?.announcement
+      const match = message.matches.find(({ uuid }) => uuid === asked?.uuid)
+      if (asked === undefined || match === undefined || match.xAddrs.length === 0) return
+      const { xAddrs, metadataVersion = asked.metadataVersion } = match
+      const announcement = { ...asked, xAddrs, metadataVersion }
+      onEvent({ kind: 'ProbeMatch', announcement, ...from })
     } else if (
       message.kind === 'Bye' ||
       (message.kind === 'Hello' && isOnvifDevice(message.announcement))
     ) {
-      onEvent({ kind: message.kind, announcement: message.announcement, source })
+      onEvent({ kind: message.kind, announcement: message.announcement, ...from })
     }
   }
 
@@ -246,6 +302,10 @@ export class WsDiscovery {
   #report(key: string, fields: Readonly<Record<string, unknown>>, message: string): void {
     if (!this.#options.signal.aborted) this.#problems.report(key, fields, message)
   }
+}
+
+function placeOf({ name, address }: ProbingInterface) {
+  return { interface: name, address }
 }
 
 /** The key of a problem that concerns no interface. */

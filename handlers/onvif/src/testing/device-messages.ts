@@ -27,6 +27,20 @@ export function encodeProbeMatches(
   )
 }
 
+export function encodeResolveMatches(
+  messageId: string,
+  relatesTo: string,
+  match: AnnouncementText,
+): Buffer {
+  const body = `<d:ResolveMatch>${announcementText(match)}</d:ResolveMatch>`
+  return encodeMessage(
+    messageId,
+    'ResolveMatches',
+    `<d:ResolveMatches>${body}</d:ResolveMatches>`,
+    relatesTo,
+  )
+}
+
 export function encodeHello(messageId: string, announcement: AnnouncementText): Buffer {
   return encodeMessage(messageId, 'Hello', `<d:Hello>${announcementText(announcement)}</d:Hello>`)
 }
@@ -45,7 +59,7 @@ function announcementText({
   return (
     `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types>` +
     `<d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
-    `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs>` +
+    (xAddrs.length === 0 ? '' : `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs>`) +
     `<d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`
   )
 }

@@ -16,7 +16,7 @@ export interface SimulatedIdentity {
   readonly macAddress: string
   /** @default the IPv4 address that the camera listens on, else 192.0.2.1 */
   readonly ipAddress: string
-  /** @default a name, a location and a hardware scope */
+  /** @default a name, a location, a hardware scope, a type and a profile */
   readonly scopes: readonly string[]
   /** Tokens of media profiles. @default ['main', 'sub'] */
   readonly profiles: readonly string[]
@@ -42,13 +42,13 @@ const NAMESPACES = {
 }
 
 /** Operations without a credential (access class PRE_AUTH). */
-export const OPEN_OPERATIONS: ReadonlySet<string> = new Set([
+export const OPEN_OPERATIONS: readonly string[] = [
   'GetSystemDateAndTime',
   'GetServices',
   'GetServiceCapabilities',
   'GetCapabilities',
   'GetHostname',
-])
+]
 
 /** Wraps the content of a SOAP body. */
 export function soapEnvelope(content: string, version: '1.1' | '1.2' = '1.2'): string {
@@ -66,15 +66,22 @@ export function soapEnvelope(content: string, version: '1.1' | '1.2' = '1.2'): s
   )
 }
 
-/** A fault with a subcode of ONVIF, such as `NotAuthorized`. */
-export function soapFault(subcode: string, reason: string, version: '1.1' | '1.2' = '1.2'): string {
+/** A fault, with a subcode of ONVIF such as `NotAuthorized`, or without a subcode. */
+export function soapFault(
+  subcode: string | undefined,
+  reason: string,
+  version: '1.1' | '1.2' = '1.2',
+): string {
+  const detail =
+    subcode === undefined
+      ? ''
+      : `<SOAP-ENV:Subcode><SOAP-ENV:Value>ter:${subcode}</SOAP-ENV:Value></SOAP-ENV:Subcode>`
   const content =
     version === '1.2'
-      ? '<SOAP-ENV:Code><SOAP-ENV:Value>SOAP-ENV:Sender</SOAP-ENV:Value><SOAP-ENV:Subcode>' +
-        `<SOAP-ENV:Value>ter:${subcode}</SOAP-ENV:Value></SOAP-ENV:Subcode></SOAP-ENV:Code>` +
+      ? `<SOAP-ENV:Code><SOAP-ENV:Value>SOAP-ENV:Sender</SOAP-ENV:Value>${detail}</SOAP-ENV:Code>` +
         '<SOAP-ENV:Reason>' +
         `<SOAP-ENV:Text xml:lang="en">${x(reason)}</SOAP-ENV:Text></SOAP-ENV:Reason>`
-      : `<faultcode>SOAP-ENV:Client.ter:${subcode}</faultcode>` +
+      : `<faultcode>SOAP-ENV:Client${subcode === undefined ? '' : `.ter:${subcode}`}</faultcode>` +
         `<faultstring>${x(reason)}</faultstring>`
   return soapEnvelope(`<SOAP-ENV:Fault>${content}</SOAP-ENV:Fault>`, version)
 }

@@ -38,8 +38,18 @@ export interface DeviceServiceOptions {
   readonly identity?: Partial<SimulatedIdentity>
   /** The credential that callers need. @default none */
   readonly credential?: Credential
+  /**
+   * The operations that need no credential. @default those of the access class PRE_AUTH, such as
+   * GetSystemDateAndTime
+   */
+  readonly openOperations?: readonly string[]
   /** The accepted kinds of authentication. @default both */
   readonly authentication?: readonly AuthenticationKind[]
+  /**
+   * How the camera refuses a request that needs a credential, apart from challenges: the status,
+   * and the subcode of the fault. @default 400 with `NotAuthorized`
+   */
+  readonly refusal?: { readonly status: number; readonly subcode?: string }
   /** The algorithms of HTTP digest. @default ['SHA-256', 'MD5'] */
   readonly algorithms?: readonly ('MD5' | 'SHA-256')[]
   /** The number of requests that may use one nonce of HTTP digest. @default no limit */
@@ -48,6 +58,8 @@ export interface DeviceServiceOptions {
   readonly clockOffsetMs?: number
   /** The media services that the camera has. @default [1, 2] */
   readonly media?: readonly (1 | 2)[]
+  /** Makes the JPEG of each snapshot. @default a small picture that is always the same */
+  readonly picture?: () => Buffer
   /** False for a device older than ONVIF 2.1, which has GetCapabilities only. @default true */
   readonly hasGetServices?: boolean
 }
@@ -70,13 +82,14 @@ const MAX_REQUEST_BYTES = 64 * 1024
 export class DeviceService {
   /** The URL of the device service. */
   readonly url: string
+  /** The facts that the camera tells. */
+  readonly identity: SimulatedIdentity
   /** All requests so far, in order. */
   readonly requests: SeenRequest[] = []
   readonly #options: DeviceServiceOptions
   readonly #server: http.Server
   readonly #authentication: RequestAuthentication | undefined
   readonly #origin: string
-  readonly #identity: SimulatedIdentity
   #misbehaviour:
     | { readonly how: Misbehaviour; readonly operations: readonly string[] | undefined }
     | undefined
@@ -93,7 +106,7 @@ export class DeviceService {
     this.#options = options
     this.#server = server
     this.#origin = options.origin ?? `${options.tls ? 'https' : 'http'}://${host}:${port}`
-    this.#identity = {
+    this.identity = {
       ...DEFAULT_IDENTITY,
       ...(isIPv4(address) && { ipAddress: address }),
       ...options.identity,
@@ -171,12 +184,14 @@ export class DeviceService {
       body: '',
     })
     const token = decodeURIComponent(/^\/snapshot\/([\w%.-]+)$/.exec(path)?.[1] ?? '')
-    if (request.method !== 'GET' || !this.#identity.profiles.includes(token))
+    if (request.method !== 'GET' || !this.identity.profiles.includes(token))
       response.writeHead(404).end()
     else if (this.#admits(response, this.#authentication?.check(request, undefined))) {
+      const { picture = () => SNAPSHOT } = this.#options
+      const jpeg = picture()
       response
-        .writeHead(200, { 'content-type': 'image/jpeg', 'content-length': SNAPSHOT.length })
-        .end(SNAPSHOT)
+        .writeHead(200, { 'content-type': 'image/jpeg', 'content-length': jpeg.length })
+        .end(jpeg)
     }
   }
 
@@ -185,7 +200,8 @@ export class DeviceService {
     const operation = envelope?.find('Body')?.children[0]
     this.requests.push({ operation: operation?.name ?? '', headers: request.headers, body })
     const how = operation && this.#misbehaviourIn(operation.name)
-    const open = operation === undefined || OPEN_OPERATIONS.has(operation.name)
+    const { openOperations = OPEN_OPERATIONS } = this.#options
+    const open = operation === undefined || openOperations.includes(operation.name)
     const verdict =
       how === 'endless-challenge' ? this.#authentication?.challenge({ stale: true }) : undefined
     if (
@@ -215,7 +231,7 @@ export class DeviceService {
     if (operation.name === 'GetServices' && !hasGetServices) return undefined
     const host = new URL(this.#origin).hostname
     return replyTo(operation, {
-      identity: this.#identity,
+      identity: this.identity,
       origin: this.#origin,
       host,
       media,
@@ -225,8 +241,9 @@ export class DeviceService {
 
   /** @returns whether the request is admitted; otherwise this method answers it */
   #admits(response: ServerResponse, verdict: Verdict | undefined): boolean {
+    const { refusal = { status: 400, subcode: 'NotAuthorized' } } = this.#options
     if (verdict?.kind === 'fault')
-      send(response, 400, soapFault('NotAuthorized', 'Sender not authorized'))
+      send(response, refusal.status, soapFault(refusal.subcode, 'Sender not authorized'))
     else if (verdict?.kind === 'challenge')
       response.writeHead(401, { 'www-authenticate': [...verdict.headers] }).end()
     else return true
@@ -246,6 +263,8 @@ const DEFAULT_IDENTITY: SimulatedIdentity = {
     'onvif://www.onvif.org/name/simulated',
     'onvif://www.onvif.org/location/laboratory',
     'onvif://www.onvif.org/hardware/simulated',
+    'onvif://www.onvif.org/type/video_encoder',
+    'onvif://www.onvif.org/Profile/Streaming',
   ],
   profiles: ['main', 'sub'],
 }

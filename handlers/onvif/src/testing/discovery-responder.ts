@@ -18,6 +18,7 @@ import {
   encodeBye,
   encodeHello,
   encodeProbeMatches,
+  encodeResolveMatches,
 } from './device-messages.js'
 
 /** The faults of a camera's discovery. They may change at any time. */
@@ -30,6 +31,12 @@ export interface DiscoveryFaults {
   delayMs?: number
   /** The answer is not XML. @default false */
   garbage?: boolean
+  /** Only the answer to a Resolve has the URLs. @default false */
+  withoutUrls?: boolean
+  /** The answer ends with these bytes. @default '' */
+  tail?: string
+  /** Changes the text of the answer. @default the text as it is */
+  rewrite?: (answer: string) => string
   /** The answer has almost 16 KiB, which is the limit of the handler. @default false */
   huge?: boolean
   /** The answer names a Probe that does not exist. @default false */
@@ -37,6 +44,8 @@ export interface DiscoveryFaults {
   /** Further devices in the same answer. @default [] */
   furtherMatches?: readonly AnnouncementText[]
 }
+
+type Question = Extract<DiscoveryMessage, { readonly kind: 'Probe' | 'Resolve' }>
 
 interface DiscoveryResponderOptions {
   /** An address of this machine; a link-local address with its zone, such as `fe80::1%eth0`. */
@@ -129,30 +138,36 @@ export class DiscoveryResponder {
       if (OnvifMessageError.is(error)) return
       throw error
     }
-    if (
-      message.kind !== 'Probe' ||
-      !message.types.every(isOfCamera) ||
-      this.#answered.includes(message.messageId)
-    )
-      return
+    if (!this.#isConcernedBy(message) || this.#answered.includes(message.messageId)) return
     this.#answered.push(message.messageId)
     if (this.#answered.length > MAX_REMEMBERED) this.#answered.shift()
-    this.#probes++
+    if (message.kind === 'Probe') this.#probes++
     if (this.#options.faults.silent !== true)
-      this.#ignoreErrorsOf(this.#answer(message.messageId, address, port))
+      this.#ignoreErrorsOf(this.#answer(message, address, port))
   }
 
-  async #answer(messageId: string, address: string, port: number): Promise<void> {
+  #isConcernedBy(message: DiscoveryMessage): message is Question {
+    if (message.kind === 'Probe') return message.types.every(isOfCamera)
+    return message.kind === 'Resolve' && message.uuid === this.#options.announcement().uuid
+  }
+
+  async #answer({ kind, messageId }: Question, address: string, port: number): Promise<void> {
     const { announcement, faults } = this.#options
     await systemClock.sleep(faults.delayMs ?? Math.random() * MAX_DELAY_MS, this.#stop.signal)
     const camera = announcement()
-    const match = faults.huge ? { ...camera, scopes: [...camera.scopes, HUGE_SCOPE] } : camera
+    const match = {
+      ...camera,
+      ...(faults.huge && { scopes: [...camera.scopes, HUGE_SCOPE] }),
+      ...(faults.withoutUrls && kind === 'Probe' && { xAddrs: [] }),
+    }
     const relatesTo = faults.wrongRelatesTo ? `urn:uuid:${randomUUID()}` : messageId
-    const answer = encodeProbeMatches(randomUUID(), relatesTo, [
-      match,
-      ...(faults.furtherMatches ?? []),
-    ])
-    await this.#send(faults.garbage ? answer.subarray(0, answer.length / 2) : answer, UNICAST, {
+    const answer =
+      kind === 'Probe'
+        ? encodeProbeMatches(randomUUID(), relatesTo, [match, ...(faults.furtherMatches ?? [])])
+        : encodeResolveMatches(randomUUID(), relatesTo, match)
+    const text = faults.rewrite?.(answer.toString()) ?? answer
+    const whole = Buffer.concat([Buffer.from(text), Buffer.from(faults.tail ?? '', 'latin1')])
+    await this.#send(faults.garbage ? whole.subarray(0, whole.length / 2) : whole, UNICAST, {
       address,
       port,
     })
@@ -181,12 +196,15 @@ export class DiscoveryResponder {
   }
 }
 
+/** Many clients write prefixes that they do not declare. Cameras answer them. */
 function isOfCamera({ namespace, local }: QualifiedName): boolean {
-  const type = `${namespace} ${local}`
-  return (
-    type === 'http://www.onvif.org/ver10/network/wsdl NetworkVideoTransmitter' ||
-    type === 'http://www.onvif.org/ver10/device/wsdl Device'
-  )
+  const expected = NAMESPACE_OF[local]
+  return expected !== undefined && (namespace ?? expected) === expected
+}
+
+const NAMESPACE_OF: Readonly<Record<string, string>> = {
+  NetworkVideoTransmitter: 'http://www.onvif.org/ver10/network/wsdl',
+  Device: 'http://www.onvif.org/ver10/device/wsdl',
 }
 
 function groupOf(address: string): string {

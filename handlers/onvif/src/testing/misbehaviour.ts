@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { soapEnvelope, soapFault } from './device-replies.js'
 
 type Answer = (response: ServerResponse, correct: string) => void
@@ -79,6 +80,71 @@ const ANSWERS = {
   /** The correct reply with prefixes that it does not declare. */
   'undeclared-prefixes': (response, correct) =>
     send(response, correct.replace(/ xmlns:[\w-]+="[^"]*"/g, '')),
+  /** The correct reply, compressed, although the client did not ask for that. */
+  gzip: (response, correct) =>
+    send(response, gzipSync(correct), 200, { 'content-encoding': 'gzip' }),
+  /** The same without a header that names the encoding. */
+  'unnamed-gzip': (response, correct) => send(response, gzipSync(correct)),
+  'half-a-gzip': (response, correct) => {
+    const compressed = gzipSync(correct)
+    send(response, compressed.subarray(0, compressed.length / 2), 200, {
+      'content-encoding': 'gzip',
+    })
+  },
+  /** Some megabytes in some kilobytes. */
+  'gzip-bomb': (response) =>
+    send(response, gzipSync(soapEnvelope('<a/>'.repeat(2_000_000)), { level: 1 }), 200, {
+      'content-encoding': 'gzip',
+    }),
+  brotli: (response, correct) =>
+    send(response, brotliCompressSync(correct), 200, { 'content-encoding': 'br' }),
+  /** The correct reply as SOAP with attachments (MTOM). */
+  multipart: (response, correct) =>
+    send(response, multipart(correct), 200, {
+      'content-type':
+        'multipart/related; type="application/xop+xml"; start="<root>"; ' +
+        'boundary="=_part"; start-info="application/soap+xml"',
+    }),
+  'multipart-without-boundary': (response, correct) =>
+    send(response, multipart(correct), 200, { 'content-type': 'multipart/related' }),
+  'multipart-without-root': (response, correct) =>
+    send(response, multipart(correct), 200, {
+      'content-type': 'multipart/related; start="<other>"; boundary="=_part"',
+    }),
+  /** The correct reply with two headers Content-Length, which have the same value. */
+  'two-lengths': ({ socket }, correct) => {
+    const length = `Content-Length: ${Buffer.byteLength(correct)}\r\n`
+    socket?.end(`HTTP/1.1 200 OK\r\n${length}Connection: close\r\n${length}\r\n${correct}`)
+  },
+  'two-different-lengths': ({ socket }, correct) => {
+    const length = Buffer.byteLength(correct)
+    socket?.end(
+      `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\nContent-Length: 5\r\n\r\n${correct}`,
+    )
+  },
+  /** The correct reply, and then more than the header says. */
+  'junk-after': ({ socket }, correct) =>
+    socket?.end(
+      `HTTP/1.1 200 OK\r\nContent-Length: ${Buffer.byteLength(correct)}\r\n\r\n${correct}` +
+        '\r\n<!-- generated in 12 ms -->\r\n\0\0',
+    ),
+  'zeros-after': (response, correct) => send(response, `${correct}\0\0\0\n\0`),
+  'white-space-before': (response, correct) => send(response, `\r\n \t\n${correct}`),
+  /** The correct reply in Latin-1, as only the header says. */
+  'charset-in-header': (response, correct) =>
+    send(
+      response,
+      Buffer.from(
+        correct.replace(/<\?xml[^>]*>/, '').replace('</tds:Model>', ' é</tds:Model>'),
+        'latin1',
+      ),
+      200,
+      { 'content-type': 'text/xml; charset="iso-8859-1"' },
+    ),
+  'unknown-charset': (response, correct) =>
+    send(response, correct.replace(/<\?xml[^>]*>/, ''), 200, {
+      'content-type': 'text/xml; charset=martian',
+    }),
   /** The correct reply in Latin-1; the model ends with a character that needs it. */
   'latin-1': (response, correct) =>
     send(
@@ -95,19 +161,36 @@ export type Misbehaviour =
   | keyof typeof ANSWERS
   | 'endless-challenge'
   | { readonly redirect: string }
+  /** Another answer than the correct reply. */
+  | { readonly answer: Answer }
 
 /** Answers with a fault. @param correct the correct reply */
 export function misbehave(
-  how: keyof typeof ANSWERS | { readonly redirect: string },
+  how: Exclude<Misbehaviour, 'endless-challenge'>,
   response: ServerResponse,
   correct: string,
 ): void {
-  if (typeof how === 'object') response.writeHead(307, { location: how.redirect }).end()
-  else ANSWERS[how](response, correct)
+  if (typeof how === 'string') ANSWERS[how](response, correct)
+  else if ('answer' in how) how.answer(response, correct)
+  else response.writeHead(307, { location: how.redirect }).end()
 }
 
-function send(response: ServerResponse, body: string | Buffer, status = 200): void {
-  response.writeHead(status, { 'content-type': 'application/soap+xml' }).end(body)
+function send(
+  response: ServerResponse,
+  body: string | Buffer,
+  status = 200,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response.writeHead(status, { 'content-type': 'application/soap+xml', ...headers }).end(body)
+}
+
+function multipart(root: string): string {
+  return (
+    'This is a message of several parts.\r\n--=_part\r\nContent-Type: image/jpeg\r\n' +
+    'Content-ID: <picture>\r\n\r\n...\r\n--=_part\r\n' +
+    'Content-Type: application/xop+xml; charset=utf-8; type="application/soap+xml"\r\n' +
+    `Content-Transfer-Encoding: binary\r\nContent-ID: <root>\r\n\r\n${root}\r\n--=_part--\r\n`
+  )
 }
 
 /** The time between two bytes, in milliseconds. */

@@ -1,5 +1,6 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import type { AnnouncementText } from './device-messages.js'
+import type { SimulatedIdentity } from './device-replies.js'
 import { DeviceService, type DeviceServiceOptions } from './device-service.js'
 import { type DiscoveryFaults, DiscoveryResponder } from './discovery-responder.js'
 
@@ -10,13 +11,14 @@ export interface SimulatedCameraOptions extends Omit<DeviceServiceOptions, 'zone
   readonly types?: readonly string[]
   /** The URLs that the camera announces. @default the URL of its device service */
   readonly xAddrs?: readonly string[]
+  /**
+   * The facts of the camera; it announces its scopes. @default as for the device service, with a
+   * serial number and a hardware address that depend on the UUID
+   */
+  readonly identity?: Partial<SimulatedIdentity>
 }
 
 const TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device']
-const SCOPES = [
-  'onvif://www.onvif.org/type/video_encoder',
-  'onvif://www.onvif.org/Profile/Streaming',
-]
 
 /**
  * An ONVIF camera. It has WS-Discovery on port 3702, which any number of cameras on a machine
@@ -36,21 +38,22 @@ export class SimulatedCamera {
    * DeviceService.misbehave}.
    */
   readonly faults: DiscoveryFaults = {}
-  readonly #options: SimulatedCameraOptions
+  readonly #options: StartOptions
   #service: DeviceService
   #responder: DiscoveryResponder | undefined
   #metadataVersion = 1
 
-  private constructor(options: SimulatedCameraOptions, service: DeviceService) {
+  private constructor(options: StartOptions, service: DeviceService) {
     this.#options = options
     this.#service = service
-    this.uuid = options.uuid ?? randomUUID()
+    this.uuid = options.uuid
   }
 
   /** Starts to answer. The camera sends no Hello by itself: see {@link hello}. */
   static async start(options: SimulatedCameraOptions = {}): Promise<SimulatedCamera> {
-    const { address = '127.0.0.1' } = options
-    const camera = new SimulatedCamera(options, await startService(options, address))
+    const { address = '127.0.0.1', uuid = randomUUID() } = options
+    const started = { ...options, uuid, identity: { ...identityOf(uuid), ...options.identity } }
+    const camera = new SimulatedCamera(started, await startService(started, address))
     try {
       camera.#responder = await camera.#open(address)
     } catch (error) {
@@ -107,14 +110,25 @@ export class SimulatedCamera {
   }
 
   #announcement(): AnnouncementText {
-    const { types = TYPES, xAddrs = [this.#service.url], identity } = this.#options
+    const { types = TYPES, xAddrs = [this.#service.url] } = this.#options
     return {
       uuid: this.uuid,
       types,
       xAddrs,
-      scopes: identity?.scopes ?? SCOPES,
+      scopes: this.#service.identity.scopes,
       metadataVersion: this.#metadataVersion,
     }
+  }
+}
+
+type StartOptions = SimulatedCameraOptions & { readonly uuid: string }
+
+/** A serial number, and an address of the range that belongs to no manufacturer. */
+function identityOf(uuid: string): Pick<SimulatedIdentity, 'serialNumber' | 'macAddress'> {
+  const digits = createHash('sha256').update(uuid).digest('hex')
+  return {
+    serialNumber: digits.slice(0, 20).toUpperCase(),
+    macAddress: `02:${(digits.slice(20, 30).match(/../g) ?? []).join(':')}`,
   }
 }
 

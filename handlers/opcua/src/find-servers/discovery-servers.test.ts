@@ -94,7 +94,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(asked()).toBe(30)
     // After five minutes, each round calls a few of the servers again.
     await clock.untilSleeping()
-    await clock.advance(100_000)
+    await clock.advance(105_000)
     await rounds.first()
     expect(asked()).toBe(40)
     await rounds.next()
@@ -189,5 +189,9 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(rounds.lists).toEqual([])
     await rounds.next()
     expect(rounds.lists).toEqual([[]])
+    expect(rounds.leftOut).toEqual([[plc.url, 'no answer in time']])
+    const { accepted } = plc
+    while (plc.accepted === accepted) await rounds.next()
+    expect(rounds.leftOutChanges).toBe(1)
   })
 })

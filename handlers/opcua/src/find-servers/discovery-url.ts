@@ -1,8 +1,17 @@
-import { AkriError, type Clock, type Logger, Presence } from '@akrijs/sdk'
+import {
+  AkriError,
+  type Clock,
+  type Logger,
+  messageOf,
+  Presence,
+  type ReportedDevice,
+} from '@akrijs/sdk'
 import { HostNameError, type HostNames } from '@akrijs/sdk/network'
-import { parseEndpointUrl } from '../endpoint-url.js'
+import { distinct } from '../distinct-servers.js'
+import { parseEndpointUrl, shownUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
-import type { OpcuaServer } from '../opcua-server.js'
+import { reasonOf } from '../left-out-reason.js'
+import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import { addressesIfAny } from '../reach.js'
 import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import {
@@ -10,15 +19,18 @@ import {
   findServers,
   findServersAsRegistered,
   findServersOnNetwork,
+  type ServerOnNetwork,
 } from '../ua-tcp/discovery-services.js'
 import { isUnsupported } from '../ua-tcp/status-code.js'
 import {
+  type AddressesOf,
   announcedServers,
   echoesRequestUrl,
-  hostsOf,
+  hostsIn,
   isDiscoveryServer,
   listedServers,
   type Respondent,
+  urlsIn,
 } from './server-list.js'
 
 /** Rounds without an answer after which the servers of a URL are gone, unless they still answer. */
@@ -55,8 +67,7 @@ interface ServerEntry {
   readonly unlistedAt?: number
 }
 
-interface Answer {
-  readonly servers: readonly OpcuaServer[]
+interface Answer extends ServerList {
   readonly isOfDiscoveryServer: boolean
 }
 
@@ -72,6 +83,7 @@ export class DiscoveryUrl {
   readonly #log: Logger
   readonly #presence = new Presence<ServerEntry>({ missesAllowed: ROUNDS_OF_SILENCE })
   #entries: readonly ServerEntry[] = []
+  #leftOut: readonly ReportedDevice[] = []
   #failures = 0
   #roundsToWait = 0
   /** The code of the last error; undefined after an answer. */
@@ -94,6 +106,11 @@ export class DiscoveryUrl {
 
   get servers(): readonly OpcuaServer[] {
     return this.#entries.map(({ server }) => server)
+  }
+
+  /** Parts of the last answer without a usable server, or the URL itself if it did not answer. */
+  get leftOut(): readonly ReportedDevice[] {
+    return this.#leftOut
   }
 
   /** Calls the URL, or waits after failures. Rejects only when the signal is aborted. */
@@ -123,6 +140,7 @@ export class DiscoveryUrl {
       this.#failures = 0
       this.#roundsToWait = 0
       this.#answered = true
+      this.#leftOut = answer.leftOut
       return answer
     } catch (error) {
       signal.throwIfAborted()
@@ -132,6 +150,7 @@ export class DiscoveryUrl {
         MAX_ROUNDS_TO_WAIT,
         Math.max(1, this.#failures - ROUNDS_OF_SILENCE),
       )
+      this.#leftOut = [this.#leftOutBecause(reasonOf(error), messageOf(error))]
       // Another server may answer next time.
       this.#lacksMulticast = false
       this.#echoes = false
@@ -153,10 +172,26 @@ export class DiscoveryUrl {
     const respondent: Respondent = { discoveryUrl: this.#discoveryUrl, url, addresses }
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
     const applications = await this.#findServers(respondent, target, { ...timeouts, signal })
-    const listed = await this.#listed(applications, respondent)
     const isOfDiscoveryServer = isDiscoveryServer(applications)
-    const announced = isOfDiscoveryServer ? await this.#announced(respondent, target, signal) : []
-    return { servers: distinct([...listed, ...announced]), isOfDiscoveryServer }
+    const records = isOfDiscoveryServer ? await this.#records(target, signal) : []
+    const addressesOf = await this.#addresses([
+      ...urlsIn(applications),
+      ...records.map(({ discoveryUrl }) => discoveryUrl),
+    ])
+    const lists = [
+      listedServers(applications, respondent, addressesOf),
+      announcedServers(records, respondent, addressesOf),
+    ]
+    const servers = distinct(lists.flatMap((list) => list.servers))
+    const leftOut = lists.flatMap((list) => list.leftOut)
+    if (servers.length > 0 || leftOut.length > 0) return { servers, leftOut, isOfDiscoveryServer }
+    const reason = isOfDiscoveryServer ? 'discovery server without servers' : 'reports no server'
+    return { servers, leftOut: [this.#leftOutBecause(reason)], isOfDiscoveryServer }
+  }
+
+  #leftOutBecause(reason: string, detail?: string): ReportedDevice {
+    const id = shownUrl(this.#discoveryUrl)
+    return { id, reason, ...(detail !== undefined && { detail }) }
   }
 
   async #findServers(
@@ -172,31 +207,24 @@ export class DiscoveryUrl {
     return callService(findServersAsRegistered, target, options)
   }
 
-  async #listed(
-    applications: readonly ApplicationDescription[],
-    respondent: Respondent,
-  ): Promise<OpcuaServer[]> {
+  /** Resolves the hosts of all URLs at the same time. */
+  async #addresses(urls: readonly string[]): Promise<AddressesOf> {
     const { hostNames } = this.#options
-    const resolvable = new Set<string>()
+    const addresses = new Map<string, readonly string[]>()
     await Promise.all(
-      hostsOf(applications).map(async (host) => {
-        if ((await addressesIfAny(hostNames, host)).length > 0) resolvable.add(host)
+      hostsIn(urls).map(async (host) => {
+        addresses.set(host, await addressesIfAny(hostNames, host))
       }),
     )
-    return listedServers(applications, respondent, (host) => resolvable.has(host))
+    return (host) => addresses.get(host) ?? []
   }
 
   /** Servers that the discovery server received by mDNS. Most servers do not have this service. */
-  async #announced(
-    respondent: Respondent,
-    target: Target,
-    signal: AbortSignal,
-  ): Promise<OpcuaServer[]> {
+  async #records(target: Target, signal: AbortSignal): Promise<readonly ServerOnNetwork[]> {
     if (this.#lacksMulticast) return []
     const { timeouts } = this.#options
     try {
-      const records = await callService(findServersOnNetwork, target, { ...timeouts, signal })
-      return announcedServers(records, respondent)
+      return await callService(findServersOnNetwork, target, { ...timeouts, signal })
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof OpcuaServiceError)) throw error
@@ -229,10 +257,4 @@ export class DiscoveryUrl {
     const answered = await this.#options.recentlyAnswered(this.servers, signal)
     return this.#entries.filter(({ id }) => answered.has(id))
   }
-}
-
-/** Each URL once. The first entry of a URL has the most information. */
-export function distinct(servers: readonly OpcuaServer[]): OpcuaServer[] {
-  const seen = new Set<string>()
-  return servers.filter(({ discoveryUrl }) => !seen.has(discoveryUrl) && seen.add(discoveryUrl))
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, every } from '@akrijs/sdk'
 import { inParallel } from '@akrijs/sdk/network'
-import type { OpcuaServer } from '../opcua-server.js'
+import type { ServerList } from '../opcua-server.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
 
 const MAX_PARALLEL_CALLS = 16
@@ -21,7 +21,7 @@ interface FindServersMethodOptions extends DiscoveryUrlOptions {
  */
 export async function* findServersMethod(
   options: FindServersMethodOptions,
-): AsyncGenerator<readonly OpcuaServer[], void, void> {
+): AsyncGenerator<ServerList, void, void> {
   const { discoveryUrls, signal, clock, interval } = options
   // Each parallel call adds a listener.
   setMaxListeners(0, signal)
@@ -29,6 +29,9 @@ export async function* findServersMethod(
   for await (const _ of every(interval, { signal, clock })) {
     await inParallel(urls, MAX_PARALLEL_CALLS, (url) => url.round(signal))
     if (urls.length === 0 || urls.some(({ isSettled }) => isSettled))
-      yield urls.flatMap(({ servers }) => servers)
+      yield {
+        servers: urls.flatMap(({ servers }) => servers),
+        leftOut: urls.flatMap(({ leftOut }) => leftOut),
+      }
   }
 }

@@ -2,8 +2,10 @@ import { type Clock, Latest, type Logger, systemClock } from '@akrijs/sdk'
 import {
   AllowedNetworks,
   type Datagram,
+  type MulticastSearch,
   type Network,
   ProblemLog,
+  type SearchPlace,
   type UdpSocket,
 } from '@akrijs/sdk/network'
 import { encodeQuery } from './dns-encoder.js'
@@ -31,13 +33,15 @@ export interface BrowseOptions {
    * @default the networks of the interface that received the announcement
    */
   readonly allowedNetworks?: readonly Network[] | undefined
+  /** Gets where queries were sent, and the errors. */
+  readonly search?: MulticastSearch
 }
 
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
 const FAMILIES = ['IPv4', 'IPv6'] as const
 
 /** The first list waits for the answers to three queries: a partial list would remove Instances. */
-const FIRST_LIST_MS = 3500
+export const FIRST_LIST_MS = 3500
 /** Changes within this time are in one list. */
 const GATHER_MS = 100
 /** The interval between reads of the interface table. */
@@ -94,6 +98,7 @@ class Browser {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #problems: ProblemLog
+  readonly #search: MulticastSearch | undefined
   readonly #only: readonly string[] | undefined
   readonly #reader: MessageReader
   readonly #networks = new Map<string, BrowsedNetwork>()
@@ -105,18 +110,20 @@ class Browser {
   readonly changes = new Latest<void>()
 
   constructor(
-    { clock, log, allowedNetworks }: BrowseOptions & { readonly clock: Clock },
+    { clock, log, allowedNetworks, search }: BrowseOptions & { readonly clock: Clock },
     interfaces: readonly string[] | undefined,
   ) {
     this.#clock = clock
     this.#log = log
     this.#problems = new ProblemLog(log)
+    this.#search = search
     this.#only = interfaces
     this.#reader = new MessageReader({
       type: SERVICE,
       allowed: allowedNetworks && new AllowedNetworks(allowedNetworks),
       onFlood: (sender) =>
         this.#problems.report('flood', { sender }, 'multicast messages over the limit dropped'),
+      onStranger: (sender) => search?.ignored(sender),
     })
   }
 
@@ -163,9 +170,11 @@ class Browser {
       try {
         this.#sockets.set(family, await openMulticastSocket(family, { onDatagram, onBroken }))
         this.#problems.resolve(family)
+        this.#search?.forget(MDNS_GROUPS[family])
         for (const network of this.#networks.values()) this.#join(network, family)
       } catch (error) {
         const fields = { family, port: MDNS_PORT, err: error }
+        this.#search?.failed({ to: MDNS_GROUPS[family] }, error)
         this.#problems.report(family, fields, 'multicast DNS port not opened')
       }
     }
@@ -179,6 +188,9 @@ class Browser {
 
   #readInterfaces(): void {
     const present = new Map(localInterfaces(this.#only).map((local) => [local.name, local]))
+    this.#search?.keep(
+      [...present.values()].flatMap((local) => FAMILIES.map((family) => placeOf(local, family))),
+    )
     for (const [name, network] of this.#networks) {
       const local = present.get(name)
       for (const family of FAMILIES) {
@@ -213,6 +225,7 @@ class Browser {
       if (!isNew && joined.has(family)) return
     } catch (error) {
       const fields = { interface: local.name, family, err: error }
+      this.#search?.failed(placeOf(local, family), error)
       this.#problems.report(`${family} ${local.name}`, fields, 'multicast group not joined')
       return
     }
@@ -245,11 +258,13 @@ class Browser {
     const group = family === 'IPv6' ? `${MDNS_GROUPS.IPv6}%${local.name}` : MDNS_GROUPS.IPv4
     try {
       // Each message is awaited: the socket has one interface for multicast at a time.
-      await this.#sockets
-        .get(family)
-        ?.send(message, MDNS_PORT, group, socketInterface(family, local))
+      const socket = this.#sockets.get(family)
+      if (socket === undefined) return
+      await socket.send(message, MDNS_PORT, group, socketInterface(family, local))
+      this.#search?.sent(placeOf(local, family))
     } catch (error) {
       // The interface or the socket went away. The schedule repeats the query.
+      this.#search?.failed(placeOf(local, family), error)
       this.#log.debug({ interface: local.name, family, err: error }, 'query not sent')
     }
   }
@@ -270,4 +285,8 @@ class Browser {
     this.#networks.get(local.name)?.cache.take(records, sender, now)
     this.#wake.abort()
   }
+}
+
+function placeOf({ name, ipv4 }: LocalInterface, family: Family): SearchPlace {
+  return { interface: name, address: family === 'IPv4' && ipv4 !== undefined ? ipv4 : 'IPv6' }
 }

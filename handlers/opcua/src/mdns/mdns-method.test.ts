@@ -61,7 +61,7 @@ it('yields announced servers, and those of a discovery server at its address', a
     clock,
   }
   for await (const list of mdnsMethod({ announced: lists(), ...options }))
-    found.push(list.map(({ discoveryUrl }) => discoveryUrl))
+    found.push(list.servers.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
   expect(found).toEqual([['opc.tcp://plc.local:4841', url], [url], [], []])
 })
@@ -96,7 +96,14 @@ it('does not call a discovery server outside the callable networks, and logs it 
     new Reach({ hostNames, allowedNetworks: undefined, ownNetworks: () => [] }),
   ])
     for await (const list of mdnsMethod({ announced: lists(), reach, ...options }))
-      expect(list).toEqual([])
+      expect(list).toEqual({
+        servers: [],
+        leftOut: ['127.0.0.1', '169.254.169.254'].map((detail) => ({
+          id: `opc.tcp://plc.local:${victim.port}`,
+          reason: 'address not allowed',
+          detail,
+        })),
+      })
   expect(victim.connections).toBe(0)
   const lines = ['127.0.0.1', '169.254.169.254'].map((address) => {
     const fields = { discoveryUrl: `opc.tcp://plc.local:${victim.port}`, addresses: [address] }

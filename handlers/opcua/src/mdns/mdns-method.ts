@@ -1,7 +1,8 @@
 import type { Clock } from '@akrijs/sdk'
 import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
-import type { OpcuaServer } from '../opcua-server.js'
+import { NOT_ALLOWED } from '../left-out-reason.js'
+import type { ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
 import { urlByAddress } from '../ua-tcp/client.js'
 import type { MdnsServer } from './mdns-server.js'
@@ -23,7 +24,7 @@ interface MdnsMethodOptions extends DiscoveryUrlOptions {
 /** The announced servers, and the servers that announced discovery servers list. */
 export async function* mdnsMethod(
   options: MdnsMethodOptions,
-): AsyncGenerator<readonly OpcuaServer[], void, void> {
+): AsyncGenerator<ServerList, void, void> {
   const { announced, reach, signal, clock, log } = options
   const calls = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
   // Lists may come often: the decision whether a URL may be called is valid for a while.
@@ -59,10 +60,23 @@ export async function* mdnsMethod(
     const due = [...calls.values()].filter(({ dueAt }) => dueAt <= now)
     for (const call of due) call.dueAt = now + CALL_MS
     await inParallel(due, MAX_PARALLEL_CALLS, ({ url }) => url.round(signal))
-    yield [
-      ...servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
-      ...[...calls.values()].flatMap(({ url }) => url.servers),
-    ]
+    const called = [...calls.values()].map(({ url }) => url)
+    yield {
+      servers: [
+        ...servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
+        ...called.flatMap((url) => url.servers),
+      ],
+      leftOut: [
+        ...discoveryServers
+          .filter((server) => callableUrls.get(keyOf(server))?.value === undefined)
+          .map(({ discoveryUrl: id, addresses }) => ({
+            id,
+            reason: NOT_ALLOWED,
+            detail: addresses.join(),
+          })),
+        ...called.flatMap((url) => url.leftOut),
+      ],
+    }
   }
 }
 

@@ -109,6 +109,19 @@ describe('messages of multicast DNS', () => {
     expect(read(addresses('192.0.2.1'))).toEqual(['192.0.2.1'])
   })
 
+  it('of strangers count as announcements if they are about the service', () => {
+    const strangers: string[] = []
+    const onStranger = (sender: string) => strangers.push(sender)
+    reader = new MessageReader({ type: TYPE, onFlood: () => undefined, onStranger })
+    const from = { ...SENDER, address: '198.51.100.1' }
+    const announcement = Buffer.concat([addresses('192.0.2.1'), Buffer.from(TYPE[0] ?? '')])
+    read(addresses('192.0.2.1'), { from })
+    expect(strangers).toEqual([])
+    read(announcement, { from })
+    read(announcement)
+    expect(strangers).toEqual(['198.51.100.1'])
+  })
+
   it('of strangers are cheap, with any content', () => {
     const message = addresses(...Array.from({ length: 300 }, () => '192.0.2.1'))
     const started = processorMs()

@@ -24,6 +24,8 @@ interface MessageReaderOptions {
   readonly allowed?: AllowedNetworks | undefined
   /** Called for a message over the limit. */
   readonly onFlood: (sender: string) => void
+  /** Called for a response from an address outside of the networks of this machine. */
+  readonly onStranger?: (sender: string) => void
 }
 
 interface ReceivedMessage {
@@ -61,7 +63,10 @@ export class MessageReader {
       return undefined
     }
     const local = interfaceOf(sender, interfaces)
-    if (local === undefined) return undefined
+    if (local === undefined) {
+      if (isAbout(message, this.#options.type)) this.#options.onStranger?.(sender)
+      return undefined
+    }
     this.#budget.take(sender, amount, now)
     const { allowed = local.networks, type } = this.#options
     const records = (decodeResponse(message, type) ?? []).flatMap((record) => {
@@ -74,4 +79,9 @@ export class MessageReader {
     })
     return records.length === 0 ? undefined : { local, sender, records }
   }
+}
+
+/** Whether a message has the first label of a service. Cheaper than a decoder during a flood. */
+function isAbout(message: Buffer, [label = '']: DnsName): boolean {
+  return message.subarray(0, DATAGRAM).includes(label)
 }

@@ -9,8 +9,8 @@ export type NodeOpcua = typeof import('node-opcua-client')
 export async function loadNodeOpcua(): Promise<NodeOpcua> {
   const library = await import('node-opcua-client').catch((cause: unknown) => {
     throw new OpcuaClientMissingError(
-      'serverDetails needs the package node-opcua-client: ' +
-        'run npm install node-opcua-client, or remove serverDetails',
+      'serverDetails needs the package node-opcua-client: run npm install node-opcua-client, ' +
+        'build the image with its target with-opcua-client, or remove serverDetails',
       { cause },
     )
   })

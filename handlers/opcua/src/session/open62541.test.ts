@@ -52,7 +52,12 @@ describe.skipIf(missingForOpen62541.length > 0)(
 
     it('has no security if the server refuses the certificate, or fails', async () => {
       const open = await peers.start('Mixer', '-s')
-      expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
+      const anonymous = { OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS }
+      expect(await read(open.port)).toEqual(anonymous)
+      expect(await read(open.port, anna)).toEqual({
+        ...anonymous,
+        OPCUA_DEFAULT_CREDENTIAL: 'credential-not-taken',
+      })
       const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')
       const messages: string[] = []
       const log: Logger = {

@@ -5,6 +5,7 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
+import { SimulatedServer } from '../../test-peers/simulated-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
 import {
@@ -22,6 +23,7 @@ const certificates = new Certificates()
 let open: SecuredServer
 let strict: SecuredServer
 let unencrypted: SecuredServer
+let weak: SecuredServer
 
 beforeAll(async () => {
   open = await SecuredServer.start({ applicationUri: URI, users })
@@ -32,10 +34,11 @@ beforeAll(async () => {
     modes: ['None'],
     allowAnonymous: false,
   })
+  weak = await SecuredServer.start({ applicationUri: URI, users, modes: ['None'] })
 })
 
 afterAll(async () => {
-  for (const server of [open, strict, unencrypted]) await server.close()
+  for (const server of [open, strict, unencrypted, weak]) await server.close()
   certificates.remove()
 })
 
@@ -112,6 +115,8 @@ const FACTS = {
   OPCUA_NAMESPACES: `http://opcfoundation.org/UA/ ${URI}`,
 }
 const anna = { username_default: 'anna', password_default: 'geheim' }
+/** A credential for this server, which its Configuration means. */
+const own = { username_urn_akri_test_secured: 'anna', password_urn_akri_test_secured: 'geheim' }
 
 describe('a session with a server', () => {
   it('reads state, product and namespaces without a user', async () => {
@@ -129,30 +134,30 @@ describe('a session with a server', () => {
   })
 
   it('sends no password to a server without a trusted certificate, unless allowed', async () => {
-    expect(await read(open.url, anna)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
+    expect(await read(open.url, own)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
     const trusted_server_certificates = strict.certificate
-    expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({
+    expect(await read(open.url, { ...own, trusted_server_certificates })).toEqual({
       OPCUA_SERVER_DETAILS: 'certificate-not-trusted',
     })
     expect(open.logins).toEqual([])
-    expect(await read(open.url, anna, { trustAnyServer: true })).toMatchObject({
+    expect(await read(open.url, own, { trustAnyServer: true })).toMatchObject({
       OPCUA_SERVER_DETAILS: 'user',
     })
   })
 
   it('sends no clear-text password, unless allowed', async () => {
-    expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({
+    expect(await read(unencrypted.url, own, { trustAnyServer: true })).toEqual({
       OPCUA_SERVER_DETAILS: 'security-too-weak',
     })
     expect(unencrypted.logins).toEqual([])
-    const told = await read(unencrypted.url, anna, { allowUnencryptedPasswords: true })
+    const told = await read(unencrypted.url, own, { allowUnencryptedPasswords: true })
     expect(told).toMatchObject({ OPCUA_SERVER_DETAILS: 'user', OPCUA_PRODUCT_NAME: 'Mixer' })
     expect(unencrypted.logins).toEqual([['anna', 'geheim']])
   })
 
   it('reports that a credential is wanted or refused', async () => {
     expect(await read(unencrypted.url)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
-    const wrong = { ...anna, password_default: 'falsch' }
+    const wrong = { ...own, password_urn_akri_test_secured: 'falsch' }
     expect(await read(open.url, wrong, { trustAnyServer: true })).toEqual({
       OPCUA_SERVER_DETAILS: 'credential-refused',
     })
@@ -161,9 +166,51 @@ describe('a session with a server', () => {
 
   it('has no security without a credential if the certificate is refused', async () => {
     expect(await read(strict.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
-    expect(await read(strict.url, anna, { trustAnyServer: true })).toEqual({})
+    expect(await read(strict.url, own, { trustAnyServer: true })).toEqual({})
     expect(strict.logins).toEqual([])
     expect(logged.join()).toMatch(/BadSecurityChecksFailed/)
+  })
+
+  describe('with a credential for all servers', () => {
+    it.each<[string, () => SecuredServer, Parameters<typeof read>[1], object]>([
+      ['certificate-not-trusted', () => open, anna, {}],
+      ['connection-refused', () => strict, anna, { trustAnyServer: true }],
+      [
+        'credential-refused',
+        () => open,
+        { ...anna, password_default: 'falsch' },
+        { trustAnyServer: true },
+      ],
+      ['security-too-weak', () => weak, anna, { trustAnyServer: true }],
+    ])(
+      'has no user if it cannot be used, and says why: %s',
+      async (why, server, texts, options) => {
+        const reader = await sessions(texts, options)
+        const { url } = server()
+        for (let round = 0; round < 2; round++) {
+          await reader.update([known(url)], stop.signal)
+          expect(reader.of({ discoveryUrl: url })).toEqual({
+            OPCUA_SERVER_DETAILS: 'anonymous',
+            OPCUA_DEFAULT_CREDENTIAL: why,
+            ...FACTS,
+          })
+          await clock.advance(10 * 60_000)
+        }
+        expect(logged).toHaveLength(1)
+        expect(logged[0]).toContain('default credential not used')
+        expect(logged[0]).not.toContain('falsch')
+      },
+    )
+
+    it('reports the problem of the credential if the server wants a user', async () => {
+      const wrong = { ...anna, password_default: 'falsch' }
+      expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({
+        OPCUA_SERVER_DETAILS: 'security-too-weak',
+      })
+      expect(await read(unencrypted.url, wrong, { allowUnencryptedPasswords: true })).toEqual({
+        OPCUA_SERVER_DETAILS: 'credential-refused',
+      })
+    })
   })
 
   it.skipIf(!hasOpenssl)(
@@ -226,14 +273,31 @@ describe('a server that misbehaves', () => {
     return `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/UA/Secured`
   }
 
+  function forward(socket: Socket, url: string): void {
+    const upstream = connect(readEndpointUrl(url)?.port ?? 0, '127.0.0.1')
+    upstream.on('error', () => socket.destroy())
+    socket.pipe(upstream).pipe(socket)
+  }
+
   /** Forwards GetEndpoints to the real server; `later` handles each later connection. */
   const relay = (later: (socket: Socket) => void) =>
     listen((socket, count) => {
-      if (count > 0) return later(socket.resume())
-      const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
-      upstream.on('error', () => socket.destroy())
-      socket.pipe(upstream).pipe(socket)
+      if (count > 0) later(socket.resume())
+      else forward(socket, open.url)
     })
+
+  it('and takes no users gets none, although there is a credential for all servers', async () => {
+    await using endpoints = await SimulatedServer.start()
+    const url = await listen((socket, count) =>
+      forward(socket, count === 0 ? endpoints.url : open.url),
+    )
+    expect(await read(url, anna, { trustAnyServer: true })).toMatchObject({
+      OPCUA_SERVER_DETAILS: 'anonymous',
+      OPCUA_DEFAULT_CREDENTIAL: 'credential-not-taken',
+      OPCUA_PRODUCT_NAME: 'Mixer',
+    })
+    expect(open.logins).toEqual([])
+  })
 
   it('receives no clear-text password if an attacker breaks encrypted connections', async () => {
     let cut = 0
@@ -250,10 +314,13 @@ describe('a server that misbehaves', () => {
       })
     })
     const told = { allowUnencryptedPasswords: true }
-    expect(await read(url, anna, { ...told, trustAnyServer: true })).toEqual({})
+    expect(await read(url, own, { ...told, trustAnyServer: true })).toEqual({})
     expect(cut).toBe(1)
     expect(logged.join()).toContain('server session failed')
-    expect(await read(url, anna, told)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
+    expect(await read(url, own, told)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
+    expect(await read(url, anna, { ...told, trustAnyServer: true })).toMatchObject({
+      OPCUA_SERVER_DETAILS: 'anonymous',
+    })
     expect(open.logins).toEqual([])
   })
 

@@ -19,7 +19,7 @@ import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-serv
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
-import { isCertificateRefused, isUserRefused, readServer } from './read-server.js'
+import { isCertificateRefused, isUserRefused, readServer, type ServerInfo } from './read-server.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
 import { type TrustedCertificates, trustedCertificates } from './trusted-certificates.js'
 
@@ -59,6 +59,23 @@ interface SessionResult {
   readonly properties: Readonly<Record<string, string>>
   /** The security policy of the endpoint that accepted the last session. */
   readonly policyUri?: string | undefined
+  /** Why the credential for all servers was not used. */
+  readonly unused?: SessionOutcome | undefined
+}
+
+interface SessionCall {
+  readonly url: string
+  readonly endpoints: readonly EndpointDescription[]
+  readonly applicationUri: string
+  readonly policyUri: string | undefined
+  readonly signal: AbortSignal
+}
+
+interface SessionAttempt {
+  readonly outcome: SessionOutcome
+  readonly info?: ServerInfo
+  readonly policyUri?: string | undefined
+  readonly error?: unknown
 }
 
 /**
@@ -148,27 +165,49 @@ export class ServerSessions {
     { server, application: { applicationUri } }: IdentifiedServer,
     signal: AbortSignal,
   ): Promise<SessionResult> {
-    const { allowUnencryptedPasswords = false, targetOf, timeouts } = this.#options
+    const { targetOf, timeouts, log } = this.#options
+    const { discoveryUrl } = server
     const target = await targetOf(server)
     const url = target && urlByAddress(target)
     if (target === undefined || url === undefined)
       throw new OpcuaUnreachableError(
         'the server is outside the callable networks, or has no address for a URL',
       )
-    const credential = this.#credentials.for(applicationUri, server.discoveryUrl)
     const endpoints = await callService(getEndpoints, target, { ...timeouts, signal })
+    const before = this.#schedule.get(discoveryUrl)?.value
+    const call = { url, endpoints, applicationUri, policyUri: before?.policyUri, signal }
+    const own = this.#credentials.own(applicationUri, discoveryUrl)
+    const credential = own ?? this.#credentials.for()
+    if (own !== undefined || credential === undefined)
+      return resultOf(await this.#open(call, credential))
+    const withUser = await this.#open(call, credential).catch(refusedConnection)
+    if (withUser.outcome === 'user') return resultOf(withUser)
+    // The credential for all servers is not meant for each of them.
+    const withoutUser = await this.#open(call, undefined).catch(refusedConnection)
+    const { outcome: unused, error } = withUser
+    if (withoutUser.outcome === 'anonymous') {
+      if (unused !== before?.unused)
+        log.info({ discoveryUrl, credential: unused, err: error }, 'default credential not used')
+      return resultOf(withoutUser, unused)
+    }
+    if (error !== undefined) throw error
+    return resultOf(withUser)
+  }
+
+  /** @throws OpcuaSessionError */
+  async #open(
+    { url, endpoints, applicationUri, policyUri, signal }: SessionCall,
+    credential: Credential | undefined,
+  ): Promise<SessionAttempt> {
+    const { allowUnencryptedPasswords = false } = this.#options
     const choice = chooseEndpoints(endpoints, {
       userToken:
         credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],
       allowUnencryptedPasswords,
       isTrusted: (certificate) => this.#isTrusted(certificate, applicationUri),
     })
-    const policyUri = this.#schedule.get(server.discoveryUrl)?.value?.policyUri
-    const without = (outcome: SessionOutcome): SessionResult => ({
-      properties: sessionProperties(outcome, undefined),
-      policyUri,
-    })
-    if (choice.kind === 'none') return without(outcomeOf(choice.missing, credential))
+    if (choice.kind === 'none')
+      return { outcome: outcomeWithout(choice.missing, credential), policyUri }
     // A server that refuses the certificate of the handler may accept it at another endpoint.
     const candidates = distinctPolicies([
       ...choice.endpoints.filter((endpoint) => endpoint.securityPolicyUri === policyUri),
@@ -179,10 +218,12 @@ export class ServerSessions {
       try {
         const info = await readServer({ library, identity, url, endpoint, credential, signal })
         const outcome = credential === undefined ? 'anonymous' : 'user'
-        const properties = sessionProperties(outcome, info)
-        return { properties, policyUri: endpoint.securityPolicyUri }
+        return { outcome, info, policyUri: endpoint.securityPolicyUri }
       } catch (error) {
-        if (isUserRefused(error)) return without(outcomeOf('user-token', credential))
+        if (isUserRefused(error)) {
+          const outcome = credential === undefined ? 'credential-wanted' : 'credential-refused'
+          return { outcome, policyUri }
+        }
         if (index === candidates.length - 1 || !isCertificateRefused(error)) throw error
       }
     }
@@ -195,13 +236,26 @@ export class ServerSessions {
   }
 }
 
-function outcomeOf(
+/** @throws each error that has another reason */
+function refusedConnection(error: unknown): SessionAttempt {
+  if (!isCertificateRefused(error)) throw error
+  return { outcome: 'connection-refused', error }
+}
+
+function resultOf(
+  { outcome, info, policyUri }: SessionAttempt,
+  unused?: SessionOutcome,
+): SessionResult {
+  return { properties: sessionProperties(outcome, info, unused), policyUri, unused }
+}
+
+function outcomeWithout(
   missing: 'user-token' | 'security' | 'trust',
   credential: Credential | undefined,
 ): SessionOutcome {
   if (missing === 'trust') return 'certificate-not-trusted'
   if (missing === 'security') return 'security-too-weak'
-  return credential === undefined ? 'credential-wanted' : 'credential-refused'
+  return credential === undefined ? 'credential-wanted' : 'credential-not-taken'
 }
 
 function distinctPolicies(endpoints: readonly EndpointDescription[]): EndpointDescription[] {

@@ -8,8 +8,12 @@ export type SessionOutcome =
   | 'user'
   /** The server needs a credential, and none exists. */
   | 'credential-wanted'
-  /** The server refuses the credential, or takes no credential of its kind. */
+  /** The server refuses the credential. */
   | 'credential-refused'
+  /** No endpoint of the server takes a credential of this kind. */
+  | 'credential-not-taken'
+  /** The server refuses the secured connection that the credential needs. */
+  | 'connection-refused'
   /** The certificate of the server is not trusted, so the handler keeps the credential. */
   | 'certificate-not-trusted'
   /** No endpoint is secure enough for the credential, or all policies are deprecated. */
@@ -17,13 +21,18 @@ export type SessionOutcome =
 
 const MAX_NAMESPACES_BYTES = 512
 
-/** The properties that a session adds to a device, without those that the server omits. */
+/**
+ * The properties that a session adds to a device, without those that the server omits.
+ * @param unused why the credential for all servers was not used
+ */
 export function sessionProperties(
   outcome: SessionOutcome,
   info: ServerInfo | undefined,
+  unused?: SessionOutcome,
 ): Record<string, string> {
   const values = {
     OPCUA_SERVER_DETAILS: outcome,
+    OPCUA_DEFAULT_CREDENTIAL: unused,
     OPCUA_SERVER_STATE: info?.state,
     OPCUA_SERVER_START_TIME: info?.startTime?.toISOString(),
     OPCUA_PRODUCT_NAME: info?.productName,

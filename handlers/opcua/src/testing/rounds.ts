@@ -1,5 +1,6 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Device, DiscoveryProperties, type Logger, silentLogger } from '@akrijs/sdk'
-import { openDiscovery } from '@akrijs/sdk/host'
+import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
 import type { Network } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach } from 'vitest'
@@ -64,6 +65,11 @@ export const standard = (discoveryUrls: readonly string[], more: object = {}) =>
 /** A discovery whose rounds a test controls. */
 export class Rounds {
   readonly lists: Device[][] = []
+  /** Id and reason of each device that the handler left out of the last list. */
+  leftOut: (readonly [id: string, reason: string])[] = []
+  leftOutChanges = 0
+  /** Of the last list. */
+  remarks: readonly string[] = []
   readonly logged: {
     readonly level: string
     readonly message: string
@@ -76,7 +82,7 @@ export class Rounds {
     const handler = createOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
-      openDiscovery(handler, {
+      followDiscovery(handler, {
         details: JSON.stringify(details),
         properties,
         signal: stop.signal,
@@ -99,8 +105,16 @@ export class Rounds {
     return this.first()
   }
 
-  async #collect(lists: AsyncIterable<Device[]>): Promise<void> {
-    for await (const list of lists) this.lists.push(list)
+  async #collect(lists: AsyncIterable<ReportedList>): Promise<void> {
+    let last: ReportedList | undefined
+    for await (const list of lists) {
+      if (list.devices !== last?.devices) this.lists.push(list.devices)
+      if (!isDeepStrictEqual(list.leftOut, last?.leftOut ?? { devices: [], reasons: new Map() }))
+        this.leftOutChanges++
+      this.leftOut = list.leftOut.devices.map(({ id, reason }) => [id, reason])
+      this.remarks = list.remarks
+      last = list
+    }
   }
 
   #logger(bound: Readonly<Record<string, unknown>>): Logger {

@@ -110,7 +110,7 @@ describe('a service call', () => {
     await expect(findAt(port, { totalMs: 1500 })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_TIMEOUT',
       message: expect.stringMatching(
-        /did not complete its answer in \d+ ms: received 0 bytes, still missing Acknowledge/,
+        /did not complete its answer in 1500 ms: received 0 bytes, still missing Acknowledge/,
       ),
     })
     await gone

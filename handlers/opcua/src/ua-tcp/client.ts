@@ -44,13 +44,14 @@ export async function callService<Answer>(
   target: Target,
   options: CallOptions,
 ): Promise<Answer> {
-  const deadline = systemClock.monotonicMs() + (options.totalMs ?? 5000)
+  const { totalMs = 5000 } = options
+  const deadline = systemClock.monotonicMs() + totalMs
   let failure: unknown = new OpcuaUnreachableError('the server has no address')
   for (const address of target.addresses) {
     const leftMs = deadline - systemClock.monotonicMs()
     if (leftMs <= 0) break
     try {
-      return await callAt(address, leftMs, service, target, options)
+      return await callAt(address, leftMs, service, target, { ...options, totalMs })
     } catch (error) {
       // A server that accepted the connection would fail at its other addresses too.
       if (!(error instanceof ConnectionFailure)) throw error
@@ -74,7 +75,7 @@ function callAt<Answer>(
   leftMs: number,
   service: DiscoveryService<Answer>,
   { port, endpointUrl }: Target,
-  { signal, connectMs = 3000, limits = {} }: CallOptions,
+  { signal, connectMs = 3000, totalMs, limits = {} }: CallOptions & { readonly totalMs: number },
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
@@ -103,7 +104,8 @@ function callAt<Answer>(
     })
     after(leftMs, () => {
       const progress = `received ${socket.bytesRead} bytes, still missing ${conversation.missing}`
-      const message = `${peer} did not complete its answer in ${leftMs} ms: ${progress}`
+      // The same text for each call: reports of the error must not change in each round.
+      const message = `${peer} did not complete its answer in ${totalMs} ms: ${progress}`
       fail(new OpcuaTimeoutError(message))
     })
     signal.addEventListener('abort', () => fail(signal.reason), { signal: closed.signal })

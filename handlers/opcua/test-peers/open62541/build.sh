@@ -19,7 +19,9 @@ if [ ! -e "$library/libopen62541.so" ]; then
   fi
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$out/apt/sources.list"
   apt=(apt-get -qq -o "Dir::Etc::sourcelist=$out/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null
-    -o "Dir::State::Lists=$out/apt/lists" -o "Dir::Cache=$out/apt/cache" -o APT::Sandbox::User=root)
+    -o "Dir::State::Lists=$out/apt/lists" -o "Dir::Cache=$out/apt/cache" -o APT::Sandbox::User=root
+    # Without the second option a list that did not come is only a warning.
+    -o Acquire::Retries=3 -o APT::Update::Error-Mode=any)
   "${apt[@]}" update
   (cd "$out/debs" && "${apt[@]}" download libopen62541-1.4 libopen62541-1.4-dev libmbedtls21 libmbedcrypto16 libmbedx509-7 libmbedtls-dev)
   for package in "$out"/debs/*.deb; do dpkg -x "$package" "$out/root"; done

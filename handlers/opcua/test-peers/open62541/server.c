@@ -1,5 +1,6 @@
-/* usage: server -p PORT -n NAME [-l] [-s] [-t] [-u USER:PASSWORD] [-r URL]
- * A server of open62541 on 127.0.0.1, with the application URI urn:test:NAME, until SIGTERM. Says "listening" when it is.
+/* usage: server -p PORT -n NAME [-a ADDRESS] [-l] [-s] [-t] [-u USER:PASSWORD] [-r URL]
+ * A server of open62541, with the application URI urn:test:NAME, until SIGTERM. Says "listening" when it is.
+ *   -a  its IPv4 address; by default 127.0.0.1
  *   -l  be a discovery server, with which others register
  *   -s  offer the usual security policies, with a certificate made for the occasion
  *   -t  trust any certificate of a client; without it none
@@ -88,10 +89,11 @@ static void registerWith(const char *url, UA_Server *server, UA_Boolean online) 
 
 int main(int argc, char **argv) {
   int port = 0, isDiscoveryServer = 0, secure = 0, trusting = 0, option;
-  const char *name = "open62541", *discoveryServer = NULL;
+  const char *name = "open62541", *address = "127.0.0.1", *discoveryServer = NULL;
   char *login = NULL;
-  while ((option = getopt(argc, argv, "p:n:lstu:r:")) != -1) {
-    if (option == 'p') port = atoi(optarg);
+  while ((option = getopt(argc, argv, "a:p:n:lstu:r:")) != -1) {
+    if (option == 'a') address = optarg;
+    else if (option == 'p') port = atoi(optarg);
     else if (option == 'n') name = optarg;
     else if (option == 'l') isDiscoveryServer = 1;
     else if (option == 's') secure = 1;
@@ -104,7 +106,7 @@ int main(int argc, char **argv) {
 
   char uri[256], url[256];
   snprintf(uri, sizeof uri, "urn:test:%s", name);
-  snprintf(url, sizeof url, "opc.tcp://127.0.0.1:%d", port);
+  snprintf(url, sizeof url, "opc.tcp://%s:%d", address, port);
   UA_ServerConfig config;
   memset(&config, 0, sizeof config);
   config.logging = UA_Log_Stdout_new(UA_LOGLEVEL_ERROR);

@@ -1,0 +1,114 @@
+import type { Instance, Membership } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { instanceWith } from '../testing/objects.js'
+import { MembershipRequests } from './membership-requests.js'
+
+const NODE = 'node-z' as NodeName
+const names = (count: number) =>
+  Array.from({ length: count }, (_, index) => `node-${index}` as NodeName)
+
+let clock: ManualClock
+let present: Instance | undefined
+let known: number
+let isMissing: boolean
+let reported: Map<ObjectKey, Membership>
+let requests: MembershipRequests
+
+beforeEach(() => {
+  clock = new ManualClock()
+  known = 1
+  isMissing = false
+  reported = new Map()
+  present = shared(1)
+  requests = new MembershipRequests(
+    {
+      node: NODE,
+      clock,
+      knownNodes: () => known,
+      instances: { get: () => present },
+      report: {
+        get isMissing() {
+          return isMissing
+        },
+        setMembership: (key, wish) => {
+          if (wish === undefined) reported.delete(key)
+          else reported.set(key, wish)
+        },
+      },
+    },
+    () => 0.5,
+  )
+})
+
+const shared = (nodes: number, metadata: Partial<Instance['metadata']> = {}) =>
+  instanceWith({}, { shared: true, nodes: names(nodes) }, metadata)
+const key = keyOf(shared(1))
+
+describe('a node that joins or leaves a shared Instance', () => {
+  it('A10 writes itself in a small cluster', () => {
+    known = 9
+    expect(requests.ask(shared(9), 'join')).toBe(false)
+    expect(requests.ask(shared(9), 'leave')).toBe(false)
+    expect(reported.size).toBe(0)
+  })
+
+  it.each([
+    [10, 1],
+    [1, 10],
+  ])('A10 asks the controller if it knows %i nodes and %i of the Instance', (nodes, joined) => {
+    known = nodes
+    const instance = shared(joined)
+    expect(requests.ask(instance, 'join')).toBe(true)
+    expect(reported).toEqual(new Map([[key, { uid: instance.metadata.uid, wish: 'join' }]]))
+  })
+
+  it('A10 writes itself after some seconds without the controller, at random', async () => {
+    known = 10
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    await clock.advance(7499)
+    expect(requests.ask(shared(3), 'join')).toBe(true)
+    await clock.advance(1)
+    expect(requests.ask(shared(3), 'join')).toBe(false)
+  })
+
+  it('A10 writes itself without the custom resource for reports, and alone', () => {
+    known = 10
+    isMissing = true
+    expect(requests.ask(shared(2), 'join')).toBe(false)
+    isMissing = false
+    const own = instanceWith({}, { shared: false, nodes: names(1) })
+    expect(requests.ask(own, 'leave')).toBe(false)
+    expect(reported.size).toBe(0)
+  })
+
+  it('A10 replaces an earlier wish also if it writes itself', () => {
+    known = 10
+    const { uid } = shared(2).metadata
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    known = 3
+    expect(requests.ask(shared(3), 'leave')).toBe(false)
+    expect(reported.get(key)).toEqual({ uid, wish: 'leave' })
+    expect(requests.ask(shared(3), 'join', true)).toBe(false)
+    expect(reported.get(key)).toEqual({ uid, wish: 'join' })
+  })
+
+  it('A10 asks again for an Instance that was recreated', async () => {
+    known = 10
+    requests.ask(shared(2), 'join')
+    await clock.advance(20_000)
+    expect(requests.ask(shared(2, { uid: 'other' }), 'join')).toBe(true)
+    expect(reported.get(key)).toEqual({ uid: 'other', wish: 'join' })
+  })
+
+  it('takes wishes back that have come true or that mean nothing any more', () => {
+    known = 10
+    requests.ask(shared(2), 'join')
+    const joined = shared(2)
+    present = { ...joined, spec: { ...joined.spec, nodes: [...names(2), NODE] } }
+    const next = shared(2, { name: 'cam-a19705' as Instance['metadata']['name'] })
+    requests.ask(next, 'join')
+    expect([...reported.keys()]).toEqual([keyOf(next)])
+  })
+})

@@ -1,0 +1,98 @@
+import type { Instance } from '@akrijs/api'
+import {
+  type ApiClient,
+  NODES,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  type Reflector,
+  Resource,
+} from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
+import { NodeGoneError } from '../errors.js'
+
+interface OwnNodeOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  readonly node: NodeName
+  readonly instances: Reflector<Instance>
+}
+
+/** How long an answer about the Node counts, in milliseconds. */
+const CHECK_MS = 10_000
+
+/**
+ * Keeps the agent out of Instances while its Node does not exist: the controller removes a deleted
+ * node, and without this the two would write against each other for ever. The agent asks for its
+ * Node only after another program has taken the node out of an Instance.
+ */
+export class OwnNode {
+  readonly #options: OwnNodeOptions
+  readonly #nodes: Resource
+  /** The Instances that the node is in. */
+  readonly #joined = new Set<ObjectKey>()
+  /** The Instances that the agent leaves. */
+  readonly #leaving = new Set<ObjectKey>()
+  #isSuspect = false
+  #isGone = false
+  /** When the Node was last asked for, by `monotonicMs`. */
+  #checkedAt = Number.NEGATIVE_INFINITY
+  #checking: Promise<void> | undefined
+
+  constructor(options: OwnNodeOptions, signal: AbortSignal) {
+    this.#options = options
+    this.#nodes = new Resource(options.client, NODES)
+    options.instances.onChange((key) => this.#follow(key), signal)
+  }
+
+  /** Notes that this agent takes the node out of an Instance. */
+  leaves(instance: ObjectKey): void {
+    if (this.#joined.has(instance)) this.#leaving.add(instance)
+  }
+
+  /** @throws NodeGoneError if the Node does not exist */
+  async ensureExists(): Promise<void> {
+    if (!this.#isSuspect) return
+    const { clock, node } = this.#options
+    if (clock.monotonicMs() - this.#checkedAt >= CHECK_MS) {
+      this.#checking ??= this.#check().finally(() => {
+        this.#checking = undefined
+      })
+      await this.#checking
+    }
+    if (this.#isGone) throw new NodeGoneError(`the cluster has no Node ${node}`)
+  }
+
+  async #check(): Promise<void> {
+    const { clock, log, node } = this.#options
+    const isGone = await this.#nodes.get(objectKey('', node)).then(
+      (found) => found === undefined,
+      (error: unknown) => {
+        // Without the answer, the agent goes on: the role of an operator may not allow the request.
+        log.debug({ node, err: error }, 'Node not read')
+        return false
+      },
+    )
+    this.#checkedAt = clock.monotonicMs()
+    const wasGone = this.#isGone
+    this.#isGone = isGone
+    this.#isSuspect = this.#isGone
+    if (this.#isGone && !wasGone)
+      log.error({ node }, 'the Node was deleted: the agent is in no Instance until it exists again')
+    if (!this.#isGone && wasGone) log.info({ node }, 'the Node exists again')
+  }
+
+  #follow(key: ObjectKey): void {
+    const { instances, node } = this.#options
+    if (instances.get(key)?.spec.nodes.includes(node)) {
+      this.#joined.add(key)
+      return
+    }
+    const isOwnChange = this.#leaving.delete(key)
+    if (!this.#joined.delete(key) || isOwnChange) return
+    this.#isSuspect = true
+    // An answer of before says nothing about this change.
+    if (!this.#isGone) this.#checkedAt = Number.NEGATIVE_INFINITY
+  }
+}

@@ -1,0 +1,37 @@
+import { isTurnOver, nextTurn } from '@akrijs/runtime'
+
+/** How many Instances of one Configuration are reconciled at the same time. */
+const CONCURRENCY = 16
+
+/**
+ * Works on all items, a few at a time, until `goesOn` returns false. A failure does not stop the
+ * others.
+ * @returns the failures
+ */
+export async function inParallel<T>(
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+  goesOn: () => boolean = () => true,
+): Promise<unknown[]> {
+  const queue = items.values()
+  const failures: unknown[] = []
+  const worker = async () => {
+    for (const item of queue) {
+      if (isTurnOver()) await nextTurn()
+      if (!goesOn()) return
+      await work(item).catch((error: unknown) => failures.push(error))
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
+  return failures
+}
+
+/** The results of two works, when both have ended. Rejects if a work has failed. */
+export async function together<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([a, b])
+  return Promise.all([a, b])
+}
+
+export function throwFirst(failures: readonly unknown[]): void {
+  if (failures.length > 0) throw failures[0]
+}

@@ -1,0 +1,97 @@
+import type { Membership, ReportedStatus, SlotName, UsedSlot } from '@akrijs/api'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { reportContent } from './report-content.js'
+
+function statusWith(message: string, status: 'True' | 'False' = 'True'): ReportedStatus {
+  const conditions = [{ type: 'Ready', status, reason: 'R', message }] as const
+  return { uid: 'u', observedGeneration: 1, devices: 2, conditions }
+}
+
+const draft = (statuses: ReadonlyMap<ObjectKey, ReportedStatus>) => ({
+  agentPod: undefined,
+  agentNamespace: undefined,
+  statuses,
+  memberships: new Map<ObjectKey, Membership>(),
+  slots: new Map<ObjectKey, readonly UsedSlot[]>(),
+  present: undefined,
+})
+const bytes = (content: object) => Buffer.byteLength(JSON.stringify(content))
+
+describe('the content of a report', () => {
+  it('has all statuses, and their numbers', () => {
+    const statuses = new Map([
+      [objectKey('b', 'y'), statusWith('', 'False')],
+      [objectKey('a', 'x'), statusWith('')],
+    ])
+    const content = reportContent(draft(statuses))
+    expect(content.counts).toEqual({ configurations: 2, ready: 1, devices: 4 })
+    expect(Object.keys(content.configurations)).toEqual(['a/x', 'b/y'])
+    expect(content).not.toHaveProperty('agentPod')
+  })
+
+  it('stays in its bound, and a namespace with many Configurations pushes no other out', () => {
+    const many = fc.array(fc.string({ maxLength: 200 }), { minLength: 1, maxLength: 60 })
+    const few = fc.array(fc.string({ maxLength: 50 }), { maxLength: 4 })
+    fc.assert(
+      fc.property(many, fc.array(few, { maxLength: 4 }), (flood, others) => {
+        const statuses = new Map<ObjectKey, ReportedStatus>()
+        for (const [index, message] of flood.entries())
+          statuses.set(objectKey('a-flood', `c${index}`), statusWith(message))
+        for (const [namespace, messages] of others.entries())
+          for (const [index, message] of messages.entries())
+            statuses.set(objectKey(`b${namespace}`, `c${index}`), statusWith(message))
+        const bounds = { statusBytes: 10_000, memberships: 1 }
+        const { configurations, counts } = reportContent(draft(statuses), bounds)
+        const kept = Object.keys(configurations)
+        // Each entry was counted with its braces.
+        expect(bytes(configurations)).toBeLessThanOrEqual(bounds.statusBytes + 2)
+        expect(kept.length + (counts.leftOut ?? 0)).toBe(statuses.size)
+        // The others need less than an equal share.
+        const expected = [...statuses.keys()].filter((key) => key.startsWith('b'))
+        expect(kept.filter((key) => key.startsWith('b')).sort()).toEqual(expected.sort())
+      }),
+    )
+  })
+
+  it('keeps entries that are in the report before new ones of their namespace', () => {
+    const statuses = new Map(
+      ['c', 'b', 'a'].map((name) => [objectKey('n', name), statusWith('x'.repeat(100))] as const),
+    )
+    const present = { configurations: { [objectKey('n', 'c')]: statusWith('before') } }
+    const bounds = { statusBytes: 600, memberships: 1 }
+    const kept = (of: object) =>
+      Object.keys(reportContent({ ...draft(statuses), ...of }, bounds).configurations)
+    expect(kept({})).toEqual(['n/a', 'n/b'])
+    expect(kept({ present })).toEqual(['n/a', 'n/c'])
+  })
+
+  it('has the first slots of each Instance, and an equal share of them for each namespace', () => {
+    const slot = (name: string, index: number) => `${name}-${index}` as SlotName
+    const usesOf = (name: string, count: number) =>
+      Array.from({ length: count }, (_, index) => ({ slot: slot(name, index), pod: 'x/user' }))
+    const slots = new Map([[objectKey('n', 'cam-1'), usesOf('cam-1', 60)]])
+    const { slots: kept = {} } = reportContent({ ...draft(new Map()), slots })
+    expect(kept).toEqual({ 'n/cam-1': usesOf('cam-1', 50) })
+    for (let index = 0; index < 1000; index++) {
+      const name = `cam-${index}`
+      slots.set(objectKey('flood', name), usesOf(name, 50))
+    }
+    const flooded = reportContent({ ...draft(new Map()), slots }).slots ?? {}
+    expect(flooded).toMatchObject(kept)
+    expect(Object.keys(flooded).length).toBeGreaterThan(20)
+    expect(bytes(flooded)).toBeLessThan(100_100)
+    expect(reportContent(draft(new Map()))).not.toHaveProperty('slots')
+  })
+
+  it('has as many memberships as its bound', () => {
+    const wish = { uid: 'u', wish: 'join' } as const
+    const memberships = new Map(
+      Array.from({ length: 9 }, (_, index) => [objectKey('n', `i${8 - index}`), wish] as const),
+    )
+    const bounds = { statusBytes: 1000, memberships: 3 }
+    const content = reportContent({ ...draft(new Map()), memberships }, bounds)
+    expect(Object.keys(content.memberships)).toEqual(['n/i0', 'n/i1', 'n/i2'])
+  })
+})

@@ -1,0 +1,119 @@
+import type { Membership, NodeReport, ReportCounts, ReportedStatus, UsedSlot } from '@akrijs/api'
+import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
+import { divideUnits } from '../discovery/device-shares.js'
+
+/** The part of a NodeReport that its agent writes. */
+export interface ReportContent extends Omit<NodeReport, 'apiVersion' | 'kind' | 'metadata'> {
+  /** The slots that containers use, by the key of the Instance: no program reads them. */
+  readonly slots?: Readonly<Record<string, unknown>>
+}
+
+interface ReportDraft {
+  /** The name of the agent's Pod, if it runs in a Pod. */
+  readonly agentPod: string | undefined
+  readonly agentNamespace: string | undefined
+  readonly statuses: ReadonlyMap<ObjectKey, ReportedStatus>
+  readonly memberships: ReadonlyMap<ObjectKey, Membership>
+  readonly slots: ReadonlyMap<ObjectKey, readonly UsedSlot[]>
+  /** The present report: its entries have the room first. */
+  readonly present: Pick<NodeReport, 'configurations'> | undefined
+}
+
+/** The most of a report, of the 1.5 MB that etcd takes. */
+export const REPORT_BOUNDS = {
+  /** The bytes of all statuses as JSON. */
+  statusBytes: 1_000_000,
+  /** The number of memberships, each with at most 300 bytes. */
+  memberships: 1000,
+  /** The bytes of all slots as JSON. */
+  slotBytes: 100_000,
+  /** The slots of one Instance. */
+  slotsOfInstance: 50,
+}
+
+/**
+ * The content of a report within its bounds. If the statuses or the slots have no room, each
+ * namespace has an equal share: a namespace with many Configurations leaves room for those of other
+ * namespaces.
+ */
+export function reportContent(
+  { agentPod, agentNamespace, statuses, memberships, slots, present }: ReportDraft,
+  lowered: Partial<typeof REPORT_BOUNDS> = {},
+): ReportContent {
+  const bounds = { ...REPORT_BOUNDS, ...lowered }
+  const isPresent = ([key, { uid }]: readonly [ObjectKey, ReportedStatus]) =>
+    present?.configurations[key]?.uid === uid
+  const configurations = withinBounds(statuses, isPresent, bounds.statusBytes)
+  const first = new Map(
+    [...slots].map(([key, used]) => [key, used.slice(0, bounds.slotsOfInstance)]),
+  )
+  const used = withinBounds(first, () => true, bounds.slotBytes)
+  const leftOut = statuses.size - configurations.length
+  return {
+    ...(agentPod === undefined ? {} : { agentPod }),
+    ...(agentNamespace === undefined ? {} : { agentNamespace }),
+    counts: { ...countsOf(statuses), ...(leftOut > 0 && { leftOut }) },
+    configurations: Object.fromEntries(configurations),
+    memberships: Object.fromEntries([...memberships].sort(byKey).slice(0, bounds.memberships)),
+    ...(used.length > 0 && { slots: Object.fromEntries(used) }),
+  }
+}
+
+type Entry<T> = readonly [ObjectKey, T]
+
+/** @param isPresent whether an entry has the room before others */
+function withinBounds<T>(
+  all: ReadonlyMap<ObjectKey, T>,
+  isPresent: (entry: Entry<T>) => boolean,
+  most: number,
+): Entry<T>[] {
+  const sizes = new Map([...all].map(([key, value]) => [key, bytesOf(key, value)]))
+  const sizeOf = (key: ObjectKey) => sizes.get(key) ?? 0
+  const entries: Entry<T>[] = [...all].sort(byKey)
+  if ([...sizes.values()].reduce((sum, size) => sum + size, 0) <= most) return entries
+  const namespaces = new Map<string, Entry<T>[]>()
+  for (const entry of entries) {
+    const { namespace } = keyParts(entry[0])
+    const ofNamespace = namespaces.get(namespace) ?? []
+    namespaces.set(namespace, ofNamespace)
+    ofNamespace.push(entry)
+  }
+  const demands = [...namespaces].map(([namespace, ofNamespace]) => {
+    const units = ofNamespace.reduce((sum, [key]) => sum + sizeOf(key), 0)
+    return [namespace, { units, servedUnits: 0, served: 0 }] as const
+  })
+  const shares = divideUnits(new Map(demands), most)
+  return [...namespaces]
+    .flatMap(([namespace, ofNamespace]) => {
+      let room = shares.get(namespace) ?? 0
+      const inOrder = [
+        ...ofNamespace.filter(isPresent),
+        ...ofNamespace.filter((entry) => !isPresent(entry)),
+      ]
+      return inOrder.filter(([key]) => {
+        if (sizeOf(key) > room) return false
+        room -= sizeOf(key)
+        return true
+      })
+    })
+    .sort(byKey)
+}
+
+function countsOf(statuses: ReportDraft['statuses']): Omit<ReportCounts, 'leftOut'> {
+  const all = [...statuses.values()]
+  return {
+    configurations: all.length,
+    ready: all.filter(({ conditions }) =>
+      conditions.some(({ type, status }) => type === 'Ready' && status === 'True'),
+    ).length,
+    devices: all.reduce((sum, { devices }) => sum + devices, 0),
+  }
+}
+
+function bytesOf(key: ObjectKey, value: unknown): number {
+  return Buffer.byteLength(JSON.stringify({ [key]: value }))
+}
+
+function byKey([a]: readonly [ObjectKey, unknown], [b]: readonly [ObjectKey, unknown]): number {
+  return a < b ? -1 : 1
+}

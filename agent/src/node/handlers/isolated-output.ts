@@ -1,0 +1,88 @@
+import {
+  type Clock,
+  errorFromFields,
+  errorText,
+  isRecord,
+  LOG_LEVELS,
+  type Logger,
+  type LogLevel,
+  printable,
+  TokenBucket,
+} from '@akrijs/runtime'
+
+/** The longest line of a handler that is read, in characters: room for the stack of an error. */
+export const MAX_HANDLER_LINE = 16 * 1024
+/** A handler must not fill the log of the node: a burst of lines, then one in 100 ms. */
+const LINES = { burst: 300, refillMs: 100 }
+/** The last lines of a process, which are logged with its end. */
+const LAST = { lines: 10, characters: 300 }
+/** Fields that the log of the agent sets itself. */
+const SET = new Set(['level', 'time', 'pid', 'hostname', 'name', 'handler', 'msg', 'err'])
+
+/** The output of a handler's process, as lines of the log of the agent. */
+export class IsolatedOutput {
+  readonly #log: Logger
+  readonly #budget: TokenBucket
+  #last: string[] = []
+  #leftOut = 0
+
+  /** @param log has the name of the handler */
+  constructor(log: Logger, clock: Clock) {
+    this.#log = log
+    this.#budget = new TokenBucket({ clock, ...LINES })
+  }
+
+  /** @param level of a line that is not a line of a log, such as a crash of Node.js */
+  take(line: string, level: 'info' | 'warn'): void {
+    const { fields, message, ...read } = readLine(line) ?? { level, ...plain(line) }
+    if (message === '') return
+    this.#last.push(lastWords({ fields, message }).slice(0, LAST.characters))
+    if (this.#last.length > LAST.lines) this.#last.shift()
+    if (this.#budget.take() > 0) {
+      this.#leftOut++
+      return
+    }
+    if (this.#leftOut > 0) this.#log.warn({ lines: this.#leftOut }, 'lines of the handler left out')
+    this.#leftOut = 0
+    this.#log[read.level](fields, message)
+  }
+
+  /** The last lines since the last call, for the end of the process. */
+  takeLast(): readonly string[] {
+    const last = this.#last
+    this.#last = []
+    return last
+  }
+}
+
+interface Line {
+  readonly level: LogLevel
+  readonly fields: Readonly<Record<string, unknown>>
+  readonly message: string
+}
+
+/** A line of the log of akri-handler; undefined if it is anything else. */
+function readLine(line: string): Line | undefined {
+  let read: unknown
+  try {
+    read = JSON.parse(line)
+  } catch {
+    return undefined
+  }
+  if (!isRecord(read) || typeof read.msg !== 'string') return undefined
+  const level = LOG_LEVELS.find((known) => known === read.level)
+  if (level === undefined) return undefined
+  const fields = Object.fromEntries(Object.entries(read).filter(([name]) => !SET.has(name)))
+  const err = read.err === undefined ? {} : { err: errorFromFields(read.err) }
+  return { level, fields: { ...fields, ...err }, message: printable(read.msg) }
+}
+
+function lastWords({ fields: { text, err }, message }: Omit<Line, 'level'>): string {
+  if (typeof text === 'string') return text
+  return err === undefined ? message : `${message}: ${errorText(err)}`
+}
+
+function plain(line: string): Omit<Line, 'level'> {
+  const text = printable(line).trimEnd()
+  return { fields: { text }, message: text === '' ? '' : 'isolated handler wrote a line' }
+}

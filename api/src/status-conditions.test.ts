@@ -1,0 +1,58 @@
+import { expect, it } from 'vitest'
+import { conditionsOf, instanceConditions } from './status-conditions.js'
+import type { NodeStatus } from './types.js'
+
+it('names the nodes where a handler is missing, while other nodes have it', () => {
+  const on = (status: 'True' | 'False', message: string): NodeStatus => ({
+    observedGeneration: 1,
+    devices: 0,
+    conditions: [{ type: 'HandlerConnected', status, reason: 'R', message }],
+  })
+  const missing = on('False', 'no handler')
+  const message = (nodes: Readonly<Record<string, NodeStatus>>) =>
+    conditionsOf(nodes, [], 'now')[0]?.message
+  const has = on('True', 'cam@x')
+  expect(message({ a: has, b: has })).toBe('2 of 2 nodes; a: cam@x')
+  expect(message({ a: has, b: missing })).toBe('1 of 2 nodes; a: cam@x; not on b: no handler')
+  expect(message({ a: has, b: missing, c: missing, d: missing, e: missing, f: missing })).toBe(
+    '1 of 6 nodes; a: cam@x; not on b, c, d and 2 more: no handler',
+  )
+  expect(message({ a: missing, b: missing })).toBe('2 of 2 nodes; a: no handler')
+})
+
+it('has no condition for a device that never had a problem', () => {
+  expect(instanceConditions([], undefined, 'now')).toEqual([])
+})
+
+const reported = (message: string) => ({ reason: 'ReportedByHandler', message }) as const
+
+it('tells of the problem of a device, and of its end, with the time of each change', () => {
+  const refused = instanceConditions([], reported('credential refused'), 'T1')
+  expect(refused).toEqual([
+    {
+      type: 'DeviceProblem',
+      status: 'True',
+      reason: 'ReportedByHandler',
+      message: 'credential refused',
+      lastTransitionTime: 'T1',
+    },
+  ])
+  expect(instanceConditions(refused, reported('credential refused'), 'T2')).toEqual(refused)
+  const other = instanceConditions(refused, reported('no answer'), 'T3')
+  expect(other).toMatchObject([{ message: 'no answer', lastTransitionTime: 'T1' }])
+  const over = instanceConditions(other, undefined, 'T4')
+  expect(over).toMatchObject([{ status: 'False', reason: 'ProblemOver', lastTransitionTime: 'T4' }])
+  expect(instanceConditions(over, undefined, 'T5')).toEqual(over)
+  const lost = instanceConditions(other, { reason: 'HandlerLost', message: 'x' }, 'T4')
+  expect(lost).toMatchObject([{ reason: 'HandlerLost', message: 'x', lastTransitionTime: 'T1' }])
+})
+
+it('leaves the end of a problem in the words of an earlier version', () => {
+  const [over] = instanceConditions(
+    instanceConditions([], reported('no answer'), 'T1'),
+    undefined,
+    'T2',
+  )
+  const before = over === undefined ? [] : [{ ...over, message: 'in other words' }]
+  expect(instanceConditions(before, undefined, 'T3')).toEqual(before)
+})

@@ -1,0 +1,65 @@
+// The process of `akri discover FILE --watch` in which a handler runs: Node.js loads a module once,
+// so each version of the author's files gets a process of its own.
+import { fileURLToPath } from 'node:url'
+import { fieldOf } from '@akrijs/runtime'
+import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { createLogger, failureText, redirectOutput } from '@akrijs/runtime/program'
+import { endWithStdin, followDiscovery } from '@akrijs/sdk/host'
+import { HANDLERS_FROM } from './built-in-handlers.js'
+import { findHandler } from './commands/discover.js'
+import { listText } from './view/list-text.js'
+import { terminalLogger } from './view/terminal-log.js'
+import type {
+  DiscoveryProcessMessage,
+  DiscoveryProcessRequest,
+} from './watch/discovery-messages.js'
+
+const stop = new AbortController()
+// The terminal sends Ctrl-C to this process too; its parent ends it.
+process.on('SIGINT', () => {})
+process.on('SIGTERM', () => stop.abort())
+// If the parent is killed, also while a handler blocks this thread.
+endWithStdin()
+process.on('disconnect', () => process.exit())
+process.on('uncaughtException', fail)
+
+process.once('message', (request: DiscoveryProcessRequest) => {
+  followHandler(request).then(() => process.exit(), fail)
+})
+
+async function followHandler(request: DiscoveryProcessRequest): Promise<void> {
+  const { logFormat, logLevel } = request
+  const log =
+    logFormat === 'json'
+      ? createLogger('akri', { level: logLevel })
+      : terminalLogger(logLevel, request.isColored)
+  redirectOutput(log, 'warn')
+  const handler = await (await findHandler(request.handler, HANDLERS_FROM)).load()
+  const properties = new DiscoveryProperties(request.properties)
+  const { details } = request
+  for await (const list of followDiscovery(handler, {
+    details,
+    properties,
+    signal: stop.signal,
+    log,
+  }))
+    await send({ list: listText(list, request.form) })
+}
+
+async function fail(error: unknown): Promise<void> {
+  await send({ failure: failureText('akri', error), missing: missingFile(error) })
+  process.exit(1)
+}
+
+/** The file that an import has not found: the error, or the cause of an error, has its URL. */
+function missingFile(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const url = fieldOf(error, 'url')
+  const isMissing = fieldOf(error, 'code') === 'ERR_MODULE_NOT_FOUND'
+  if (isMissing && typeof url === 'string' && url.startsWith('file:')) return fileURLToPath(url)
+  return missingFile(error.cause)
+}
+
+function send(message: DiscoveryProcessMessage): Promise<void> {
+  return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()))
+}

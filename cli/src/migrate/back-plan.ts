@@ -1,0 +1,169 @@
+import {
+  BROKER_TEMPLATES,
+  type Instance,
+  NOT_NULL_FIELDS,
+  parseConfigurationStatus,
+  parseInstanceObject,
+  parseSlotUsage,
+  slotIndex,
+} from '@akrijs/api'
+import { type JsonPatch, keyOf, pointer } from '@akrijs/kube'
+import { isRecord } from '@akrijs/runtime'
+import type { ClusterSnapshot } from './cluster-snapshot.js'
+import { fieldOwners, needsOwners } from './field-owners.js'
+import { type Finding, type MigrationPlan, type ObjectChange, titleOf } from './migration-plan.js'
+import { VirtualIds } from './virtual-ids.js'
+
+// The way back to the existing system, 0.13: objects get the form that its agents read. Pure.
+
+interface BackOptions {
+  /** Whether to write although agents and controllers run. They may undo what is written. */
+  readonly ignoreRunning: boolean
+}
+
+/** The most Pods that findings name. */
+const SHOWN_PODS = 5
+
+export function planBack(snapshot: ClusterSnapshot, { ignoreRunning }: BackOptions): MigrationPlan {
+  const changes: ObjectChange[] = []
+  const findings: Finding[] = []
+  const level = ignoreRunning ? 'warning' : 'obstacle'
+  for (const pod of snapshot.programs.slice(0, SHOWN_PODS))
+    findings.push({
+      level,
+      object: titleOf('Pod', pod),
+      text: `this ${pod.program} runs, and would undo the changes: stop it first`,
+    })
+  const more = snapshot.programs.length - SHOWN_PODS
+  if (more > 0) findings.push({ level, object: 'Pods', text: `${more} others run too` })
+  for (const object of snapshot.configurations) {
+    const plan = planConfiguration(object)
+    changes.push(...plan.changes)
+    findings.push(...plan.findings)
+  }
+  const ids = new VirtualIds(
+    snapshot.instances.flatMap((found) => parseInstanceObject(found) ?? []),
+  )
+  for (const object of snapshot.instances) {
+    const plan = planInstance(object, ids)
+    changes.push(...plan.changes)
+    findings.push(...plan.findings)
+  }
+  return { changes, findings }
+}
+
+function planConfiguration(object: unknown): MigrationPlan {
+  const found = parseConfigurationStatus(object)
+  const spec = isRecord(object) && isRecord(object.spec) ? object.spec : undefined
+  if (found === undefined || spec === undefined) return { changes: [], findings: [] }
+  const { metadata } = found
+  const title = titleOf('Configuration', metadata)
+  const findings: Finding[] = []
+  const patch: JsonPatch[number][] = []
+  const effects: string[] = []
+  for (const path of NOT_NULL_FIELDS) {
+    if (valueAt(spec, path) !== null) continue
+    patch.push({ op: 'remove', path: pointer('spec', ...path) })
+    effects.push(`remove spec.${path.join('.')}, which is null`)
+  }
+  if (isRecord(spec.brokerSpec)) {
+    const { updateStrategy, ...templates } = spec.brokerSpec
+    const present = Object.entries(templates).filter(([, template]) => template !== null)
+    const path = pointer('spec', 'brokerSpec')
+    const names = present
+      .map(([name]) => name)
+      .filter((name) => BROKER_TEMPLATES.some((template) => template === name))
+    if (names.includes('brokerDeploymentSpec'))
+      findings.push({
+        level: 'obstacle',
+        object: title,
+        text:
+          'the existing system has no spec.brokerSpec.brokerDeploymentSpec, and such a ' +
+          'Configuration stops its agents: write a brokerPodSpec, or remove brokerSpec',
+      })
+    else if (names.length > 1)
+      findings.push({ level: 'obstacle', object: title, text: `keep one of ${names.join(', ')}` })
+    else if (names.length === 0) {
+      patch.push({ op: 'remove', path })
+      effects.push('remove spec.brokerSpec, which has no template')
+    } else if (present.length < Object.keys(spec.brokerSpec).length) {
+      patch.push({ op: 'replace', path, value: Object.fromEntries(present) })
+      effects.push(
+        updateStrategy === undefined
+          ? 'remove the nulls in spec.brokerSpec'
+          : `remove spec.brokerSpec.updateStrategy: ${JSON.stringify(updateStrategy)}; the ` +
+              'existing system leaves running brokers as they are',
+      )
+    }
+  }
+  if (typeof spec.offer === 'string' && spec.offer !== 'both')
+    findings.push({
+      level: 'warning',
+      object: title,
+      text: `the existing system ignores spec.offer: ${spec.offer}, and offers both resources`,
+    })
+  const { uid, resourceVersion } = metadata
+  const key = keyOf({ metadata })
+  const change = { kind: 'Configuration', key, uid, resourceVersion, effects, patch } as const
+  return { changes: patch.length > 0 ? [change] : [], findings }
+}
+
+function planInstance(object: unknown, ids: VirtualIds): MigrationPlan {
+  const instance = parseInstanceObject(object)
+  if (instance === undefined) return { changes: [], findings: [] }
+  const { metadata, spec } = instance
+  const title = titleOf('Instance', metadata)
+  const findings: Finding[] = []
+  const find = (level: Finding['level'], text: string) =>
+    findings.push({ level, object: title, text })
+  if (metadata.deletionTimestamp !== undefined) {
+    find('warning', `it is being deleted; its finalizers are ${metadata.finalizers?.join(', ')}`)
+    return { changes: [], findings }
+  }
+  const patch: JsonPatch[number][] = []
+  const effects: string[] = []
+  const usage: Record<string, string> = {}
+  let free = 0
+  for (const [slot, value] of Object.entries(spec.deviceUsage)) {
+    const path = pointer('spec', 'deviceUsage', slot)
+    const parsed = parseSlotUsage(value)
+    if (parsed.level === 'free') {
+      patch.push({ op: 'remove', path })
+      free++
+      continue
+    }
+    const index = slotIndex(metadata.name, slot)
+    const written = ids.existingForm(instance, parsed) ?? value
+    usage[slot] = written
+    if (index === undefined || index >= spec.capacity)
+      find('obstacle', `${value} claims ${slot} beyond the capacity ${spec.capacity}: end its Pod`)
+    else if (parsed.level === 'unreadable')
+      find('obstacle', `${slot} has the unreadable value ${value}: edit the Instance`)
+    if (parsed.level === 'configuration' && written !== value) {
+      patch.push({ op: 'replace', path, value: written })
+      effects.push(`${slot}: ${value} becomes ${written}`)
+      find(
+        'warning',
+        `create the Pod with ${slot} on ${parsed.node} again: its kubelet knows the device by ` +
+          'another id, and the agent there frees the slot after 30 s',
+      )
+    }
+  }
+  if (free > 0) effects.unshift(`remove free slots (${free})`)
+  const changed: Instance = { ...instance, spec: { ...spec, deviceUsage: usage } }
+  const owners = fieldOwners(changed)
+  if (spec.nodes.length === 0) find('warning', 'no node sees the device: delete the Instance')
+  const gives = owners.length > 0 && (patch.length > 0 || needsOwners(object, owners))
+  if (gives) effects.push(`give its fields to ${owners.map(({ manager }) => manager).join(', ')}`)
+  const { uid, resourceVersion } = metadata
+  const change = { kind: 'Instance', key: keyOf(instance), uid, resourceVersion, effects } as const
+  const isChanged = patch.length > 0 || gives
+  return {
+    changes: isChanged ? [{ ...change, patch, ...(gives ? { owners } : {}) }] : [],
+    findings,
+  }
+}
+
+function valueAt(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, name) => (isRecord(at) ? at[name] : undefined), value)
+}

@@ -1,0 +1,94 @@
+import type { NodeReport } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import { describe, expect, it } from 'vitest'
+import {
+  configurationObject,
+  EMPTY,
+  existingFields,
+  instanceObject,
+} from '../testing/migrated-objects.js'
+import { planForward } from './forward-plan.js'
+import type { ProgramPod } from './migration-plan.js'
+
+const NODE = 'node-a' as NodeName
+const pod = (name: string, program: ProgramPod['program'] = 'agent'): ProgramPod => ({
+  program,
+  namespace: 'akri',
+  name,
+  node: NODE,
+})
+const report = (agentPod: string) => ({ metadata: { name: NODE }, agentPod }) as NodeReport
+const finalized = (finalizers: readonly string[], ...managers: string[]) => ({
+  finalizers,
+  managedFields: existingFields(...managers),
+})
+
+describe('the plan of the way to akri.js', () => {
+  it('A13 removes the finalizers that agents of the existing system left', () => {
+    const both = finalized(['node-a', 'other.io/x', 'node-b'], 'node-a-fin', 'node-b-fin')
+    const one = finalized(['node-a'], 'node-a-fin')
+    const { changes, findings } = planForward({
+      ...EMPTY,
+      configurations: [configurationObject({}, one)],
+      instances: [instanceObject({}, both)],
+    })
+    const path = '/metadata/finalizers'
+    expect(changes).toMatchObject([
+      { kind: 'Configuration', key: 'plant/cam', patch: [{ op: 'remove', path }] },
+      { key: 'plant/cam-8120fe', patch: [{ op: 'replace', path, value: ['other.io/x'] }] },
+    ])
+    expect(changes[1]?.effects).toEqual(['remove the finalizers node-a, node-b'])
+    expect(findings).toEqual([])
+  })
+
+  it.each<[string, string[], readonly ProgramPod[], number]>([
+    ['of another program', ['kubectl'], [], 0],
+    ['of a node with an agent of the existing system', ['node-a-fin'], [pod('existing')], 0],
+    ['of a node with an agent of akri.js', ['node-a-fin'], [pod('ours')], 1],
+    ['of a node with a controller', ['node-a-fin'], [pod('any', 'controller')], 1],
+  ])('has as many finalizers %s', (_what, managers, programs, expected) => {
+    const { changes, findings } = planForward({
+      ...EMPTY,
+      instances: [instanceObject({}, finalized(['node-a'], ...managers))],
+      reports: [report('ours')],
+      programs,
+    })
+    expect(changes).toHaveLength(expected)
+    const stays = 'its finalizer node-a stays: Pod akri/existing of the existing system runs'
+    expect(findings.map(({ text }) => text)).toEqual(
+      programs[0]?.name === 'existing' ? [expect.stringContaining(stays)] : [],
+    )
+  })
+
+  it('warns of what is different here', () => {
+    const property = (name: string, reference: object) => ({
+      name,
+      valueFrom: { secretKeyRef: { key: 'k', name: 's', ...reference } },
+    })
+    const discoveryProperties = [
+      property('A', {}),
+      property('B', { namespace: 'plant' }),
+      property('C', { namespace: 'vault' }),
+    ]
+    const { changes, findings } = planForward({
+      ...EMPTY,
+      configurations: [
+        configurationObject({ discoveryHandler: { name: 'onvif', discoveryProperties } }),
+        configurationObject(
+          {},
+          { name: 'cam-8120fe', uid: 'uid-young', creationTimestamp: '2026-02-01T00:00:00Z' },
+        ),
+        configurationObject({ capacity: -1 }, { name: 'dog', uid: 'uid-dog' }),
+      ],
+    })
+    expect(changes).toEqual([])
+    expect(findings.map(({ level, object, text }) => `${level} ${object}: ${text}`)).toEqual([
+      expect.stringMatching(/^warning Configuration plant\/dog: .* not serve it: spec\.capacity: /),
+      expect.stringMatching(/plant\/cam: its property A names the Secret s without a namespace/),
+      expect.stringMatching(/its property C needs the annotation .* on the Secret vault\/s$/),
+      expect.stringMatching(
+        /plant\/cam-8120fe: .* the older Configuration plant\/cam has its name/,
+      ),
+    ])
+  })
+})

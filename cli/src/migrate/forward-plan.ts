@@ -1,0 +1,130 @@
+import {
+  type Configuration,
+  ConfigurationNames,
+  type ConfigurationSpec,
+  finalizerNodes,
+  finalizerRemoval,
+  type Instance,
+  parseConfigurationObject,
+  parseConfigurationStatus,
+  parseInstanceObject,
+} from '@akrijs/api'
+import { type JsonPatch, keyOf, type NodeName, pointer } from '@akrijs/kube'
+import type { ClusterSnapshot } from './cluster-snapshot.js'
+import {
+  type Finding,
+  type MigratedKind,
+  type MigrationPlan,
+  type ObjectChange,
+  type ProgramPod,
+  titleOf,
+} from './migration-plan.js'
+
+/** The namespace that a reference without a namespace means in the existing system. */
+const REFERENCE_DEFAULT = 'default'
+
+/**
+ * Plans the way from the existing system: finalizers of agents that no longer run are removed. Most
+ * of the rest is read as it is. Pure.
+ */
+export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
+  const changes: ObjectChange[] = []
+  const findings: Finding[] = []
+  const others = otherAgents(snapshot)
+  const objects = [
+    ...snapshot.configurations.map((found) => [found, parseConfigurationStatus(found)] as const),
+    ...snapshot.instances.map((found) => [found, parseInstanceObject(found)] as const),
+  ]
+  for (const [found, object] of objects) {
+    if (object === undefined) continue
+    const kind = 'spec' in object ? 'Instance' : 'Configuration'
+    const nodes = finalizerNodes(object).filter(
+      (node) => finalizerRemoval(found, node) !== undefined,
+    )
+    const leftover = nodes.filter((node) => !others.has(node))
+    if (leftover.length > 0) changes.push(releaseChange(kind, object, leftover))
+    for (const node of nodes) {
+      const agent = others.get(node)
+      if (agent === undefined) continue
+      const text = `its finalizer ${node} stays: ${agent} of the existing system runs there`
+      findings.push({ level: 'warning', object: titleOf(kind, object.metadata), text })
+    }
+  }
+  findings.push(...configurationFindings(snapshot.configurations))
+  return { changes, findings }
+}
+
+/** The agents that no report names, by node. */
+function otherAgents({ programs, reports }: ClusterSnapshot): Map<NodeName, string> {
+  const ours = new Map(reports.map((report) => [report.metadata.name, report]))
+  const isOurs = ({ node, namespace, name }: ProgramPod) => {
+    const report = node === '' ? undefined : ours.get(node)
+    return report?.agentPod === name && (report.agentNamespace ?? namespace) === namespace
+  }
+  return new Map(
+    programs.flatMap((pod) =>
+      pod.program === 'agent' && pod.node !== '' && !isOurs(pod)
+        ? [[pod.node, titleOf('Pod', pod)] as const]
+        : [],
+    ),
+  )
+}
+
+function releaseChange(
+  kind: MigratedKind,
+  { metadata }: Pick<Configuration, 'metadata'> | Instance,
+  nodes: readonly NodeName[],
+): ObjectChange {
+  const path = pointer('metadata', 'finalizers')
+  const kept = (metadata.finalizers ?? []).filter((name) => !nodes.includes(name as NodeName))
+  const patch: JsonPatch =
+    kept.length > 0 ? [{ op: 'replace', path, value: kept }] : [{ op: 'remove', path }]
+  const { uid, resourceVersion } = metadata
+  const effects = [`remove the finalizers ${nodes.join(', ')}`]
+  return { kind, key: keyOf({ metadata }), uid, resourceVersion, effects, patch }
+}
+
+function configurationFindings(objects: readonly unknown[]): Finding[] {
+  const parsed = objects.map((object) => parseConfigurationObject(object))
+  const configurations = parsed.flatMap((each) => (each.ok ? [each.configuration] : []))
+  const names = new ConfigurationNames<Configuration>(configurations)
+  const invalid = parsed.flatMap((each): Finding[] => {
+    if (each.ok || each.found === undefined) return []
+    const [problem] = each.problems
+    const text = `akri.js does not serve it: ${problem?.path}: ${problem?.message}`
+    return [{ level: 'warning', object: titleOf('Configuration', each.found.metadata), text }]
+  })
+  const others = configurations.flatMap((configuration): Finding[] => {
+    const object = titleOf('Configuration', configuration.metadata)
+    const rival = names.rival(configuration)
+    const texts = referenceTexts(configuration.spec, configuration.metadata.namespace)
+    if (rival !== undefined)
+      texts.push(
+        `akri.js does not serve it: the older ${titleOf('Configuration', rival.metadata)} has ` +
+          'its name, or could have an Instance of its name',
+      )
+    return texts.map((text) => ({ level: 'warning', object, text }))
+  })
+  return [...invalid, ...others]
+}
+
+function referenceTexts({ discoveryHandler }: ConfigurationSpec, namespace: string): string[] {
+  return discoveryHandler.discoveryProperties.flatMap((property) => {
+    if (!('valueFrom' in property)) return []
+    const { valueFrom } = property
+    const [kind, reference] =
+      'secretKeyRef' in valueFrom
+        ? ['Secret', valueFrom.secretKeyRef]
+        : ['ConfigMap', valueFrom.configMapKeyRef]
+    const of = `its property ${property.name}`
+    if (reference.namespace === undefined)
+      return namespace === REFERENCE_DEFAULT
+        ? []
+        : `${of} names the ${kind} ${reference.name} without a namespace: the existing system ` +
+            `takes that of ${REFERENCE_DEFAULT}, akri.js that of ${namespace}`
+    return reference.namespace === namespace
+      ? []
+      : `${of} needs the annotation akri.sh/readable-from on the ${kind} ` +
+          `${reference.namespace}/${reference.name}`
+  })
+}

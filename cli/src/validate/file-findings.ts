@@ -1,0 +1,183 @@
+import {
+  BUNDLED_TYPES,
+  type ConfigurationManifest,
+  DETAILS_PATH,
+  detailsFindings,
+  type Finding,
+  handlerOf,
+  type ManifestObject,
+  parseManifests,
+  specFindings,
+} from '@akrijs/api'
+import { messageOf, nearest, shorten } from '@akrijs/runtime'
+import type { DiscoveryHandler } from '@akrijs/runtime/handler'
+import { load, YAMLException } from 'js-yaml'
+import { sourceOffset } from './scalar-offset.js'
+import { type Place, TextPlaces } from './text-places.js'
+import { YamlTree } from './yaml-tree.js'
+
+interface Located {
+  /** Without a place, it is about the whole file. */
+  readonly place?: Place | undefined
+}
+
+export interface FileFinding extends Located, Finding {
+  readonly file: string
+}
+
+export interface InstalledHandlers {
+  /** @returns the handler of this name, if it is installed */
+  readonly load: (name: string) => Promise<DiscoveryHandler | undefined>
+  /** The names of the installed handlers. */
+  readonly names: readonly string[]
+}
+
+/** The place in the text of the details, which has lines of its own. */
+type InDetails = { readonly path: string } | { readonly offset: number }
+
+/** A finding, with what its place is computed from. */
+interface RawFinding extends Omit<FileFinding, 'file'> {
+  readonly document: number
+  readonly inDetails?: InDetails
+}
+
+/** A file with more findings is not checked to its end: each costs memory. */
+const MAX_COLLECTED = 1000
+
+/** A valid Configuration, with the place of its name. */
+interface LocatedConfiguration extends Located {
+  readonly file: string
+  readonly path: string
+  readonly configuration: ConfigurationManifest
+}
+
+export interface CheckedFile {
+  readonly findings: FileFinding[]
+  readonly configurations: readonly LocatedConfiguration[]
+}
+
+/** Checks a file. Throws only the errors of `load`. */
+export async function fileFindings(
+  file: string,
+  text: string,
+  handlers: InstalledHandlers,
+): Promise<CheckedFile> {
+  const { problems, manifests, configurations } = parseManifests(text, file)
+  const found: RawFinding[] = problems
+    .slice(0, MAX_COLLECTED)
+    .map((problem) => ({ level: 'problem', ...problem }))
+  for (const item of configurations) {
+    if (found.length >= MAX_COLLECTED) break
+    found.push(...(await configurationFindings(item, handlers)))
+  }
+  if (manifests.length === 0 && found.length === 0)
+    found.push({ level: 'warning', document: 0, path: '', message: 'it has no Configuration' })
+  const places = new FindingPlaces(text)
+  return {
+    findings: found.map((finding) => {
+      const { level, path, message } = finding
+      return { level, file, place: places.placeOf(finding), path, message }
+    }),
+    configurations: manifests.flatMap(({ document, at, content }) => {
+      if (content.kind !== 'Configuration') return []
+      const path = `${at}metadata.name`
+      const { configuration } = content
+      return { file, place: places.placeOf({ document, path }), path, configuration }
+    }),
+  }
+}
+
+async function configurationFindings(
+  { document, at, object }: ManifestObject,
+  handlers: InstalledHandlers,
+): Promise<RawFinding[]> {
+  const found: Omit<RawFinding, 'document'>[] = [
+    ...specFindings(object, { types: BUNDLED_TYPES, usedIn: 'cluster' }),
+    ...(await handlerFindings(object, handlers)),
+  ]
+  return found.map((finding) => ({ ...finding, document, path: at + finding.path }))
+}
+
+async function handlerFindings(
+  object: unknown,
+  { load, names }: InstalledHandlers,
+): Promise<Omit<RawFinding, 'document'>[]> {
+  const wanted = handlerOf(object)
+  if (wanted === undefined) return []
+  const { name, details } = wanted
+  const handler = await load(name)
+  if (handler === undefined) {
+    const similar = nearest(name, names, 2)
+    const hint = similar === undefined ? '' : `; did you mean ${similar}?`
+    const message = `no handler ${shorten(name)} is installed: its details are not checked${hint}`
+    return [{ level: 'warning', path: 'spec.discoveryHandler.name', message }]
+  }
+  const syntaxError = syntaxErrorIn(details)
+  if (syntaxError !== undefined) return [syntaxError]
+  try {
+    const found = await detailsFindings(details, handler)
+    return found.map(({ pathInDetails, ...finding }) => ({
+      ...finding,
+      inDetails: { path: pathInDetails },
+    }))
+  } catch (error) {
+    const message = `the handler ${name} cannot check it: ${messageOf(error)}`
+    return [{ level: 'problem', path: DETAILS_PATH, message }]
+  }
+}
+
+function syntaxErrorIn(details: string): Omit<RawFinding, 'document'> | undefined {
+  if (details.trim() === '') return undefined
+  try {
+    load(details)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error
+    return {
+      level: 'problem',
+      path: DETAILS_PATH,
+      message: `it is not YAML: ${error.reason}`,
+      inDetails: { offset: error.mark?.position ?? 0 },
+    }
+  }
+}
+
+/** Finds the places of problems in a file, which has a syntax error or a tree. */
+class FindingPlaces {
+  readonly #text: string
+  #places: TextPlaces | undefined
+  #tree: YamlTree | undefined
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  placeOf({
+    document,
+    path,
+    place,
+    inDetails,
+  }: Pick<RawFinding, 'document' | 'path' | 'place' | 'inDetails'>): Place | undefined {
+    if (document === 0) return place
+    this.#places ??= new TextPlaces(this.#text)
+    this.#tree ??= new YamlTree(this.#text)
+    const offset = inDetails && this.#offsetInDetails(document, path, inDetails)
+    return this.#places.placeOf(offset ?? this.#tree.offsetOf(document, path))
+  }
+
+  #offsetInDetails(document: number, path: string, inDetails: InDetails): number | undefined {
+    const field = path.slice(0, path.indexOf(DETAILS_PATH) + DETAILS_PATH.length)
+    const scalar = this.#tree?.scalarAt(document, field)
+    if (scalar === undefined) return undefined
+    const offset =
+      'offset' in inDetails
+        ? inDetails.offset
+        : new YamlTree(this.#tree?.text(scalar) ?? '').offsetOf(1, inDetails.path)
+    return sourceOffset(this.#text, scalar, offset)
+  }
+}
+
+/** The order of findings of a file. */
+export function byPlace({ place: a }: FileFinding, { place: b }: FileFinding): number {
+  return (a?.line ?? 0) - (b?.line ?? 0) || (a?.column ?? 0) - (b?.column ?? 0)
+}

@@ -1,0 +1,87 @@
+import { ApiError, ApiUnreachableError } from '@akrijs/kube'
+import { kindOf, messageOf, objectMessage } from '@akrijs/runtime'
+
+// Why a broker does not work: in the words of the API server, the scheduler or the kubelet.
+
+/** The reasons that the condition `BrokersReady` can have: the first that applies is shown. */
+export const PROBLEM_REASONS = [
+  'InternalError',
+  'BrokerRefused',
+  'QuotaExceeded',
+  'BrokerFailed',
+  'ImagePullFailed',
+  'ContainerNotCreated',
+  'CrashLoop',
+  'JobFailed',
+  'PodFailed',
+  'Unschedulable',
+] as const
+
+export interface BrokerProblem {
+  readonly reason: (typeof PROBLEM_REASONS)[number]
+  readonly message: string
+}
+
+/** Reasons of a kubelet for a container that waits. Others pass by themselves. */
+const WAITING: Readonly<Record<string, BrokerProblem['reason']>> = {
+  ErrImageNeverPull: 'ImagePullFailed',
+  ErrImagePull: 'ImagePullFailed',
+  ImageInspectError: 'ImagePullFailed',
+  ImagePullBackOff: 'ImagePullFailed',
+  InvalidImageName: 'ImagePullFailed',
+  RegistryUnavailable: 'ImagePullFailed',
+  SignatureValidationFailed: 'ImagePullFailed',
+  CreateContainerConfigError: 'ContainerNotCreated',
+  CreateContainerError: 'ContainerNotCreated',
+  RunContainerError: 'ContainerNotCreated',
+  CrashLoopBackOff: 'CrashLoop',
+}
+
+interface PodStatus {
+  readonly phase: string
+  readonly reason: string
+  readonly message: string
+  readonly conditions?:
+    | readonly { readonly type: string; readonly reason: string; readonly message: string }[]
+    | undefined
+  /** The containers that wait. */
+  readonly waiting: readonly { readonly reason: string; readonly message: string }[]
+}
+
+/** The problem that the status of a Pod shows. */
+export function podProblem(
+  name: string,
+  { phase, reason, message, conditions = [], waiting }: PodStatus,
+): BrokerProblem | undefined {
+  const problem = (is: BrokerProblem['reason'], ...texts: readonly string[]) => ({
+    reason: is,
+    message: objectMessage([`Pod ${name}`, ...texts.filter((text) => text !== '')].join(': ')),
+  })
+  if (phase === 'Failed') return problem('PodFailed', reason, message)
+  for (const container of waiting) {
+    const found = Object.hasOwn(WAITING, container.reason) ? WAITING[container.reason] : undefined
+    if (found !== undefined) return problem(found, container.reason, container.message)
+  }
+  const unscheduled = conditions.find(
+    (condition) => condition.type === 'PodScheduled' && condition.reason === 'Unschedulable',
+  )
+  return unscheduled && problem('Unschedulable', unscheduled.message)
+}
+
+/**
+ * The problem that a failed write of a broker shows; undefined for a failure that says nothing of
+ * the broker, and passes by itself.
+ */
+export function writeProblem(error: unknown): BrokerProblem | undefined {
+  if (ApiUnreachableError.is(error) || ApiError.is(error, 409) || ApiError.is(error, 429))
+    return undefined
+  if (ApiError.is(error)) return refusal(error.answer)
+  const reason = kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed'
+  return { reason, message: objectMessage(messageOf(error)) }
+}
+
+/** The API server's refusal of a broker. Only the sentence tells a quota from other admission. */
+export function refusal(sentence: string): BrokerProblem {
+  const reason = sentence.includes('exceeded quota: ') ? 'QuotaExceeded' : 'BrokerRefused'
+  return { reason, message: objectMessage(sentence) }
+}

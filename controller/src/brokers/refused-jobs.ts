@@ -1,0 +1,93 @@
+import { type ApiClient, ApiError, keyOf, type ObjectKey, PODS, Resource } from '@akrijs/kube'
+import { type Clock, isRecord } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+import type { Job } from '../kubernetes-objects.js'
+import { type BrokerProblem, refusal } from './broker-problem.js'
+
+// The status of a Job does not show that its Pods are refused: only Events do, which the controller
+// may not read. It asks the API server itself whether it would create such a Pod (dry run).
+
+interface RefusedJobsOptions {
+  readonly state: ClusterState
+  readonly client: ApiClient
+  readonly clock: Clock
+}
+
+/** How long a Job may have no Pod before the API server is asked, in milliseconds. */
+const GRACE_MS = 10_000
+/** The time between two questions for one Configuration, in milliseconds. */
+const REPEAT_MS = 30_000
+/** The limit of a question, in milliseconds: a webhook may take part in the answer. */
+const TIMEOUT_MS = 10_000
+
+interface Question {
+  readonly uid: string
+  /** When to ask next, by `monotonicMs`. */
+  readonly dueAt: number
+  readonly problem: BrokerProblem | undefined
+}
+
+interface Answer {
+  readonly problem: BrokerProblem | undefined
+  readonly recheckInMs: number
+}
+
+/** Why Jobs have no Pods: asks for one Job of each Configuration, which stands for the others. */
+export class RefusedJobs {
+  readonly #options: RefusedJobsOptions
+  readonly #pods: Resource
+  readonly #questions = new Map<ObjectKey, Question>()
+
+  constructor(options: RefusedJobsOptions) {
+    this.#options = options
+    this.#pods = new Resource(options.client, PODS)
+  }
+
+  /** @param job a Job of the Configuration without Pods; undefined if there is none */
+  async check(
+    configuration: ObjectKey,
+    job: Job | undefined,
+    signal: AbortSignal,
+  ): Promise<Answer | undefined> {
+    if (job === undefined) {
+      this.#questions.delete(configuration)
+      return undefined
+    }
+    const { clock } = this.#options
+    const { uid } = job.metadata
+    const now = clock.monotonicMs()
+    const before = this.#questions.get(configuration)
+    let question =
+      before?.uid === uid ? before : { uid, dueAt: now + GRACE_MS, problem: before?.problem }
+    if (question.dueAt <= now)
+      question = { uid, dueAt: now + REPEAT_MS, problem: await this.#ask(job, signal) }
+    this.#questions.set(configuration, question)
+    return { problem: question.problem, recheckInMs: Math.max(0, question.dueAt - now) }
+  }
+
+  async #ask(job: Job, signal: AbortSignal): Promise<BrokerProblem | undefined> {
+    const { state } = this.#options
+    const { name, namespace } = job.metadata
+    const options = { signal, timeoutMs: TIMEOUT_MS }
+    try {
+      const found = await state.jobs.api.get(keyOf(job), options)
+      const template = record(record(record(found).spec).template)
+      // The name of the Job, and no random name: the answer has it, and should stay the same.
+      const metadata = { ...record(template.metadata), name, namespace }
+      const pod = { apiVersion: 'v1', kind: 'Pod', ...template, metadata }
+      await this.#pods.create(namespace, pod, { ...options, dryRun: true })
+      return undefined
+    } catch (error) {
+      return ApiError.is(error) && isRefusal(error) ? refusal(error.answer) : undefined
+    }
+  }
+}
+
+/** A Pod may have the name, the server may be busy, and some webhooks answer no such questions. */
+function isRefusal({ status, answer }: ApiError): boolean {
+  return ![404, 409, 429].includes(status) && !/ does not support dry ?run/i.test(answer)
+}
+
+function record(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {}
+}

@@ -1,0 +1,378 @@
+import type { Instance, RollingUpdate } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Pod } from '../kubernetes-objects.js'
+import { replacedBy, specHashOf } from '../labels.js'
+import { T0, type TestPod, testInstance, testPod } from '../testing/objects.js'
+import { BrokerSuccessions } from './broker-successions.js'
+import { planPods } from './pod-plan.js'
+import { isEnded, works } from './pod-state.js'
+import { planRollout, unavailableBrokers } from './rollout-plan.js'
+
+type Limit = RollingUpdate['maxUnavailable']
+
+describe('how many brokers a change makes unavailable', () => {
+  it.each<[Limit, number, number]>([
+    [undefined, 0, 1],
+    [undefined, 19, 1],
+    [undefined, 20, 2],
+    [3, 10, 3],
+    [3, 2, 3],
+    ['25%', 6, 1],
+    ['25%', 8, 2],
+    ['1%', 50, 1],
+    ['100%', 7, 7],
+  ])('%s of %i is %i: rounded down, and at least 1', (limit, desired, count) => {
+    expect(unavailableBrokers(limit, desired)).toBe(count)
+  })
+})
+
+describe('a roll-out', () => {
+  const pod = testPod('a')
+  const ready = { update: undefined, desired: 1, missing: 0 }
+  const outdated = { update: pod, desired: 1, missing: 0 }
+  const missing = { update: undefined, desired: 1, missing: 1 }
+  const counts = (plans: Parameters<typeof planRollout>[0], limit?: Limit) => {
+    const { update, isBlocked } = planRollout(plans, limit)
+    return [update.length, isBlocked]
+  }
+
+  it('replaces as many brokers as may be missing', () => {
+    const old = Array.from({ length: 6 }, () => outdated)
+    expect(counts(old)).toEqual([1, false])
+    expect(counts(old, '50%')).toEqual([3, false])
+    expect(counts([missing, ...old.slice(1)], '50%')).toEqual([2, false])
+    expect(counts([missing, ...old], 1)).toEqual([0, true])
+    expect(counts([missing, missing, ...old], 1)).toEqual([0, true])
+    expect(counts([missing, ready], 1)).toEqual([0, false])
+  })
+
+  it('takes the first brokers of the list', () => {
+    const first = { ...outdated, update: testPod('b') }
+    expect(planRollout([ready, first, outdated], undefined).update).toEqual([first])
+  })
+})
+
+/** The specs of the model: brokers of the second never work, those of the third do for moments. */
+const SPECS = ['good', 'bad', 'crashing', 'fine'] as const
+type Spec = (typeof SPECS)[number]
+const NODES = ['a', 'b', 'c'] as const
+
+type PodEvent = 'nothing' | 'ready' | 'unready' | 'end'
+
+type Action =
+  | { readonly rollOut: true }
+  | { readonly reconcile: readonly string[] }
+  | { readonly see: true }
+  | { readonly live: number; readonly events: readonly PodEvent[] }
+  | { readonly rounds: number; readonly ms: number }
+  | { readonly spec: Spec }
+  | { readonly device: Device }
+  | { readonly away: string }
+  | { readonly restart: true }
+
+interface Device {
+  readonly name: string
+  readonly nodes: readonly string[]
+  readonly capacity: number
+}
+
+interface Broker {
+  readonly instance: string
+  readonly pod: Pod
+}
+
+/** A cluster with a controller, whose cache may be old. */
+class Model {
+  now = T0
+  spec: Spec = 'good'
+  readonly limit: Limit
+  readonly instances = new Map<string, Instance>()
+  readonly away = new Set<string>()
+  brokers: Broker[] = []
+  /** How many working brokers the controller has deleted, until others work in their place. */
+  readonly #lost = new Map<string, number>()
+  /** The uids of brokers that have worked. */
+  readonly #worked = new Set<string>()
+  #cache: Broker[] = []
+  #successions = new BrokerSuccessions()
+  readonly #isNew = new Set<string>()
+  #hadBrokers = false
+  #serial = 0
+
+  constructor(limit: Limit) {
+    this.limit = limit
+  }
+
+  /** A device comes, goes, or gets another capacity. */
+  setDevice({ name, nodes, capacity }: Device): void {
+    if (nodes.length > 0) {
+      const options = { name, capacity: Math.min(capacity, nodes.length) }
+      if (!this.instances.has(name)) this.#isNew.add(name)
+      this.instances.set(name, testInstance(nodes, options))
+      return
+    }
+    this.instances.delete(name)
+    this.brokers = this.brokers.filter(({ instance }) => instance !== name)
+    this.#cache = this.#cache.filter(({ instance }) => instance !== name)
+    this.#lost.delete(name)
+    this.#successions.forget(objectKey('plant', name))
+  }
+
+  /** Time passes, and kubelets do their work. */
+  live(ms: number, eventOf: (index: number) => PodEvent): void {
+    this.now += ms
+    if (ms > 10_000) this.#isNew.clear()
+    this.brokers = this.brokers.flatMap((broker, index) => {
+      const { pod } = broker
+      if (this.away.has(pod.node)) return [broker]
+      if (pod.metadata.deletionTimestamp !== undefined) return []
+      const change = eventOf(index)
+      const spec = specHashOf(pod)
+      if (change === 'end') return [this.#with(broker, { phase: 'Failed', ready: false })]
+      if (change === 'unready') return [this.#with(broker, { ready: false })]
+      if (change !== 'ready' || pod.ready || isEnded(pod) || spec === 'bad') return [broker]
+      return [this.#with(broker, { ready: true })]
+    })
+    this.#findAgain()
+    // A crash follows at once, also if the controller never saw the broker ready.
+    if (ms === 0) return
+    this.brokers = this.brokers.map((broker) =>
+      specHashOf(broker.pod) === 'crashing' && broker.pod.ready && !isEnded(broker.pod)
+        ? this.#with(broker, { ready: false })
+        : broker,
+    )
+  }
+
+  /** The watch of the controller catches up. */
+  see(): void {
+    this.#cache = this.brokers
+  }
+
+  /** Another replica leads. It knows what the API server has, and nothing else. */
+  restart(): void {
+    this.see()
+    this.#successions = new BrokerSuccessions()
+    this.#hadBrokers = this.brokers.length > 0
+    // Nothing tells of brokers of which none is left.
+    if (!this.#hadBrokers) this.#lost.clear()
+  }
+
+  reconcile(name: string): void {
+    const instance = this.instances.get(name)
+    if (instance === undefined) return
+    const { remove, create, settle } = this.#plan(instance)
+    for (const { pod, replaced } of remove) {
+      if (pod.targetNode !== undefined)
+        this.#successions.leave(keyOf(instance), pod.targetNode, replaced)
+      this.#delete(pod)
+    }
+    for (const pod of settle) this.#change(pod, { replaced: undefined })
+    for (const { node, restarts } of create) {
+      if (this.brokers.some(({ instance: other, pod }) => other === name && pod.node === node))
+        continue
+      const metadata = { name: `${name}-${node}-${++this.#serial}`, createdAt: this.now, restarts }
+      const replaced = this.#successions.of(keyOf(instance), node)
+      this.#successions.take(keyOf(instance), node)
+      const broker = {
+        instance: name,
+        pod: testPod(node, { ...metadata, hash: this.spec, ready: false, replaced }),
+      }
+      this.brokers = [...this.brokers, broker]
+      this.#cache = [...this.#cache, broker]
+    }
+  }
+
+  rollOut(): void {
+    const plans = [...this.instances.values()].map((instance) => ({
+      instance,
+      ...this.#plan(instance),
+    }))
+    const desired = plans.reduce((sum, plan) => sum + plan.desired, 0)
+    for (const { instance, update } of planRollout(plans, this.limit).update) {
+      if (update === undefined) continue
+      const { name } = instance.metadata
+      if (update.targetNode !== undefined)
+        this.#successions.leave(keyOf(instance), update.targetNode, 'working')
+      const { pod } = this.brokers.find(({ pod }) => isSame(pod, update)) ?? {}
+      if (pod && works(pod, this.now)) this.#lost.set(name, (this.#lost.get(name) ?? 0) + 1)
+      this.#delete(update)
+      expect(this.lost).toBeLessThanOrEqual(unavailableBrokers(this.limit, desired))
+    }
+  }
+
+  /** How many brokers the controller has made unavailable. Those of nodes that are away are not. */
+  get lost(): number {
+    let sum = 0
+    for (const [name, { spec }] of this.instances)
+      sum += this.#lostOf(
+        name,
+        spec.nodes.filter((node) => !this.away.has(node)),
+      )
+    return sum
+  }
+
+  get isDone(): boolean {
+    return [...this.instances].every(([name, { spec }]) => {
+      const hashes = this.#works(name).map(specHashOf)
+      return hashes.length === spec.capacity && hashes.every((hash) => hash === this.spec)
+    })
+  }
+
+  #plan(instance: Instance) {
+    const { name } = instance.metadata
+    const pods = this.#cachedPods(name)
+    this.#successions.meet(instance, pods, this.#hadBrokers && !this.#isNew.has(name))
+    return planPods({
+      instance,
+      specHash: this.spec,
+      strategy: 'RollingUpdate',
+      pods,
+      isUsable: (node) => !this.away.has(node),
+      isAway: (node) => this.away.has(node),
+      replacedOn: (node) => this.#successions.of(keyOf(instance), node),
+      restartsOn: () => 0,
+      hadNoRoomAt: () => undefined,
+      notBefore: () => 0,
+      choiceAt: 0,
+      now: this.now,
+    })
+  }
+
+  #cachedPods(name: string): Pod[] {
+    return this.#cache.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
+  }
+
+  #works(name: string): Pod[] {
+    return this.brokers
+      .filter(({ instance }) => instance === name)
+      .map(({ pod }) => pod)
+      .filter((pod) => pod.metadata.deletionTimestamp === undefined && works(pod, this.now))
+  }
+
+  /** A broker that works for the first time replaces one that was lost. */
+  #findAgain(): void {
+    for (const name of this.instances.keys())
+      for (const { metadata } of this.#works(name)) {
+        if (this.#worked.has(metadata.uid)) continue
+        this.#worked.add(metadata.uid)
+        this.#lost.set(name, Math.max(0, (this.#lost.get(name) ?? 0) - 1))
+      }
+  }
+
+  #lostOf(name: string, nodes: readonly NodeName[]): number {
+    const capacity = this.instances.get(name)?.spec.capacity ?? 0
+    const absent = Math.max(0, Math.min(capacity, nodes.length) - this.#works(name).length)
+    return Math.min(this.#lost.get(name) ?? 0, absent)
+  }
+
+  #delete(pod: Pod): void {
+    this.#change(pod, { leaves: true })
+  }
+
+  /** In the cluster, and in the cache, which observes the answers to its own requests. */
+  #change(pod: Pod, more: TestPod): void {
+    const change = (broker: Broker) => (isSame(broker.pod, pod) ? this.#with(broker, more) : broker)
+    this.brokers = this.brokers.map(change)
+    this.#cache = this.#cache.map(change)
+  }
+
+  #with({ instance, pod }: Broker, more: TestPod): Broker {
+    const { metadata, node, phase, ready, readySince } = pod
+    const before: TestPod = {
+      name: metadata.name,
+      hash: specHashOf(pod),
+      createdAt: Date.parse(metadata.creationTimestamp),
+      leaves: metadata.deletionTimestamp !== undefined,
+      restarts: Number(metadata.annotations?.['akri.sh/restarts'] ?? 0),
+      replaced: replacedBy(pod),
+      phase,
+      ready,
+      readySince: more.ready === undefined || more.ready === ready ? readySince : this.now,
+    }
+    return { instance, pod: testPod(node, { ...before, ...more }) }
+  }
+}
+
+const isSame = (a: Pod, b: Pod) => a.metadata.uid === b.metadata.uid
+
+describe('for any changes of specs, devices, capacities, nodes and brokers', () => {
+  const names = ['u', 'v', 'w', 'x', 'y', 'z']
+  const limit = fc.constantFrom<Limit>(undefined, 1, 2, 3, '25%', '50%', '100%')
+  const device = fc.record({
+    name: fc.constantFrom(...names),
+    nodes: fc.subarray([...NODES]),
+    capacity: fc.integer({ min: 1, max: 3 }),
+  })
+  const event = fc.constantFrom<PodEvent>('nothing', 'ready', 'ready', 'ready', 'unready', 'end')
+  const step: fc.Arbitrary<Action> = fc.oneof(
+    { weight: 8, arbitrary: fc.record({ rollOut: fc.constant(true as const) }) },
+    { weight: 8, arbitrary: fc.record({ reconcile: fc.subarray(names) }) },
+    { weight: 6, arbitrary: fc.record({ see: fc.constant(true as const) }) },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        live: fc.constantFrom(0, 1000, 4000, 20_000),
+        events: fc.array(event, { minLength: 18, maxLength: 18 }),
+      }),
+    },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        rounds: fc.integer({ min: 1, max: 4 }),
+        ms: fc.constantFrom(0, 4000, 20_000),
+      }),
+    },
+    { weight: 6, arbitrary: fc.record({ spec: fc.constantFrom(...SPECS) }) },
+    { weight: 1, arbitrary: fc.record({ device }) },
+    { weight: 1, arbitrary: fc.record({ away: fc.constantFrom(...NODES) }) },
+    { weight: 3, arbitrary: fc.record({ restart: fc.constant(true as const) }) },
+  )
+
+  function take(model: Model, action: Action): void {
+    if ('rollOut' in action) model.rollOut()
+    else if ('reconcile' in action) for (const name of action.reconcile) model.reconcile(name)
+    else if ('see' in action) model.see()
+    else if ('live' in action) model.live(action.live, (index) => action.events[index] ?? 'ready')
+    else if ('rounds' in action) work(model, action.rounds, action.ms)
+    else if ('spec' in action) model.spec = action.spec
+    else if ('device' in action) model.setDevice(action.device)
+    else if ('away' in action) {
+      if (!model.away.delete(action.away)) model.away.add(action.away)
+    } else model.restart()
+  }
+
+  /** The controller and the kubelets work, until all is done. */
+  function work(model: Model, rounds: number, ms: number): void {
+    for (let round = 0; round < rounds && !model.isDone; round++) {
+      model.see()
+      for (const name of model.instances.keys()) model.reconcile(name)
+      model.rollOut()
+      model.live(ms, () => 'ready')
+    }
+  }
+  const settle = (model: Model) => work(model, 300, 30_000)
+
+  it('makes at most maxUnavailable brokers unavailable, and ends once new brokers work', () => {
+    fc.assert(
+      fc.property(
+        limit,
+        fc.array(device, { minLength: 1, maxLength: 6 }),
+        fc.array(step, { maxLength: 80 }),
+        (maxUnavailable, devices, steps) => {
+          const model = new Model(maxUnavailable)
+          for (const each of devices) model.setDevice(each)
+          settle(model)
+          expect(model.isDone).toBe(true)
+          for (const action of steps) take(model, action)
+          model.away.clear()
+          model.spec = 'fine'
+          settle(model)
+          expect(model.isDone).toBe(true)
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+})

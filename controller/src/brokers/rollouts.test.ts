@@ -1,0 +1,305 @@
+import { type Configuration, type ConfigurationSpec, parseConfigurationStatus } from '@akrijs/api'
+import { ApiError, ApiUnreachableError, type ObjectEvent, objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { control } from '../controller.js'
+import { parsePod } from '../kubernetes-objects.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance, testPod } from '../testing/objects.js'
+import type { PodPlan } from './pod-plan.js'
+import { Rollouts } from './rollouts.js'
+
+const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const CONFIGURATION = `${AKRI}/configurations/cam`
+const PODS = '/api/v1/namespaces/plant/pods'
+const DEVICES = ['0', '1', '2', '3', '4', '5'].map((digit) => `cam-00000${digit}`)
+
+describe('a changed spec of broker Pods', () => {
+  let api: TestApi
+  let clock: ManualClock
+  let turn: AbortController
+  let work: Promise<void> | undefined
+  let events: ObjectEvent[]
+  let startWork: () => void
+  let generation: number
+  /** The fewest ready brokers at any moment. */
+  let fewest: number
+
+  beforeEach(async () => {
+    api = new TestApi()
+    clock = new ManualClock(T0)
+    events = []
+    generation = 1
+    const conditions = [{ type: 'Ready', status: 'True' }]
+    api.put('/api/v1/nodes/a', { status: { conditions } })
+    const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 6, conditions: [] }
+    api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
+    for (const name of DEVICES)
+      api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a'], { name }) })
+    setImage('v1')
+    const { client, state } = await api.start()
+    startWork = () => {
+      turn = new AbortController()
+      const recorder = { record: (event: ObjectEvent) => void events.push(event) }
+      const options = { state, client, clock, log: silentLogger, nodeGraceMs: 300_000 }
+      work = control({ ...options, events: recorder }, turn.signal)
+    }
+    startWork()
+    await until(() => expect(images()).toEqual(DEVICES.map(() => 'v1')))
+    await until(() => expect(readyPods()).toHaveLength(6))
+    fewest = 6
+    api.before = ({ method, path }) => {
+      if (method !== 'DELETE' || !path.startsWith(PODS)) return
+      const left = readyPods().filter(({ metadata }) => !path.endsWith(`/${metadata.name}`))
+      fewest = Math.min(fewest, left.length)
+    }
+  })
+
+  afterEach(async () => {
+    turn.abort()
+    await work
+    await api.stop()
+  })
+
+  function setImage(image: string, updateStrategy?: object): void {
+    generation += 1
+    const containers = [{ name: 'broker', image }]
+    const brokerSpec = { brokerPodSpec: { containers }, ...(updateStrategy && { updateStrategy }) }
+    const { metadata, ...rest } = testConfiguration({
+      brokerSpec: brokerSpec as NonNullable<ConfigurationSpec['brokerSpec']>,
+    })
+    const { status } = parseConfigurationStatus(api.objects.get(CONFIGURATION)) ?? {}
+    api.put(CONFIGURATION, { ...rest, metadata: { ...metadata, generation }, status })
+  }
+
+  const podPaths = () => [...api.objects.keys()].filter((path) => path.startsWith(`${PODS}/`))
+  const readyPods = () =>
+    podPaths()
+      .flatMap((path) => parsePod(api.objects.get(path)) ?? [])
+      .filter(({ ready }) => ready)
+  const imageOf = (path: string) => {
+    const { spec } = api.objects.get(path) as unknown as Spec
+    return spec.containers[0].image
+  }
+  const images = () => podPaths().map(imageOf).sort()
+
+  /** Starts the Pods; no image that begins with `bad` can be pulled. */
+  function startPods(): void {
+    for (const path of podPaths()) {
+      const found = api.objects.get(path) ?? expect.fail()
+      if ('status' in found) continue
+      const lastTransitionTime = new Date(clock.wallMs()).toISOString()
+      const waiting = { reason: 'ErrImagePull', message: 'no such image' }
+      const isReady = { type: 'Ready', status: 'True', lastTransitionTime }
+      const status =
+        imageOf(path) === 'silent'
+          ? { phase: 'Running' }
+          : imageOf(path).startsWith('bad')
+            ? { phase: 'Pending', containerStatuses: [{ state: { waiting } }] }
+            : { phase: 'Running', conditions: [isReady] }
+      api.put(path, { ...found, status })
+    }
+  }
+
+  /** Lets the clock and the kubelet go on until the condition is so. */
+  const until = (look: () => void, stepMs = 500) =>
+    eventually(async () => {
+      await clock.advance(stepMs)
+      startPods()
+      look()
+    })
+  const status = (): Configuration['status'] =>
+    parseConfigurationStatus(api.objects.get(CONFIGURATION))?.status
+  const brokersReady = () => status()?.conditions.find(({ type }) => type === 'BrokersReady')
+
+  it('replaces one after the other, and says how far it is', async () => {
+    setImage('v2')
+    await until(() => expect(brokersReady()?.reason).toBe('RollingOut'))
+    expect(status()?.brokers?.desired).toBe(6)
+    expect(status()?.brokers?.updated).toBeLessThan(6)
+    await until(() => expect(images()).toEqual(DEVICES.map(() => 'v2')))
+    expect(fewest).toBe(5)
+    await until(() => expect(status()?.brokers).toEqual({ desired: 6, updated: 6, ready: 6 }))
+    expect(brokersReady()).toMatchObject({ status: 'True', reason: 'Ready' })
+  })
+
+  it('replaces as many at once as maxUnavailable, also after a change of the leader', async () => {
+    setImage('v2', { rollingUpdate: { maxUnavailable: '50%' } })
+    await until(() => expect(images().filter((image) => image === 'v2').length).toBeGreaterThan(0))
+    turn.abort()
+    await work
+    startWork()
+    await until(() => expect(images()).toEqual(DEVICES.map(() => 'v2')))
+    expect(fewest).toBe(3)
+  })
+
+  it('stops after the first broker that does not work, and goes on with a correction', async () => {
+    setImage('bad')
+    await until(() => expect(brokersReady()?.reason).toBe('RolloutStuck'))
+    expect(brokersReady()?.message).toBe(
+      '5 of 6 broker Pods are ready, 1 of 6 are updated, 1 failed: ' +
+        'Pod a-cam-000000-pod: ErrImagePull: no such image',
+    )
+    expect(events.map(({ reason }) => reason)).toContain('RolloutStuck')
+    for (let round = 0; round < 20; round++) await clock.advance(60_000)
+    expect(images()).toEqual(['bad', 'v1', 'v1', 'v1', 'v1', 'v1'])
+    // Another mistake hits the same broker.
+    setImage('bad2')
+    await until(() => expect(images()).toEqual(['bad2', 'v1', 'v1', 'v1', 'v1', 'v1']))
+    setImage('v2')
+    await until(() => expect(images()).toEqual(DEVICES.map(() => 'v2')))
+    expect(fewest).toBe(5)
+  })
+
+  it('goes back at once if the spec does', async () => {
+    setImage('bad')
+    await until(() => expect(images()).toContain('bad'))
+    setImage('v1')
+    await until(() => expect(images()).toEqual(DEVICES.map(() => 'v1')))
+    await until(() => expect(readyPods()).toHaveLength(6))
+    expect(fewest).toBe(5)
+  })
+
+  it('replaces a broker that did not work before, and does not wait for it', async () => {
+    const [first = ''] = podPaths()
+    api.put(first, { ...(api.objects.get(first) ?? expect.fail()), status: { phase: 'Running' } })
+    await until(() => expect(readyPods()).toHaveLength(5))
+    // The new broker of this device does not work either.
+    const device = /cam-00000[0-9]/.exec(first)?.[0] ?? ''
+    setImage('v2')
+    await eventually(async () => {
+      await clock.advance(500)
+      const pod = api.objects.get(first)
+      if (pod !== undefined && !('status' in pod)) api.put(first, { ...pod, status: {} })
+      startPods()
+      expect(images()).toEqual(DEVICES.map(() => 'v2'))
+      expect(readyPods()).toHaveLength(5)
+    })
+    expect(first).toContain(device)
+    expect(fewest).toBe(4)
+  })
+
+  it('does not wait for a broker of a node that is away', async () => {
+    const device = DEVICES[0] ?? ''
+    const away = { ...testInstance(['b'], { name: device }) }
+    api.put(`${AKRI}/instances/${device}`, away)
+    const conditions = [{ type: 'Ready', status: 'Unknown' }]
+    api.put('/api/v1/nodes/b', { metadata: { name: 'b' }, status: { conditions } })
+    await until(() => expect(images()).toHaveLength(5))
+    setImage('v2')
+    await until(() => expect(images()).toEqual(DEVICES.slice(1).map(() => 'v2')))
+    expect(fewest).toBe(4)
+  })
+
+  it('is stuck after ten minutes without a known reason', async () => {
+    setImage('silent')
+    await until(() => expect(brokersReady()?.reason).toBe('RollingOut'))
+    const message = expect.stringContaining('Pod a-cam-000000-pod is not ready')
+    const stuck = { reason: 'RolloutStuck', message }
+    await until(() => expect(brokersReady()).toMatchObject(stuck), 10_000)
+    expect(clock.wallMs() - T0).toBeGreaterThan(600_000)
+    expect(images()).toEqual(['silent', 'v1', 'v1', 'v1', 'v1', 'v1'])
+  })
+
+  it('deletes no second broker while the cache does not follow', async () => {
+    const deleted = () => api.requests.filter(({ method }) => method === 'DELETE')
+    const { before } = api
+    api.before = (request) => {
+      if (request.method === 'DELETE') api.isSilent = true
+      return before(request)
+    }
+    setImage('v2')
+    await until(() => expect(deleted()).toHaveLength(1))
+    for (let round = 0; round < 50; round++) await clock.advance(1000)
+    expect(deleted()).toHaveLength(1)
+  })
+})
+
+interface Spec {
+  readonly spec: { readonly containers: readonly [{ readonly image: string }] }
+}
+
+describe('the deletion of a broker in a roll-out', () => {
+  const key = objectKey('plant', 'cam')
+  const { signal } = new AbortController()
+  let api: TestApi
+  let clock: ManualClock
+
+  beforeEach(() => {
+    api = new TestApi()
+    clock = new ManualClock(T0)
+  })
+
+  afterEach(async () => {
+    await api.stop()
+  })
+
+  /** Rollouts of two Instances whose Pods are of an earlier spec; updates fail as asked. */
+  async function start(failures: (Error | undefined)[]) {
+    const brokerSpec = { brokerPodSpec: { containers: [] } }
+    api.put(CONFIGURATION, { ...testConfiguration({ brokerSpec }) })
+    const names = ['cam-000000', 'cam-000001']
+    const updates: string[] = []
+    const missing = new Map<string, number>()
+    for (const name of names) {
+      const instance = testInstance(['a'], { name })
+      api.put(`${AKRI}/instances/${name}`, { ...instance })
+      const { metadata } = testPod('a', { name, hash: 'before' })
+      const owner = { apiVersion: 'akri.sh/v0', kind: 'Instance', controller: true }
+      const ownerReferences = [{ ...owner, name, uid: instance.metadata.uid }]
+      const labels = { controller: 'akri.sh' }
+      api.put(`${PODS}/${name}`, { metadata: { ...metadata, labels, ownerReferences } })
+    }
+    const { state } = await api.start()
+    const plan = { remove: [], settle: [], create: [], adopt: [], desired: 1, recheckAt: undefined }
+    const rollouts = new Rollouts({
+      state,
+      clock,
+      brokers: {
+        plan: ({ metadata: { name } }): PodPlan => {
+          const count = missing.get(name) ?? 0
+          return { ...plan, missing: count, update: count > 0 ? undefined : testPod('a', { name }) }
+        },
+        async update(instance, pod) {
+          expect(pod.metadata.name).toBe(instance.metadata.name)
+          updates.push(pod.metadata.name)
+          const failure = failures.shift()
+          if (failure !== undefined) throw failure
+        },
+      },
+    })
+    const reconcile = async () => {
+      await clock.advance(1000)
+      return rollouts.reconcile(key, signal)
+    }
+    return { updates, missing, reconcile }
+  }
+
+  it('is repeated for the same broker after a request without an answer', async () => {
+    const unreachable = new ApiUnreachableError('no answer')
+    const refused = new ApiError('', { status: 503, reason: 'R', message: '' })
+    const { updates, missing, reconcile } = await start([unreachable, refused])
+    await expect(reconcile()).rejects.toBe(unreachable)
+    // The plan would choose the other broker by now.
+    missing.set('cam-000000', 0)
+    await expect(reconcile()).rejects.toBe(refused)
+    missing.set('cam-000000', 1)
+    await reconcile()
+    expect(updates).toEqual(['cam-000000', 'cam-000000', 'cam-000000'])
+    missing.set('cam-000000', 0)
+    missing.set('cam-000001', 1)
+    await reconcile()
+    expect(updates).toHaveLength(3)
+  })
+
+  it('is planned again after a refusal', async () => {
+    const refused = new ApiError('', { status: 403, reason: 'Forbidden', message: '' })
+    const { updates, missing, reconcile } = await start([refused])
+    await expect(reconcile()).rejects.toBe(refused)
+    missing.set('cam-000000', 1)
+    await reconcile()
+    expect(updates).toEqual(['cam-000000'])
+  })
+})

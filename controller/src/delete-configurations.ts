@@ -1,0 +1,63 @@
+import { CONFIGURATIONS } from '@akrijs/api'
+import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
+import { type Clock, isRecord, type Logger } from '@akrijs/runtime'
+import { ConfigurationsLeftError } from './errors.js'
+
+interface DeleteConfigurationsOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** How long to wait for Configurations with finalizers, in milliseconds. */
+  readonly limitMs: number
+}
+
+const INTERVAL_MS = 500
+/** Configurations of one list; the next list has others. */
+const PAGE = 500
+
+/**
+ * Deletes the Configurations of all namespaces, and waits until they are gone: programs that still
+ * run withdraw their offers then.
+ * @throws ConfigurationsLeftError if some are left, or the API server refuses
+ */
+export async function deleteConfigurations(
+  { client, clock, log, limitMs }: DeleteConfigurationsOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const configurations = new Resource(client, CONFIGURATIONS)
+  const deleted = new Set<ObjectKey>()
+  const endsAt = clock.monotonicMs() + limitMs
+  for (;;) {
+    let problem: unknown
+    let left: readonly ObjectKey[] = []
+    try {
+      left = await listed(client, configurations, signal)
+      for (const key of left) {
+        await configurations.delete(key, undefined, { signal })
+        if (!deleted.has(key)) log.info({ configuration: key }, 'Configuration deleted')
+        deleted.add(key)
+      }
+      if (left.length === 0) return
+    } catch (error) {
+      signal.throwIfAborted()
+      problem = error
+    }
+    if (clock.monotonicMs() >= endsAt) throw new ConfigurationsLeftError(left, problem)
+    await clock.sleep(INTERVAL_MS, signal)
+  }
+}
+
+/** @returns nothing if the cluster has no such resource */
+async function listed(
+  client: ApiClient,
+  configurations: Resource,
+  signal: AbortSignal,
+): Promise<ObjectKey[]> {
+  const path = configurations.path()
+  const query = { limit: String(PAGE) }
+  const list = await client.request({ method: 'GET', path, query, signal }).catch((error) => {
+    if (!ApiError.is(error, 404)) throw error
+  })
+  const items = isRecord(list) && Array.isArray(list.items) ? list.items : []
+  return items.map(({ metadata: { namespace, name } }) => objectKey(namespace, name))
+}

@@ -1,0 +1,60 @@
+import type { Condition } from '@akrijs/api'
+import { objectMessage } from '@akrijs/runtime'
+import type { BrokerCensus } from '../brokers/broker-census.js'
+import { type BrokerProblem, PROBLEM_REASONS } from '../brokers/broker-problem.js'
+
+const STUCK = 'RolloutStuck'
+export const ROLLING_OUT = 'RollingOut'
+
+/**
+ * Reasons that an Event tells of too: of problems that no status of a Pod shows, and of a roll-out
+ * that waits.
+ */
+export const EVENT_REASONS: ReadonlySet<string> = new Set<BrokerProblem['reason'] | typeof STUCK>([
+  'BrokerRefused',
+  'QuotaExceeded',
+  STUCK,
+])
+
+/**
+ * The condition `BrokersReady` of a Configuration.
+ * @param before the condition until now: with the same status it keeps its time
+ * @param now the time, as ISO 8601
+ */
+export function brokersCondition(
+  { what, desired, updated, ready, problems, rollout }: Omit<BrokerCensus, 'idleJobs'>,
+  before: Condition | undefined,
+  now: string,
+): Condition {
+  const problem = first(problems)
+  const isReady = ready >= desired && problem === undefined && rollout === undefined
+  const status = isReady ? 'True' : 'False'
+  const failing = problem === undefined ? '' : `, ${problems.length} failed: ${problem.message}`
+  const progress = rollout === undefined ? '' : `, ${updated} of ${desired} are updated`
+  const waiting =
+    rollout?.isStuck && problem === undefined && rollout.waitsFor !== undefined
+      ? `: Pod ${rollout.waitsFor} is not ready`
+      : ''
+  const pending = rollout !== undefined ? ROLLING_OUT : isReady ? 'Ready' : 'Starting'
+  return {
+    type: 'BrokersReady',
+    status,
+    reason: rollout?.isStuck ? STUCK : (problem?.reason ?? pending),
+    message: objectMessage(
+      `${ready} of ${desired} ${what} are ready${progress}${waiting}${failing}`,
+    ),
+    lastTransitionTime: before?.status === status ? before.lastTransitionTime : now,
+  }
+}
+
+/** The same of the same problems, in whatever order they come: each change is a write. */
+function first(problems: readonly BrokerProblem[]): BrokerProblem | undefined {
+  const [any, ...others] = problems
+  return others.reduce((best, other) => (precedes(other, best) ? other : best), any)
+}
+
+function precedes(a: BrokerProblem, b: BrokerProblem | undefined): boolean {
+  if (b === undefined) return true
+  const rank = PROBLEM_REASONS.indexOf(a.reason) - PROBLEM_REASONS.indexOf(b.reason)
+  return rank < 0 || (rank === 0 && a.message < b.message)
+}

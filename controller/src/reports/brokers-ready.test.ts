@@ -1,0 +1,204 @@
+import { type Condition, type ConfigurationSpec, parseConfigurationStatus } from '@akrijs/api'
+import type { ObjectEvent } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { control } from '../controller.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+
+const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const CONFIGURATION = `${AKRI}/configurations/cam`
+const PODS = '/api/v1/namespaces/plant/pods'
+const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
+const DEPLOYMENT = '/apis/apps/v1/namespaces/plant/deployments/cam-deployment'
+const SENTENCE = 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'
+const TEMPLATE = { template: { spec: { containers: [] } } }
+
+describe('the condition BrokersReady of a Configuration', () => {
+  let api: TestApi
+  let clock: ManualClock
+  let turn: AbortController
+  let work: Promise<void> | undefined
+  let events: ObjectEvent[]
+  let refusesPods: boolean
+
+  beforeEach(() => {
+    api = new TestApi()
+    clock = new ManualClock(T0)
+    turn = new AbortController()
+    events = []
+    refusesPods = true
+    api.refusal = ({ method, path }) =>
+      refusesPods && method === 'POST' && path === PODS
+        ? { status: 403, message: SENTENCE }
+        : undefined
+  })
+
+  afterEach(async () => {
+    turn.abort()
+    await work
+    await api.stop()
+  })
+
+  async function start(spec: Partial<ConfigurationSpec>, devices = ['8120fe']): Promise<void> {
+    const conditions = [{ type: 'Ready', status: 'True' }]
+    api.put('/api/v1/nodes/a', { status: { conditions } })
+    api.put(CONFIGURATION, { ...testConfiguration(spec) })
+    for (const device of devices)
+      api.put(`${AKRI}/instances/cam-${device}`, {
+        ...testInstance(['a'], { name: `cam-${device}` }),
+      })
+    const ready = { type: 'Ready', status: 'True', reason: 'R', message: 'text' }
+    const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 1, conditions: [ready] }
+    api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
+    const { client, state } = await api.start()
+    const recorder = { record: (event: ObjectEvent) => void events.push(event) }
+    const options = { state, client, clock, log: silentLogger, nodeGraceMs: 300_000 }
+    work = control({ ...options, events: recorder }, turn.signal)
+  }
+
+  const conditions = (): readonly Condition[] =>
+    parseConfigurationStatus(api.objects.get(CONFIGURATION))?.status?.conditions ?? []
+  const counts = () => parseConfigurationStatus(api.objects.get(CONFIGURATION))?.status?.brokers
+  const condition = () => conditions().find(({ type }) => type === 'BrokersReady')
+  /** Lets the clock go on until the condition is so. */
+  const untilIs = (expected: Partial<Condition>) =>
+    eventually(async () => {
+      await clock.advance(500)
+      expect(condition()).toMatchObject(expected)
+    })
+  const eventsOfConfiguration = () =>
+    events.filter(({ regarding }) => regarding.kind === 'Configuration')
+
+  /** Changes fields of the object at a path, as a kubelet or a controller of Kubernetes does. */
+  function change(path: string, fields: object): void {
+    api.put(path, { ...(api.objects.get(path) ?? expect.fail(`${path} is not there`)), ...fields })
+  }
+
+  const running = {
+    status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+  }
+
+  it('is absent without a broker spec', async () => {
+    await start({})
+    await eventually(() => expect(conditions().map(({ type }) => type)).toEqual(['Ready']))
+    expect(counts()).toBeUndefined()
+  })
+
+  it('has the sentence that refuses a Pod, with an Event, until the Pod works', async () => {
+    await start({ brokerSpec: { brokerPodSpec: { containers: [] } } })
+    const message = `0 of 1 broker Pods are ready, 1 failed: ${SENTENCE}`
+    await untilIs({ status: 'False', reason: 'BrokerRefused', message })
+    expect(eventsOfConfiguration()).toEqual([
+      {
+        regarding: { kind: 'Configuration', key: 'plant/cam' },
+        type: 'Warning',
+        reason: 'BrokerRefused',
+        message,
+      },
+    ])
+    // The condition Ready is about devices.
+    expect(conditions().find(({ type }) => type === 'Ready')?.status).toBe('True')
+    refusesPods = false
+    await untilIs({ status: 'False', reason: 'Starting' })
+    change(`${PODS}/a-cam-8120fe-pod`, running)
+    await untilIs({ status: 'True', message: '1 of 1 broker Pods are ready' })
+    expect(counts()).toEqual({ desired: 1, updated: 1, ready: 1 })
+    expect(eventsOfConfiguration()).toHaveLength(1)
+  })
+
+  it('counts Pods of usable nodes only, and shows what the kubelet says', async () => {
+    refusesPods = false
+    await start({ brokerSpec: { brokerPodSpec: { containers: [] } } })
+    await untilIs({ status: 'False', reason: 'Starting' })
+    const waiting = { reason: 'ImagePullBackOff', message: 'no such image' }
+    const status = { phase: 'Pending', containerStatuses: [{ state: { waiting } }] }
+    change(`${PODS}/a-cam-8120fe-pod`, { status })
+    await untilIs({ reason: 'ImagePullFailed' })
+    expect(condition()?.message).toContain('no such image')
+    api.remove(`${PODS}/a-cam-8120fe-pod`)
+    api.put('/api/v1/nodes/a', { spec: { unschedulable: true } })
+    await untilIs({ status: 'True', message: '0 of 0 broker Pods are ready' })
+  })
+
+  it('asks for one Job without Pods why it has none, now and then', async () => {
+    await start({ brokerSpec: { brokerJobSpec: TEMPLATE } }, ['8120fe', 'a19705'])
+    await untilIs({ status: 'False', reason: 'Starting' })
+    const asked = () =>
+      api.requests.filter(({ path, query }) => path === PODS && query.get('dryRun') === 'All')
+    expect(asked()).toEqual([])
+    await untilIs({
+      reason: 'BrokerRefused',
+      message: `0 of 2 broker Jobs are ready, 2 failed: ${SENTENCE}`,
+    })
+    const [first, ...others] = asked()
+    expect(first?.body).toMatchObject({
+      kind: 'Pod',
+      metadata: { name: 'cam-8120fe-3-job', labels: { controller: 'akri.sh' } },
+      spec: { containers: [] },
+    })
+    expect(others).toEqual([])
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(asked()).toHaveLength(2)
+    })
+    for (const device of ['8120fe', 'a19705'])
+      change(`${JOBS}/cam-${device}-3-job`, {
+        status: { conditions: [{ type: 'Complete', status: 'True' }] },
+      })
+    await untilIs({ status: 'True', message: '2 of 2 broker Jobs are ready' })
+    expect(counts()).toEqual({ desired: 2, updated: 2, ready: 2 })
+  })
+
+  it.each([
+    [400, 'admission webhook "w.example" does not support dry run'],
+    [409, 'pods "cam-8120fe-3-job" already exists'],
+  ])('does not take the answer %i for a refusal of a Pod', async (status, message) => {
+    let isAsked = false
+    api.refusal = ({ method, path }) => {
+      if (method !== 'POST' || path !== PODS) return undefined
+      isAsked = true
+      return { status, message }
+    }
+    await start({ brokerSpec: { brokerJobSpec: TEMPLATE } })
+    await eventually(async () => {
+      await clock.advance(500)
+      expect(isAsked).toBe(true)
+    })
+    for (let i = 0; i < 10; i++) await clock.advance(500)
+    expect(condition()).toMatchObject({ status: 'False', reason: 'Starting' })
+  })
+
+  it('shows why a Job failed', async () => {
+    await start({ brokerSpec: { brokerJobSpec: TEMPLATE } })
+    await untilIs({ status: 'False', reason: 'Starting' })
+    const failed = { type: 'Failed', status: 'True', message: 'too often' }
+    change(`${JOBS}/cam-8120fe-3-job`, { status: { conditions: [failed] } })
+    await untilIs({ reason: 'JobFailed' })
+    expect(condition()?.message).toContain('Job cam-8120fe-3-job: too often')
+  })
+
+  it('has the sentence that refuses Pods of a Deployment, and counts its Pods', async () => {
+    await start({ brokerSpec: { brokerDeploymentSpec: { replicas: 2, ...TEMPLATE } } })
+    await untilIs({ status: 'False', reason: 'Starting' })
+    const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' }
+    change(DEPLOYMENT, { status: { conditions: [{ ...failure, message: SENTENCE }] } })
+    await untilIs({
+      reason: 'BrokerRefused',
+      message: `0 of 2 Pods of the Deployment are ready, 1 failed: ${SENTENCE}`,
+    })
+    expect(eventsOfConfiguration()).toHaveLength(1)
+    change(DEPLOYMENT, { status: { readyReplicas: 2, updatedReplicas: 1 } })
+    await untilIs({ status: 'True', reason: 'Ready' })
+    expect(counts()).toEqual({ desired: 2, updated: 1, ready: 2 })
+  })
+
+  it('has the sentence that refuses the Deployment itself', async () => {
+    api.refusal = ({ path }) =>
+      path === DEPLOYMENT ? { status: 403, message: 'exceeded quota: q' } : undefined
+    await start({ brokerSpec: { brokerDeploymentSpec: TEMPLATE } })
+    await untilIs({ status: 'False', reason: 'QuotaExceeded' })
+  })
+})

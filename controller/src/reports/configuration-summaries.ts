@@ -1,0 +1,250 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Configuration, ConfigurationStatus, Instance, NodeStatus } from '@akrijs/api'
+import {
+  ApiError,
+  type EventRecorder,
+  mergePatchOf,
+  type ObjectKey,
+  type ReconcileResult,
+} from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
+import { type BrokerCensus, brokerCensus } from '../brokers/broker-census.js'
+import type { BrokerFailures } from '../brokers/broker-failures.js'
+import type { RefusedJobs } from '../brokers/refused-jobs.js'
+import type { Rollouts } from '../brokers/rollouts.js'
+import type { ClusterState } from '../cluster-state.js'
+import type { SilentAgents } from '../nodes/silent-agents.js'
+import { earliest } from '../requeue.js'
+import { EVENT_REASONS } from './brokers-condition.js'
+import { isReadySilent, isSilentEntry, type ReportedNode, summaryOf } from './summary.js'
+
+interface ConfigurationSummariesOptions {
+  readonly state: ClusterState
+  readonly clock: Clock
+  readonly events: Pick<EventRecorder, 'record'>
+  readonly failures: Pick<BrokerFailures, 'of'>
+  readonly refusedJobs: Pick<RefusedJobs, 'check'>
+  readonly silent: Pick<SilentAgents, 'forMs'>
+  /** How long a node may be silent before it counts as lost, in milliseconds. */
+  readonly nodeGraceMs: number
+  readonly rollouts: Pick<Rollouts, 'of'>
+}
+
+/** The least time between two writes of one Configuration, in milliseconds: all agents watch it. */
+const WRITE_MS = 2000
+/** The least time between two computations that change nothing, in milliseconds. */
+const COMPUTE_MS = 100
+/**
+ * For how long the last report of an agent that is not there decides, in milliseconds, or for the
+ * grace period if that is shorter. A roll-out makes one agent after the other silent for seconds.
+ */
+const AWAY_MS = 60_000
+/** Computations take at most one of so many parts of the time: each looks at all brokers. */
+const COMPUTE_PARTS = 10
+
+/** What this turn knows of one Configuration. */
+interface Turn {
+  readonly uid: string
+  /** When the next summary may be computed, by `monotonicMs`. */
+  dueAt: number
+  /** The entries of `status.nodes` after the last write. */
+  written: ConfigurationStatus['nodes']
+  /**
+   * The version of the report that has replaced an entry, by node. An entry that comes back is of
+   * an agent of the version before: the agent of the report was rolled back.
+   */
+  readonly replaced: Map<string, string>
+}
+
+/**
+ * Writes the summary of each Configuration from the reports of nodes. Agents of the version before
+ * write their entries in `status.nodes`: they stay, and count, while the node has no report.
+ */
+export class ConfigurationSummaries {
+  readonly #options: ConfigurationSummariesOptions
+  readonly #turns = new Map<ObjectKey, Turn>()
+
+  constructor(options: ConfigurationSummariesOptions) {
+    this.#options = options
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const { state, clock } = this.#options
+    const configuration = state.statuses.cache.get(key)
+    if (configuration === undefined) {
+      this.#turns.delete(key)
+      await this.#options.refusedJobs.check(key, undefined, signal)
+      return {}
+    }
+    // Before that, the absence of a report means nothing.
+    if (!state.hasReports) return {}
+    const turn = this.#turnOf(key, configuration)
+    const waitMs = turn.dueAt - clock.monotonicMs()
+    if (waitMs > 0) return { requeueAfterMs: waitMs }
+    const startedAt = clock.monotonicMs()
+    const instances = state.ownInstancesOf(key, configuration)
+    const census = this.#censusOf(key, configuration, instances)
+    const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
+    const { brokers, recheckInMs } = await this.#withIdleJobs(key, census, signal)
+    const { reported, silentInMs } = this.#reportsOf(key, configuration)
+    const recheckMs = earliest(recheckInMs, silentInMs)
+    const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
+    const { legacy, replaced } = sortEntries(configuration, reported, turn)
+    const status = summaryOf({
+      configuration,
+      instances,
+      reports: reported.filter(({ node }) => legacy[node] === undefined),
+      legacy,
+      brokers,
+      hasReferences: this.#hasReferences(key, configuration),
+      now: new Date(clock.wallMs()).toISOString(),
+    })
+    if (reported.length > 0) turn.dueAt = clock.monotonicMs() + computeMs
+    const changes = status && mergePatchOf({ ...configuration.status }, { ...status })
+    if (changes === undefined) return recheck
+    const stored = await this.#write(key, configuration, changes, signal)
+    // The watch event of the other write starts the next reconcile.
+    if (stored === undefined) return recheck
+    this.#tellRefusal(key, configuration, status?.conditions ?? [])
+    turn.dueAt = clock.monotonicMs() + WRITE_MS
+    for (const [node, version] of replaced) turn.replaced.set(node, version)
+    turn.written = Object.fromEntries(
+      Object.entries(stored.status?.nodes ?? {}).filter(([node]) => legacy[node] === undefined),
+    )
+    return recheck
+  }
+
+  #censusOf(
+    key: ObjectKey,
+    found: Pick<Configuration, 'metadata'>,
+    instances: readonly Instance[],
+  ): BrokerCensus | undefined {
+    const configuration = this.#validOf(key, found)
+    return configuration && brokerCensus(configuration, instances, this.#options)
+  }
+
+  #hasReferences(key: ObjectKey, found: Pick<Configuration, 'metadata'>): boolean {
+    const { discoveryProperties = [] } = this.#validOf(key, found)?.spec.discoveryHandler ?? {}
+    return discoveryProperties.some((property) => 'valueFrom' in property)
+  }
+
+  /** Of a Configuration whose spec is invalid, the other cache has the last valid version. */
+  #validOf(
+    key: ObjectKey,
+    { metadata }: Pick<Configuration, 'metadata'>,
+  ): Configuration | undefined {
+    const configuration = this.#options.state.configurations.cache.get(key)
+    return configuration?.metadata.uid === metadata.uid ? configuration : undefined
+  }
+
+  /** Adds why Jobs have no Pods. */
+  async #withIdleJobs(
+    key: ObjectKey,
+    census: BrokerCensus | undefined,
+    signal: AbortSignal,
+  ): Promise<{
+    readonly brokers: BrokerCensus | undefined
+    readonly recheckInMs?: number
+  }> {
+    const idle = census?.idleJobs ?? []
+    const answer = await this.#options.refusedJobs.check(key, idle[0], signal)
+    if (census === undefined || answer === undefined) return { brokers: census }
+    const { problem, recheckInMs } = answer
+    const problems = [...census.problems, ...idle.flatMap(() => problem ?? [])]
+    return { brokers: { ...census, problems }, recheckInMs }
+  }
+
+  /** Records an Event when the API server begins to refuse brokers, or a roll-out is stuck. */
+  #tellRefusal(
+    key: ObjectKey,
+    { metadata, status }: Pick<Configuration, 'metadata' | 'status'>,
+    conditions: ConfigurationStatus['conditions'],
+  ): void {
+    const brokersReady = (all: ConfigurationStatus['conditions'] = []) =>
+      all.find(({ type }) => type === 'BrokersReady')
+    const condition = brokersReady(conditions)
+    if (condition === undefined || !EVENT_REASONS.has(condition.reason)) return
+    const { reason, message } = condition
+    if (brokersReady(status?.conditions)?.reason === reason) return
+    const regarding = { kind: 'Configuration', key }
+    this.#options.events.record({ regarding, type: 'Warning', reason, message }, metadata.uid)
+  }
+
+  #turnOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Turn {
+    const known = this.#turns.get(key)
+    if (known?.uid === uid) return known
+    const turn: Turn = { uid, dueAt: 0, written: {}, replaced: new Map() }
+    this.#turns.set(key, turn)
+    return turn
+  }
+
+  /** The reports, and after how many milliseconds the next agent that is away counts as silent. */
+  #reportsOf(
+    key: ObjectKey,
+    { metadata, status: before }: Pick<Configuration, 'metadata' | 'status'>,
+  ) {
+    const { state, silent, nodeGraceMs } = this.#options
+    // A controller that has just started does not know for how long agents are not there.
+    const awayMs = isReadySilent(before) ? 0 : Math.min(AWAY_MS, nodeGraceMs)
+    const reported: VersionedReport[] = []
+    let silentInMs: number | undefined
+    for (const { report, presence } of state.reportIndex.of(key)) {
+      const entry = report.configurations[key]
+      if (presence === 'deleted' || entry?.uid !== metadata.uid) continue
+      const { uid: _uid, deviceProblems: _problems, ...status } = entry
+      const { name: node, resourceVersion: version } = report.metadata
+      const silentForMs = silent.forMs(node)
+      const agent = agentState(silentForMs, awayMs)
+      if (agent === 'away') silentInMs = earliest(silentInMs, awayMs - (silentForMs ?? 0))
+      reported.push({ node, status, agent, version })
+    }
+    return { reported, silentInMs }
+  }
+
+  /** @returns undefined if another write was faster */
+  async #write(
+    key: ObjectKey,
+    { metadata: { resourceVersion } }: Pick<Configuration, 'metadata'>,
+    status: object,
+    signal: AbortSignal,
+  ): Promise<Pick<Configuration, 'status'> | undefined> {
+    const { cache, api } = this.#options.state.statuses
+    const patch = { metadata: { resourceVersion }, status }
+    try {
+      return cache.observe(await api.patch(key, 'merge', patch, { signal, subresource: 'status' }))
+    } catch (error) {
+      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
+      return undefined
+    }
+  }
+}
+
+function agentState(silentForMs: number | undefined, awayMs: number): ReportedNode['agent'] {
+  if (silentForMs === undefined) return 'present'
+  return silentForMs < awayMs ? 'away' : 'silent'
+}
+
+interface VersionedReport extends ReportedNode {
+  readonly version: string
+}
+
+/**
+ * Sorts the entries of `status.nodes`: those of agents of the version before stay, and those that
+ * the report of the node replaces go, with the version of that report.
+ */
+function sortEntries(
+  { status }: Pick<Configuration, 'status'>,
+  reports: readonly VersionedReport[],
+  { written, replaced }: Turn,
+) {
+  const versions = new Map<string, string>(reports.map(({ node, version }) => [node, version]))
+  const legacy: Record<string, NodeStatus> = {}
+  const replacedNow: [node: string, version: string][] = []
+  for (const [node, entry] of Object.entries(status?.nodes ?? {})) {
+    if (isSilentEntry(entry) || isDeepStrictEqual(written[node], entry)) continue
+    const version = versions.get(node)
+    if (version === undefined || replaced.get(node) === version) legacy[node] = entry
+    else replacedNow.push([node, version])
+  }
+  return { legacy, replaced: replacedNow }
+}

@@ -1,0 +1,229 @@
+import { type InstanceCondition, parseInstanceObject } from '@akrijs/api'
+import { objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import type { ClusterState } from '../cluster-state.js'
+import { control } from '../controller.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { InstanceProblems } from './instance-problems.js'
+
+const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
+const CAM = objectKey('plant', 'cam')
+
+let api: TestApi
+let clock: ManualClock
+let turn: AbortController
+let work: Promise<void> | undefined
+
+beforeEach(() => {
+  api = new TestApi()
+  clock = new ManualClock(T0)
+  turn = new AbortController()
+  api.put('/apis/akri.sh/v0/namespaces/plant/configurations/cam', { ...testConfiguration() })
+})
+
+afterEach(async () => {
+  turn.abort()
+  await work
+  await api.stop()
+})
+
+function putInstance(nodes: readonly string[], name = 'cam-8120fe'): void {
+  api.put(`${INSTANCES}/${name}`, { ...testInstance(nodes, { name }) })
+}
+
+/** @param problems the Instances of each reason */
+function putReport(
+  node: string,
+  problems: Readonly<Record<string, readonly string[]>>,
+  { uid = 'uid-cam', agentPod, found }: { uid?: string; agentPod?: string; found?: string } = {},
+): void {
+  const deviceProblems = Object.entries(problems).map(([reason, instances]) => ({
+    reason,
+    instances,
+    ...(found === undefined ? {} : { found }),
+  }))
+  const status = { uid, observedGeneration: 3, devices: 1, conditions: [], deviceProblems }
+  api.put(`/apis/akri.sh/v0/nodereports/${node}`, {
+    configurations: { 'plant/cam': status },
+    ...(agentPod === undefined ? {} : { agentPod }),
+  })
+}
+
+function putNode(name: string): void {
+  const lastTransitionTime = new Date(T0).toISOString()
+  const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }]
+  api.put(`/api/v1/nodes/${name}`, { status: { conditions } })
+}
+
+function conditionOf(name = 'cam-8120fe'): InstanceCondition | undefined {
+  return parseInstanceObject(api.objects.get(`${INSTANCES}/${name}`))?.status?.conditions?.[0]
+}
+
+const writes = () => api.requests.filter(({ method }) => method === 'PATCH')
+const has = (status: 'True' | 'False', message: string) => ({ status, message })
+const OVER = has('False', 'the device has no problem any more')
+
+/** Puts what a test starts with, and gives the work on all Configurations. */
+async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
+  const { state } = await api.start()
+  const problems = new InstanceProblems({ state, clock })
+  return { state, look: () => problems.reconcile(CAM, turn.signal) }
+}
+
+describe('the condition DeviceProblem of an Instance', () => {
+  it('follows what the nodes report, with one write for each change', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putInstance(['a', 'b'])
+    const { client, state } = await api.start()
+    const events = { record: () => {} }
+    const options = { state, client, clock, log: silentLogger, events, nodeGraceMs: 300_000 }
+    work = control(options, turn.signal)
+    const becomes = (expected: object) =>
+      eventually(async () => {
+        await clock.advance(500)
+        expect(conditionOf()).toMatchObject(expected)
+      })
+    const ofInstance = () => writes().filter(({ path }) => path.startsWith(INSTANCES))
+    putReport('b', { 'credential refused': ['cam-8120fe'] })
+    await becomes(has('True', 'credential refused'))
+    // The other node has the same problem.
+    putReport('a', { 'credential refused': ['cam-8120fe'] })
+    await eventually(() => expect(state.reports.cache.list()).toHaveLength(2))
+    putReport('a', {})
+    await becomes(has('True', 'credential refused'))
+    expect(ofInstance()).toHaveLength(1)
+    putReport('b', {})
+    await becomes(OVER)
+    expect(ofInstance()).toHaveLength(2)
+  })
+
+  it('quotes the first of the nodes that see the device, and no other node', async () => {
+    for (const node of ['a', 'b', 'c']) putNode(node)
+    putInstance(['b', 'a'])
+    putReport('a', { 'of a': ['cam-8120fe'] })
+    putReport('b', { 'of b': ['cam-8120fe'] })
+    putReport('c', { 'of c': ['cam-8120fe'] })
+    const { look } = await started()
+    await look()
+    expect(conditionOf()).toMatchObject(has('True', 'of b'))
+  })
+
+  it.each<[string, () => void]>([
+    ['a node that is not in spec.nodes', () => putReport('c', { x: ['cam-8120fe'] })],
+    ['another Configuration', () => putReport('a', { x: ['cam-8120fe'] }, { uid: 'before' })],
+    ['a node that was deleted', () => putReport('gone', { x: ['cam-8120fe'] })],
+    ['another Instance', () => putReport('a', { x: ['dog-8120fe'] })],
+  ])('is not written for the report of %s', async (_, put) => {
+    for (const node of ['a', 'c']) putNode(node)
+    putInstance(['a', 'gone'])
+    put()
+    const { look } = await started()
+    await look()
+    expect(writes()).toEqual([])
+  })
+
+  it('names the nodes whose agents find a problem, and follows no further node', async () => {
+    const nodes = ['a', 'b', 'c']
+    for (const node of nodes) putNode(node)
+    putInstance(nodes)
+    const { state, look } = await started()
+    const lose = async (node: string, reports: number) => {
+      putReport(node, { 'not offered': ['cam-8120fe'] }, { found: 'HandlerLost' })
+      await eventually(() => expect(state.reports.cache.list()).toHaveLength(reports))
+      await look()
+      return conditionOf()
+    }
+    const at = { reason: 'HandlerLost', status: 'True' }
+    expect(await lose('b', 1)).toMatchObject({ ...at, message: 'b: not offered' })
+    expect(await lose('c', 2)).toMatchObject({ ...at, message: 'b and others: not offered' })
+    expect(await lose('a', 3)).toMatchObject({ ...at, message: 'all nodes: not offered' })
+  })
+
+  it('is written for a node that left while Pods there have the device', async () => {
+    for (const node of ['a', 'b', 'c']) putNode(node)
+    putInstance(['a'])
+    putReport('b', { 'not found': ['cam-8120fe'] }, { found: 'DeviceLost' })
+    putReport('c', { 'not offered': ['cam-8120fe'] }, { found: 'HandlerLost' })
+    const { state, look } = await started()
+    await look()
+    expect(conditionOf()).toMatchObject({ reason: 'DeviceLost', message: 'b: not found' })
+    // Another node cannot see a device that is not shared.
+    api.put(`${INSTANCES}/cam-1`, { ...testInstance(['a'], { name: 'cam-1', shared: false }) })
+    putReport('b', { 'not found': ['cam-1'] }, { found: 'DeviceLost' })
+    await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
+    await eventually(async () => {
+      await look()
+      expect(conditionOf()).toMatchObject(OVER)
+    })
+    expect(conditionOf('cam-1')).toBeUndefined()
+  })
+
+  it('counts what an agent of a later version finds as a report of its handler', async () => {
+    putNode('a')
+    putInstance(['a'])
+    putReport('a', { 'all is wet': ['cam-8120fe'] }, { found: 'Wet' })
+    const { look } = await started()
+    await look()
+    expect(conditionOf()).toMatchObject({ reason: 'ReportedByHandler', message: 'all is wet' })
+  })
+
+  it('stays while the agent of the report is exchanged', async () => {
+    putNode('a')
+    putInstance(['a'])
+    putReport('a', { x: ['cam-8120fe'] }, { agentPod: 'agent-that-is-gone' })
+    const { state, look } = await started()
+    expect(state.reportIndex.presence('a' as never)).toBe('exchanged')
+    await look()
+    expect(conditionOf()).toMatchObject(has('True', 'x'))
+  })
+
+  it('is not written for an Instance that only has the name of the Configuration', async () => {
+    putNode('a')
+    const { metadata, ...instance } = testInstance(['a'])
+    const ownerReferences = metadata.ownerReferences?.map((owner) => ({ ...owner, uid: 'other' }))
+    api.put(`${INSTANCES}/cam-8120fe`, { ...instance, metadata: { ...metadata, ownerReferences } })
+    putReport('a', { x: ['cam-8120fe'] })
+    const { look } = await started()
+    await look()
+    expect(writes()).toEqual([])
+  })
+
+  it('leaves reports of workloads and the Job as they are', async () => {
+    putNode('a')
+    const before = {
+      brokerInfo: { version: '1' },
+      brokerInfoSlots: { version: 'cam-8120fe-0' },
+      brokerJob: { name: 'cam-8120fe-x', specHash: 'y' },
+    }
+    api.put(`${INSTANCES}/cam-8120fe`, { ...testInstance(['a']), status: before })
+    putReport('a', { x: ['cam-8120fe'] })
+    const { look } = await started()
+    await look()
+    expect(api.objects.get(`${INSTANCES}/cam-8120fe`)?.status).toMatchObject({
+      ...before,
+      conditions: [{ message: 'x' }],
+    })
+  })
+
+  it('is written for at most twenty Instances in a turn, and for the others later', async () => {
+    putNode('a')
+    const names = Array.from({ length: 45 }, (_, index) => `cam-${index + 100_000}`)
+    for (const name of names) putInstance(['a'], name)
+    putReport('a', { x: names })
+    const { look } = await started()
+    for (const [written, requeueAfterMs] of [
+      [20, 2000],
+      [40, 2000],
+      [45, undefined],
+      [45, undefined],
+    ] as const) {
+      expect(await look()).toEqual(requeueAfterMs === undefined ? {} : { requeueAfterMs })
+      expect(writes()).toHaveLength(written)
+    }
+    expect(names.map((name) => conditionOf(name)?.status)).toEqual(names.map(() => 'True'))
+  })
+})

@@ -1,0 +1,112 @@
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type Configuration,
+  type DeviceProblem,
+  type Instance,
+  type InstanceCondition,
+  type InstanceName,
+  type InstanceProblem,
+  instanceConditions,
+} from '@akrijs/api'
+import { ApiError, keyOf, type NodeName, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+
+interface InstanceProblemsOptions {
+  readonly state: ClusterState
+  readonly clock: Clock
+}
+
+/** The most writes for one Configuration in a turn: a handler can report new problems for ever. */
+const MAX_WRITES = 20
+/** When the rest is written, in milliseconds. */
+const REST_MS = 2000
+
+/** The problems of devices that each node reports. */
+type Problems = ReadonlyMap<InstanceName, ReadonlyMap<NodeName, Problem>>
+type Problem = Pick<DeviceProblem, 'reason' | 'found'>
+
+/**
+ * Writes the condition `DeviceProblem` of Instances from the reports of nodes: one writer. All
+ * nodes that see a device have the problem that its handler reports; what agents find out can
+ * differ. The first of these nodes is quoted.
+ */
+export class InstanceProblems {
+  readonly #options: InstanceProblemsOptions
+
+  constructor(options: InstanceProblemsOptions) {
+    this.#options = options
+  }
+
+  /** @param key of a Configuration */
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const { state, clock } = this.#options
+    const configuration = state.statuses.cache.get(key)
+    // Before all reports are known, the absence of a problem means nothing.
+    if (configuration === undefined || !state.hasReports) return {}
+    const problems = this.#problemsOf(key, configuration)
+    const now = new Date(clock.wallMs()).toISOString()
+    const changes = state.ownInstancesOf(key, configuration).flatMap((instance) => {
+      const before = instance.status?.conditions ?? []
+      const conditions = instanceConditions(before, problemOf(instance, problems), now)
+      return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
+    })
+    for (const { instance, conditions } of changes.slice(0, MAX_WRITES))
+      await this.#write(instance, conditions, signal)
+    return changes.length > MAX_WRITES ? { requeueAfterMs: REST_MS } : {}
+  }
+
+  #problemsOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Problems {
+    const problems = new Map<InstanceName, Map<NodeName, Problem>>()
+    for (const { report, presence } of this.#options.state.reportIndex.of(key)) {
+      const reported = report.configurations[key]
+      // The report of an agent that is exchanged stays true until the new agent has looked.
+      if (presence === 'deleted' || reported?.uid !== uid) continue
+      for (const { instances, ...problem } of reported.deviceProblems ?? [])
+        for (const name of instances) {
+          const ofInstance = problems.get(name) ?? new Map<NodeName, Problem>()
+          problems.set(name, ofInstance.set(report.metadata.name, problem))
+        }
+    }
+    return problems
+  }
+
+  async #write(
+    instance: Instance,
+    conditions: readonly InstanceCondition[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { cache, api } = this.#options.state.instances
+    const patch = { metadata: { uid: instance.metadata.uid }, status: { conditions } }
+    try {
+      const options = { signal, subresource: 'status' } as const
+      cache.observe(await api.patch(keyOf(instance), 'merge', patch, options))
+    } catch (error) {
+      // The Instance was deleted, or created again. The watch event starts the next reconcile.
+      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
+    }
+  }
+}
+
+/**
+ * A node that does not see the device says nothing about it, except that its Pods have lost it: any
+ * node could join a shared Instance. The message does not change with each node that has the
+ * problem, because each write wakes all agents.
+ */
+function problemOf({ metadata, spec }: Instance, problems: Problems): InstanceProblem | undefined {
+  const byNode = problems.get(metadata.name)
+  if (byNode === undefined) return undefined
+  const seeing = spec.nodes.filter((node) => byNode.has(node))
+  const others = [...byNode.keys()].filter((node) => !spec.nodes.includes(node)).sort()
+  const hasLost = (node: NodeName) => spec.shared && byNode.get(node)?.found === 'DeviceLost'
+  const left = others.filter(hasLost)
+  const [first] = [...seeing, ...left]
+  const problem = first === undefined ? undefined : byNode.get(first)
+  if (problem === undefined) return undefined
+  const { found, reason } = problem
+  if (found === undefined) return { reason: 'ReportedByHandler', message: reason }
+  const same = [...seeing, ...left].filter((node) => byNode.get(node)?.found === found)
+  const isAll = same.length > 1 && spec.nodes.every((node) => byNode.get(node)?.found === found)
+  const where = isAll ? 'all nodes' : same.length > 1 ? `${first} and others` : first
+  return { reason: found, message: `${where}: ${reason}` }
+}

@@ -1,0 +1,62 @@
+import { type Compatibility, nodesOf } from '@akrijs/api'
+import {
+  type ApiClient,
+  ApiError,
+  type NodeName,
+  objectKey,
+  type ReconcileResult,
+} from '@akrijs/kube'
+import type { Logger } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+import type { AbsentAgents } from '../nodes/absent-agents.js'
+import { isReplacedByOther } from '../nodes/node-presence.js'
+
+interface LeftReportsOptions {
+  readonly state: ClusterState
+  readonly client: ApiClient
+  readonly absent: AbsentAgents
+  readonly log: Logger
+  /** The other system whose agents run in the cluster too. @default off */
+  readonly compatibility?: Compatibility
+}
+
+/** When a report is looked at again whose node is still in an Instance, in milliseconds. */
+const RECHECK_MS = 10_000
+
+/**
+ * Deletes the reports of agents that were deleted, for example because the DaemonSet selects fewer
+ * nodes. With a Node, the garbage collector deletes its report.
+ */
+export class LeftReports {
+  readonly #options: LeftReportsOptions
+
+  constructor(options: LeftReportsOptions) {
+    this.#options = options
+  }
+
+  async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
+    const { state, absent, log } = this.#options
+    const key = objectKey('', node)
+    const report = state.reports.cache.get(key)
+    const graceLeftMs = absent.graceLeftMs(node)
+    if (report === undefined || graceLeftMs === undefined) return {}
+    if (graceLeftMs > 0) return { requeueAfterMs: graceLeftMs }
+    // The report says that the agent has left: until then the node has to leave its Instances.
+    const isLeft = state.reportIndex.presence(node) === 'left'
+    if (
+      isLeft &&
+      state.instances.cache.list().some((instance) => nodesOf(instance).has(node)) &&
+      !(await isReplacedByOther(node, this.#options, signal))
+    )
+      return { requeueAfterMs: RECHECK_MS }
+    const { uid, resourceVersion } = report.metadata
+    try {
+      await state.reports.api.delete(key, { uid, resourceVersion }, { signal })
+      log.info({ node }, 'report of a node without an agent deleted')
+    } catch (error) {
+      // An agent has written the report meanwhile.
+      if (!ApiError.is(error, 409)) throw error
+    }
+    return {}
+  }
+}

@@ -1,0 +1,93 @@
+import type { NodeReport } from '@akrijs/api'
+import { EventRecorder, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { control } from '../controller.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testInstance } from '../testing/objects.js'
+
+const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
+const KEY = objectKey('plant', 'cam-8120fe')
+
+describe('the controller', () => {
+  let api: TestApi
+  let turn: AbortController
+  let ended: Promise<void>
+
+  beforeEach(async () => {
+    api = new TestApi()
+    turn = new AbortController()
+  })
+
+  afterEach(async () => {
+    turn.abort()
+    await ended
+    await api.stop()
+  })
+
+  const node = (name: string, ready: 'True' | 'Unknown' = 'True') =>
+    api.put(`/api/v1/nodes/${name}`, {
+      metadata: { name },
+      status: {
+        conditions: [
+          { type: 'Ready', status: ready, lastTransitionTime: new Date(T0).toISOString() },
+        ],
+      },
+    })
+
+  const report = (name: string, memberships: NodeReport['memberships']) =>
+    api.put(`/apis/akri.sh/v0/nodereports/${name}`, {
+      metadata: { name },
+      counts: { configurations: 0, ready: 0, devices: 0 },
+      configurations: {},
+      memberships,
+    })
+
+  async function lead(): Promise<void> {
+    const { client, state } = await api.start()
+    const events = new EventRecorder({
+      client,
+      clock: systemClock,
+      apiVersion: 'akri.sh/v0',
+      source: 'test',
+      host: 'test',
+      onError: () => {},
+    })
+    const options = { state, client, clock: systemClock, log: silentLogger, events }
+    ended = control({ ...options, nodeGraceMs: 300_000 }, turn.signal)
+  }
+
+  const nodes = () =>
+    (api.objects.get(INSTANCE) as { spec: { nodes: string[] } } | undefined)?.spec.nodes
+  const writes = () =>
+    api.requests.filter(({ method, path }) => method === 'PATCH' && path === INSTANCE)
+
+  it('A10 R98 lets many nodes join and leave a shared Instance in few writes', async () => {
+    const names = Array.from({ length: 40 }, (_, index) => `n${index}`)
+    for (const name of names) node(name)
+    api.put(INSTANCE, { ...testInstance(['n0']) })
+    await lead()
+    const { uid } = testInstance([]).metadata
+    for (const name of names) report(name, { [KEY]: { uid, wish: 'join' } })
+    await eventually(() => expect(nodes()?.toSorted()).toEqual(names.toSorted()))
+    expect(writes().length).toBeLessThanOrEqual(3)
+    for (const name of names) report(name, { [KEY]: { uid, wish: 'leave' } })
+    await eventually(() => expect(nodes()).toBeUndefined())
+    expect(writes().length).toBeLessThanOrEqual(6)
+  })
+
+  it('A10 lets a node join that is ready again, and does what reports said before', async () => {
+    node('a')
+    node('b', 'Unknown')
+    const { uid } = testInstance([]).metadata
+    report('a', { [KEY]: { uid, wish: 'join' } })
+    report('b', { [KEY]: { uid, wish: 'join' } })
+    api.put(INSTANCE, { ...testInstance(['x']) })
+    node('x')
+    await lead()
+    await eventually(() => expect(nodes()).toEqual(['x', 'a']))
+    node('b')
+    await eventually(() => expect(nodes()).toEqual(['x', 'a', 'b']))
+  })
+})

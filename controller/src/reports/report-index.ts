@@ -1,0 +1,142 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { NodeReport } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey, type Reflector } from '@akrijs/kube'
+import { Listeners } from '@akrijs/runtime'
+import { CacheIndex } from '../cache-index.js'
+import type { ClusterNode, Pod } from '../kubernetes-objects.js'
+
+/**
+ * Whether the agent of a report is there. `silent`: its Pod or its Node is not ready. `exchanged`:
+ * its Pod was deleted, and another agent is on the node, or can be: its report does not say in
+ * which namespace it was. `left`: its Pod was deleted, and no agent is on the node. `deleted`: its
+ * Node was deleted, and nothing in the report counts.
+ */
+export type AgentPresence = 'present' | 'silent' | 'exchanged' | 'left' | 'deleted'
+
+interface ReportCaches {
+  readonly reports: Reflector<NodeReport>
+  readonly nodes: Reflector<ClusterNode>
+  /** The Pods of agents. */
+  readonly agentPods: Reflector<Pod>
+  /** The namespace of these Pods. */
+  readonly agentNamespace: string
+}
+
+/**
+ * The reports by Configuration. The work of a change is that of its report, and a Configuration
+ * whose status in the report is the same is not told of the change.
+ */
+export class ReportIndex {
+  readonly #caches: ReportCaches
+  readonly #byPod: CacheIndex<NodeReport, ObjectKey>
+  readonly #podsByNode: CacheIndex<Pod, NodeName>
+  /** The reports as the index shows them, with the presence of their agents. */
+  readonly #known = new Map<ObjectKey, { report: NodeReport; presence: AgentPresence }>()
+  readonly #nodes = new Map<ObjectKey, Set<ObjectKey>>()
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #nodeListeners = new Listeners<[node: NodeName]>()
+
+  constructor(caches: ReportCaches, signal: AbortSignal) {
+    this.#caches = caches
+    const { reports, nodes, agentPods } = caches
+    this.#byPod = new CacheIndex(reports, (report) => this.#podOf(report), signal)
+    this.#podsByNode = new CacheIndex(agentPods, ({ node }) => node || undefined, signal)
+    const update = (key: ObjectKey) => this.#update(key)
+    reports.onChange(update, signal)
+    nodes.onChange(update, signal)
+    agentPods.onChange((pod) => {
+      for (const report of this.#byPod.get(pod)) this.#update(keyOf(report))
+    }, signal)
+    this.#podsByNode.onChange((node) => this.#update(objectKey('', node)), signal)
+  }
+
+  /** The reports that have a status of the Configuration. */
+  *of(configuration: ObjectKey): Iterable<{ report: NodeReport; presence: AgentPresence }> {
+    for (const node of this.#nodes.get(configuration) ?? []) {
+      const known = this.#known.get(node)
+      if (known !== undefined) yield known
+    }
+  }
+
+  /** The presence of the agent of a node; undefined if the node has no report. */
+  presence(node: NodeName): AgentPresence | undefined {
+    return this.#known.get(objectKey('', node))?.presence
+  }
+
+  /**
+   * Calls back with a Configuration after the status of a node changed, or the presence of an
+   * agent.
+   */
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
+  }
+
+  /**
+   * Calls back with a node after its report was added or removed, or the presence of its agent
+   * changed.
+   */
+  onPresence(listener: (node: NodeName) => void, signal: AbortSignal): void {
+    this.#nodeListeners.add(listener, signal)
+  }
+
+  #update(key: ObjectKey): void {
+    const report = this.#caches.reports.get(key)
+    const before = this.#known.get(key)
+    const after = report && { report, presence: this.#presenceOf(report) }
+    if (after === undefined) this.#known.delete(key)
+    else this.#known.set(key, after)
+    const isMoved = before?.presence !== after?.presence
+    for (const configuration of this.#changed(key, before?.report, report, isMoved))
+      this.#listeners.tell(configuration)
+    if (isMoved) this.#nodeListeners.tell(key.slice(1) as NodeName)
+  }
+
+  /** Follows a report, and gives the Configurations with another status. */
+  #changed(
+    key: ObjectKey,
+    before: NodeReport | undefined,
+    after: NodeReport | undefined,
+    isMoved: boolean,
+  ): Set<ObjectKey> {
+    if (before === after && !isMoved) return new Set()
+    const old: NodeReport['configurations'] = before?.configurations ?? {}
+    const now: NodeReport['configurations'] = after?.configurations ?? {}
+    const changed = new Set<ObjectKey>()
+    for (const configuration of Object.keys(old) as ObjectKey[]) {
+      if (now[configuration] !== undefined) continue
+      const nodes = this.#nodes.get(configuration)
+      nodes?.delete(key)
+      if (nodes?.size === 0) this.#nodes.delete(configuration)
+      changed.add(configuration)
+    }
+    for (const configuration of Object.keys(now) as ObjectKey[]) {
+      if (!isMoved && isDeepStrictEqual(old[configuration], now[configuration])) continue
+      const nodes = this.#nodes.get(configuration) ?? new Set()
+      this.#nodes.set(configuration, nodes.add(key))
+      changed.add(configuration)
+    }
+    return changed
+  }
+
+  #presenceOf(report: NodeReport): AgentPresence {
+    const { nodes, agentPods } = this.#caches
+    const { name } = report.metadata
+    const node = nodes.get(keyOf(report))
+    if (node === undefined) return 'deleted'
+    const key = this.#podOf(report)
+    if (key === undefined) return node.ready ? 'present' : 'silent'
+    const pod = agentPods.get(key)
+    // Any agent can name any Pod in its report.
+    if (pod?.node === name) return node.ready && pod.ready ? 'present' : 'silent'
+    const isNoneLeft = report.agentNamespace !== undefined && !this.#podsByNode.get(name).length
+    return isNoneLeft ? 'left' : 'exchanged'
+  }
+
+  /** @returns undefined for an agent whose Pod the controller does not see */
+  #podOf({ agentPod, agentNamespace }: NodeReport): ObjectKey | undefined {
+    const seen = this.#caches.agentNamespace
+    return agentPod === undefined || (agentNamespace ?? seen) !== seen
+      ? undefined
+      : objectKey(seen, agentPod)
+  }
+}

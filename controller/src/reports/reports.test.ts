@@ -1,0 +1,451 @@
+import {
+  type Compatibility,
+  type Configuration,
+  type ConfigurationStatus,
+  type NodeReport,
+  type NodeStatus,
+  parseConfigurationStatus,
+} from '@akrijs/api'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { ClusterState } from '../cluster-state.js'
+import { control } from '../controller.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+
+const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
+const REPORTS = '/apis/akri.sh/v0/nodereports'
+const GRACE_MS = 300_000
+
+let api: TestApi
+let clock: ManualClock
+let state: ClusterState
+let turn: AbortController
+let work: Promise<void> | undefined
+
+beforeEach(() => {
+  api = new TestApi()
+  clock = new ManualClock(T0)
+  turn = new AbortController()
+  api.put(CONFIGURATION, { ...testConfiguration() })
+})
+
+afterEach(async () => {
+  turn.abort()
+  await work
+  await api.stop()
+})
+
+async function start(compatibility: Compatibility = 'off'): Promise<void> {
+  const started = await api.start()
+  state = started.state
+  lead(started, compatibility)
+}
+
+/** The work of a replica that leads. */
+function lead(
+  { client }: Pick<Awaited<ReturnType<TestApi['start']>>, 'client'>,
+  compatibility: Compatibility = 'off',
+): void {
+  const options = { state, client, clock, log: silentLogger, nodeGraceMs: GRACE_MS, compatibility }
+  work = control({ ...options, events: { record: () => {} } }, turn.signal)
+}
+
+function statusWith(status: 'True' | 'False' | 'Unknown', devices = 1): NodeStatus {
+  const condition = { type: 'Ready', status, reason: 'R', message: 'text' } as const
+  return { observedGeneration: 3, devices, conditions: [condition] }
+}
+
+function putNode(name: string, status: 'True' | 'Unknown' = 'True'): void {
+  const conditions = [{ type: 'Ready', status, lastTransitionTime: new Date(T0).toISOString() }]
+  api.put(`/api/v1/nodes/${name}`, { status: { conditions } })
+}
+
+type ReportedAgent = Partial<Pick<NodeReport, 'agentPod' | 'agentNamespace'>>
+
+function putReport(
+  node: string,
+  status: NodeStatus,
+  { uid = 'uid-cam', ...agent }: ReportedAgent & { uid?: string } = {},
+): void {
+  const configurations = { 'plant/cam': { uid, ...status } }
+  api.put(`${REPORTS}/${node}`, { configurations, ...agent })
+}
+
+function putAgent(node: string, isReady: boolean): string {
+  const conditions = [{ type: 'Ready', status: isReady ? 'True' : 'False' }]
+  const name = `agent-${node}`
+  api.put(`/api/v1/namespaces/akri/pods/${name}`, {
+    metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+    spec: { nodeName: node },
+    status: { phase: 'Running', conditions },
+  })
+  return name
+}
+
+const current = () =>
+  parseConfigurationStatus(api.objects.get(CONFIGURATION)) ?? expect.fail('it is gone')
+const status = (): ConfigurationStatus => current().status ?? expect.fail('there is no status')
+const ready = () => status().conditions.find(({ type }) => type === 'Ready')
+const writes = () =>
+  api.requests.filter(({ method, path }) => method === 'PATCH' && path.startsWith(CONFIGURATION))
+/** Lets the clock go on until so many writes were sent. */
+const untilWritten = (count: number) =>
+  eventually(async () => {
+    await clock.advance(100)
+    expect(writes()).toHaveLength(count)
+  })
+const hasSeen = (node: string, seen: NodeStatus) =>
+  eventually(() => {
+    const found = state.reports.cache.list().find(({ metadata }) => metadata.name === node)
+    expect(Object.values(found?.configurations ?? {})).toMatchObject([seen])
+  })
+
+describe('the summary of a Configuration', () => {
+  it('is written at once for the first report, and not for the next equal one', async () => {
+    putNode('a')
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...testInstance(['a']) })
+    await start()
+    putReport('a', statusWith('True'))
+    await eventually(() => expect(writes()).toHaveLength(1))
+    expect(status()).toMatchObject({
+      observedGeneration: 3,
+      devices: 1,
+      slots: { total: 1, claimed: 0 },
+      nodeCounts: { reporting: 1, ready: 1, silent: 0 },
+      nodes: {},
+    })
+    for (const devices of [2, 3]) {
+      putReport('a', statusWith('True', devices))
+      await hasSeen('a', statusWith('True', devices))
+      await clock.advance(10_000)
+    }
+    expect(writes()).toHaveLength(1)
+  })
+
+  it('is written at most once in two seconds, however many nodes report', async () => {
+    for (let node = 0; node < 40; node++) putNode(`node-${node}`)
+    await start()
+    for (let node = 0; node < 40; node++) putReport(`node-${node}`, statusWith('True'))
+    await eventually(() => expect(writes()).toHaveLength(1))
+    await hasSeen('node-39', statusWith('True'))
+    await clock.advance(1899)
+    expect(writes()).toHaveLength(1)
+    await untilWritten(2)
+    expect(status().nodeCounts).toEqual({ reporting: 40, ready: 40, silent: 0 })
+    for (let second = 0; second < 4; second++) {
+      for (let node = 0; node < 40; node++)
+        putReport(`node-${node}`, statusWith(second % 2 === 0 ? 'False' : 'Unknown'))
+      await hasSeen('node-39', statusWith(second % 2 === 0 ? 'False' : 'Unknown'))
+      await clock.advance(1000)
+    }
+    expect(writes().length).toBeLessThanOrEqual(4)
+  })
+
+  it('counts only reports of this Configuration, of nodes that exist', async () => {
+    putNode('a')
+    putNode('b')
+    putReport('a', statusWith('True'))
+    putReport('b', statusWith('False'), { uid: 'uid-of-its-predecessor' })
+    putReport('gone', statusWith('False'))
+    await start()
+    await eventually(() =>
+      expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 0 }),
+    )
+    expect(ready()).toMatchObject({ status: 'True' })
+    putNode('gone')
+    await untilWritten(2)
+    expect(ready()).toMatchObject({ status: 'False' })
+  })
+
+  it('counts a node as silent while its agent or its kubelet is not ready', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    const agentPod = putAgent('a', true)
+    putReport('a', statusWith('True'), { agentPod })
+    putReport('b', statusWith('True'))
+    await start()
+    const counts = (reporting: number, silent: number) =>
+      eventually(async () => {
+        await clock.advance(500)
+        expect(status().nodeCounts).toEqual({ reporting, ready: reporting, silent })
+      })
+    await counts(2, 0)
+    putAgent('a', false)
+    await counts(1, 1)
+    expect(status().nodes).toMatchObject({ a: { conditions: [{ reason: 'AgentSilent' }] } })
+    putAgent('a', true)
+    await counts(2, 0)
+    expect(status().nodes).toEqual({})
+    putNode('b', 'Unknown')
+    await counts(1, 1)
+    putNode('a', 'Unknown')
+    await counts(0, 2)
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+    })
+  })
+
+  it('is ready during a roll-out, and not if an agent stays away', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putReport('a', statusWith('True'), { agentPod: putAgent('a', true) })
+    putReport('b', statusWith('True'), { agentPod: putAgent('b', true) })
+    await start()
+    await untilWritten(1)
+    const begin = clock.monotonicMs()
+    for (const node of ['a', 'b']) {
+      putAgent(node, false)
+      await eventually(() => expect(state.reportIndex.presence(node as never)).toBe('silent'))
+      await clock.advance(59_000)
+      expect(ready()).toMatchObject({ status: 'True' })
+      putAgent(node, true)
+      await eventually(() => expect(state.reportIndex.presence(node as never)).toBe('present'))
+    }
+    expect(clock.monotonicMs() - begin).toBeGreaterThan(60_000)
+    api.remove('/api/v1/namespaces/akri/pods/agent-b')
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(ready()).toMatchObject({
+        status: 'Unknown',
+        reason: 'AgentSilent',
+        message: expect.stringMatching(/1 node is silent: b$/),
+      })
+    })
+    putAgent('b', true)
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(ready()).toMatchObject({ status: 'True' })
+    })
+  })
+
+  it('stays unknown for a silent agent when another replica leads', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putReport('a', statusWith('True'), { agentPod: putAgent('a', false) })
+    putReport('b', statusWith('True'))
+    await start()
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(ready()).toMatchObject({ status: 'Unknown' })
+    })
+    turn.abort()
+    await work
+    turn = new AbortController()
+    const count = writes().length
+    const client = await api.open()
+    lead({ client })
+    putReport('b', statusWith('True', 2))
+    await hasSeen('b', statusWith('True', 2))
+    await clock.advance(2000)
+    expect(
+      writes()
+        .slice(count)
+        .map(({ body }) => body),
+    ).toEqual([])
+    expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+  })
+
+  it('does not take the Pod of another node for the agent of a report', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    const agentPod = putAgent('a', true)
+    for (const node of ['a', 'b']) putReport(node, statusWith('True'), { agentPod })
+    await start()
+    await eventually(() =>
+      expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 }),
+    )
+    expect(state.reportIndex.presence('b' as never)).toBe('exchanged')
+  })
+
+  it('shows the problem of a Configuration whose spec is invalid', async () => {
+    putNode('a')
+    const { spec } = testConfiguration()
+    api.put(CONFIGURATION, { ...testConfiguration(), spec: { ...spec, capacity: -1 } })
+    putReport('a', statusWith('False'))
+    await start()
+    await eventually(() => expect(ready()).toMatchObject({ status: 'False', reason: 'R' }))
+  })
+
+  it('is not written while the custom resource of reports is missing', async () => {
+    api.refusal = ({ path }) =>
+      path.startsWith(REPORTS) ? { status: 404, message: 'no such page' } : undefined
+    putNode('x')
+    const legacy = { x: statusWith('True') }
+    const before = {
+      observedGeneration: 3,
+      conditions: [],
+      devices: 0,
+      slots: { total: 0, claimed: 0 },
+    }
+    api.put(CONFIGURATION, { ...testConfiguration(), status: { ...before, nodes: legacy } })
+    const client = await api.open()
+    state = new ClusterState({ client, clock, log: silentLogger, agentNamespace: 'akri' })
+    state.start()
+    await state.synced
+    lead({ client })
+    await clock.advance(10_000)
+    expect(writes()).toEqual([])
+    await state.close()
+  })
+})
+
+describe('entries of agents of the version before', () => {
+  const entry = statusWith('False')
+
+  function putStatus(nodes: Readonly<Record<string, NodeStatus>>): void {
+    const base = api.objects.get(CONFIGURATION) as unknown as Configuration
+    const before = {
+      observedGeneration: 3,
+      conditions: [],
+      devices: 0,
+      slots: { total: 0, claimed: 0 },
+    }
+    api.put(CONFIGURATION, { ...base, status: { ...before, ...base.status, nodes } })
+  }
+
+  it('stay and count while the node has no report, and go with its first one', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putStatus({ a: entry, b: entry })
+    putReport('a', statusWith('True'))
+    await start()
+    await untilWritten(1)
+    expect(status()).toMatchObject({
+      nodes: { b: entry },
+      nodeCounts: { reporting: 2, ready: 1, silent: 0 },
+    })
+    expect(status().nodes).not.toHaveProperty('a')
+    putReport('b', statusWith('True'))
+    await untilWritten(2)
+    expect(status().nodes).toEqual({})
+    expect(ready()).toMatchObject({ status: 'True' })
+  })
+
+  it('stay if they come back: an agent that was rolled back writes them for ever', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'))
+    await start()
+    await untilWritten(1)
+    // The old agent writes its entry whenever it is not there.
+    for (const count of [2, 3, 3, 3]) {
+      if (status().nodes.a === undefined) putStatus({ a: entry })
+      await eventually(async () => {
+        await clock.advance(500)
+        expect(writes()).toHaveLength(count)
+      })
+      await clock.advance(5000)
+    }
+    expect(status().nodes).toEqual({ a: entry })
+    expect(ready()).toMatchObject({ status: 'False' })
+    // The new agent is back, and reports something else.
+    putReport('a', statusWith('True', 2))
+    await eventually(async () => {
+      await clock.advance(500)
+      expect(status().nodes).toEqual({})
+    })
+    expect(ready()).toMatchObject({ status: 'True' })
+  })
+
+  it('of the controller itself do not stay after the problem is solved', async () => {
+    putNode('a')
+    putReport('a', statusWith('False'))
+    await start()
+    await untilWritten(1)
+    expect(status().nodes).toEqual({ a: entry })
+    putReport('a', statusWith('Unknown'))
+    await untilWritten(2)
+    expect(status().nodes).toEqual({ a: statusWith('Unknown') })
+    api.remove(`${REPORTS}/a`)
+    await untilWritten(3)
+    expect(status().nodes).toEqual({})
+  })
+})
+
+describe('the report of a node without an agent', () => {
+  const deletions = () => api.requests.filter(({ method }) => method === 'DELETE')
+
+  it('stays while the node is in an Instance: it says that the agent has left', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'), { agentPod: 'agent-a', agentNamespace: 'akri' })
+    const limits = { 'akri.sh/cam-8120fe': '1' }
+    api.put('/api/v1/namespaces/plant/pods/user', {
+      spec: { nodeName: 'a', containers: [{ resources: { limits } }] },
+    })
+    const instance = testInstance(['a'], { shared: false })
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', {
+      ...instance,
+      spec: { ...instance.spec, deviceUsage: { 'cam-8120fe-0': 'a' } },
+    })
+    await start()
+    const spec = () => state.instances.cache.list()[0]?.spec
+    await eventually(async () => {
+      await clock.advance(GRACE_MS / 10)
+      expect(spec()?.nodes).toEqual([])
+    })
+    await clock.advance(GRACE_MS)
+    // The Pod of the node uses the device.
+    expect(spec()?.deviceUsage).toEqual({ 'cam-8120fe-0': 'a' })
+    expect(deletions()).toEqual([])
+    api.remove('/api/v1/namespaces/plant/pods/user')
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(deletions().map(({ path }) => path)).toEqual([
+        '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe',
+        `${REPORTS}/a`,
+      ])
+    })
+  })
+
+  it('is deleted if an agent of the existing system has its place, and both run', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'), { agentPod: 'agent-a', agentNamespace: 'akri' })
+    api.put('/api/v1/namespaces/other/pods/agent', {
+      metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+      spec: { nodeName: 'a' },
+    })
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', {
+      ...testInstance(['a']),
+    })
+    await start('akri-0.13')
+    await eventually(async () => {
+      await clock.advance(GRACE_MS / 10)
+      expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
+    })
+    expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a'])
+  })
+
+  it('is deleted after the grace period, and not if the agent is only silent', async () => {
+    for (const node of ['a', 'b', 'c']) putNode(node)
+    putReport('a', statusWith('True'), { agentPod: putAgent('a', true) })
+    putReport('b', statusWith('True'), { agentPod: putAgent('b', false) })
+    putReport('c', statusWith('True'))
+    await start()
+    await untilWritten(1)
+    putAgent('a', false)
+    await untilWritten(2)
+    api.remove('/api/v1/namespaces/akri/pods/agent-a')
+    await eventually(() => expect(state.reportIndex.presence('a' as never)).toBe('exchanged'))
+    await clock.advance(GRACE_MS - 1)
+    expect(deletions()).toEqual([])
+    await clock.advance(1)
+    await eventually(() => expect(deletions()).toHaveLength(1))
+    await clock.advance(10 * GRACE_MS)
+    expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
+    await eventually(async () => {
+      await clock.advance(500)
+      expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 })
+    })
+  })
+
+  it('stays if the agent comes back in the grace period', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'), { agentPod: 'agent-a' })
+    await start()
+    await clock.advance(GRACE_MS / 2)
+    putAgent('a', true)
+    await eventually(() => expect(state.reportIndex.presence('a' as never)).toBe('present'))
+    api.remove('/api/v1/namespaces/akri/pods/agent-a')
+    await eventually(() => expect(state.reportIndex.presence('a' as never)).toBe('exchanged'))
+    await clock.advance(GRACE_MS / 2)
+    expect(deletions()).toEqual([])
+  })
+})

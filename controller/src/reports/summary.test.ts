@@ -1,0 +1,247 @@
+import type { Condition, NodeStatus } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { testConfiguration, testInstance } from '../testing/objects.js'
+import { isSilentEntry, type ReportedNode, SHOWN_NODES, summaryOf } from './summary.js'
+
+const NOW = '2026-01-01T00:00:00.000Z'
+const NOTHING_ELSE = { brokers: undefined, hasReferences: false, now: NOW }
+
+function statusWith(
+  ready: Condition['status'],
+  { discovering = 'True', observedGeneration = 3, devices = 1 }: StatusFields = {},
+): NodeStatus {
+  const fields = { reason: 'R', message: 'text' }
+  return {
+    observedGeneration,
+    devices,
+    conditions: [
+      { type: 'HandlerConnected', status: 'True', ...fields },
+      { type: 'Discovering', status: discovering, ...fields },
+      { type: 'Ready', status: ready, ...fields },
+    ],
+  }
+}
+
+interface StatusFields {
+  readonly discovering?: Condition['status']
+  readonly observedGeneration?: number
+  readonly devices?: number
+}
+
+const reported = (
+  node: string,
+  status: NodeStatus = statusWith('True'),
+  agent: ReportedNode['agent'] = 'present',
+): ReportedNode => ({ node: node as NodeName, status, agent })
+
+function summary(
+  reports: readonly ReportedNode[],
+  legacy: Readonly<Record<string, NodeStatus>> = {},
+  configuration = testConfiguration(),
+) {
+  const instances = [testInstance(['a'], { capacity: 2 })]
+  return (
+    summaryOf({ ...NOTHING_ELSE, configuration, instances, reports, legacy }) ??
+    expect.fail('there is no summary')
+  )
+}
+
+const ready = ({ conditions }: { conditions: readonly Condition[] }) =>
+  conditions.find(({ type }) => type === 'Ready') ?? expect.fail('there is no condition Ready')
+
+describe('the summary of a Configuration', () => {
+  it('counts nodes, devices and slots', () => {
+    const reports = [
+      reported('a'),
+      reported('b', statusWith('False')),
+      reported('c', statusWith('True'), 'silent'),
+    ]
+    expect(summary(reports)).toMatchObject({
+      devices: 1,
+      slots: { total: 2, claimed: 0, free: 2 },
+      nodeCounts: { reporting: 2, ready: 1, silent: 1 },
+    })
+  })
+
+  it('is absent before the first report, and does not stay after the last one', () => {
+    const input = { ...NOTHING_ELSE, instances: [], reports: [], legacy: {} }
+    const configuration = testConfiguration()
+    expect(summaryOf({ ...input, configuration })).toBeUndefined()
+    const status = summary([reported('a', statusWith('False'))])
+    expect(summaryOf({ ...input, configuration: { ...configuration, status } })).toMatchObject({
+      conditions: [],
+      nodeCounts: { reporting: 0, ready: 0, silent: 0 },
+      nodes: {},
+    })
+  })
+
+  it('shows the first few nodes with a problem, the worst first', () => {
+    const reports = [
+      reported('a', statusWith('True'), 'silent'),
+      ...['b', 'c', 'd'].map((node) => reported(node, statusWith('Unknown'))),
+      reported('e', statusWith('True', { discovering: 'False' })),
+      reported('f', statusWith('False')),
+      reported('g'),
+    ]
+    expect(Object.keys(summary(reports).nodes)).toEqual(['f', 'e', 'b', 'c', 'd'])
+    expect(summary(reports.slice(0, 2)).nodes).toEqual({
+      a: expect.objectContaining({
+        conditions: [expect.objectContaining({ status: 'Unknown', reason: 'AgentSilent' })],
+      }),
+      b: statusWith('Unknown'),
+    })
+  })
+
+  it('does not call a Configuration ready by the report of a silent node', () => {
+    const silent = reported('a', statusWith('True'), 'silent')
+    expect(ready(summary([silent]))).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+    expect(ready(summary([silent, reported('b')]))).toMatchObject({
+      status: 'Unknown',
+      reason: 'AgentSilent',
+      message:
+        '1 of 2 nodes; a: the Pod of the agent or the Node is not ready; 1 devices before; ' +
+        '1 node is silent: a',
+    })
+    const problem = reported('a', statusWith('False'), 'silent')
+    expect(ready(summary([problem, reported('b')]))).toMatchObject({ status: 'Unknown' })
+    expect(ready(summary([silent, reported('b', statusWith('False'))]))).toMatchObject({
+      status: 'False',
+      message: '1 of 2 nodes; b: text; 1 node is silent: a',
+    })
+  })
+
+  it('is ready beside a silent node that had no devices', () => {
+    const silent = reported('a', statusWith('False', { devices: 0 }), 'silent')
+    expect(ready(summary([silent, reported('b')]))).toMatchObject({
+      status: 'True',
+      message: 'text; 1 node is silent: a',
+    })
+  })
+
+  it('takes the last report of an agent that is away for a moment', () => {
+    for (const status of ['True', 'False', 'Unknown'] as const)
+      expect(ready(summary([reported('a', statusWith(status), 'away'), reported('b')]))).toEqual(
+        expect.objectContaining({
+          status,
+          message: expect.stringMatching(/^[12] of 2 nodes; a: text; 1 node is silent: a$/),
+        }),
+      )
+  })
+
+  it('names three silent nodes at most', () => {
+    const silent = ['e', 'd', 'c', 'b', 'a'].map((node) =>
+      reported(node, statusWith('True'), 'silent'),
+    )
+    expect(ready(summary(silent)).message).toMatch(/; 5 nodes are silent: a, b, c and 2 more$/)
+  })
+
+  it('leaves it to the nodes that are heard whether a handler is connected', () => {
+    const { conditions } = summary([reported('a', statusWith('True'), 'silent'), reported('b')])
+    expect(conditions).toMatchObject([
+      { type: 'HandlerConnected', status: 'True', message: 'text' },
+      { type: 'Discovering', status: 'True' },
+      { type: 'Ready', status: 'Unknown' },
+      { type: 'HandlersReady', status: 'True' },
+    ])
+  })
+
+  it('has no further conditions while an agent of the version before writes entries', () => {
+    const configuration = testConfiguration()
+    const counts = { desired: 1, updated: 1, ready: 1 }
+    const brokers = { what: 'broker Pods', ...counts, problems: [], rollout: undefined }
+    const types = (legacy: Readonly<Record<string, NodeStatus>>) =>
+      summaryOf({
+        configuration,
+        instances: [],
+        reports: [reported('a')],
+        legacy,
+        brokers,
+        hasReferences: true,
+        now: NOW,
+      })?.conditions.map(({ type }) => type)
+    expect(types({})?.slice(3)).toEqual(['HandlersReady', 'PropertiesResolved', 'BrokersReady'])
+    expect(types({ b: statusWith('True') })).toHaveLength(3)
+  })
+
+  it('has observed the generation that every agent has observed', () => {
+    const at = (observedGeneration: number) => statusWith('True', { observedGeneration })
+    expect(summary([reported('a', at(3)), reported('b', at(2))]).observedGeneration).toBe(2)
+    expect(summary([reported('a', at(3)), reported('b', at(2), 'away')]).observedGeneration).toBe(3)
+    expect(summary([reported('a', at(9))]).observedGeneration).toBe(3)
+  })
+
+  it('keeps entries of agents of the version before, which count', () => {
+    const legacy = { x: statusWith('False'), y: statusWith('True') }
+    const status = summary([reported('a')], legacy)
+    expect(status.nodes).toEqual(legacy)
+    expect(status.nodeCounts).toEqual({ reporting: 3, ready: 2, silent: 0 })
+    expect(ready(status)).toMatchObject({ status: 'False', message: '1 of 3 nodes; x: text' })
+  })
+
+  it('keeps the time of a condition while its status is the same', () => {
+    const before = { ...summary([reported('a')]) }
+    const times = (status: typeof before) =>
+      status.conditions.map(({ lastTransitionTime }) => lastTransitionTime)
+    const conditions = before.conditions.map((condition) => ({
+      ...condition,
+      lastTransitionTime: 'before',
+    }))
+    const known = { ...testConfiguration(), status: { ...before, conditions } }
+    expect(times(summary([reported('a'), reported('b')], {}, known))).toEqual(
+      Array(4).fill('before'),
+    )
+    const changed = summary([reported('a', statusWith('Unknown'))], {}, known)
+    expect(times(changed)).toEqual(['before', 'before', NOW, 'before'])
+  })
+
+  it('is right for any reports, and changes nothing when it is computed again', () => {
+    const status = fc.constantFrom<Condition['status']>('True', 'False', 'Unknown')
+    const node = fc.record({
+      ready: status,
+      discovering: status,
+      agent: fc.constantFrom<ReportedNode['agent']>('present', 'away', 'silent'),
+      isLegacy: fc.boolean(),
+    })
+    fc.assert(
+      fc.property(fc.array(node, { maxLength: 30 }), (nodes) => {
+        const named = nodes.map((fields, index) => ({ ...fields, name: `node-${index}` }))
+        const of = ({ ready: is, discovering }: (typeof named)[number]) =>
+          statusWith(is, { discovering })
+        const legacy = Object.fromEntries(
+          named.filter(({ isLegacy }) => isLegacy).map((each) => [each.name, of(each)]),
+        )
+        const reports = named
+          .filter(({ isLegacy }) => !isLegacy)
+          .map((each) => reported(each.name, of(each), each.agent))
+        const base = { ...testConfiguration(), status: summary([reported('before')]) }
+        const first = summary(reports, legacy, base)
+        const counted = named.filter(({ agent, isLegacy }) => agent === 'present' || isLegacy)
+        expect(first.nodeCounts).toEqual({
+          reporting: counted.length,
+          ready: counted.filter((each) => each.ready === 'True').length,
+          silent: named.length - counted.length,
+        })
+        // No node has a problem that the condition hides, and no node is silent behind it.
+        if (named.length > 0) {
+          const worst = (['False', 'Unknown', 'True'] as const).find((each) =>
+            named.some(
+              ({ agent, isLegacy, ready: is }) =>
+                (agent === 'silent' && !isLegacy ? 'Unknown' : is) === each,
+            ),
+          )
+          expect(ready(first).status).toBe(worst)
+        }
+        const shown = Object.entries(first.nodes).filter(([name]) => legacy[name] === undefined)
+        expect(shown.length).toBeLessThanOrEqual(SHOWN_NODES)
+        for (const [name, entry] of shown)
+          expect(isSilentEntry(entry)).toBe(
+            reports.some((each) => each.node === name && each.agent !== 'present'),
+          )
+        expect(summary(reports, legacy, { ...base, status: first })).toEqual(first)
+        expect(summary([...reports].reverse(), legacy, { ...base, status: first })).toEqual(first)
+      }),
+    )
+  })
+})

@@ -1,0 +1,194 @@
+{{/*
+Checks and completes the values. Every template includes it first, because Helm renders templates in
+any order; only the first time matters. All refusals come at once. `.Values.warnings` is for the notes.
+*/}}
+{{- define "akri.values" -}}
+{{- if not (hasKey .Values "warnings") -}}
+{{- $found := dict "warnings" list "refusals" list -}}
+{{- include "akri.mapsOfRelease" . -}}
+{{- include "akri.existingImages" (dict "root" . "found" $found) -}}
+{{- include "akri.existingValues" (dict "root" . "found" $found) -}}
+{{- include "akri.programChecks" (dict "root" . "found" $found) -}}
+{{- include "akri.configurationChecks" (dict "root" . "found" $found) -}}
+{{- if $found.refusals }}{{ fail (printf "\n%s" (join "\n" $found.refusals)) }}{{ end -}}
+{{- $_ := set .Values "warnings" $found.warnings -}}
+{{- end -}}
+{{- end }}
+
+{{/* Adds a line to `warnings` or `refusals`. Arguments: found, list, line. */}}
+{{- define "akri.note" -}}
+{{- $_ := set .found .list (append (get .found .list) .line | uniq) -}}
+{{- end }}
+
+{{/* The value at a path, as JSON; null if it is unset. Arguments: values, path. */}}
+{{- define "akri.valueAt" -}}
+{{- $value := .values -}}
+{{- range splitList "." .path -}}
+{{- if kindIs "map" $value }}{{ $value = get $value . }}{{ else }}{{ $value = "" }}{{ end -}}
+{{- end -}}
+{{- if or (kindIs "bool" $value) (not (empty $value)) }}{{ toJson $value }}{{ else }}null{{ end -}}
+{{- end }}
+
+{{/* Sets the value at a path whose maps exist; null removes it. Arguments: values, path, value. */}}
+{{- define "akri.setAt" -}}
+{{- $keys := splitList "." .path -}}
+{{- $map := .values -}}
+{{- range initial $keys }}{{ $map = get $map . }}{{ end -}}
+{{- if kindIs "invalid" .value }}{{ $_ := unset $map (last $keys) }}{{ else }}{{ $_ := set $map (last $keys) .value }}{{ end -}}
+{{- end }}
+
+{{/*
+Maps that values set to null, or that a release of an earlier chart lacks (--reuse-values). A
+toleration list can be a map, as in `tolerations: {}`.
+*/}}
+{{- define "akri.mapsOfRelease" -}}
+{{- range $name := list "cleanupHook" "rbac" "prometheus" "discovery" "custom" -}}
+{{- if not (get $.Values $name) }}{{ $_ := set $.Values $name dict }}{{ end -}}
+{{- end -}}
+{{- range $name := list "custom" "debugEcho" "onvif" "opcua" "udev" -}}
+{{- $handler := get $.Values $name -}}
+{{- range $key := list "configuration" "discovery" -}}
+{{- if not (get $handler $key) }}{{ $_ := set $handler $key dict }}{{ end -}}
+{{- end -}}
+{{- range $key := list "brokerPod" "brokerJob" "instanceService" "configurationService" "discoveryDetails" -}}
+{{- if not (get $handler.configuration $key) }}{{ $_ := set $handler.configuration $key dict }}{{ end -}}
+{{- end -}}
+{{- range $broker := list $handler.configuration.brokerPod $handler.configuration.brokerJob -}}
+{{- range $key := list "image" "resources" -}}
+{{- if not (get $broker $key) }}{{ $_ := set $broker $key dict }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $program := list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
+{{- range $key := list "image" "resources" -}}
+{{- if not (get $program $key) }}{{ $_ := set $program $key dict }}{{ end -}}
+{{- end -}}
+{{- if not $program.tolerations }}{{ $_ := set $program "tolerations" list }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Images of the existing system mean the image of this chart. Arguments: root, found. */}}
+{{- define "akri.existingImages" -}}
+{{- $root := .root -}}
+{{- $found := .found -}}
+{{- $rows := $root.Files.Get "existing-values.yaml" | fromYaml -}}
+{{- $ours := "this is an image of the existing system; the image of this chart is used" -}}
+{{- range $path := list "agent.image" "controller.image" "webhookConfiguration.image" "debugEcho.discovery.image" "onvif.discovery.image" "opcua.discovery.image" "udev.discovery.image" -}}
+{{- $image := include "akri.valueAt" (dict "values" $root.Values "path" $path) | fromJson -}}
+{{- range $key := list "repository" "fullRepository" -}}
+{{- $repository := get $image $key | default "" -}}
+{{- if regexMatch "^ghcr\\.io/(project-akri|deislabs)/" $repository -}}
+{{- if ne $repository (get $rows (printf "%s.%s" $path $key) | default dict).default -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" (printf "%s.%s: %s" $path $key $ours)) -}}
+{{- end -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" (printf "%s.%s" $path $key) "value" "") -}}
+{{- if eq $key "repository" -}}
+{{- if $image.tag -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" (printf "%s.tag: %s" $path $ours)) -}}
+{{- end -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" (printf "%s.tag" $path) "value" "") -}}
+{{- if eq (toJson $image.pullPolicy) (get $rows (printf "%s.pullPolicy" $path)).default | toJson -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" (printf "%s.pullPolicy" $path) "value" "") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* What existing-values.yaml says. Arguments: root, found. */}}
+{{- define "akri.existingValues" -}}
+{{- $root := .root -}}
+{{- $found := .found -}}
+{{- range $path, $row := $root.Files.Get "existing-values.yaml" | fromYaml -}}
+{{- if has $row.as (list "replaced" "warning" "refused") -}}
+{{- $value := include "akri.valueAt" (dict "values" $root.Values "path" $path) -}}
+{{- $isDefault := eq $value (toJson $row.default) -}}
+{{- if eq $row.as "replaced" -}}
+{{- if or $isDefault (eq $value "null") -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" $path "value" $row.here) -}}
+{{- end -}}
+{{- else if not (or $isDefault (eq $value "null")) -}}
+{{- $list := ternary "warnings" "refusals" (eq $row.as "warning") -}}
+{{- include "akri.note" (dict "found" $found "list" $list "line" (printf "%s: %s: %s" $path $value $row.why)) -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" $path "value" nil) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Values of programs that would break them silently. Arguments: root, found. */}}
+{{- define "akri.programChecks" -}}
+{{- $values := .root.Values -}}
+{{- $found := .found -}}
+{{- range $path, $beside := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 "debugEcho.discovery" 64 "onvif.discovery" 64 "opcua.discovery" 64 "udev.discovery" 64 -}}
+{{- $program := include "akri.valueAt" (dict "values" $values "path" $path) | fromJson -}}
+{{- if and $program.enabled $program.resources -}}
+{{- $limit := $program.resources.memoryLimit -}}
+{{- if lt (include "akri.heap" (dict "limit" $limit "beside" $beside) | int) 64 -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.memoryLimit: %s is too little: Node.js needs %dMi at least" $path $limit (add $beside 64))) -}}
+{{- end -}}
+{{- with $program.resources.cpuLimit -}}
+{{- if lt (include "akri.amount" . | float64) 0.1 -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.cpuLimit: %s is too little: the program would start too late for its probes; leave it out, or give 100m at least" $path (include "akri.text" .))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.webhookConfiguration -}}
+{{- if and .enabled (.networkPolicy | default dict).enabled (not (concat (.networkPolicy.apiServers | default list) (.networkPolicy.from | default list))) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "webhookConfiguration.networkPolicy.apiServers: write the networks from which the API servers reach Pods, such as 10.0.0.0/24, or peers into from; see docs/webhook.md") -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.custom.discovery.enabled (not $values.custom.discovery.image.repository) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "custom.discovery.image.repository: name the image of the handler") -}}
+{{- end -}}
+{{- if and $values.agent.enabled $values.agent.full -}}
+{{- range $name := list "debugEcho" "onvif" "opcua" "udev" -}}
+{{- if (get $values $name).discovery.enabled -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" (printf "%s.discovery.enabled: true: the handler has no DaemonSet, because the agent runs it: agent.full" $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $path := list "controller" "webhookConfiguration" -}}
+{{- $program := get $values $path -}}
+{{- if and $program.onlyOnControlPlane ($program.affinity | default dict).nodeAffinity -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.onlyOnControlPlane: true: give this or %s.affinity.nodeAffinity, not both" $path $path)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (include "akri.rights" .root) -}}
+{{- if or $values.agent.enabled $values.controller.enabled -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" "rbac.enabled: false: the service accounts have no rights of this chart; the programs start when others give them these rights") -}}
+{{- end -}}
+{{- end -}}
+{{- if and $values.custom.discovery.enabled (not ($values.agent.handlerAccess | default dict).mounts) (not ($values.agent.handlerAccess | default dict).devices) -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" "custom.discovery.enabled: true: a handler that reports mounts or device nodes needs rules: set agent.handlerAccess") -}}
+{{- end -}}
+{{- end }}
+
+{{/* Values that make a Configuration useless. Arguments: root, found. */}}
+{{- define "akri.configurationChecks" -}}
+{{- $values := .root.Values -}}
+{{- $found := .found -}}
+{{- with $values.udev.configuration -}}
+{{- if and .enabled (not .discoveryDetails.udevRules) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "udev.configuration.discoveryDetails.udevRules: name at least one rule, such as SUBSYSTEM==\"video4linux\"") -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.opcua.configuration -}}
+{{- if and .enabled .discoveryDetails.opcuaDiscoveryMethod .discoveryDetails.discoveryUrls -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "opcua.configuration.discoveryDetails: give one of discoveryUrls and opcuaDiscoveryMethod") -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.custom.configuration -}}
+{{- if and .enabled (not .discoveryHandlerName) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "custom.configuration.discoveryHandlerName: name the handler that the Configuration is for") -}}
+{{- end -}}
+{{- end -}}
+{{- /* `action` alone is a filter without items. A setting of --set can be a number. */}}
+{{- range $handler := list $values.onvif $values.opcua -}}
+{{- range $name, $filter := $handler.configuration.discoveryDetails -}}
+{{- if kindIs "map" $filter }}{{ if and (hasKey $filter "action") (not $filter.items) }}{{ $_ := set $filter "items" list }}{{ end }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
+import {
+  credential,
+  expectNoPassword,
+  INFORMATION,
+  NETWORK,
+  query,
+} from '../testing/internal/camera-query.js'
+import type { Misbehaviour } from '../testing/misbehaviour.js'
+
+const wrong = { username: 'operator', password: 'hunter2' }
+/** A camera that answers no call without a credential. */
+const closed = { credential, openOperations: [] } satisfies DeviceServiceOptions
+
+describe('a camera that does not tell its time', () => {
+  it.each([
+    ['by a fault', 'fault'],
+    ['by a fault that asks for a credential', 'fault-of-soap-1.1'],
+    ['by the status 401', 'basic-challenge'],
+    ['by the status 500', 'server-error'],
+    ['by a page', 'html'],
+    ['by an empty answer', 'empty'],
+    ['by the answer to another question', 'other-response'],
+  ] satisfies [string, Misbehaviour][])(
+    'D2 is read with and without a credential: %s',
+    async (_how, misbehaviour) => {
+      await using open = await DeviceService.start()
+      open.misbehave(misbehaviour, ['GetSystemDateAndTime'])
+      expect(await query(open.url)).toMatchObject({
+        authentication: 'none',
+        ...INFORMATION,
+        ...NETWORK,
+      })
+      for (const authentication of ['username-token', 'http-digest'] as const) {
+        await using camera = await DeviceService.start({
+          credential,
+          authentication: [authentication],
+        })
+        camera.misbehave(misbehaviour, ['GetSystemDateAndTime'])
+        expect(await query(camera.url, { as: credential })).toMatchObject({
+          authentication: 'accepted',
+          ...INFORMATION,
+          ...NETWORK,
+        })
+        expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
+        expect(await query(camera.url)).toEqual({ authentication: 'required' })
+        expectNoPassword(camera, credential)
+      }
+    },
+  )
+
+  it.each(['username-token', 'http-digest'] as const)(
+    'D2 is read if each call needs a credential: %s',
+    async (authentication) => {
+      await using camera = await DeviceService.start({
+        ...closed,
+        authentication: [authentication],
+      })
+      expect(await query(camera.url, { as: credential })).toMatchObject({
+        authentication: 'accepted',
+        ...INFORMATION,
+        ...NETWORK,
+      })
+    },
+  )
+
+  it('D2 is a camera if it asks for a credential by a fault, and there is none', async () => {
+    await using camera = await DeviceService.start({
+      ...closed,
+      authentication: ['username-token'],
+    })
+    expect(await query(camera.url)).toEqual({ authentication: 'required' })
+    expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
+  })
+
+  it('is a camera if it answers each call by a fault', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('fault')
+    expect(await query(camera.url)).toEqual({ authentication: 'none' })
+  })
+
+  it('is a camera if it answers GetServices only', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('server-error', [
+      ...['GetSystemDateAndTime', 'GetDeviceInformation'],
+      ...['GetNetworkInterfaces', 'GetScopes'],
+    ])
+    expect(await query(camera.url)).toEqual({ authentication: 'none' })
+  })
+})
+
+describe('a device that does not speak SOAP', () => {
+  it('is not a camera if it answers each call by the status 401', async () => {
+    await using camera = await DeviceService.start({ ...closed, authentication: ['http-digest'] })
+    for (const as of [undefined, wrong]) {
+      await expect(query(camera.url, as && { as })).rejects.toMatchObject({
+        code: 'AKRI_ERR_ONVIF_NOT_AUTHORIZED',
+        message: 'GetSystemDateAndTime: HTTP status 401',
+      })
+    }
+    const digests = camera.requests.filter(({ headers }) => headers.authorization !== undefined)
+    expect(digests).toHaveLength(1)
+  })
+
+  it('gets no digest of a password unless it asks for a credential', async () => {
+    for (const misbehaviour of ['html', 'server-error', 'empty'] as const) {
+      await using device = await DeviceService.start()
+      device.misbehave(misbehaviour)
+      await expect(query(device.url, { as: credential })).rejects.toThrow('GetSystemDateAndTime')
+      expect(device.requests.map(({ operation }) => operation)).toEqual([
+        'GetSystemDateAndTime',
+        'GetDeviceInformation',
+        'GetServices',
+      ])
+      expect(JSON.stringify(device.requests)).not.toMatch(/UsernameToken|Digest/)
+    }
+  })
+})

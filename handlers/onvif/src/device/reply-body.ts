@@ -1,0 +1,97 @@
+import { unzipSync } from 'node:zlib'
+import { messageOf } from '@akrijs/sdk'
+import { OnvifReplyError } from '../errors.js'
+
+/** The parts of an HTTP reply that tell how its body is written. */
+export interface WrittenBody {
+  readonly body: Buffer
+  /** The headers Content-Type and Content-Encoding; empty if they are missing. */
+  readonly contentType: string
+  readonly contentEncoding: string
+}
+
+/** A document of XML, with the encoding that the header names. */
+export interface ReplyDocument {
+  readonly bytes: Buffer
+  readonly charset: string | undefined
+}
+
+/**
+ * The XML document in a reply: cameras compress it, although nothing asks for that, or send it as
+ * the first part of a multipart message, as SOAP with attachments has it.
+ * @throws OnvifReplyError
+ */
+export function documentOf(reply: WrittenBody, maxBytes: number): ReplyDocument {
+  const bytes = uncompressed(reply, maxBytes)
+  const { contentType } = reply
+  if (!/^\s*multipart\//i.test(contentType))
+    return { bytes, charset: parameterOf(contentType, 'charset') }
+  const boundary = parameterOf(contentType, 'boundary')
+  if (boundary === undefined) throw new OnvifReplyError('the multipart answer names no boundary')
+  const { headers, content } = rootPart(bytes, boundary, parameterOf(contentType, 'start'))
+  return { bytes: content, charset: parameterOf(headers.get('content-type') ?? '', 'charset') }
+}
+
+function uncompressed({ body, contentEncoding }: WrittenBody, maxBytes: number): Buffer {
+  const encoding = contentEncoding.trim().toLowerCase()
+  const isGzip = body[0] === 0x1f && body[1] === 0x8b
+  if (!isGzip && ['', 'identity', 'gzip', 'x-gzip'].includes(encoding)) return body
+  if (!isGzip && encoding !== 'deflate')
+    throw new OnvifReplyError(`the answer has the content encoding ${JSON.stringify(encoding)}`)
+  try {
+    return unzipSync(body, { maxOutputLength: maxBytes })
+  } catch (error) {
+    throw new OnvifReplyError(`the answer cannot be decompressed: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+/** The limit of the parts before the root part. */
+const MAX_PARTS = 16
+
+function rootPart(
+  bytes: Buffer,
+  boundary: string,
+  start: string | undefined,
+): { readonly headers: ReadonlyMap<string, string>; readonly content: Buffer } {
+  const delimiter = `--${boundary}`
+  let from = bytes.indexOf(delimiter)
+  for (let part = 0; from >= 0 && part < MAX_PARTS; part++) {
+    const next = bytes.indexOf(delimiter, from + delimiter.length)
+    // Some cameras forget the last delimiter.
+    const whole = bytes.subarray(from + delimiter.length, next < 0 ? bytes.length : next)
+    const [blank, length] = blankLine(whole)
+    if (blank < 0) break
+    const headers = headersOf(whole.toString('latin1', 0, blank))
+    if (start === undefined || headers.get('content-id') === start)
+      return { headers, content: whole.subarray(blank + length) }
+    from = next
+  }
+  throw new OnvifReplyError('the multipart answer has no root part')
+}
+
+/** The place and the length of the end of the headers of a part. */
+function blankLine(part: Buffer): readonly [place: number, length: number] {
+  const loose = part.indexOf('\n\n')
+  const strict = part.indexOf('\r\n\r\n')
+  return strict >= 0 && (loose < 0 || strict < loose) ? [strict, 4] : [loose, 2]
+}
+
+function headersOf(text: string): Map<string, string> {
+  return new Map(
+    text.split(/\r?\n/).flatMap((line) => {
+      const [, name, value] = /^([\w-]+)\s*:\s*(.*)$/.exec(line) ?? []
+      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value.trim()]]
+    }),
+  )
+}
+
+/** A parameter of a Content-Type, without quotes. */
+function parameterOf(contentType: string, name: string): string | undefined {
+  for (const [, key, quoted, plain] of contentType.matchAll(
+    /;\s*([\w-]+)=(?:"([^"]*)"|([^\s;]+))/g,
+  ))
+    if (key?.toLowerCase() === name) return quoted ?? plain
+  return undefined
+}

@@ -1,0 +1,83 @@
+import { type AkriError, messageOf } from '@akrijs/sdk'
+import { OnvifAddressError, OnvifNotAuthorizedError, OnvifUnreachableError } from '../errors.js'
+
+/** Why a device that announced itself is not offered. */
+export interface LeftOutCamera {
+  /** The UUID, and the address that announced it. */
+  readonly id: string
+  readonly uuid: string
+  /** The same words for all cameras with this reason. */
+  readonly reason: string
+  readonly detail?: string
+}
+
+/** The limit of devices, and the rounds for which a report counts. */
+const MAX_DEVICES = 256
+const ROUNDS = 3
+
+/** Devices that are not called: their announcements have to be repeated. */
+export class IgnoredAnnouncements {
+  readonly #devices = new Map<string, { readonly camera: LeftOutCamera; readonly round: number }>()
+  #round = 0
+
+  add(uuid: string, source: string, reason: string, detail?: string): void {
+    const id = idOf(uuid, source)
+    if (!this.#devices.has(id) && this.#devices.size >= MAX_DEVICES) return
+    const camera = { id, uuid, reason, ...(detail !== undefined && { detail }) }
+    this.#devices.set(id, { camera, round: this.#round })
+  }
+
+  /** Forgets a device that can be called now. */
+  delete(uuid: string, source: string): void {
+    this.#devices.delete(idOf(uuid, source))
+  }
+
+  endRound(): void {
+    this.#round++
+    for (const [id, { round }] of this.#devices)
+      if (round <= this.#round - ROUNDS) this.#devices.delete(id)
+  }
+
+  get cameras(): LeftOutCamera[] {
+    return [...this.#devices.values()].map(({ camera }) => camera)
+  }
+}
+
+/** A device whose URLs do not answer as those of a camera. */
+export function unanswered(
+  uuid: string,
+  source: string,
+  failures: ReadonlyMap<string, AkriError>,
+): LeftOutCamera {
+  const details = [...failures].map(([url, error]) => {
+    const message = messageOf(error)
+    return message.startsWith(new URL(url).origin) ? message : `${url}: ${message}`
+  })
+  const [first] = failures.values()
+  const reason = first === undefined ? 'no answer yet' : reasonOf(first)
+  return { id: idOf(uuid, source), uuid, reason, detail: details.join('; ') }
+}
+
+function idOf(uuid: string, source: string): string {
+  return `${uuid} at ${source}`
+}
+
+const CODES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection closed',
+  EHOSTUNREACH: 'no route to the address',
+  ENETUNREACH: 'no route to the address',
+}
+
+function reasonOf(error: AkriError): string {
+  const status = /HTTP status \d{3}/.exec(messageOf(error))?.[0]
+  if (status !== undefined) return status
+  if (OnvifNotAuthorizedError.is(error)) return 'credential required'
+  if (OnvifAddressError.is(error)) return 'address not allowed'
+  if (!OnvifUnreachableError.is(error)) return 'no answer of a camera'
+  const { cause }: { readonly cause?: unknown } = error
+  if (cause instanceof DOMException && cause.name === 'TimeoutError') return 'no answer in time'
+  // The message of a reset connection is "socket hang up" or "aborted".
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  return CODES[code] ?? 'not reachable'
+}

@@ -1,0 +1,560 @@
+import net from 'node:net'
+import { describe, expect, it, type TestContext } from 'vitest'
+import { encodeFault, writeResponseHeader } from '../test-peers/encode-response.js'
+import {
+  application,
+  DISCOVERY_SERVER,
+  endpoint,
+  type SimulatedServer,
+} from '../test-peers/simulated-server.js'
+import { discoveryServer, ids, Rounds, standard, start } from './testing/rounds.js'
+import { BinaryWriter } from './ua-tcp/binary-writer.js'
+import { encodeFrame } from './ua-tcp/frame.js'
+
+// Servers as found in the field, and answers that OPC 10000-4, -6 and -12 allow or forbid. Each is
+// asked beside a good server, which is always found.
+
+interface Expected {
+  readonly urls: readonly string[]
+  readonly offered?: readonly string[]
+  /** The id, and the reason. */
+  readonly leftOut?: readonly (readonly [string, string])[]
+}
+type Awkward = readonly [name: string, arrange: () => Promise<Expected>]
+
+/** Rounds with silent servers take this long. */
+const TIMEOUTS = { connectMs: 3000, totalMs: 3000 }
+/** Not the address where other servers are asked. */
+const ELSEWHERE = '127.0.0.2'
+const HOSTS = new Map([
+  ['localhost', ['127.0.0.1', '::1']],
+  ['plc.test', ['127.0.0.1']],
+  ['two-networks.test', ['127.0.0.9', '127.0.0.1']],
+])
+const FIND_SERVERS_RESPONSE = 425
+const GET_ENDPOINTS_RESPONSE = 431
+const HOST_UNKNOWN = 'host name does not resolve'
+const BREAKS = 'breaks the protocol'
+
+const listedAs = (server: SimulatedServer, ...discoveryUrls: string[]) => {
+  server.applications = server.applications.map((self) => ({ ...self, discoveryUrls }))
+}
+
+/** A server that announces itself at these URLs; `PORT` stands for its port. */
+async function announcing(host: string, ...announced: string[]): Promise<SimulatedServer> {
+  const server = await start({ name: `at ${host}`, host })
+  listedAs(server, ...announced.map((url) => url.replace('PORT', String(server.port))))
+  return server
+}
+
+/** A server with this answer to FindServers, which names no server. */
+const answering = (reason: string, ...applications: ReturnType<typeof application>[]) =>
+  async function arrange(): Promise<Expected> {
+    const server = await start()
+    server.applications = applications
+    const id = applications[0]?.discoveryUrls.find((url) => url.trim() !== '')?.trim()
+    return { urls: [server.url], leftOut: [[id ?? applications[0]?.applicationUri ?? '', reason]] }
+  }
+
+const atUrls = (...discoveryUrls: string[]) => application({ discoveryUrls })
+
+/** A server whose encoded answer to FindServers is this body. */
+const encoded = (reason: string, write: (writer: BinaryWriter) => BinaryWriter) =>
+  async function arrange(): Promise<Expected> {
+    const server = await start()
+    server.responses.set('FindServers', write(writeResponseHeader(FIND_SERVERS_RESPONSE)).bytes())
+    return { urls: [server.url], leftOut: [[server.url, reason]] }
+  }
+
+/** A server that sends its answers in another way. */
+const sending = (send: NonNullable<SimulatedServer['send']>, reason?: string) =>
+  async function arrange(): Promise<Expected> {
+    const server = await start()
+    server.send = send
+    const { url } = server
+    return reason === undefined
+      ? { urls: [url], offered: [url] }
+      : { urls: [url], leftOut: [[url, reason]] }
+  }
+
+/** The message headers before the body of an answer: frame, channel, token, sequence, request. */
+const HEADERS = { sequence: 16, request: 20, body: 24 } as const
+/** In an answer: the type, the time and the handle come before the status. */
+const STATUS = HEADERS.body + 4 + 8 + 4
+
+/** A server that changes the bytes of its answers to requests. */
+const changing = (change: (answer: Buffer) => void, reason?: string) =>
+  sending((socket, answers, to) => {
+    for (const answer of answers) {
+      if (to === 'MSG') change(answer)
+      socket.write(answer)
+    }
+  }, reason)
+
+/** A discovery server and its servers; `PORT` stands for a port where nothing listens. */
+const listing = (reason: string, ...announced: string[]) =>
+  async function arrange(): Promise<Expected> {
+    const [lds, ended] = [await discoveryServer(), await start()]
+    await ended.close()
+    const urls = announced.map((url) =>
+      url.replace('PORT', String(ended.port)).replace('LDS', String(lds.port)),
+    )
+    lds.applications = [
+      DISCOVERY_SERVER,
+      ...urls.map((url, index) =>
+        application({ applicationUri: `urn:${index}`, discoveryUrls: [url] }),
+      ),
+    ]
+    return { urls: [lds.url], leftOut: urls.map((url) => [url, reason]) }
+  }
+
+const OFFERED: readonly Awkward[] = [
+  ...[
+    'opc.tcp://0.0.0.0:PORT',
+    'opc.tcp://[::]:PORT/',
+    'opc.tcp://127.0.0.1:PORT',
+    'opc.tcp://[::1]:PORT',
+    'opc.tcp://[::ffff:127.0.0.1]:PORT',
+    'opc.tcp://localhost:PORT/',
+    'opc.tcp://PLC-IN-THE-HALL:PORT',
+    'opc.tcp://0.0.0.0:4840',
+  ].map(
+    (announced): Awkward => [
+      `announces ${announced}`,
+      async () => {
+        const { url } = await announcing(ELSEWHERE, announced)
+        return { urls: [url], offered: [url] }
+      },
+    ],
+  ),
+  [
+    'announces localhost with a path',
+    async () => {
+      const { url } = await announcing(ELSEWHERE, 'opc.tcp://localhost:PORT/UA/Server')
+      return { urls: [url], offered: [`${url}UA/Server`] }
+    },
+  ],
+  [
+    'announces the address of the other of two hosts with one port',
+    async () => {
+      const one = await announcing('127.0.0.3', 'opc.tcp://127.0.0.1:PORT')
+      const two = await start({ name: 'two', host: '127.0.0.4', port: one.port })
+      two.applications = one.applications
+      return { urls: [one.url, two.url], offered: [one.url, two.url] }
+    },
+  ],
+  [
+    'announces several hosts that mean nothing here',
+    async () => {
+      const hosts = ['https://x/', 'opc.tcp://PLC-IN-THE-HALL:1', 'opc.tcp://[::]:1']
+      const { url } = await announcing(ELSEWHERE, ...hosts)
+      return { urls: [url], offered: [url] }
+    },
+  ],
+  [
+    'is asked and announced under four spellings',
+    async () => {
+      const server = await announcing('127.0.0.1', 'opc.tcp://plc.test:PORT')
+      const origin = `opc.tcp://plc.test:${server.port}`
+      const again = await start()
+      listedAs(again, `opc.tcp://PLC.TEST:${server.port}/`)
+      return { urls: [server.url, `${origin}/`, origin, again.url], offered: [origin] }
+    },
+  ],
+  [
+    'reports itself twice',
+    async () => {
+      const server = await start()
+      server.applications = [...server.applications, ...server.applications]
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'is a ClientAndServer with an endpoint',
+    async () => {
+      const server = await start()
+      server.applications = [application({ applicationType: 2, discoveryUrls: [server.url] })]
+      server.endpoints = server.applications.map((self) => endpoint(self))
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'has no name and no URI',
+    async () => {
+      const server = await start()
+      const nameless = { applicationUri: '', applicationName: '', productUri: '' }
+      server.applications = [application({ ...nameless, discoveryUrls: [server.url] })]
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'has a hundred URLs, the last of them for UA-TCP',
+    async () => {
+      const server = await start()
+      const others = Array.from({ length: 99 }, (_, index) => `https://plc${index}/`)
+      listedAs(server, ...others, server.url)
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'is asked at its IPv6 address',
+    async () => {
+      const server = await start({ host: '::1' })
+      listedAs(server, `opc.tcp://[::]:${server.port}`)
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'listens at the second address of its name',
+    async () => {
+      const { url, port } = await start()
+      return { urls: [`opc.tcp://two-networks.test:${port}`], offered: [url] }
+    },
+  ],
+  [
+    'fails GetEndpoints',
+    async () => {
+      const server = await start()
+      server.responses.set('GetEndpoints', encodeFault(0x8001_0000))
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'has no endpoints',
+    async () => {
+      const server = await start()
+      server.responses.set(
+        'GetEndpoints',
+        writeResponseHeader(GET_ENDPOINTS_RESPONSE).uint32(0xffff_ffff).bytes(),
+      )
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'has the smallest buffers, and answers in many chunks',
+    async () => {
+      const server = await start()
+      server.bufferBytes = 8192
+      server.chunkBytes = 10
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+  [
+    'sends single bytes',
+    sending((socket, answers) => {
+      for (const answer of answers) for (const byte of answer) socket.write(Buffer.of(byte))
+    }),
+  ],
+  [
+    'closes its side of the connection after an answer',
+    sending((socket, answers, to) => {
+      for (const answer of answers) socket.write(answer)
+      if (to === 'MSG') socket.end()
+    }),
+  ],
+  [
+    'goes on after its answer',
+    sending((socket, answers, to) => {
+      for (const answer of answers) socket.write(answer)
+      if (to === 'MSG') socket.write('and another thing')
+    }),
+  ],
+  ['has an uncertain status', changing((answer) => answer.writeUInt32LE(0x4000_0000, STATUS))],
+  [
+    'is one of a redundant set',
+    async () => {
+      const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
+      one.applications = [...one.applications, ...two.applications]
+      two.applications = one.applications
+      return { urls: [one.url, two.url], offered: [one.url, two.url] }
+    },
+  ],
+  [
+    'is listed under a name that does not resolve, and runs beside its discovery server',
+    async () => {
+      const server = await start()
+      const lds = await discoveryServer(server)
+      const unknown = application({ applicationUri: 'urn:other', discoveryUrls: ['opc.tcp://B:1'] })
+      const [self] = server.applications
+      const url = `opc.tcp://PLC-IN-THE-HALL:${server.port}`
+      const twin = application({ applicationUri: 'urn:twin', discoveryUrls: [`${url}/`] })
+      const listed = [unknown, twin, application({ ...self, discoveryUrls: [url] })]
+      lds.applications = [DISCOVERY_SERVER, ...listed]
+      return {
+        urls: [lds.url],
+        offered: [`opc.tcp://127.0.0.1:${server.port}`],
+        leftOut: [
+          ['opc.tcp://B:1', HOST_UNKNOWN],
+          [`${url}/`, HOST_UNKNOWN],
+        ],
+      }
+    },
+  ],
+  [
+    'is at the address of its discovery server',
+    async () => {
+      const server = await start()
+      server.applications = [DISCOVERY_SERVER, ...server.applications]
+      return { urls: [server.url], offered: [server.url] }
+    },
+  ],
+]
+
+const LEFT_OUT: readonly Awkward[] = [
+  ['is only a client', answering('only a client', application({ applicationType: 1 }))],
+  ['has type 7', answering('unknown application type', application({ applicationType: 7 }))],
+  ['has only https', answering('no opc.tcp URL', atUrls('https://plc1:443/', 'opc.wss://plc1'))],
+  ['has no URL', answering('no discovery URL', atUrls())],
+  ['has null and blank URLs', answering('no discovery URL', atUrls('', ' \t'))],
+  ['has a blank in its URL', answering('unusable discovery URL', atUrls(' opc.tcp://plc1:4840'))],
+  ['has a host in Unicode', answering('unusable discovery URL', atUrls('opc.tcp://kälte:4840'))],
+  ['has no host', answering('unusable discovery URL', atUrls('opc.tcp:///UA'))],
+  ['has port 65536', answering('unusable discovery URL', atUrls('opc.tcp://plc1:65536'))],
+  [
+    'has a password in its URL',
+    async () => {
+      const server = await start()
+      listedAs(server, 'opc.tcp://anna:geheim@plc1:4840')
+      const shown = 'opc.tcp://…@plc1:4840'
+      return { urls: [server.url], leftOut: [[shown, 'unusable discovery URL']] }
+    },
+  ],
+  [
+    'is a ClientAndServer without endpoints',
+    async () => {
+      const server = await start()
+      server.applications = [application({ applicationType: 2, discoveryUrls: [server.url] })]
+      server.endpoints = []
+      return {
+        urls: [server.url],
+        leftOut: [[server.url, 'ClientAndServer without a working endpoint']],
+      }
+    },
+  ],
+  ['reports nothing', encoded('reports no server', (writer) => writer.uint32(0))],
+  ['reports a null array', encoded('reports no server', (writer) => writer.uint32(0xffff_ffff))],
+  ['reports 2,147,483,647 servers', encoded(BREAKS, (writer) => writer.uint32(0x7fff_ffff))],
+  ['reports -2 servers', encoded(BREAKS, (writer) => writer.uint32(0xffff_fffe))],
+  ['reports a text beyond the answer', encoded(BREAKS, (writer) => writer.uint32(1).uint32(99))],
+  ['ends its answer in the middle', encoded(BREAKS, (writer) => writer)],
+  [
+    'does not have FindServers',
+    async () => {
+      const server = await start()
+      server.responses.set('FindServers', encodeFault(0x800b_0000))
+      return { urls: [server.url], leftOut: [[server.url, 'error of the server']] }
+    },
+  ],
+  [
+    'answers another question',
+    async () => {
+      const server = await start()
+      server.responses.set('FindServers', writeResponseHeader(GET_ENDPOINTS_RESPONSE).bytes())
+      return { urls: [server.url], leftOut: [[server.url, BREAKS]] }
+    },
+  ],
+  [
+    'has smaller buffers than allowed',
+    async () => {
+      const server = await start()
+      server.bufferBytes = 8191
+      return { urls: [server.url], leftOut: [[server.url, BREAKS]] }
+    },
+  ],
+  [
+    'answers in more chunks than allowed',
+    async () => {
+      const server = await start()
+      server.chunkBytes = 1
+      server.applications = Array.from({ length: 10 }, () => atUrls(server.url))
+      return { urls: [server.url], leftOut: [[server.url, BREAKS]] }
+    },
+  ],
+  [
+    'refuses the URL in Hello',
+    sending((socket) => {
+      const body = new BinaryWriter().uint32(0x8083_0000).string('no such endpoint').bytes()
+      socket.end(encodeFrame('ERR', 'F', body))
+    }, 'error of the server'),
+  ],
+  [
+    'aborts its answer',
+    changing((answer) => {
+      answer.write('A', 3, 'latin1')
+      answer.writeUInt32LE(0x8003_0000, HEADERS.body)
+      answer.writeUInt32LE(0xffff_ffff, HEADERS.body + 4)
+    }, 'error of the server'),
+  ],
+  ['loses a message', changing((answer) => answer.writeUInt32LE(99, HEADERS.sequence), BREAKS)],
+  ['answers request 99', changing((answer) => answer.writeUInt32LE(99, HEADERS.request), BREAKS)],
+  ['announces a chunk of 4 GB', changing((answer) => answer.writeUInt32LE(2 ** 32 - 1, 4), BREAKS)],
+  [
+    'speaks HTTP',
+    sending((socket) => {
+      socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+    }, 'does not speak UA-TCP'),
+  ],
+  ['closes each connection', sending((socket) => void socket.end(), 'connection closed')],
+  [
+    'breaks each connection',
+    sending((socket) => void socket.resetAndDestroy(), 'connection closed'),
+  ],
+  [
+    'closes the connection after half of its answer',
+    sending((socket, answers, to) => {
+      for (const answer of answers)
+        if (to === 'MSG') socket.end(answer.subarray(0, answer.length / 2))
+        else socket.write(answer)
+    }, 'connection closed'),
+  ],
+  [
+    'stops in the middle of its answer',
+    sending((socket, answers, to) => {
+      for (const answer of answers) socket.write(to === 'MSG' ? answer.subarray(0, 30) : answer)
+    }, 'no answer in time'),
+  ],
+  [
+    'accepts no connection',
+    async () => {
+      const server = await start()
+      await server.close()
+      return { urls: [server.url], leftOut: [[server.url, 'connection refused']] }
+    },
+  ],
+  [
+    'has a discovery URL whose name does not resolve',
+    async () => ({
+      urls: ['opc.tcp://no-such-plc:4840/'],
+      leftOut: [['opc.tcp://no-such-plc:4840/', HOST_UNKNOWN]],
+    }),
+  ],
+  [
+    'has a discovery URL without a port',
+    async () => ({
+      urls: ['opc.tcp://plc.test/'],
+      leftOut: [['opc.tcp://plc.test/', 'unusable discovery URL']],
+    }),
+  ],
+  [
+    'is a discovery server without servers',
+    async () => {
+      const lds = await discoveryServer()
+      return { urls: [lds.url], leftOut: [[lds.url, 'discovery server without servers']] }
+    },
+  ],
+  [
+    'is a discovery server that lists another, which lists the first',
+    async () => {
+      const [one, two] = [await discoveryServer(), await discoveryServer()]
+      const at = ({ url }: SimulatedServer) => ({ ...DISCOVERY_SERVER, discoveryUrls: [url] })
+      one.applications = two.applications = [at(one), at(two)]
+      const serverCapabilities = ['LDS']
+      one.records = [{ serverName: 'two', discoveryUrl: two.url, serverCapabilities }]
+      two.records = [{ serverName: 'one', discoveryUrl: one.url, serverCapabilities }]
+      const reason = 'discovery server without servers'
+      return { urls: [one.url, two.url], leftOut: [one, two].map(({ url }) => [url, reason]) }
+    },
+  ],
+  [
+    'is a discovery server that does not list itself',
+    async () => {
+      const lds = await discoveryServer()
+      lds.applications = [atUrls('opc.tcp://PLC-IN-THE-HALL:4840')]
+      return { urls: [lds.url], leftOut: [[lds.url, 'a discovery server answers']] }
+    },
+  ],
+  [
+    'is listed, and a discovery server answers',
+    async () => {
+      const [lds, other] = [await discoveryServer(), await discoveryServer()]
+      lds.applications = [DISCOVERY_SERVER, atUrls(other.url)]
+      return { urls: [lds.url], leftOut: [[other.url, 'a discovery server answers']] }
+    },
+  ],
+  [
+    'is listed under a name that does not resolve, and another server answers beside the list',
+    async () => {
+      const [lds, other] = [await discoveryServer(), await start({ name: 'another' })]
+      const url = `opc.tcp://PLC-IN-THE-HALL:${other.port}`
+      lds.applications = [DISCOVERY_SERVER, atUrls(url)]
+      return { urls: [lds.url], leftOut: [[url, HOST_UNKNOWN]] }
+    },
+  ],
+  [
+    'is listed under names that do not resolve',
+    listing(HOST_UNKNOWN, 'opc.tcp://A:PORT', 'opc.tcp://B:PORT/', 'opc.tcp://C:LDS/'),
+  ],
+  [
+    'is listed at the URL of its discovery server',
+    listing(
+      'has the address of its discovery server',
+      'opc.tcp://127.0.0.1:LDS/',
+      'opc.tcp://plc.test:LDS/UA',
+      'opc.tcp://localhost:LDS',
+    ),
+  ],
+  [
+    'is listed at 0.0.0.0',
+    listing('address is valid on its own machine only', 'opc.tcp://0.0.0.0:PORT'),
+  ],
+  [
+    'is announced by multicast without a usable URL, or does not answer',
+    async () => {
+      const [lds, ended] = [await discoveryServer(), await start()]
+      await ended.close()
+      const urls = ['', 'https://plc1/', 'opc.tcp://PLC-IN-THE-HALL:1', ended.url]
+      lds.records = urls.map((discoveryUrl) => ({
+        serverName: 'heard',
+        discoveryUrl,
+        serverCapabilities: ['DA'],
+      }))
+      return {
+        urls: [lds.url],
+        leftOut: [
+          ['heard', 'no discovery URL'],
+          ['https://plc1/', 'no opc.tcp URL'],
+          ['opc.tcp://PLC-IN-THE-HALL:1', HOST_UNKNOWN],
+          [ended.url, 'connection refused'],
+        ],
+      }
+    },
+  ],
+]
+
+const hasIPv6 = await new Promise<boolean>((resolve) => {
+  const server = net.createServer()
+  server
+    .once('error', () => resolve(false))
+    .listen(0, '::1', () => server.close(() => resolve(true)))
+})
+
+async function outcomeOf({ urls }: Expected) {
+  const good = await start({ name: 'good' })
+  const rounds = new Rounds(standard([...urls, good.url]), {
+    resolve: async (host) => HOSTS.get(host.toLowerCase()) ?? [],
+    timeouts: TIMEOUTS,
+  })
+  const offered = ids(await rounds.first())
+  expect(offered).toContain(good.url)
+  return { offered: offered.filter((id) => id !== good.url), leftOut: rounds.leftOut }
+}
+
+it('are 30 servers at least', () => {
+  const names = [...OFFERED, ...LEFT_OUT].map(([name]) => name)
+  expect(new Set(names).size).toBe(names.length)
+  expect(names.length).toBeGreaterThanOrEqual(30)
+})
+
+describe('a server that', () => {
+  const check = async ([name, arrange]: Awkward, context: TestContext) => {
+    if (!hasIPv6 && name.includes('IPv6')) context.skip('there is no IPv6 here')
+    const expected = await arrange()
+    const { offered = [], leftOut = [] } = expected
+    const outcome = await outcomeOf(expected)
+    expect(outcome.offered.sort()).toEqual([...offered].sort())
+    expect(outcome.leftOut.sort()).toEqual([...leftOut].sort())
+  }
+
+  it.for(OFFERED)('%s is offered', check)
+  it.for(LEFT_OUT)('%s is left out, with the reason', check)
+})

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import { distinct } from './distinct-servers.js'
+import type { OpcuaServer } from './opcua-server.js'
+
+const application = { applicationUri: 'urn:plc1', productUri: '', applicationName: '' }
+const listed = (discoveryUrl: string): OpcuaServer => ({ discoveryUrl, application })
+const urls = (servers: readonly OpcuaServer[]) => distinct(servers).map((one) => one.discoveryUrl)
+
+describe('servers whose URLs differ by their spelling', () => {
+  it.each([
+    ['a slash at the end', 'opc.tcp://plc1:4840', 'opc.tcp://plc1:4840/'],
+    ['a slash after a path', 'opc.tcp://plc1:4840/UA', 'opc.tcp://plc1:4840/UA/'],
+    ['the case of the host', 'opc.tcp://plc1:4840/', 'opc.tcp://PLC1:4840'],
+    ['the case of the scheme', 'opc.tcp://plc1:4840', 'OPC.TCP://plc1:4840'],
+    ['the default port', 'opc.tcp://plc1', 'opc.tcp://plc1:4840/'],
+    ['an address', 'opc.tcp://[fd00::7]:4840', 'opc.tcp://[FD00:0:0::7]:4840/'],
+  ])('by %s are one device with one id, in any order', (_, better, other) => {
+    expect(urls([listed(better), listed(other)])).toEqual([better])
+    expect(urls([listed(other), listed(better)])).toEqual([better])
+  })
+
+  it('keep their id if there is only one spelling', () => {
+    for (const url of ['opc.tcp://PLC1:4840/', 'opc.tcp://plc1:4840', 'opc.tcp://plc1:4840/UA/'])
+      expect(urls([listed(url), listed(url)])).toEqual([url])
+  })
+
+  it('are several devices if port, path or host differ', () => {
+    const all = ['', '/ua', '/UA', '/UA?x', '/UA/x'].map((path) => `opc.tcp://plc1:4840${path}`)
+    const others = ['opc.tcp://plc1:4841', 'opc.tcp://plc2:4840']
+    expect(urls([...all, ...others].map(listed))).toEqual([...all, ...others])
+  })
+
+  it('have the spelling of a list, not of an announcement', () => {
+    const announced: OpcuaServer = { discoveryUrl: 'opc.tcp://plc1:4840', addresses: ['10.0.0.1'] }
+    const server = listed('opc.tcp://PLC1:4840/')
+    const unlisted = { ...listed('opc.tcp://plc1:4840'), isUnlisted: true }
+    for (const all of [
+      [announced, server, unlisted],
+      [unlisted, announced, server],
+    ])
+      expect(distinct(all)).toEqual([{ ...server, addresses: ['10.0.0.1'] }])
+  })
+
+  it('keep all claims, unless any server at the URL is meant', () => {
+    const claim = (url: string) => ({ url, name: '', applicationUri: url, reason: '' })
+    const [a, b] = ['a', 'b'].map((url) => ({
+      discoveryUrl: 'opc.tcp://plc1:4840',
+      claims: [claim(url)],
+    }))
+    if (a === undefined || b === undefined) expect.unreachable()
+    const claims = [claim('a'), claim('b')]
+    expect(distinct([a, b])).toEqual([{ ...a, claims }])
+    expect(distinct([a, listed('opc.tcp://plc1:4840'), b])).toEqual([
+      { ...listed('opc.tcp://plc1:4840'), claims },
+    ])
+    expect(distinct([a, { discoveryUrl: 'opc.tcp://plc1:4840/' }])).toEqual([
+      { discoveryUrl: 'opc.tcp://plc1:4840/' },
+    ])
+  })
+})

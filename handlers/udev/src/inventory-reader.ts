@@ -1,0 +1,167 @@
+import type { Logger } from '@akrijs/sdk'
+import type { InventoryOptions } from './device-inventory.js'
+import type { Change, Uevent } from './device-monitor.js'
+import { DeviceTree, type TouchedDevice } from './device-tree.js'
+import { SecondLooks } from './second-looks.js'
+import { Settling } from './settling.js'
+import type { SysfsDevice } from './sysfs-device.js'
+
+/** The interval of looks at everything: some changes cause no event. In milliseconds. */
+const EVERYTHING_MS = 60_000
+/**
+ * The first pause before a second look, in milliseconds. With events of udevd, few looks follow.
+ */
+const PAUSE_MS = { withUdevd: 2000, alone: 100 }
+/** A long look is followed by a pause: a burst of long looks leaves a processor to others. */
+const REST = { factor: 4, shortMs: 100, maxMs: 2000 }
+
+/** Keeps a tree of the devices up to date, until it is stopped. */
+export class InventoryReader {
+  readonly tree: DeviceTree
+  readonly settling: Settling
+  readonly #options: InventoryOptions
+  readonly #onLook: (number: number, changed: ReadonlySet<string>) => void
+  readonly #stop = new AbortController()
+  readonly #secondLooks = new SecondLooks()
+  #touched = new Map<string, TouchedDevice>()
+  #isAllRequested = false
+  /** The number of looks at everything that have started. */
+  #looks = 0
+  /** False until the sockets are open. */
+  #isListening = false
+  #wake = new AbortController()
+
+  /** @param onLook receives the number of the last look at everything, and the changed paths */
+  constructor(
+    options: InventoryOptions,
+    log: Logger,
+    onLook: (number: number, changed: ReadonlySet<string>) => void,
+  ) {
+    this.#options = options
+    this.#onLook = onLook
+    this.tree = new DeviceTree(options.roots)
+    this.settling = new Settling(options.clock, options.roots.runUdevRoot)
+    for (const work of [this.#listen(log), this.#read()])
+      work.catch((error: unknown) => log.error({ err: error }, 'device inventory failed'))
+  }
+
+  /** Why changes are found late; undefined while events arrive. */
+  get problem(): string | undefined {
+    return this.#options.monitor.problem
+  }
+
+  stop(): void {
+    this.#stop.abort()
+    this.#wake.abort()
+  }
+
+  /** Requests a look at everything. @returns its number */
+  requestAll(): number {
+    this.#isAllRequested = true
+    this.#wake.abort()
+    return this.#looks + 1
+  }
+
+  /** Looks again at a device that udevd should process. */
+  expect({ devpath, subsystem }: SysfsDevice): void {
+    if (subsystem === undefined || this.#secondLooks.has(devpath)) return
+    const now = this.#options.clock.monotonicMs()
+    this.#secondLooks.expect(devpath, subsystem, { now, pauseMs: PAUSE_MS.alone })
+    this.#wake.abort()
+  }
+
+  /** Whether all parts of a physical device have appeared, as far as one can know. */
+  isComplete(device: SysfsDevice): boolean {
+    const isAwaited = () => this.#secondLooks.hasWithin(device.devpath)
+    return this.settling.isComplete(device, isAwaited)
+  }
+
+  async #listen(log: Logger): Promise<void> {
+    for await (const change of this.#options.monitor.changes(this.#stop.signal, log)) {
+      if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'all devices requested')
+      this.#add(change)
+      this.#isListening = true
+      this.#wake.abort()
+    }
+  }
+
+  #add(change: Change): void {
+    if (change.kind === 'rescan') this.#isAllRequested = true
+    else for (const event of change.events) this.#addEvent(event)
+  }
+
+  #addEvent({ source, action, devpath, properties }: Uevent): void {
+    // Drivers and modules have events too.
+    if (!devpath.startsWith('/devices/')) return
+    const subsystem = properties.get('SUBSYSTEM')
+    // The devices below a device that moves have no events.
+    if (subsystem === undefined || action === 'move') {
+      this.#isAllRequested = true
+      return
+    }
+    this.settling.addEvent(devpath)
+    const number = Number(properties.get('SEQNUM') ?? 0)
+    const fromKernel = source === 'kernel'
+    if (!fromKernel) this.#secondLooks.answered(devpath, number)
+    if (fromKernel && action !== 'remove' && this.settling.udevdRuns) {
+      const pauseMs = this.tree.sharesNetwork ? PAUSE_MS.withUdevd : PAUSE_MS.alone
+      const now = this.#options.clock.monotonicMs()
+      this.#secondLooks.expect(devpath, subsystem, { number, now, pauseMs })
+    } else {
+      const removed = fromKernel && action === 'remove'
+      if (removed) this.#secondLooks.done(devpath)
+      this.#touch(devpath, { subsystem, removed })
+    }
+  }
+
+  #touch(devpath: string, { subsystem, removed }: TouchedDevice): void {
+    const before = this.#touched.get(devpath)?.removed ?? false
+    this.#touched.set(devpath, { subsystem, removed: removed || before })
+  }
+
+  async #read(): Promise<void> {
+    const { clock, processorMs } = this.#options
+    let allAt = clock.monotonicMs() + EVERYTHING_MS
+    while (!this.#stop.signal.aborted) {
+      this.#wake = new AbortController()
+      const now = clock.monotonicMs()
+      for (const [devpath, subsystem] of this.#secondLooks.take(now))
+        this.#touch(devpath, { subsystem, removed: false })
+      if (now >= allAt) this.#isAllRequested = true
+      if (!this.#isListening || (!this.#isAllRequested && this.#touched.size === 0)) {
+        const next = Math.min(allAt, this.#secondLooks.nextAt ?? allAt)
+        await this.#sleep(Math.max(1, next - now), this.#wake.signal)
+        continue
+      }
+      if (this.#isAllRequested) allAt = now + EVERYTHING_MS
+      // Not the time: a look can wait for the kernel.
+      const before = processorMs()
+      await this.#look()
+      const rest = REST.factor * (processorMs() - before - REST.shortMs)
+      if (rest > 0) await this.#sleep(Math.min(rest, REST.maxMs), this.#stop.signal)
+    }
+  }
+
+  async #look(): Promise<void> {
+    const [touched, isAll] = [this.#touched, this.#isAllRequested]
+    this.#touched = new Map()
+    this.#isAllRequested = false
+    if (isAll) this.#looks++
+    const number = this.#looks
+    const changed = new Set(await this.tree.lookAt(touched))
+    if (isAll) for (const devpath of await this.tree.lookAtAll()) changed.add(devpath)
+    const isFirst = isAll && number === 1
+    for (const devpath of changed) {
+      const device = this.tree.listed.has(devpath) ? this.tree.device(devpath) : undefined
+      if (device !== undefined) this.settling.addDevice(device, !isFirst)
+    }
+    if (!this.settling.udevdIsBusy)
+      for (const devpath of touched.keys())
+        if (this.tree.device(devpath)?.hasRecord) this.#secondLooks.done(devpath)
+    if (!this.#stop.signal.aborted) this.#onLook(number, changed)
+  }
+
+  async #sleep(ms: number, signal: AbortSignal): Promise<void> {
+    await this.#options.clock.sleep(ms, signal).catch(() => undefined)
+  }
+}

@@ -1,0 +1,259 @@
+import { statfsSync } from 'node:fs'
+import os from 'node:os'
+import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { processorMs } from '../../../test/support/processor-ms.js'
+import { createUdevHandler } from './handler.js'
+import { ManualMonitor } from './testing/manual-monitor.js'
+import { SysfsFolder } from './testing/sysfs-folder.js'
+
+// The work of the handler as numbers that do not depend on the machine: reads of files, links and
+// directories, comparisons of a device with a rule, and descriptions of devices for the agent.
+const work = vi.hoisted(() => ({ reads: 0, evaluations: 0, descriptions: 0 }))
+type Work = typeof work
+
+vi.mock(import('./sysfs-files.js'), async (load) => {
+  const files = await load()
+  const counted =
+    <A extends unknown[], R>(read: (...args: A) => R) =>
+    (...args: A) => {
+      work.reads++
+      return read(...args)
+    }
+  return {
+    listDirectory: counted(files.listDirectory),
+    readStat: counted(files.readStat),
+    isReadable: counted(files.isReadable),
+    readLink: counted(files.readLink),
+    readText: counted(files.readText),
+  }
+})
+
+vi.mock(import('./rule-matcher.js'), async (load) => {
+  const { ruleMatcher, ...others } = await load()
+  return {
+    ...others,
+    ruleMatcher: (rule) => {
+      const matcher = ruleMatcher(rule)
+      return {
+        ...matcher,
+        depth: (device) => {
+          work.evaluations++
+          return matcher.depth(device)
+        },
+      }
+    },
+  }
+})
+
+vi.mock(import('./device-description.js'), async (load) => {
+  const { describeGroup, ...others } = await load()
+  return {
+    ...others,
+    describeGroup: (...args) => {
+      work.descriptions++
+      return describeGroup(...args)
+    },
+  }
+})
+
+const SUBSYSTEM = 'sensor'
+const pathOf = (number: number) => `/devices/virtual/sensor/sensor${number}`
+
+function plug(tree: SysfsFolder, number: number): void {
+  tree.add(pathOf(number), {
+    class: SUBSYSTEM,
+    uevent: { MAJOR: '240', MINOR: `${number}`, DEVNAME: `sensor${number}` },
+  })
+  tree.database(`c240:${number}`, [`I:${number}`, `E:ID_SERIAL=S${number}`, 'V:1'])
+}
+
+function newTree(devices: number, parent?: string): SysfsFolder {
+  const tree = new SysfsFolder(parent)
+  for (let number = 0; number < devices; number++) plug(tree, number)
+  return tree
+}
+
+/** A handler that follows a tree until it is stopped. */
+function follow(tree: SysfsFolder) {
+  const [clock, monitor, stop] = [new ManualClock(), new ManualMonitor(), new AbortController()]
+  const handler = createUdevHandler({ ...tree.roots, monitor, clock, processorMs: () => 0 })
+  const discover = (udevRules: readonly string[]) =>
+    openDiscovery(handler, {
+      details: JSON.stringify({ udevRules }),
+      properties: new DiscoveryProperties(),
+      // As in an agent, each Configuration has its signal.
+      signal: AbortSignal.any([stop.signal]),
+      log: silentLogger,
+    })
+  return { clock, monitor, stop, discover }
+}
+
+/** The work since then. */
+const since = (before: Work): Work => ({
+  reads: work.reads - before.reads,
+  evaluations: work.evaluations - before.evaluations,
+  descriptions: work.descriptions - before.descriptions,
+})
+
+const next = async (lists: AsyncGenerator<readonly Device[]>) => (await lists.next()).value ?? []
+
+describe('many Configurations', () => {
+  let stops: (() => void)[] = []
+  afterEach(() => {
+    for (const stop of stops) stop()
+    stops = []
+  })
+
+  /** The work of a plug, and then of a look at everything, which finds a change. */
+  async function workOf(configurations: number, devices: number): Promise<[Work, Work]> {
+    const tree = newTree(devices)
+    const { clock, monitor, stop, discover } = follow(tree)
+    stops.push(() => {
+      stop.abort()
+      tree.remove()
+    })
+    const lists = Array.from({ length: configurations }, () => discover(['ENV{ID_SERIAL}=="S*"']))
+    for (const list of lists) expect(await next(list)).toHaveLength(devices)
+    const measure = async (length: number, action: () => Promise<void>): Promise<Work> => {
+      const before = { ...work }
+      await action()
+      for (const list of lists) expect(await next(list)).toHaveLength(length)
+      return since(before)
+    }
+    const ofPlug = await measure(devices + 1, () => {
+      plug(tree, devices)
+      const properties = new Map([['SUBSYSTEM', SUBSYSTEM]])
+      const event = { source: 'udev', action: 'add', devpath: pathOf(devices), properties } as const
+      return monitor.tell({ kind: 'events', events: [event] })
+    })
+    const ofLook = await measure(devices, () => {
+      tree.database('c240:0', ['I:2', 'E:ID_SERIAL=X', 'V:1'])
+      return clock.advance(60_000)
+    })
+    return [ofPlug, ofLook]
+  }
+
+  it('a plug and a look at everything read as much for fifty of them as for one', async () => {
+    const [plugOfOne, lookOfOne] = await workOf(1, 40)
+    const [plugOfFifty, lookOfFifty] = await workOf(50, 40)
+    expect(plugOfOne.reads).toBeGreaterThan(0)
+    expect(lookOfOne.reads).toBeGreaterThan(40)
+    expect(plugOfFifty.reads).toBe(plugOfOne.reads)
+    expect(lookOfFifty.reads).toBe(lookOfOne.reads)
+  })
+
+  it('compare only the changed device with their rule', async () => {
+    const [plugOfOne] = await workOf(1, 40)
+    const [plugOfFifty, lookOfFifty] = await workOf(50, 40)
+    expect(plugOfOne.evaluations).toBe(1)
+    expect(plugOfFifty.evaluations).toBe(50)
+    expect(lookOfFifty.evaluations).toBe(50)
+  })
+
+  it('a plug reads as much beside many devices as beside few', async () => {
+    const [{ reads, evaluations }] = await workOf(2, 40)
+    const [beside400] = await workOf(2, 400)
+    expect(beside400).toMatchObject({ reads, evaluations })
+  })
+})
+
+describe('20,000 devices', () => {
+  const DEVICES = 20_000
+  /** What their files take. */
+  const BYTES = 512 * 1024 * 1024
+  let tree: SysfsFolder
+  let stop: AbortController | undefined
+
+  beforeAll(() => {
+    tree = newTree(DEVICES, memoryDirectory())
+  })
+  afterEach(() => stop?.abort())
+  afterAll(() => tree.remove())
+
+  /** A directory in memory, where creating files takes seconds and not minutes. */
+  function memoryDirectory(): string {
+    try {
+      const { bavail, bsize } = statfsSync('/dev/shm')
+      return bavail * bsize > BYTES ? '/dev/shm' : os.tmpdir()
+    } catch {
+      return os.tmpdir()
+    }
+  }
+
+  interface Turn extends Work {
+    readonly ms: number
+  }
+
+  /** Does something, and measures each iteration of the event loop until it is done. */
+  async function turnsOf(action: Promise<unknown>): Promise<Turn[]> {
+    const turns: Turn[] = []
+    let isOver = false
+    const done = action.finally(() => {
+      isOver = true
+    })
+    while (!isOver) {
+      const [before, begun] = [{ ...work }, processorMs()]
+      await new Promise((resolve) => setImmediate(resolve))
+      turns.push({
+        ms: processorMs() - begun,
+        ...since(before),
+      })
+    }
+    await done
+    return turns
+  }
+
+  const total = (turns: readonly Turn[], key: keyof Turn) =>
+    turns.reduce((sum, turn) => sum + turn[key], 0)
+  const largest = (turns: readonly Turn[], key: keyof Turn) =>
+    Math.max(...turns.map((turn) => turn[key]))
+
+  /** Work of a share of all is done without a pause, on a slow and on a fast machine. */
+  function expectPauses(what: string, turns: readonly Turn[]): void {
+    const [longest, all] = [largest(turns, 'ms'), total(turns, 'ms')]
+    const numbers = `${turns.length} turns, ${longest.toFixed(0)} of ${all.toFixed(0)} ms at most`
+    process.stdout.write(`20,000 devices, ${what}: ${numbers}\n`)
+    // The largest collection of garbage takes some 5 % of all.
+    expect(longest).toBeLessThan(all / 5)
+    for (const kind of ['reads', 'evaluations', 'descriptions'] as const)
+      if (total(turns, kind) >= DEVICES)
+        expect({ [kind]: largest(turns, kind) < total(turns, kind) / 2 }).toEqual({ [kind]: true })
+  }
+
+  it.each([
+    ['none', 'ENV{ID_SERIAL}=="X*"', 0],
+    ['one of them', 'ENV{ID_SERIAL}=="S19999"', 1],
+    ['all of them', 'ENV{ID_SERIAL}=="S*"', DEVICES],
+    ['all of them by what no record has', 'SUBSYSTEM=="sensor"', DEVICES],
+  ])('the first list, of %s, has pauses', async (what, rule, count) => {
+    const { stop: end, discover } = follow(tree)
+    stop = end
+    const list = next(discover([rule]))
+    expectPauses(what, await turnsOf(list))
+    expect(await list).toHaveLength(count)
+  })
+
+  it('a look at everything has pauses', async () => {
+    const { clock, stop: end, discover } = follow(tree)
+    stop = end
+    const lists = discover(['ENV{ID_SERIAL}=="S1"'])
+    expect(await next(lists)).toHaveLength(1)
+    tree.database('c240:1', ['I:2', 'E:ID_SERIAL=X1', 'V:1'])
+    const list = next(lists)
+    expectPauses('a look', await turnsOf(Promise.all([clock.advance(60_000), list])))
+    expect(await list).toHaveLength(0)
+  })
+
+  it('the first lists of fifty Configurations have pauses', async () => {
+    const { stop: end, discover } = follow(tree)
+    stop = end
+    const lists = Array.from({ length: 50 }, (_, number) =>
+      next(discover([`ENV{ID_SERIAL}=="S1${number}"`])),
+    )
+    expectPauses('fifty Configurations', await turnsOf(Promise.all(lists)))
+    for (const list of lists) expect(await list).toHaveLength(1)
+  })
+})

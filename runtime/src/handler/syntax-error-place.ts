@@ -1,0 +1,48 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+/** The first line of an error that Node.js prints: `/opt/sensor.js:3`. */
+export const PLACE = /^(file:\/\/)?\/.*:\d+$/
+const LIMIT_MS = 10_000
+/** The places of modules: Node.js keeps a module that it could not read. */
+const places = new Map<string, Promise<string[] | undefined>>()
+const MAX_PLACES = 100
+
+/**
+ * Finds the place of a SyntaxError in a module, or in one that it imports: only a process that
+ * Node.js ends for the error prints the place.
+ * @returns the file and its line, the code there, and a mark below the code
+ */
+export function syntaxErrorPlace(url: string): Promise<string[] | undefined> {
+  const known = places.get(url)
+  if (known !== undefined) return known
+  if (places.size >= MAX_PLACES) places.clear()
+  const place = find(url)
+  places.set(url, place)
+  return place
+}
+
+export function pathOf(place: string): string {
+  const [, url = place, line = ''] = /^(.*):(\d+)$/.exec(place) ?? []
+  return url.startsWith('file:') ? `${fileURLToPath(url)}:${line}` : place
+}
+
+function find(url: string): Promise<string[] | undefined> {
+  // All modules are read before the first of them runs, and the first ends the process: no code of
+  // the module runs.
+  const end = `data:text/javascript,${encodeURIComponent('process.exit(0)')}`
+  const code = [end, url].map((module) => `import ${JSON.stringify(module)}`).join('\n')
+  const args = ['--no-warnings', '--input-type=module', '--eval', code]
+  return new Promise((resolve) => {
+    const { PATH, NODE_OPTIONS } = process.env
+    const options = {
+      env: { PATH, NODE_OPTIONS },
+      timeout: LIMIT_MS,
+      killSignal: 'SIGKILL',
+    } as const
+    execFile(process.execPath, args, options, (_error, _stdout, stderr) => {
+      const [place = '', line = '', mark = ''] = stderr.split('\n', 3)
+      resolve(PLACE.test(place) ? [pathOf(place), line, mark] : undefined)
+    })
+  })
+}

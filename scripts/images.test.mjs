@@ -1,0 +1,284 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { load } from 'js-yaml'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { IMAGES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
+import { contentBelow, filesBelow, isIgnored } from './images/build-steps.mjs'
+import { allSteps, dockerfileProblems, labelsOf, stagesOf } from './images/dockerfile.mjs'
+import { unlocked } from './images/installed.mjs'
+import { baseImage } from './shipped/sbom.mjs'
+import { manifestOf, root, workspaces } from './workspaces.mjs'
+
+const text = (file) => readFileSync(path.join(root, file), 'utf8')
+const DOCKERFILE = text('deploy/images/agent.Dockerfile')
+const IGNORED = text('deploy/images/agent.Dockerfile.dockerignore')
+const BAKE = JSON.parse(text('deploy/images/bake.json'))
+const TARGETS = { ...IMAGES, ...WITH_OPCUA_CLIENT }
+const stages = stagesOf(DOCKERFILE)
+const stageOf = (name) => stages.find((stage) => stage.name === name)
+const VERSION = manifestOf('.').version
+/** Of the nodes, as Node.js names them. */
+const PLATFORMS = ['linux-arm64', 'linux-x64']
+
+describe('the Dockerfile', () => {
+  it('follows the rules of hadolint, has digests, and runs nothing for another platform', () => {
+    expect(dockerfileProblems(DOCKERFILE)).toEqual([])
+  })
+
+  const base = `FROM node:24@sha256:${'a'.repeat(64)} AS base`
+  const native = base.replace('FROM', 'FROM --platform=$BUILDPLATFORM')
+  it.each([
+    ['FROM node:24', 'no digest'],
+    [`${base}\nRUN true`, 'RUN on the platform of the image'],
+    [`${base}\nFROM base\nRUN true`, 'RUN on the platform of the image'],
+    [`${native}\nRUN npm install`, 'DL3016'],
+    [`${native}\nRUN npm install --no-save left-pad`, 'DL3016'],
+    [`${native}\nRUN a && apt-get install b`, 'DL3008'],
+    [`${native}\nRUN cd /x && y`, 'DL3003'],
+    [`${native}\nRUN a | b`, 'DL4006'],
+    [`${native}\nRUN a; b`, 'DL4006'],
+    [`${native}\nRUN --network=none \\\n  curl x`, 'DL3047'],
+    [`${base}\nADD a /b`, 'DL3020'],
+    [`${base}\nMAINTAINER me`, 'DL3020'],
+    [`${base}\nWORKDIR app`, 'DL3000'],
+    [`${base}\nCOPY a b/`, 'DL3045'],
+    [`${base}\nCOPY a b /c`, 'DL3021'],
+    [`${base}\nCOPY --from=later a /b\nFROM base AS later`, 'DL3022'],
+    [`${base}\nFROM base AS base`, 'DL3024'],
+    [`${base}\nUSER 1000\nCMD node`, 'DL3025'],
+    [`${base}\nCMD ["node"]`, 'DL3002'],
+    [`${base}\nUSER node\nCMD ["node"]`, 'DL3002'],
+    [`${base}\nUSER 0:0\nCMD ["node"]`, 'DL3002'],
+    [`${base}\nUSER 1\nCMD ["a"]\nCMD ["b"]`, 'DL4003'],
+    [`${base}\nENV A=1 PATH=$PATH:/b`, 'DL3044: PATH'],
+    [`${base}\nLABEL Title=a`, 'DL3048: Title'],
+  ])('is checked: %j', (wrong, problem) => {
+    expect(dockerfileProblems(wrong).join('\n')).toContain(problem)
+  })
+
+  it('makes all images, with the names of the bake file', () => {
+    const withCommand = stages.filter((stage) =>
+      allSteps(stages, stage).some(({ keyword }) => keyword === 'CMD'),
+    )
+    const named = withCommand.filter(({ name }) => name !== '')
+    expect(named.map(({ name }) => name).sort()).toEqual(Object.keys(TARGETS).sort())
+    expect(stages.at(-1)).toMatchObject({ name: '', from: 'all', steps: [] })
+    const { common, ...targets } = BAKE.target
+    expect(existsSync(path.join(root, common.dockerfile))).toBe(true)
+    expect(BAKE.group.default.targets.sort()).toEqual(Object.keys(TARGETS).sort())
+    expect(targets).toEqual(
+      Object.fromEntries(
+        Object.entries(TARGETS).map(([target, { name }]) => [
+          target,
+          { inherits: ['common'], target, tags: [`\${REGISTRY}/${name}:\${VERSION}`] },
+        ]),
+      ),
+    )
+  })
+
+  it.each(Object.entries(TARGETS))('labels %s', (target, { name }) => {
+    const labels = labelsOf(stages, stageOf(target))
+    expect(labels).toEqual({
+      'org.opencontainers.image.title': name,
+      'org.opencontainers.image.description': expect.stringContaining('Akri'),
+      'org.opencontainers.image.version': '$VERSION',
+      'org.opencontainers.image.revision': '$REVISION',
+      'org.opencontainers.image.source': '$SOURCE',
+      'org.opencontainers.image.licenses': manifestOf('.').license,
+    })
+  })
+
+  it('has the version of the packages, as the bake file and the chart', () => {
+    const args = Object.fromEntries(stageOf('base').steps.flatMap(({ properties }) => properties))
+    expect(args.VERSION).toBe(VERSION)
+    expect(BAKE.variable.VERSION.default).toBe(VERSION)
+    expect(Object.keys(BAKE.target.common.args)).toEqual(['VERSION', 'REVISION', 'SOURCE'])
+    const chart = load(text('deploy/helm/akri/Chart.yaml'))
+    expect([chart.version, chart.appVersion]).toEqual([VERSION, VERSION])
+    for (const { manifest } of workspaces()) expect(manifest.version).toBe(VERSION)
+  })
+
+  it('starts from one base image, whose Node.js the programs support', () => {
+    expect(baseImage()).toMatchObject({ name: 'node' })
+    const images = stages.map(({ from }) => from).filter((from) => from.includes('$'))
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a variable of the Dockerfile
+    expect([...new Set(images)]).toEqual(['${NODE_IMAGE}'])
+  })
+
+  it('installs from the files that npm reads alone, before it has a source', () => {
+    const { steps } = stageOf('dependencies')
+    const copied = steps.flatMap(({ keyword, args }) =>
+      keyword === 'COPY' ? args.slice(0, -1) : [],
+    )
+    const manifests = workspaces().map(({ folder }) => `${folder}/package.json`)
+    expect(copied.sort()).toEqual(
+      ['.npmrc', 'package.json', 'package-lock.json', ...manifests].sort(),
+    )
+    expect(steps.at(-1)).toMatchObject({
+      keyword: 'RUN',
+      text: expect.stringMatching(/^npm install --no-save --/),
+    })
+    // What npm reads is in the context.
+    expect(copied.filter((file) => isIgnored(file, IGNORED))).toEqual([])
+  })
+
+  it('builds without a network', () => {
+    const run = stageOf('build').steps.filter(({ keyword }) => keyword === 'RUN')
+    expect(run.map(({ flags }) => flags)).toEqual([{ network: 'none' }])
+  })
+})
+
+describe('the installed packages', () => {
+  const lock = {
+    '': { name: 'akri' },
+    agent: { name: '@akrijs/agent' },
+    'node_modules/@akrijs/agent': { link: true },
+    'node_modules/a': { version: '1.0.0', integrity: 'sha512-a' },
+    'node_modules/b': { version: '1.0.0', integrity: 'sha512-b', optional: true },
+  }
+  it('are those of the lock file, or fewer', () => {
+    const { 'node_modules/b': _, ...installed } = lock
+    expect(unlocked(installed, lock)).toEqual([])
+    expect(unlocked(lock, lock)).toEqual([])
+  })
+
+  it.each([
+    ['another package', 'node_modules/c', { version: '1.0.0', integrity: 'sha512-c' }],
+    ['a package inside of another', 'node_modules/a/node_modules/b', lock['node_modules/b']],
+    ['other bytes', 'node_modules/a', { version: '1.0.0', integrity: 'sha512-x' }],
+    ['bytes without a digest', 'node_modules/a', { version: '1.0.0' }],
+    ['another version', 'node_modules/a', { version: '1.0.1', integrity: 'sha512-a' }],
+    ['a link to elsewhere', 'node_modules/a', { link: true, resolved: '/tmp/a' }],
+  ])('are refused with %s', (_, folder, entry) => {
+    expect(unlocked({ ...lock, [folder]: entry }, lock)).toEqual([folder])
+  })
+})
+
+describe('the file .dockerignore', () => {
+  it.each([
+    ['docs/operators.md', true],
+    ['agent/src/program/agent.test.ts', true],
+    ['handlers/udev/node_modules/a/index.js', true],
+    ['node_modules/a/index.js', true],
+    ['test/package.json', false],
+    ['test/e2e/agent.ts', true],
+    ['examples/http-sensor/package.json', false],
+    ['examples/http-sensor/src/index.ts', true],
+    ['agent/src/akri-agent.ts', false],
+    ['handlers/udev/prebuilds/linux-arm64/uevent.node', false],
+    ['deploy/images/agent.Dockerfile', false],
+    ['LICENSE', false],
+  ])('%s is left out: %s', (file, ignored) => {
+    expect(isIgnored(file, IGNORED)).toBe(ignored)
+  })
+})
+
+const built = existsSync(path.join(root, 'agent/dist/akri-agent.js'))
+describe.skipIf(!built)(`the trees of all images${built ? '' : ' (needs npm run build)'}`, () => {
+  let trees
+
+  beforeAll(() => {
+    trees = mkdtempSync(path.join(os.tmpdir(), 'akri-trees-'))
+    const script = path.join(root, 'scripts/image-trees.mjs')
+    const { status, stderr } = spawnSync(process.execPath, [script, trees], { encoding: 'utf8' })
+    expect([status, stderr]).toEqual([0, ''])
+  })
+  afterAll(() => rmSync(trees, { recursive: true, force: true }))
+
+  it('are those of the targets', () => {
+    expect(readdirSync(trees).sort()).toEqual(Object.keys(TARGETS).sort())
+  })
+
+  it('hold a native file for each platform, or none', () => {
+    const native = filesBelow(trees).flatMap((file) => {
+      const platform = platformOfFile(readFileSync(path.join(trees, file)))
+      return platform === undefined ? [] : [[file, platform]]
+    })
+    expect(native.length).toBeGreaterThan(0)
+    // A directory that is named by its platform, so that the program takes the right file.
+    for (const [file, platform] of native) expect(file).toContain(`/prebuilds/${platform}/`)
+    const families = {}
+    for (const [file, platform] of native) {
+      const family = file.replace(`/${platform}/`, '/*/')
+      families[family] = [...(families[family] ?? []), platform].sort()
+    }
+    for (const found of Object.entries(families)) expect(found).toEqual([found[0], PLATFORMS])
+  })
+
+  it.each([
+    [
+      'all',
+      ['agent', 'cleanup', 'controller', 'webhook'],
+      ['debug-echo', 'onvif', 'opcua', 'udev'],
+    ],
+    ['agent', ['agent'], ['debug-echo', 'udev']],
+    ['controller', ['cleanup', 'controller'], []],
+    ['webhook', ['webhook'], ['debug-echo', 'onvif', 'opcua', 'udev']],
+    ['handlers', [], ['debug-echo', 'onvif', 'opcua', 'udev']],
+  ])('of %s has its programs and handlers, licences and bill', (image, programs, handlers) => {
+    const content = contentBelow(path.join(trees, image, 'app'))
+    const files = Object.keys(content)
+    const named = (pattern) => files.flatMap((file) => pattern.exec(file)?.[1] ?? []).sort()
+    expect(named(/^akri-(.*)\.js$/)).toEqual(programs)
+    expect(named(/^node_modules\/@akrijs\/handler-([^/]+)\/package\.json$/)).toEqual(handlers)
+    expect(named(/^node_modules\/@akrijs\/(sdk)\/package\.json$/)).toEqual(
+      handlers.length > 0 ? ['sdk'] : [],
+    )
+    const { name } = IMAGES[image]
+    expect(JSON.parse(content['package.json'])).toMatchObject({ name, version: VERSION })
+    const bill = JSON.parse(content['sbom.cdx.json'])
+    expect(bill.metadata.component).toMatchObject({ name, version: VERSION })
+    // The bill is that of the tree: of the packages of the repository, it has those of the image.
+    const ours = bill.components.flatMap(({ group, name }) => (group === '@akrijs' ? [name] : []))
+    const expected = [
+      ...programs.filter((program) => program !== 'cleanup'),
+      ...handlers.map((handler) => `handler-${handler}`),
+      ...(handlers.length > 0 ? ['sdk'] : []),
+    ]
+    expect(ours.sort()).toEqual(expected.sort())
+    const notices = String(content['THIRD-PARTY-NOTICES.txt'])
+    expect(notices).toContain(`The image ${name} contains`)
+    const others = bill.components.filter(
+      ({ group, purl = '' }) => group !== '@akrijs' && purl.startsWith('pkg:npm/'),
+    )
+    expect(others.length).toBeGreaterThan(0)
+    for (const { group, name, scope } of others)
+      if (scope !== 'optional')
+        expect(notices).toContain(`\n${group === undefined ? name : `${group}/${name}`} `)
+    expect(String(content.LICENSE)).toContain('Apache License')
+  })
+
+  it.each(Object.keys(IMAGES))('of %s starts, with the files of the image with all', (image) => {
+    const app = path.join(trees, image, 'app')
+    const { text } = allSteps(stages, stageOf(image)).findLast(({ keyword }) => keyword === 'CMD')
+    const [program] = JSON.parse(text)
+    const file = path.join(trees, image, program)
+    const run = spawnSync(process.execPath, [file, '--version'], { cwd: app, encoding: 'utf8' })
+    expect([run.stdout, run.stderr]).toEqual([`${VERSION}\n`, ''])
+    const all = contentBelow(path.join(trees, 'all/app'))
+    const about = ['package.json', 'sbom.cdx.json', 'THIRD-PARTY-NOTICES.txt']
+    for (const [name, content] of Object.entries(contentBelow(app)))
+      if (!about.includes(name)) expect([name, all[name]?.equals(content)]).toEqual([name, true])
+  })
+
+  it('of an unknown image is not made', () => {
+    for (const script of ['image-tree.mjs', 'opcua-client-tree.mjs']) {
+      const file = path.join(root, 'scripts', script)
+      const { status } = spawnSync(process.execPath, [file, path.join(trees, 'x'), 'other'])
+      expect([script, status]).toEqual([script, 1])
+    }
+  })
+})
+
+/** The platform of machine code, by what the file begins with; undefined for all else. */
+function platformOfFile(content) {
+  const start = content.subarray(0, 4).toString('hex')
+  if (start === '7f454c46') {
+    const machine = content.readUInt16LE(18)
+    return `linux-${{ 62: 'x64', 183: 'arm64' }[machine] ?? machine}`
+  }
+  if (/^(4d5a|feedfac[ef]|c[ef]faedfe|cafebabe|0061736d)/.test(start)) return `other: ${start}`
+  return undefined
+}

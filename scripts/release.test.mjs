@@ -1,0 +1,188 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { load } from 'js-yaml'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { IMAGES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
+import { manifestOf, root } from './workspaces.mjs'
+
+const FOLDER = '.github/workflows'
+const WORKFLOWS = [
+  ...readdirSync(path.join(root, FOLDER)).map((file) => path.join(FOLDER, file)),
+  'create-handler/templates/common/.github/workflows/publish.yml',
+]
+const text = (file) => readFileSync(path.join(root, file), 'utf8')
+const RELEASE = load(text(`${FOLDER}/release.yml`))
+
+/** What jobs of a release may do, beside reading the repository. Nothing writes to it. */
+const RIGHTS = {
+  check: [],
+  images: ['id-token', 'packages'],
+  chart: ['attestations', 'id-token', 'packages'],
+  npm: ['id-token'],
+}
+
+/** What is wrong with a workflow, by its text. */
+function workflowProblems(source) {
+  const { permissions, jobs } = load(source)
+  const problems = []
+  if (JSON.stringify(permissions) !== '{}')
+    problems.push('permissions of the workflow should be {}')
+  for (const [, used] of source.matchAll(/\buses: (.*)/g))
+    if (!/^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(used))
+      problems.push(`${used} should have a commit, and its version in a comment`)
+  for (const [name, job] of Object.entries(jobs)) {
+    if (typeof job.permissions !== 'object') problems.push(`${name} names no permissions`)
+    if (job['timeout-minutes'] === undefined) problems.push(`${name} can run for hours`)
+    if (/latest/.test(job['runs-on']))
+      problems.push(`${name} should name the version of its system`)
+    for (const step of job.steps) {
+      if (
+        step.uses?.startsWith('actions/checkout@') &&
+        step.with?.['persist-credentials'] !== false
+      )
+        problems.push(`${name} leaves its credentials in the clone`)
+      // GitHub writes the value into the script: a name of a tag or a branch could be a command.
+      if (/\$\{\{/.test(step.run ?? '')) problems.push(`${name}: an expression in a script`)
+    }
+  }
+  return problems
+}
+
+describe('a workflow', () => {
+  it.each(WORKFLOWS)('has pinned actions, few rights and no expressions in scripts: %s', (file) => {
+    expect(workflowProblems(text(file))).toEqual([])
+  })
+
+  const good = text(`${FOLDER}/release.yml`)
+  it.each([
+    ['permissions: {}', 'permissions: write-all', 'should be {}'],
+    [/checkout@[0-9a-f]{40} # v4\.3\.0/, 'checkout@v4', 'checkout@v4 should have a commit'],
+    [/(@[0-9a-f]{40}) # v4\.3\.0/, '$1', 'and its version'],
+    ['persist-credentials: false', 'fetch-depth: 0', 'leaves its credentials'],
+    ['"$GITHUB_REF_NAME"', '"$' + '{{ github.ref_name }}"', 'an expression in a script'],
+    ['ubuntu-24.04', 'ubuntu-latest', 'the version of its system'],
+    ['    timeout-minutes: 60\n', '', 'can run for hours'],
+  ])('is checked: %s as %s', (from, to, problem) => {
+    expect(workflowProblems(good.replace(from, to)).join('\n')).toContain(problem)
+  })
+})
+
+describe('the release', () => {
+  const steps = Object.entries(RELEASE.jobs).flatMap(([job, { steps }]) =>
+    steps.map((step) => ({ job, ...step })),
+  )
+  const scripts = steps.flatMap(({ run }) => (run === undefined ? [] : [run]))
+
+  it('starts with a tag, and only from jobs that need the checks', () => {
+    expect(RELEASE.on).toEqual({ push: { tags: ['v*'] } })
+    const needed = (job) => {
+      const next = RELEASE.jobs[job].needs
+      return next === undefined ? job : needed(next)
+    }
+    for (const job of Object.keys(RELEASE.jobs)) expect(needed(job)).toBe('check')
+  })
+
+  it('has the rights that each job needs', () => {
+    const rights = Object.entries(RELEASE.jobs).map(([job, { permissions }]) => {
+      const { contents, ...others } = permissions
+      expect([job, contents]).toEqual([job, 'read'])
+      for (const [name, right] of Object.entries(others))
+        expect([name, right]).toEqual([name, 'write'])
+      return [job, Object.keys(others).sort()]
+    })
+    expect(Object.fromEntries(rights)).toEqual(RIGHTS)
+  })
+
+  it('has scripts that bash reads', () => {
+    for (const script of scripts) {
+      const { status, stderr } = spawnSync('bash', ['-n'], { input: script, encoding: 'utf8' })
+      expect([status, stderr]).toEqual([0, ''])
+    }
+  })
+
+  it('calls scripts and reads files that exist', () => {
+    const all = scripts.join('\n')
+    const files = all.match(/\b(scripts|deploy)\/[\w./-]*\w/g) ?? []
+    expect([...new Set(files)].sort()).toEqual([
+      'deploy/images/agent.Dockerfile',
+      'deploy/images/bake.json',
+      'scripts/publish.mjs',
+      'scripts/released-chart.mjs',
+      'scripts/released-images.mjs',
+    ])
+    for (const file of files)
+      expect([file, existsSync(path.join(root, file))]).toEqual([file, true])
+    const commands = [...all.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name)
+    expect(commands.sort()).toEqual(['build', 'check', 'unit'])
+    for (const name of commands) expect(manifestOf('.').scripts).toHaveProperty(name)
+  })
+
+  it('passes the variables of the bake file on', () => {
+    const { variable } = JSON.parse(text('deploy/images/bake.json'))
+    const [build] = scripts.filter((script) => script.includes('bake.json'))
+    for (const name of Object.keys(variable))
+      expect(RELEASE.env[name] !== undefined || build.includes(`${name}=`)).toBe(true)
+    for (const option of [
+      '--push',
+      '--provenance=mode=max',
+      '--sbom=true',
+      'linux/amd64,linux/arm64',
+    ])
+      expect(build).toContain(option)
+  })
+
+  it('signs each image and its bill of materials, the chart and the npm packages', () => {
+    const scriptsOf = (job) => RELEASE.jobs[job].steps.map(({ run = '' }) => run).join('\n')
+    expect(scriptsOf('images')).toMatch(/cosign sign --yes --recursive "\$image"/)
+    expect(scriptsOf('images')).toMatch(/cosign attest .*--predicate "trees\/\$target\/app\/sbom/)
+    expect(scriptsOf('chart')).toContain('cosign sign --yes "$registry/charts/akri@$digest"')
+    // publishConfig of each package asks for the provenance.
+    expect(scriptsOf('npm')).toMatch(/^node scripts\/publish\.mjs "\$SOURCE"$/m)
+  })
+})
+
+describe('the list of released images', () => {
+  const DIGEST = `sha256:${'0a'.repeat(32)}`
+  const targets = Object.entries({ ...IMAGES, ...WITH_OPCUA_CLIENT })
+  let directory
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(os.tmpdir(), 'akri-released-'))
+  })
+  afterEach(() => rmSync(directory, { recursive: true, force: true }))
+
+  function listOf(metadata) {
+    const file = path.join(directory, 'images.json')
+    writeFileSync(file, JSON.stringify(metadata))
+    const script = path.join(root, 'scripts/released-images.mjs')
+    const { status, stdout } = spawnSync(process.execPath, [script, file], { encoding: 'utf8' })
+    return { status, lines: stdout.trim().split('\n') }
+  }
+
+  const pushed = (registry) => ({
+    'buildx.build.warnings': [],
+    ...Object.fromEntries(
+      targets.map(([target, { name }]) => [
+        target,
+        { 'image.name': `${registry}/${name}:0.1.0`, 'containerimage.digest': DIGEST },
+      ]),
+    ),
+  })
+
+  it.each(['ghcr.io/example', 'registry.example:5000/akri'])('has digests: %s', (registry) => {
+    expect(listOf(pushed(registry))).toEqual({
+      status: 0,
+      lines: targets.map(([target, { name }]) => `${target} ${registry}/${name}@${DIGEST}`),
+    })
+  })
+
+  it.each([
+    ['lacks a target', { agent: undefined }],
+    ['has a target without a digest', { agent: { 'image.name': 'a/b:1' } }],
+    ['has two names', { agent: { 'image.name': 'a/b:1,a/b:2', 'containerimage.digest': DIGEST } }],
+    ['has another digest', { agent: { 'image.name': 'a/b:1', 'containerimage.digest': 'x $(y)' } }],
+  ])('is refused if the file of the builder %s', (_, change) => {
+    expect(listOf({ ...pushed('ghcr.io/example'), ...change }).status).toBe(1)
+  })
+})

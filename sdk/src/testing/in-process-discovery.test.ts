@@ -1,0 +1,267 @@
+import { currentClock } from '@akrijs/runtime'
+import {
+  type DeviceList,
+  type DiscoverContext,
+  defineDiscoveryHandler,
+  InvalidDetailsError,
+} from '@akrijs/runtime/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { every, withTimeLimit } from '../index.js'
+import { discover, type InProcessOptions } from './in-process-discovery.js'
+
+const Details = z.strictObject({ url: z.string().default('none') }).nullable()
+
+function open(
+  run: (context: DiscoverContext<z.infer<typeof Details>>) => AsyncIterable<DeviceList>,
+  details: unknown = {},
+  options: InProcessOptions = {},
+) {
+  const handler = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: Details,
+    discover: run,
+  })
+  return discover(handler, details, options)
+}
+
+const never = () => new Promise<never>(() => {})
+
+describe('discover', () => {
+  it('gives the lists of a handler with all members of its devices', async () => {
+    const session = open(
+      async function* ({ details, properties }) {
+        yield [{ id: details?.url ?? '', properties: { TOKEN: properties.text('token') ?? '' } }]
+      },
+      { url: 'http://hall/' },
+      { properties: { token: 'x' } },
+    )
+    expect(await session.next()).toEqual([
+      { id: 'http://hall/', properties: { TOKEN: 'x' }, mounts: [], deviceSpecs: [] },
+    ])
+  })
+
+  it('takes the text of discoveryDetails, and refuses details as an agent does', async () => {
+    const first = open(async function* ({ details }) {
+      yield [{ id: details?.url ?? '' }]
+    }, 'url: http://hall/')
+    expect(await first.next()).toMatchObject([{ id: 'http://hall/' }])
+    let isCalled = false
+    const second = open(
+      async function* () {
+        isCalled = true
+        yield []
+      },
+      { ulr: 'x' },
+    )
+    const error: unknown = await second.next().catch((thrown: unknown) => thrown)
+    expect(InvalidDetailsError.is(error)).toBe(true)
+    expect(error).toMatchObject({ message: expect.stringContaining('ulr') })
+    await second.close()
+    expect(isCalled).toBe(false)
+  })
+
+  it('moves `every` in an unchanged handler by the clock of the test', async () => {
+    const clock = new ManualClock()
+    let ids = ['hall']
+    await using session = open(
+      async function* ({ signal }) {
+        for await (const _ of every('1h', { signal: AbortSignal.any([signal]) }))
+          yield ids.map((id) => ({ id }))
+      },
+      {},
+      { clock },
+    )
+    expect(await session.next()).toMatchObject([{ id: 'hall' }])
+    ids = ['hall', 'door']
+    await clock.advance(3_599_999)
+    expect(session.pending).toBe(0)
+    await clock.advance(1)
+    expect(await session.next()).toMatchObject([{ id: 'hall' }, { id: 'door' }])
+  })
+
+  it('moves time limits by the clock of the test, and has its own time', async () => {
+    const clock = new ManualClock(5000)
+    const session = open(
+      async function* ({ signal }) {
+        yield [{ id: String(currentClock().monotonicMs()) }]
+        await withTimeLimit(3000, signal, async (limited) => {
+          await new Promise((_, reject) =>
+            limited.addEventListener('abort', () => reject(limited.reason)),
+          )
+        })
+      },
+      {},
+      { clock },
+    )
+    expect(await session.next()).toMatchObject([{ id: '5000' }])
+    await clock.advance(3000)
+    await expect(session.next()).rejects.toMatchObject({ name: 'TimeoutError' })
+  })
+
+  it('runs two discoveries by two clocks, and the test by the clock of the machine', async () => {
+    const clocks = [new ManualClock(1), new ManualClock(2)]
+    const sessions = clocks.map((clock) =>
+      open(
+        async function* ({ signal }) {
+          for await (const _ of every(10, { signal }))
+            yield [{ id: String(currentClock().monotonicMs()) }]
+        },
+        {},
+        { clock },
+      ),
+    )
+    for (const session of sessions) await session.next()
+    await clocks[1]?.advance(10)
+    expect(await sessions[1]?.next()).toMatchObject([{ id: '12' }])
+    expect(sessions[0]?.pending).toBe(0)
+    expect(currentClock().wallMs()).toBeGreaterThan(1e12)
+    for (const session of sessions) await session.close()
+  })
+
+  it('gives what the handler reports about devices with each list', async () => {
+    const session = open(async function* ({ leaveOut, reportProblem, remark }) {
+      leaveOut('b', 'HTTP status 401', 'realm x')
+      reportProblem('a', 'credential refused')
+      remark('no events')
+      yield [{ id: 'a' }]
+      yield [{ id: 'a' }]
+    })
+    expect(session.reports).toEqual([])
+    await session.next()
+    expect(session.leftOut).toEqual([{ id: 'b', reason: 'HTTP status 401', detail: 'realm x' }])
+    expect(session.problems).toEqual([{ id: 'a', reason: 'credential refused' }])
+    expect(session.remarks).toEqual(['no events'])
+    expect(session.reports).toEqual([
+      { reason: 'no events', count: 0, ids: [], listed: false },
+      { reason: 'credential refused', count: 1, ids: ['a'], listed: true },
+      { reason: 'HTTP status 401', count: 1, ids: ['b'], listed: false },
+    ])
+    await session.next()
+    expect([session.leftOut, session.problems, session.remarks]).toEqual([[], [], []])
+  })
+
+  it('checks each list by the rules of an agent, and skips equal lists', async () => {
+    const session = open(async function* () {
+      yield [{ id: 'a' }]
+      yield [{ id: 'a' }]
+      yield [{ id: 'b', mounts: [{ hostPath: 'relative', containerPath: '/x' }] }]
+    })
+    expect(await session.next()).toMatchObject([{ id: 'a' }])
+    await expect(session.next()).rejects.toMatchObject({
+      code: 'AKRI_ERR_INVALID_DEVICE_LIST',
+      message: expect.stringContaining('mounts[0].hostPath'),
+    })
+  })
+
+  it('throws the same error as the handler, with the place in the handler', async () => {
+    const failure = new TypeError('no such sensor')
+    const session = open(async function* () {
+      yield [{ id: 'a' }]
+      throw failure
+    })
+    await session.next()
+    await expect(session.next()).rejects.toBe(failure)
+    expect(failure.stack).toContain(import.meta.filename)
+    await session.close()
+  })
+
+  it('ends with the handler: first all its lists, or an empty list', async () => {
+    const lists: string[][] = []
+    const session = open(async function* () {
+      yield [{ id: 'a' }]
+      yield [{ id: 'b' }]
+    })
+    for await (const list of session) lists.push(list.map(({ id }) => id))
+    expect(lists).toEqual([['a'], ['b']])
+    await expect(session.next()).rejects.toMatchObject({ status: 'OK' })
+
+    const silent = open(async function* () {
+      yield* []
+    })
+    expect(await silent.next()).toEqual([])
+    await expect(silent.next()).rejects.toMatchObject({
+      status: 'OK',
+      message: expect.stringContaining('has returned'),
+    })
+  })
+
+  it('aborts the handler at the end of a loop, and waits for its end', async () => {
+    const events: string[] = []
+    const session = open(async function* ({ signal }) {
+      try {
+        for await (const round of every('1h', { signal })) yield [{ id: String(round) }]
+      } finally {
+        await new Promise((resolve) => setImmediate(resolve))
+        events.push(`ended, aborted: ${signal.aborted}`)
+      }
+    })
+    for await (const list of session) {
+      expect(list).toHaveLength(1)
+      break
+    }
+    expect(events).toEqual(['ended, aborted: true'])
+  })
+
+  it('reports a handler that goes on after its signal', async () => {
+    const session = open(async function* () {
+      try {
+        yield [{ id: 'a' }]
+      } finally {
+        await never()
+      }
+    })
+    await session.next()
+    await expect(session.close(20)).rejects.toThrow(
+      'handler sensor goes on 20 ms after its signal was aborted',
+    )
+  })
+
+  it('ends without a call of the handler if it is closed at once', async () => {
+    let isCalled = false
+    const session = open(async function* () {
+      isCalled = true
+      yield []
+    })
+    await session.close()
+    expect(isCalled).toBe(false)
+    await expect(session.next()).rejects.toMatchObject({ status: 'CANCELLED' })
+  })
+
+  it('says which time the handler waits for if no list comes', async () => {
+    const clock = new ManualClock()
+    await using session = open(
+      async function* ({ signal }) {
+        for await (const _ of every('10s', { signal })) yield [{ id: 'a' }]
+      },
+      {},
+      { clock },
+    )
+    await session.next()
+    await clock.untilSleeping()
+    await expect(session.next(20)).rejects.toThrow(
+      'no device list within 20 ms; the handler sleeps for 10000 ms of its clock: ' +
+        'call `clock.advance(10000)`',
+    )
+  })
+
+  it('ends a handler that yields changed lists without a pause', async () => {
+    let round = 0
+    const session = open(async function* ({ signal }) {
+      while (!signal.aborted) yield [{ id: String(round++) }]
+    })
+    await expect.poll(() => session.pending).toBeGreaterThan(1000)
+    for (let taken = 0; taken <= 1000; taken++) await session.next()
+    await expect(session.next()).rejects.toThrow(/more than 1000 lists wait: handler sensor/)
+    await session.close()
+    expect(round).toBeLessThan(1100)
+  })
+
+  it('refuses an object that defineDiscoveryHandler has not made', () => {
+    const definition = { name: 'x', shared: false, details: Details, discover: never }
+    // @ts-expect-error a handler has a contract
+    expect(() => discover(definition)).toThrow(/defineDiscoveryHandler/)
+  })
+})

@@ -1,0 +1,97 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { kubectl } from './support/kubectl.js'
+import { missing, NODES, unless } from './support/nodes.js'
+import { eventually, World } from './support/world.js'
+
+// The commands of docs/operators.md that remove what an uninstall leaves.
+
+const run = promisify(execFile)
+const root = path.join(import.meta.dirname, '../..')
+const OLD = ['akri.sh/gone', 'akri.sh/gone-8120fe']
+/** Names that have to stay: of another program, and of a device that is there. */
+const OTHER = { 'example.com/lens': '0', 'akri.sh/present': '2' }
+
+describe.skipIf(missing() !== undefined)(`leftovers of an uninstall${unless}`, () => {
+  let world: World
+
+  beforeAll(async () => {
+    world = await World.open()
+  })
+
+  afterAll(async () => {
+    const names = [...OLD, ...Object.keys(OTHER)]
+    for (const node of NODES)
+      await writeNames(
+        node,
+        names.map((name) => [name, null] as const),
+      )
+    await world?.close()
+  })
+
+  async function writeNames(
+    node: string,
+    names: readonly (readonly [name: string, count: string | null])[],
+  ): Promise<void> {
+    const resources = Object.fromEntries(names)
+    await world.client.request({
+      method: 'PATCH',
+      path: `/api/v1/nodes/${node}/status`,
+      patch: 'merge',
+      body: { status: { capacity: resources, allocatable: resources } },
+    })
+  }
+
+  async function capacity(node: string): Promise<Record<string, string>> {
+    const { status } = (await world.client.request({
+      method: 'GET',
+      path: `/api/v1/nodes/${node}`,
+    })) as { status: { capacity: Record<string, string> } }
+    return status.capacity
+  }
+
+  it('names of resources go from all Nodes, if nothing offers them', async ({ skip }) => {
+    const help = await kubectl('patch', '--help')
+    skip(!help.includes('--subresource'), 'needs kubectl 1.24 or newer')
+    const script = await commands('for node in ')
+    const old = OLD.map((name) => [name, '0'] as const)
+    for (const node of NODES) await writeNames(node, [...old, ...Object.entries(OTHER)])
+    // A kubelet may write the status at the same moment.
+    await eventually(async () => {
+      await run('bash', ['-euo', 'pipefail', '-c', script])
+      for (const node of NODES) {
+        const found = await capacity(node)
+        expect(Object.keys(found)).not.toEqual(
+          expect.arrayContaining([expect.stringMatching(/gone/)]),
+        )
+        expect(found).toMatchObject(OTHER)
+      }
+    })
+    // Nothing is left to remove.
+    await run('bash', ['-euo', 'pipefail', '-c', script])
+  })
+
+  it('the rights to read Secrets go from all namespaces', async () => {
+    const folder = path.join(root, 'deploy/manifests/read-secrets')
+    const namespaces = [world.namespace, `${world.namespace}-b`]
+    await kubectl('create', 'namespace', namespaces[1] ?? '')
+    try {
+      for (const namespace of namespaces) await kubectl('-n', namespace, 'apply', '-k', folder)
+      await run('bash', ['-euo', 'pipefail', '-c', await commands('kubectl get rolebindings')])
+      const found = await kubectl('get', 'roles,rolebindings', '-A', '-o', 'name')
+      expect(found).not.toContain('akri-agent-read-secrets')
+    } finally {
+      await kubectl('delete', 'namespace', namespaces[1] ?? '', '--wait=false')
+    }
+  })
+})
+
+/** The commands of the docs that begin so. */
+async function commands(beginning: string): Promise<string> {
+  const page = await readFile(path.join(root, 'docs/operators.md'), 'utf8')
+  const blocks = [...page.matchAll(/```sh\n([^`]+)```/g)].map(([, block = '']) => block)
+  return blocks.find((block) => block.startsWith(beginning)) ?? expect.fail(`no ${beginning}`)
+}

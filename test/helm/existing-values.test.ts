@@ -1,0 +1,460 @@
+import { load } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+import {
+  type KubernetesObject,
+  missingForChart,
+  notesOf,
+  readChart,
+  render,
+  type Values,
+} from './chart.js'
+import { type ExistingValue, existingDefaults, existingValues } from './existing-defaults.js'
+import { HELMS, missingHelm } from './programs.js'
+import { nested } from './workloads.js'
+
+// The values of the existing chart, each of them: those of its complete default values file, and
+// those of the commands in its documentation.
+
+const rows = existingValues
+const rowsAs = (as: ExistingValue['as']) => rows.filter(([, row]) => row.as === as)
+const chartDefaults = load(readChart('values.yaml')) as Values
+
+const withoutNull = ([path, row]: readonly [path: string, row: ExistingValue]) =>
+  row.default === null ? [] : [[path, row.default] as const]
+
+/** A field, which can come from a merged mapping. */
+const fieldOf = (at: unknown, key: string): unknown =>
+  Reflect.get(Object(at), key) ?? Reflect.get(Object(Reflect.get(Object(at), '<<')), key)
+
+/** By name: Helm chooses the order. */
+function byName(objects: readonly KubernetesObject[]): Readonly<Record<string, KubernetesObject>> {
+  return Object.fromEntries(
+    objects.map((object) => [`${object.kind} ${object.metadata.name}`, object]),
+  )
+}
+const objectsOf = async (values: Values) => byName(await render(values))
+
+const defaultOf = (path: string) => rows.find(([name]) => name === path)?.[1].default
+
+/** The lines of the notes about values. */
+async function warningsOf(values: Values, ...options: readonly string[]): Promise<string[]> {
+  const notes = await notesOf(values, ...options)
+  const [, lines = ''] =
+    /^These values have no effect, or need your attention:\n((?: {2}.*\n?)*)/m.exec(notes) ?? []
+  return lines
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+}
+
+/** Everything is on, with brokers of this kind: here each value can have its effect. */
+function context(broker: 'brokerPod' | 'brokerJob'): readonly (readonly [string, unknown])[] {
+  const handlers = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
+    (name) =>
+      [
+        [`${name}.discovery.enabled`, true],
+        [`${name}.configuration.enabled`, true],
+        [`${name}.configuration.${broker}.image.repository`, 'broker'],
+      ] as const,
+  )
+  return [
+    ...handlers,
+    ['agent.allowDebugEcho', true],
+    ['custom.discovery.image.repository', 'handler'],
+    ['custom.discovery.useNetworkConnection', true],
+    ['custom.configuration.discoveryHandlerName', 'mine'],
+    ['udev.configuration.discoveryDetails.udevRules', ['KERNEL=="a"']],
+    ['discovery.oneProcess', false],
+    ['prometheus.enabled', true],
+  ]
+}
+
+/** Another value than the default, and the text by which the objects show it, if there is one. */
+function sample(path: string, index: number): readonly [value: unknown, shown?: string] {
+  const text = `x${index}`
+  const number = 2000 + index
+  const named = (value: unknown) => [value, text] as const
+  const counted = [number, String(number)] as const
+  const patterns: readonly (readonly [RegExp, readonly [value: unknown, shown?: string]])[] = [
+    [/\.(memoryRequest|memoryLimit)$/, [`${number}Mi`, `${number}Mi`]],
+    [/\.(cpuRequest|cpuLimit)$/, [`${number}m`, `${number}m`]],
+    [/pullPolicy$/, ['Never']],
+    [/restartPolicy$/, ['Never']],
+    [/ervice\.type$/, ['NodePort']],
+    [/\.protocol$/, ['UDP']],
+    [/\.action$/, ['Include']],
+    [/permissions$/, ['r']],
+    [/imagePullSecrets$/, named([{ name: text }])],
+    [/securityContext$/, [{ runAsUser: number }, String(number)]],
+    [/(nodeSelectors|brokerProperties)$/, named({ [text]: 'a' })],
+    [/discoveryProperties$/, named([{ name: 'A', value: text }])],
+    [/discoveryTimeoutSeconds$/, [37, '37']],
+    [/(items|descriptions|udevRules|discoveryUrls|command)$/, named([text])],
+    [/\.host\.\w+$/, named(`/${text}`)],
+    [/(capacity|backoffLimit|parallelism|completions|[pP]ort)$/, counted],
+    [/(name|Name|repository|Repository|tag|discoveryDetails)$/, named(text)],
+    [/allowOnControlPlane$/, [true]],
+    [/(enabled|Services?|full|shared|Recursive|Certificates|Plane|Connection|Echo)$/, [undefined]],
+  ]
+  const found = patterns.find(([pattern]) => pattern.test(path))
+  return found?.[1] ?? expect.fail(`there is no other value for ${path}`)
+}
+
+const reason = missingForChart === undefined ? '' : ` (${missingForChart})`
+const title = `the existing chart's values${reason}`
+
+describe.skipIf(missingForChart !== undefined)(title, () => {
+  it('install this chart with their complete default values file', async () => {
+    const [objects, wanted] = await Promise.all([
+      render(existingDefaults),
+      // What these defaults choose: the others mean the defaults of this chart.
+      render({
+        agent: { allowDebugEcho: false },
+        controller: {
+          allowOnControlPlane: true,
+          securityContext: { runAsUser: 1000, runAsNonRoot: true },
+        },
+        webhookConfiguration: { allowOnControlPlane: true },
+      }),
+    ])
+    expect(byName(objects)).toEqual(byName(wanted))
+    expect(await warningsOf(existingDefaults)).toEqual([])
+  })
+
+  it('are known with the defaults by which this chart replaces them', () => {
+    for (const [path, { here }] of rowsAs('replaced')) {
+      const ours = path.split('.').reduce((at: unknown, key) => fieldOf(at, key), chartDefaults)
+      expect(ours ?? null, path).toBe(here === '' ? null : here)
+    }
+  })
+
+  it('change nothing where they have no effect, and are no reason for a warning', async () => {
+    const values = rowsAs('none').map(([path]) => [path, 'anything'] as const)
+    expect(values.length).toBeGreaterThan(10)
+    const all = [...context('brokerPod'), ...values]
+    expect(await objectsOf(nested(all))).toEqual(await objectsOf(nested(context('brokerPod'))))
+    expect(await warningsOf(nested(all))).toEqual(await warningsOf(nested(context('brokerPod'))))
+  })
+
+  it('change nothing where the notes warn of them, each in one line', async () => {
+    const expected = rowsAs('warning').map(
+      ([path, { why }]) => [path, `${path}: "anything": ${why}`] as const,
+    )
+    expect(expected.length).toBeGreaterThan(20)
+    const values = expected.map(([path]) => [path, 'anything'] as const)
+    const all = [...context('brokerPod'), ...values]
+    expect(await objectsOf(nested(all))).toEqual(await objectsOf(nested(context('brokerPod'))))
+    const others = await warningsOf(nested(context('brokerPod')))
+    const lines = await warningsOf(nested(all))
+    expect(lines.filter((line) => !others.includes(line)).sort()).toEqual(
+      expected.map(([, line]) => line).sort(),
+    )
+  })
+
+  it('are refused all at once, each with its reason', async () => {
+    const refused = rowsAs('refused').map(
+      ([path, { why }]) => [path, `${path}: "anything": ${why}`] as const,
+    )
+    const values = [
+      ...refused.map(([path]) => [path, 'anything'] as const),
+      ['agent.resources.memoryLimit', '70Mi'],
+      ['controller.resources.cpuLimit', '30m'],
+      ['udev.configuration.enabled', true],
+      ['custom.configuration.enabled', true],
+      ['custom.discovery.enabled', true],
+      ['webhookConfiguration.networkPolicy.enabled', true],
+    ] as const
+    const refusal = String(await render(nested(values)).catch((error: unknown) => error))
+    for (const line of [
+      ...refused.map(([, line]) => line),
+      'agent.resources.memoryLimit: 70Mi is too little: Node.js needs 160Mi at least',
+      'controller.resources.cpuLimit: 30m is too little: the program would start too late',
+      'udev.configuration.discoveryDetails.udevRules: name at least one rule',
+      'custom.configuration.discoveryHandlerName: name the handler',
+      'custom.discovery.image.repository: name the image',
+      'webhookConfiguration.networkPolicy.apiServers: write the networks',
+    ])
+      expect(refusal).toContain(`\n${line}`)
+  })
+
+  it.each(['brokerPod', 'brokerJob'] as const)('have their effect with a %s', async (broker) => {
+    const other = broker === 'brokerPod' ? /\.(brokerJob|mountCert)/ : /\.brokerPod/
+    const effective = rows
+      .map(([path, row], index) => ({ path, row, index }))
+      .filter(({ row }) => (row.as ?? 'effect') === 'effect' || row.as === 'replaced')
+      .filter(({ path }) => !other.test(path))
+      // Services and their ports are for brokers of Pods, as there.
+      .filter(({ path }) => broker === 'brokerPod' || /\.brokerJob\./.test(path))
+      .map(({ path, index }) => ({ path, sample: sample(path, index) }))
+    const together = effective.filter(({ sample: [, shown] }) => shown !== undefined)
+    const apart = effective.filter(({ sample: [, shown] }) => shown === undefined)
+    const full = [['agent.full', true]] as const
+    const values = together.map(({ path, sample: [value] }) => [path, value] as const)
+    const [plain, shown, ofFull] = await Promise.all([
+      render(nested(context(broker))),
+      render(nested([...context(broker), ...values])),
+      render(nested([...context(broker), ...values, ...full])),
+    ])
+    const [before, text, textOfFull] = [plain, shown, ofFull].map((objects) =>
+      JSON.stringify(objects),
+    ) as [string, string, string]
+    for (const {
+      path,
+      sample: [, token = ''],
+    } of together) {
+      const pattern = new RegExp(`(^|[^0-9A-Za-z])${token}([^0-9A-Za-z]|$)`)
+      expect(before, path).not.toMatch(pattern)
+      expect(path.endsWith('fullRepository') ? textOfFull : text, path).toMatch(pattern)
+    }
+    const isOn = new Map(context(broker))
+    // Without its DaemonSet, debugEcho is in the agent.
+    const embedded = [...context(broker), ['debugEcho.discovery.enabled', false]] as const
+    const withoutEcho = JSON.stringify(await render(nested(embedded)))
+    const check = async (path: string, value: unknown) => {
+      const ofAgent = path === 'agent.allowDebugEcho'
+      const other = value ?? !(isOn.get(path) ?? defaultOf(path))
+      const values = nested([...(ofAgent ? embedded : context(broker)), [path, other]])
+      const now = JSON.stringify(await render(values))
+      expect(now, path).not.toBe(ofAgent ? withoutEcho : before)
+    }
+    const left = apart.values()
+    const worker = async () => {
+      for (const {
+        path,
+        sample: [value],
+      } of left)
+        await check(path, value)
+    }
+    await Promise.all([worker(), worker(), worker(), worker()])
+  })
+
+  const sound = String.raw`SUBSYSTEM=="sound"\, ATTR{vendor}=="Great Vendor"`
+  const video = String.raw`KERNEL=="video[0-9]*"\, ENV{ID_V4L_CAPABILITIES}==":capture:"`
+  const echo = ['agent.allowDebugEcho=true', 'debugEcho.configuration.enabled=true']
+  const opcua = ['opcua.discovery.enabled=true', 'opcua.configuration.enabled=true']
+  const onvif = ['onvif.discovery.enabled=true', 'onvif.configuration.enabled=true']
+  const udev = ['udev.discovery.enabled=true', 'udev.configuration.enabled=true']
+  const apart = ['controller.enabled=false', 'agent.enabled=false', 'rbac.enabled=false']
+  const custom = [
+    'imagePullSecrets[0].name=crPullSecret',
+    'custom.discovery.enabled=true',
+    'custom.discovery.image.repository=ghcr.io/me/http-discovery',
+    'custom.discovery.image.tag=v1',
+    'custom.discovery.name=akri-http-discovery',
+    'custom.configuration.enabled=true',
+    'custom.configuration.name=akri-http',
+    'custom.configuration.discoveryHandlerName=http',
+    'custom.configuration.discoveryDetails=http://discovery:9999/discovery',
+  ]
+  const secret = 'onvif.configuration.discoveryProperties[0].valueFrom.secretKeyRef'
+  const [mount, volume] = ['volumeMounts', 'volumes'].map(
+    (list) => `onvif.configuration.brokerPod.${list}[0]`,
+  )
+  const local = (program: string) => [
+    `${program}.image.tag=pr`,
+    `${program}.image.pullPolicy=Never`,
+  ]
+
+  // The lines of its documentation, and those by which its tests install it.
+  const lines: readonly (readonly [values: readonly string[], warnings?: readonly RegExp[]])[] = [
+    [[]],
+    [['agent.full=true']],
+    [['opcua.discovery.enabled=true', 'onvif.discovery.enabled=true']],
+    [['prometheus.enabled=true']],
+    [['useLatestContainers=true'], [/^useLatestContainers: true: /]],
+    [['kubernetesDistro=k3s', 'agent.host.containerRuntimeSocket=/container/runtime.sock']],
+    [['agent.host.crictl=/usr/local/bin/crictl', 'agent.host.dockerShimSock=/run/x.sock']],
+    [[...apart, 'onvif.configuration.enabled=true']],
+    [
+      [
+        ...apart,
+        'onvif.configuration.enabled=true',
+        'onvif.configuration.brokerPod.image.repository=nginx',
+      ],
+    ],
+    [
+      [
+        ...apart,
+        'udev.configuration.enabled=true',
+        `udev.configuration.discoveryDetails.udevRules[0]=${video}`,
+      ],
+    ],
+    [
+      [
+        ...udev,
+        'udev.configuration.name=sound-devices',
+        `udev.configuration.discoveryDetails.udevRules[0]=${sound}`,
+        `udev.configuration.discoveryDetails.udevRules[1]=${sound}`,
+        'udev.configuration.brokerPod.image.repository=nginx',
+        'udev.configuration.brokerPod.securityContext.runAsUser=1000',
+        'udev.configuration.brokerPod.securityContext.runAsGroup=1000',
+        'udev.discovery.host.udev=/run/udev',
+      ],
+    ],
+    [
+      [
+        ...onvif,
+        'onvif.configuration.brokerPod.image.repository=ghcr.io/deislabs/akri/onvif-video-broker',
+        'onvif.configuration.brokerPod.image.tag=latest',
+        'onvif.configuration.discoveryDetails.ipAddresses.action=Exclude',
+        'onvif.configuration.discoveryDetails.ipAddresses.items[0]=10.0.0.1',
+        'onvif.configuration.discoveryDetails.scopes.action=Include',
+        'onvif.configuration.discoveryDetails.macAddresses.action=Exclude',
+        'onvif.configuration.discoveryDetails.discoveryTimeoutSeconds=2',
+        'onvif.configuration.capacity=3',
+      ],
+    ],
+    [
+      [
+        ...onvif,
+        'onvif.configuration.discoveryProperties[0].name=device_credential_list',
+        `${secret}.name=onvif-auth-secret`,
+        `${secret}.namespace=default`,
+        `${secret}.key=device_credential_list`,
+        `${secret}.optional=false`,
+        'onvif.configuration.discoveryProperties[1].name=attempts',
+        'onvif.configuration.discoveryProperties[1].value=5',
+        'onvif.configuration.brokerProperties.CREDENTIAL_DIRECTORY=/etc/credential_directory',
+        `${mount}.name=credentials`,
+        `${mount}.mountPath=/etc/credential_directory`,
+        `${mount}.readOnly=true`,
+        `${volume}.name=credentials`,
+        `${volume}.secret.secretName=onvif-auth-secret`,
+      ],
+    ],
+    [
+      [
+        ...opcua,
+        'opcua.configuration.name=akri-opcua-monitoring',
+        'opcua.configuration.brokerPod.image.repository=nginx',
+        'opcua.configuration.brokerProperties.IDENTIFIER=Thermometer_Temperature',
+        'opcua.configuration.brokerProperties.NAMESPACE_INDEX=2',
+        'opcua.configuration.discoveryDetails.discoveryUrls[0]=opc.tcp://10.1.2.3:4840/',
+        'opcua.configuration.discoveryDetails.discoveryUrls[1]=opc.tcp://10.1.3.4:4840/',
+        'opcua.configuration.discoveryDetails.applicationNames.action=Include',
+        'opcua.configuration.discoveryDetails.applicationNames.items[0]=Go Tar Heels!',
+        'opcua.configuration.mountCertificates=true',
+      ],
+    ],
+    [
+      [
+        ...echo,
+        'debugEcho.discovery.enabled=true',
+        'debugEcho.configuration.brokerPod.image.repository=nginx',
+        'debugEcho.configuration.brokerPod.image.tag=stable-alpine',
+        'debugEcho.configuration.shared=false',
+      ],
+    ],
+    [
+      [
+        ...echo,
+        'agent.full=true',
+        'debugEcho.configuration.brokerJob.image.repository=busybox',
+        'debugEcho.configuration.brokerJob.command[0]=sh',
+        'debugEcho.configuration.brokerJob.command[1]=-c',
+        "debugEcho.configuration.brokerJob.command[2]=echo 'Hello World'",
+        'debugEcho.configuration.brokerJob.backoffLimit=3',
+        'debugEcho.configuration.brokerJob.ttlSecondsAfterFinished=60',
+      ],
+    ],
+    [custom, [/^custom\.discovery\.enabled: true: .* agent\.handlerAccess$/]],
+    [
+      [...custom, 'agent.handlerAccess.mounts[0]=http=/x', 'custom.brokerPod.image.repository=a'],
+      [/^custom\.brokerPod: .*: set custom\.configuration\.brokerPod$/],
+    ],
+    [
+      ['onvif.enabled=true', 'udev.enabled=true', `udev.udevRules[0]=${video}`],
+      [/^onvif\.enabled: true: /, /^udev\.enabled: true: /, /^udev\.udevRules: /],
+    ],
+    [
+      [
+        'onvif.configuration.enabled=true',
+        'onvif.configuration.discoveryDetails.scope.action=Include',
+      ],
+      [/^onvif\.configuration\.discoveryDetails\.scope: /],
+    ],
+    [['onvif.instanceService.targetPort=90'], [/^onvif\.instanceService: /]],
+    [
+      [
+        'agent.image.repository=ghcr.io/me/agent',
+        'agent.image.tag=v1-amd64',
+        'controller.image.repository=ghcr.io/project-akri/akri/controller',
+        'controller.image.tag=v0.13.8',
+      ],
+      [/^controller\.image\.tag: this is an image of the existing system/],
+    ],
+    [
+      [
+        ...['agent', 'controller', 'webhookConfiguration', 'debugEcho.discovery'].flatMap(local),
+        'debugEcho.discovery.enabled=true',
+        'agent.allowDebugEcho=true',
+      ],
+    ],
+    [['udev.discovery.enabled=true', ...local('udev.discovery')]],
+  ]
+  const documented = lines.map(([values, warnings = []]) => ({ values, warnings }))
+  it.each(documented)('install with the --set line $values', async ({ values, warnings }) => {
+    const options = values.flatMap((value) => ['--set', value])
+    expect(await warningsOf({}, ...options)).toEqual(
+      warnings.map((warning) => expect.stringMatching(warning)),
+    )
+    // The same beside the complete default values file. Helm cannot set a part of a value that a
+    // file sets to null.
+    const objects = await render(nested(rows.flatMap(withoutNull)), 'akri', options)
+    expect(objects.length).toBeGreaterThan(0)
+  })
+
+  it('are the same for Helm 3 and for Helm 4, also beside --set lines', async ({ skip }) => {
+    const lacks = HELMS.map(missingHelm).find((reason) => reason !== undefined)
+    skip(lacks !== undefined, lacks)
+    const isSame = async (values: Values, options: readonly string[] = []) => {
+      const [third = [], fourth = []] = await Promise.all(
+        HELMS.map((helm) => render(values, 'akri', options, helm)),
+      )
+      expect(third, options.join(' ')).not.toEqual([])
+      expect(byName(third), options.join(' ')).toEqual(byName(fourth))
+    }
+    await isSame(existingDefaults)
+    for (const { values } of documented) {
+      const file = nested(rows.flatMap(withoutNull))
+      await isSame(
+        file,
+        values.flatMap((value) => ['--set', value]),
+      )
+    }
+  })
+
+  it('leave the webhook out of a release of Configurations alone', async () => {
+    const set = (...values: readonly string[]) => values.flatMap((value) => ['--set', value])
+    const kinds = async (...values: readonly string[]) =>
+      (await render({}, 'akri', set(...values))).map(({ kind }) => kind)
+    expect(await kinds(...apart, 'onvif.configuration.enabled=true')).toEqual(['Configuration'])
+    const withAgent = await kinds('rbac.enabled=false')
+    expect(withAgent).toContain('ServiceAccount')
+    expect(withAgent.filter((kind) => /Role/.test(kind))).toEqual([])
+    expect(await warningsOf({ rbac: { enabled: false } })).toEqual([
+      expect.stringMatching(/^rbac\.enabled: false: /),
+    ])
+  })
+
+  it.each([
+    ['tolerations that are an empty map', { agent: { tolerations: {} } }],
+    ['tolerations without a value', { controller: { tolerations: null } }],
+    ['lists without a value', { imagePullSecrets: null, agent: { handlers: null } }],
+    ['images without a value', { agent: { image: null }, udev: { discovery: { image: {} } } }],
+    ['resources without a value', { controller: { resources: null } }],
+    [
+      'brokers without a value',
+      { debugEcho: { configuration: { enabled: true, brokerPod: null, brokerJob: {} } } },
+    ],
+    [
+      'a filter of numbers',
+      {
+        onvif: { configuration: { enabled: true, discoveryDetails: { uuids: { items: [7] } } } },
+      },
+    ],
+  ])('can be unset: %s', async (_what, values) => {
+    expect((await render(values)).length).toBeGreaterThan(0)
+    expect(await warningsOf(values)).toEqual([])
+  })
+})

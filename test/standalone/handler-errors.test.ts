@@ -1,0 +1,148 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { AkriProgram, root } from './support/akri-program.js'
+
+const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
+const program = path.join(root, 'sdk/dist/akri-handler.js')
+
+const before = `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
+const details = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }
+export default defineDiscoveryHandler({ name: 'mine', shared: true, details, discover })
+`
+/** A module whose function begins in line 4. */
+const moduleOf = (discover: string) => `${before}${discover}`
+
+let akri: AkriProgram
+
+beforeEach(async () => {
+  akri = await AkriProgram.create()
+})
+
+afterEach(() => akri.dispose())
+
+const at = (name: string) => path.join(akri.directory, name)
+
+describe('akri discover', () => {
+  async function failureOf(text: string, name = 'h.mjs') {
+    const file = await akri.write(name, text)
+    const { stdout, stderr, status } = akri.run(['discover', file])
+    expect([stdout, status]).toEqual(['', 1])
+    return stderr.replaceAll(akri.directory, '…')
+  }
+
+  it('names the line in the handler that threw', async () => {
+    const text = moduleOf(`async function* discover() {
+      yield* read()
+    }
+    async function* read() {
+      throw new Error('no bus')
+    }`)
+    expect(await failureOf(text)).toMatch(
+      /^akri: handler mine failed: no bus\n {4}at read \(file:\/\/…\/h\.mjs:8:13\)\n/,
+    )
+  })
+
+  it('names the line of the source that a compiler read, with --enable-source-maps', async () => {
+    const text = moduleOf("async function* discover() { throw new Error('no bus') }")
+    const map = { version: 3, sources: ['h.ts'], names: [], mappings: 'AAAA' }
+    const encoded = Buffer.from(JSON.stringify(map)).toString('base64')
+    const url = `data:application/json;base64,${encoded}`
+    const oneLine = text.replaceAll('\n', ';')
+    const file = await akri.write('h.mjs', `${oneLine}\n//# sourceMappingURL=${url}\n`)
+    const options = { NODE_OPTIONS: '--enable-source-maps' }
+    expect(akri.run(['discover', file], '', options).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
+  })
+
+  it('names the line of a failed fetch, and why it failed', async () => {
+    const text = moduleOf(`async function* discover() {
+      const response = await fetch('http://127.0.0.1:2/x')
+      yield []
+    }`)
+    expect(await failureOf(text)).toMatch(
+      /failed: fetch failed: connect ECONNREFUSED 127.0.0.1:2\n.*h\.mjs:5:\d+/,
+    )
+  })
+
+  it.each([
+    ['an ECMAScript module', 'h.mjs'],
+    ['CommonJS', 'h.cjs'],
+  ])('names the line of a syntax error in %s', async (_, name) => {
+    expect(await failureOf('const a = 1\n\nconst b = = 2\n', name)).toBe(
+      `akri: …/${name} cannot be loaded: …/${name}:3: Unexpected token '='\n` +
+        `…/${name}:3\nconst b = = 2\n          ^\n`,
+    )
+  })
+
+  it('names the line of a syntax error in an imported file, and runs no file', async () => {
+    await akri.write('lib.mjs', 'export const a = 1\nexport const b = (\n')
+    const ran = JSON.stringify(at('ran'))
+    await akri.write('run.mjs', `import fs from 'node:fs'\nfs.writeFileSync(${ran}, '')`)
+    const text = "import './run.mjs'\nimport './lib.mjs'\n"
+    expect(await failureOf(text)).toMatch(
+      /h\.mjs cannot be loaded: …\/lib\.mjs:3: Unexpected end of input\n…\/lib\.mjs:3\n/,
+    )
+    expect(existsSync(at('ran'))).toBe(false)
+  })
+
+  it('names an import that is not exported, and one that is not there', async () => {
+    await akri.write('lib.mjs', 'export const a = 1\n')
+    expect(await failureOf("\nimport { b } from './lib.mjs'")).toMatch(
+      /h\.mjs cannot be loaded: …\/h\.mjs:2: .*'\.\/lib\.mjs' does not provide.*'b'\n/,
+    )
+    expect(await failureOf("import './gone.mjs'", 'g.mjs')).toMatch(
+      /g\.mjs cannot be loaded: Cannot find module '…\/gone\.mjs' imported from …\/g\.mjs\n/,
+    )
+  })
+
+  it.each([
+    ['async function discover() { return [] }', 'a promise'],
+    ['async function discover() { throw new Error("x") }', 'a promise'],
+    ['function discover() {}', 'a value of type undefined'],
+  ])('says what is right where discover is no generator: %s', async (discover, what) => {
+    expect(await failureOf(moduleOf(discover))).toBe(
+      `akri: handler mine: discover returned ${what}; write 'async *discover(context)' with a ` +
+        "'*', and 'yield' each list of devices\n",
+    )
+  })
+
+  it('survives a handler that throws what has no text', async () => {
+    const text = moduleOf('async function* discover() { throw Object.create(null) }')
+    expect(await failureOf(text)).toBe('akri: handler mine failed: a value without a text\n')
+  })
+})
+
+describe('akri-handler', () => {
+  function serve(...files: readonly string[]) {
+    const { stderr, status } = spawnSync(process.execPath, [program, ...files], {
+      encoding: 'utf8',
+      env: { PATH: process.env.PATH, DISCOVERY_HANDLERS_DIRECTORY: akri.directory },
+      timeout: 120_000,
+    })
+    expect(status).toBe(1)
+    return stderr
+      .trimEnd()
+      .split('\n')
+      .map((line): unknown => JSON.parse(line))
+  }
+
+  it('names the module that cannot be loaded with its line, and serves none', async () => {
+    const good = await akri.write('good.mjs', moduleOf('async function* discover() {}'))
+    const bad = await akri.write('bad.cjs', 'const a = 1\nthrow new Error("no bus")\n')
+    expect(serve(good, bad)).toMatchObject([
+      {
+        level: 'error',
+        msg: 'program failed',
+        err: {
+          message: `${bad} cannot be loaded: no bus`,
+          cause: { stack: expect.stringMatching(/^ {4}at .*\/bad\.cjs:2:7\)/) },
+        },
+      },
+    ])
+    const worse = await akri.write('worse.mjs', 'const = 1')
+    const message = `${worse} cannot be loaded: ${worse}:1: Unexpected token '='`
+    expect(serve(good, worse)).toMatchObject([{ err: { message } }])
+  })
+})

@@ -1,0 +1,112 @@
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { eventually } from '../support/eventually.js'
+import { AkriProgram, root } from './support/akri-program.js'
+
+let akri: AkriProgram
+
+beforeEach(async () => {
+  akri = await AkriProgram.create()
+})
+
+afterEach(() => akri.dispose())
+
+/** Runs a handler that does this after its first list. */
+async function run(then: string): Promise<void> {
+  const handler = await akri.writeHandler(`yield [{ id: 'it' }]\n${then}`)
+  const file = await akri.write(
+    'mine.yaml',
+    'apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab }\n' +
+      'spec: { discoveryHandler: { name: mine } }\n',
+  )
+  akri.start('-f', file, '--handler', handler)
+}
+
+const PLACE = 'handler=.?mine.? place=.*/mine\\.mjs:\\d+"?'
+const REMEDY = 'remedy="run each handler .*--isolated'
+
+describe('the last words of akri run name the handler in it', () => {
+  it('that ends the process', async () => {
+    await run('process.exit(3)')
+    expect(await akri.ended()).toBe(3)
+    await eventually(() =>
+      expect(akri.output).toMatch(
+        new RegExp(` error handler ended the process ${PLACE} code=3 ${REMEDY}`),
+      ),
+    )
+  })
+
+  it('whose error nothing handles', async () => {
+    await run(`setTimeout(() => { throw new Error('no bus') })\nawait new Promise(() => {})`)
+    expect(await akri.ended()).toBe(1)
+    await eventually(() =>
+      expect(akri.output).toMatch(
+        new RegExp(` error program failed err=.*no bus.* ${PLACE} ${REMEDY}`),
+      ),
+    )
+    expect(akri.output).not.toContain('handler ended the process')
+  })
+
+  it('that blocks the event loop for ever', async () => {
+    await run('while (true) {}')
+    try {
+      await expect
+        .poll(() => akri.output, { timeout: 120_000, interval: 100 })
+        .toMatch(new RegExp(` error event loop blocked by a handler ${PLACE} .*${REMEDY}`))
+    } finally {
+      // SIGTERM waits for the event loop.
+      await akri.stop('SIGKILL')
+    }
+  })
+
+  it('that blocks the event loop, also in a call, until the loop runs again', async () => {
+    await run(`
+      const until = Date.now() + 9000
+      while (Date.now() < until) {}
+      await new Promise((resolve) => setTimeout(resolve, 3000))
+      const { execSync } = await import('node:child_process')
+      execSync('sleep 12')`)
+    const limit = { timeout: 120_000, interval: 100 }
+    await expect
+      .poll(() => akri.output, limit)
+      .toMatch(new RegExp(` error event loop blocked by a handler ${PLACE} .*${REMEDY}`))
+    await expect.poll(() => akri.output, limit).toMatch(/ info {2}event loop runs again blockedMs=/)
+    await expect
+      .poll(() => akri.output, limit)
+      .toMatch(new RegExp(` error event loop blocked by a call .*handlers=\\["mine"\\] ${REMEDY}`))
+  })
+})
+
+it('a loop that is blocked for ever is a line of the log of the agent', async () => {
+  const thread = pathToFileURL(path.join(root, 'agent/dist/loop-watch.js')).href
+  const script = await akri.write(
+    'main.mjs',
+    `import { Worker } from 'node:worker_threads'
+    const beats = new Int32Array(new SharedArrayBuffer(4))
+    const workerData = { beats, limitMs: 1000, program: 'akri-agent', isText: false, remedy: 'x' }
+    const worker = new Worker(new URL(${JSON.stringify(thread)}), { workerData })
+    worker.postMessage(new Map([[import.meta.dirname, 'mine']]))
+    await new Promise((resolve) => worker.once('online', resolve))
+    for (;;) {}`,
+  )
+  const child = spawn(process.execPath, [script])
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let output = ''
+  child.stderr.on('data', (chunk) => {
+    output += String(chunk)
+  })
+  await eventually(() => expect(output).toContain('\n'))
+  expect(JSON.parse(output)).toEqual({
+    level: 'error',
+    time: expect.any(Number),
+    pid: child.pid,
+    name: 'akri-agent',
+    handler: 'mine',
+    place: `${script}:7`,
+    blockedMs: expect.any(Number),
+    remedy: 'x',
+    msg: 'event loop blocked by a handler',
+  })
+})
