@@ -104,6 +104,7 @@ describe('a rule', () => {
   it('treats an absent property, driver or subsystem as an empty text', () => {
     expect(matches('ENV{NOTHING}!="x"')).toBe(true)
     expect(matches('ENV{NOTHING}==""')).toBe(true)
+    expect(matches('ENV{NOTHING}=="*"')).toBe(true)
     expect(matches('ENV{NOTHING}=="?*"')).toBe(false)
     expect(matches('DRIVER!="usb"')).toBe(true)
   })

@@ -96,7 +96,7 @@ describe('the rule language', () => {
   it('D1 keeps every condition without commas, as udev does', () => {
     const expected = [
       { key: 'KERNEL', operator: '==', value: 'a', ignoreCase: false },
-      { key: 'SUBSYSTEM', operator: '!=', value: 'b', ignoreCase: false },
+      { key: 'SUBSYSTEM', operator: '!=', value: 'b', ignoreCase: false, withoutComma: true },
     ]
     expect(parseRule('KERNEL=="a" SUBSYSTEM!="b"')).toEqual(expected)
     expect(parseRule('KERNEL=="a"SUBSYSTEM!="b"')).toEqual(expected)

@@ -28,6 +28,8 @@ export type Match = (
   /** The value without quotes and escapes, in the syntax of `Glob`. */
   readonly value: string
   readonly ignoreCase: boolean
+  /** No comma separates the condition from the one before. It has the same meaning in udev. */
+  readonly withoutComma?: true
 }
 
 /** All conditions must hold. A rule without conditions matches every device. */
@@ -101,7 +103,11 @@ class RuleParser {
     this.#take(SEPARATORS)
     if (this.#at >= this.#text.length && start < this.#text.length)
       throw this.#error('a comma, but no condition', start)
-    for (; this.#at < this.#text.length; this.#take(SEPARATORS)) matches.push(this.#match())
+    for (let hasComma = true; this.#at < this.#text.length; ) {
+      const match = this.#match()
+      matches.push(hasComma ? match : { ...match, withoutComma: true })
+      hasComma = this.#take(SEPARATORS).includes(',')
+    }
     return matches
   }
 
