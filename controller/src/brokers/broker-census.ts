@@ -5,7 +5,7 @@ import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { replacedBy, specHash, specHashOf } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import type { BrokerFailures } from './broker-failures.js'
-import { type BrokerProblem, refusal } from './broker-problem.js'
+import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
 import { isEnded } from './pod-state.js'
@@ -86,15 +86,19 @@ interface PodCount extends Count {
 
 function ofPods(
   instance: Instance,
-  { fits, hash }: PodTemplate,
+  { obstacleOn, hash }: PodTemplate,
   { pods, nodes }: ClusterState,
 ): PodCount {
   const present = pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => !isDeleted(pod))
   const living = new Set(present.filter((pod) => !isEnded(pod)).map(({ targetNode }) => targetNode))
-  const places = [...new Set(instance.spec.nodes)].filter(
-    (node) => living.has(node) || fits(nodes.cache.get(objectKey('', node))),
-  )
-  const desired = Math.min(instance.spec.capacity, places.length)
+  const obstacles = [...new Set(instance.spec.nodes)].sort().map((node) => ({
+    node,
+    obstacle: living.has(node) ? undefined : obstacleOn(nodes.cache.get(objectKey('', node))),
+  }))
+  const places = obstacles.filter(({ obstacle }) => obstacle === undefined).length
+  const [first] = places > 0 ? [] : obstacles
+  // A broker that no node can run is missing.
+  const desired = Math.min(instance.spec.capacity, first === undefined ? places : 1)
   const isUpdated = (pod: Pod) => [undefined, hash].includes(specHashOf(pod))
   const updated = present.filter(isUpdated)
   const unready = updated.filter((pod) => !pod.ready && replacedBy(pod) !== 'broken')
@@ -106,7 +110,10 @@ function ofPods(
     // A new Pod has no room for a moment: the device of the old Pod is not yet free.
     broken: unready.filter(({ problem }) => problem && problem.reason !== 'Unschedulable').length,
     ready: Math.min(desired, present.filter(({ ready }) => ready).length),
-    problems: present.flatMap(({ problem }) => problem ?? []),
+    problems: [
+      ...present.flatMap(({ problem }) => problem ?? []),
+      ...(first === undefined ? [] : [noUsableNode(instance, first, obstacles.length)]),
+    ],
     idleJobs: [],
   }
 }

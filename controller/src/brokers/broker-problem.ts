@@ -1,4 +1,5 @@
-import { ApiError, ApiUnreachableError } from '@akrijs/kube'
+import type { Instance } from '@akrijs/api'
+import { ApiError, ApiUnreachableError, type NodeName } from '@akrijs/kube'
 import { kindOf, messageOf, objectMessage } from '@akrijs/runtime'
 
 // Why a broker does not work: in the words of the API server, the scheduler or the kubelet.
@@ -14,6 +15,7 @@ export const PROBLEM_REASONS = [
   'CrashLoop',
   'JobFailed',
   'PodFailed',
+  'NoUsableNode',
   'Unschedulable',
 ] as const
 
@@ -78,6 +80,17 @@ export function writeProblem(error: unknown): BrokerProblem | undefined {
   if (ApiError.is(error)) return refusal(error.answer)
   const reason = kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed'
   return { reason, message: objectMessage(messageOf(error)) }
+}
+
+/** The problem of an Instance none of whose nodes can run a broker, with that of the first node. */
+export function noUsableNode(
+  { metadata }: Instance,
+  { node, obstacle }: { readonly node: NodeName; readonly obstacle: string | undefined },
+  nodes: number,
+): BrokerProblem {
+  const others = nodes === 1 ? '' : `; no other of its ${nodes} nodes either`
+  const message = `Instance ${metadata.name}: no broker on ${node}, because ${obstacle}${others}`
+  return { reason: 'NoUsableNode', message: objectMessage(message) }
 }
 
 /** The API server's refusal of a broker. Only the sentence tells a quota from other admission. */

@@ -85,7 +85,7 @@ export class InstanceBrokers {
   plan(instance: Instance, template: PodTemplate): PodPlan {
     const { state, clock } = this.#options
     const key = keyOf(instance)
-    const { hash: specHash, fits, strategy } = template
+    const { hash: specHash, obstacleOn, strategy } = template
     const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
     const hadBrokers = this.#hadBrokers.has(configurationOf(instance))
     this.#successions.meet(instance, pods, hadBrokers && !this.#isNew(instance))
@@ -94,7 +94,7 @@ export class InstanceBrokers {
       specHash,
       strategy,
       pods,
-      isUsable: (node) => fits(state.nodes.cache.get(objectKey('', node))),
+      isUsable: (node) => obstacleOn(state.nodes.cache.get(objectKey('', node))) === undefined,
       isAway: (node) => !state.isReady(node),
       replacedOn: (node) => this.#successions.of(key, node),
       restartsOn: (node) => this.#historyOf(key, node).restarts,

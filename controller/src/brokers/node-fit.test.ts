@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ClusterNode, Taint } from '../kubernetes-objects.js'
 import { testNode } from '../testing/objects.js'
-import { nodeFitOf } from './node-fit.js'
+import { nodeObstacleOf } from './node-fit.js'
+
+const nodeFitOf = (spec: Readonly<Record<string, unknown>>) => (node: ClusterNode | undefined) =>
+  nodeObstacleOf(spec)(node) === undefined
 
 const labelled = (labels: Readonly<Record<string, string>>): ClusterNode => {
   const node = testNode('a')
@@ -102,5 +105,32 @@ describe('a node for a broker', () => {
     expect(nodeFitOf({ tolerations: [one] })(tainted(taint, other))).toBe(false)
     const both = [one, { key: 'edge', operator: 'Exists', effect: 'NoExecute' }]
     expect(nodeFitOf({ tolerations: both })(tainted(taint, other))).toBe(true)
+  })
+
+  it('tells the first obstacle of a node that is none', () => {
+    const node = testNode('a')
+    const selector = { nodeSelector: { zone: 'x' } }
+    const master: Taint = { key: 'master', value: '', effect: 'NoExecute' }
+    const obstacle = (spec: object, found: ClusterNode | undefined) =>
+      nodeObstacleOf({ ...spec })(found)
+    expect([
+      obstacle({}, undefined),
+      obstacle({}, { ...node, ready: false, schedulable: false }),
+      obstacle({}, { ...node, schedulable: false }),
+      obstacle(selector, tainted(taint)),
+      obstacle(affinity(), tainted(taint)),
+      obstacle({}, tainted(taint, master)),
+      obstacle({ tolerations: [{ key: 'gpu', operator: 'Exists' }] }, tainted(taint, master)),
+      obstacle({}, node),
+    ]).toEqual([
+      'it was deleted',
+      'it is not ready',
+      'it is cordoned',
+      'the nodeSelector asks for zone=x',
+      'the node affinity does not match it',
+      'the broker does not tolerate the taint gpu=a:NoSchedule',
+      'the broker does not tolerate the taint master:NoExecute',
+      undefined,
+    ])
   })
 })

@@ -31,27 +31,38 @@ type Requirement = z.output<typeof requirement>
 type Term = z.output<typeof term>
 type Labels = Readonly<Record<string, string>>
 
-export type NodeFit = (node: ClusterNode | undefined) => boolean
+/** Why a new Pod cannot run on a node; undefined if it could. */
+export type NodeObstacle = (node: ClusterNode | undefined) => string | undefined
 
 /**
- * Tells for each node whether a new Pod of a spec could run there: the rules of the scheduler for
+ * Tells for each node what keeps a new Pod of a spec away: the rules of the scheduler for
  * `nodeSelector`, required node affinity, and taints with the effects `NoSchedule` and `NoExecute`.
  */
-export function nodeFitOf(spec: Readonly<Record<string, unknown>>): NodeFit {
+export function nodeObstacleOf(spec: Readonly<Record<string, unknown>>): NodeObstacle {
   const { nodeSelector, tolerations, affinity } = podSpec.parse(spec)
   const selected = Object.entries(nodeSelector)
   const terms =
     affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms
   return (node) => {
-    if (!node?.ready || !node.schedulable || isDeleted(node)) return false
+    if (node === undefined || isDeleted(node)) return 'it was deleted'
+    if (!node.ready) return 'it is not ready'
+    if (!node.schedulable) return 'it is cordoned'
     const labels = node.metadata.labels ?? {}
     const fields = { 'metadata.name': node.metadata.name }
-    return (
-      selected.every(([label, value]) => typeof value !== 'string' || labels[label] === value) &&
-      (terms === undefined || terms.some((each) => isMatched(each, labels, fields))) &&
-      node.taints.every((taint) => tolerations.some((each) => isTolerated(taint, each)))
+    const missing = selected.find(
+      ([label, value]) => typeof value === 'string' && labels[label] !== value,
     )
+    if (missing !== undefined) return `the nodeSelector asks for ${missing.join('=')}`
+    if (terms !== undefined && !terms.some((each) => isMatched(each, labels, fields)))
+      return 'the node affinity does not match it'
+    const taint = node.taints.find((each) => !tolerations.some((one) => isTolerated(each, one)))
+    return taint && `the broker does not tolerate the taint ${textOf(taint)}`
   }
+}
+
+/** As `kubectl describe node` writes a taint. */
+function textOf({ key, value, effect }: Taint): string {
+  return `${key}${value && `=${value}`}:${effect}`
 }
 
 /** A term without requirements matches no node. */

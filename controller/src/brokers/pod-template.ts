@@ -1,13 +1,14 @@
 import type { BrokerSpec, RollingUpdate, UpdateStrategy } from '@akrijs/api'
 import { specHash } from '../labels.js'
-import { type NodeFit, nodeFitOf } from './node-fit.js'
+import { type NodeObstacle, nodeObstacleOf } from './node-fit.js'
 
 /** The Pods that a Configuration specifies, and how they are updated. */
 export interface PodTemplate {
   readonly spec: Readonly<Record<string, unknown>>
   /** The hash of the spec; undefined if no Pod is specified. */
   readonly hash: string | undefined
-  readonly fits: NodeFit
+  /** What keeps a new Pod from a node. */
+  readonly obstacleOn: NodeObstacle
   readonly strategy: UpdateStrategy
   readonly maxUnavailable: RollingUpdate['maxUnavailable']
 }
@@ -23,7 +24,7 @@ export function podTemplateOf({
   return {
     spec,
     hash: isPod ? specHash(spec) : undefined,
-    fits: nodeFitOf(spec),
+    obstacleOn: nodeObstacleOf(spec),
     strategy: type,
     maxUnavailable: rollingUpdate?.maxUnavailable,
   }

@@ -13,6 +13,7 @@ export const ROLLING_OUT = 'RollingOut'
 export const EVENT_REASONS: ReadonlySet<string> = new Set<BrokerProblem['reason'] | typeof STUCK>([
   'BrokerRefused',
   'QuotaExceeded',
+  'NoUsableNode',
   STUCK,
 ])
 

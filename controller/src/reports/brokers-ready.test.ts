@@ -114,13 +114,38 @@ describe('the condition BrokersReady of a Configuration', () => {
     await start({ brokerSpec: { brokerPodSpec: { containers: [] } } })
     await untilIs({ status: 'False', reason: 'Starting' })
     const waiting = { reason: 'ImagePullBackOff', message: 'no such image' }
-    const status = { phase: 'Pending', containerStatuses: [{ state: { waiting } }] }
-    change(`${PODS}/a-cam-8120fe-pod`, { status })
+    const pending = { phase: 'Pending', containerStatuses: [{ state: { waiting } }] }
+    change(`${PODS}/a-cam-8120fe-pod`, { status: pending })
     await untilIs({ reason: 'ImagePullFailed' })
     expect(condition()?.message).toContain('no such image')
-    api.remove(`${PODS}/a-cam-8120fe-pod`)
-    api.put('/api/v1/nodes/a', { spec: { unschedulable: true } })
-    await untilIs({ status: 'True', message: '0 of 0 broker Pods are ready' })
+    const status = { conditions: [{ type: 'Ready', status: 'True' }] }
+    api.put('/api/v1/nodes/a', { spec: { unschedulable: true }, status })
+    const why = 'Instance cam-8120fe: no broker on a, because it is cordoned'
+    const message = `0 of 1 broker Pods are ready, 1 failed: ${why}`
+    await eventually(async () => {
+      // The controller creates another Pod until it sees the change of the Node.
+      api.remove(`${PODS}/a-cam-8120fe-pod`)
+      await clock.advance(500)
+      expect(condition()).toMatchObject({ status: 'False', reason: 'NoUsableNode', message })
+    })
+    expect(eventsOfConfiguration()).toMatchObject([{ reason: 'NoUsableNode', message }])
+  })
+
+  it('is false with an Event while no node of a device can run its broker', async () => {
+    refusesPods = false
+    const brokerPodSpec = { containers: [], nodeSelector: { zone: 'x' } }
+    await start({ brokerSpec: { brokerPodSpec } }, ['8120fe', 'a19705'])
+    const why = 'Instance cam-8120fe: no broker on a, because the nodeSelector asks for zone=x'
+    await untilIs({
+      status: 'False',
+      reason: 'NoUsableNode',
+      message: `0 of 2 broker Pods are ready, 2 failed: ${why}`,
+    })
+    expect(counts()).toEqual({ desired: 2, updated: 0, ready: 0 })
+    expect(eventsOfConfiguration()).toHaveLength(1)
+    const conditions = [{ type: 'Ready', status: 'True' }]
+    api.put('/api/v1/nodes/a', { metadata: { labels: { zone: 'x' } }, status: { conditions } })
+    await untilIs({ status: 'False', reason: 'Starting' })
   })
 
   it('asks for one Job without Pods why it has none, now and then', async () => {
