@@ -50,6 +50,15 @@ describe('an error', () => {
     expect(kindOf(new AkriError('AKRI_ERR_OTHER', 'terminal', ''))).toBe('terminal')
   })
 
+  it('shows no password of a URL, neither in its message nor in its causes and stacks', () => {
+    const text = 'URL that includes credentials: http://me:hunter2@hub/'
+    const error = new DiskFullError('no room', { cause: new TypeError(text) })
+    expect(messageOf(error.cause)).toBe('URL that includes credentials: http://me:***@hub/')
+    expect(errorText(error)).toContain('http://me:***@hub/')
+    expect(JSON.stringify(errorFields(error, true))).not.toContain('hunter2')
+    expect(JSON.stringify(errorFields(error, true))).toContain('http://me:***@hub/')
+  })
+
   it('reads as its code and its chain of causes, each text once', () => {
     expect(errorText(new TypeError('fetch failed', { cause: refused }))).toBe(
       'fetch failed: connect ECONNREFUSED 10.0.0.5:80',

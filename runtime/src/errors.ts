@@ -1,4 +1,5 @@
 import { isRecord } from './json.js'
+import { maskUrls } from './secrets.js'
 
 /** What the program that meets an error does about it. */
 export type ErrorKind =
@@ -87,12 +88,12 @@ export function kindOf(error: unknown): ErrorKind {
 }
 
 /**
- * The message of anything that was thrown, for the status of an object or for a person. Loggers
- * take the error itself.
+ * The message of anything that was thrown, for the status of an object or for a person, without
+ * passwords of URLs: Node.js repeats a URL that it refuses. Loggers take the error itself.
  */
 export function messageOf(error: unknown): string {
   try {
-    return String(error instanceof Error ? error.message : error)
+    return maskUrls(String(error instanceof Error ? error.message : error))
   } catch {
     // A handler can throw anything.
     return 'a value without a text'
@@ -125,7 +126,7 @@ const MAX_CAUSES = 8
  */
 export function errorFields(error: unknown, withStack = kindOf(error) === 'bug'): ErrorFields {
   const stackOf = (link: unknown) => {
-    if (withStack) return link instanceof Error ? link.stack : undefined
+    if (withStack) return link instanceof Error && link.stack ? maskUrls(link.stack) : undefined
     const places = isHandlerError(error) ? placesOf(link) : []
     return places.length > 0 ? places.join('\n') : undefined
   }

@@ -23,11 +23,3 @@ export function pathText(path: readonly PropertyKey[]): string {
     )
     .join('')
 }
-
-/** A value as text for a message. A YAML alias can put an object or a list into itself. */
-export function shorten(value: unknown, maxLength = 60): string {
-  if (typeof value === 'object' && value !== null)
-    return Array.isArray(value) ? 'a list' : 'a mapping'
-  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
-  return shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown
-}

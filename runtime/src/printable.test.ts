@@ -83,6 +83,13 @@ describe('the message of an object', () => {
     expect(line[caret.indexOf('^')]).toBe('=')
   })
 
+  it('has no password of a URL, also if it is cut', () => {
+    const url = 'http://me:hunter2@hub/'
+    expect(objectMessage(`cannot read ${url}`)).toBe('cannot read http://me:***@hub/')
+    for (let room = 0; room < url.length; room++)
+      expect(objectMessage('x'.repeat(MAX_MESSAGE_BYTES - room) + url)).not.toContain('hun')
+  })
+
   it('has a bound in bytes, and no half of a character at its end, for any text', () => {
     expect(objectMessage('x'.repeat(MAX_MESSAGE_BYTES))).toBe('x'.repeat(MAX_MESSAGE_BYTES))
     expect(objectMessage('x'.repeat(MAX_MESSAGE_BYTES + 1))).toBe(

@@ -1,3 +1,5 @@
+import { maskUrls } from './secrets.js'
+
 /**
  * Characters that terminals and editors obey and do not show: control characters (C0, DEL, C1),
  * marks that change the direction of text, separators of lines and paragraphs. Halves of surrogate
@@ -10,6 +12,8 @@ const REPLACEMENT = '\ufffd'
 
 /** The longest message of a condition or an Event, in bytes: the limit of the Event API. */
 export const MAX_MESSAGE_BYTES = 1024
+/** So many characters of a text are searched for passwords. */
+const MAX_URLS = 64 * 1024
 const ELLIPSIS = '…'
 /** No line of a message can pass for a line of the program that prints it. */
 const NEXT_LINE = '\n| '
@@ -25,17 +29,31 @@ export function printableLines(text: string): string {
 }
 
 /**
- * A text from outside as the message of a condition or an Event. Lines stay; each further line is
- * marked. A message that is too long is cut.
+ * A value as text for a message, without passwords of URLs. A YAML alias can put an object or a
+ * list into itself.
+ */
+export function shorten(value: unknown, maxLength = 60): string {
+  if (typeof value === 'object' && value !== null)
+    return Array.isArray(value) ? 'a list' : 'a mapping'
+  const shown = typeof value === 'string' ? JSON.stringify(maskUrls(value)) : String(value)
+  return shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown
+}
+
+/**
+ * A text from outside as the message of a condition or an Event, without passwords of URLs. Lines
+ * stay; each further line is marked. A message that is too long is cut.
  */
 export function objectMessage(text: string): string {
+  // First, as a URL that is cut shows a part of its password.
+  const masked = maskUrls(printableLines(text.slice(0, MAX_URLS)))
   // A character has at least one byte: what is cut here does not fit anyway.
-  const lines = printableLines(text.slice(0, MAX_MESSAGE_BYTES + 1))
+  const lines = masked
+    .slice(0, MAX_MESSAGE_BYTES + 1)
     .trimEnd()
     .replaceAll('\t', ' ')
     // A message can be passed on as a part of another message.
     .replace(/\n(?:\| )?/g, NEXT_LINE)
-  const isCut = text.length > MAX_MESSAGE_BYTES + 1
+  const isCut = masked.length > MAX_MESSAGE_BYTES + 1
   return isCut || Buffer.byteLength(lines) > MAX_MESSAGE_BYTES ? cut(lines) : lines
 }
 

@@ -1,6 +1,14 @@
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import { isRecord, isTurnOver, nearest, nextTurn, printable, printableLines } from '@akrijs/runtime'
+import {
+  isRecord,
+  isTurnOver,
+  maskUrls,
+  nearest,
+  nextTurn,
+  printable,
+  printableLines,
+} from '@akrijs/runtime'
 import { InvalidDeviceListError } from './errors.js'
 import { MAX_LIST_BYTES } from './list-limit.js'
 
@@ -365,6 +373,7 @@ function typeOf(value: unknown): string {
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
 }
 
-function quote(text: string): string {
+function quote(whole: string): string {
+  const text = maskUrls(whole)
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }

@@ -37,6 +37,23 @@ describe('devices that a handler left out', () => {
     expect([first?.id.length, first?.reason.length, first?.detail?.length]).toEqual([301, 101, 501])
     expect(JSON.stringify(devices)).not.toContain('\\u001b')
   })
+
+  it('have no passwords of URLs in their texts, and their ids as they are', () => {
+    const reports = new DeviceReportCollector()
+    const url = 'http://me:hunter2@hub/'
+    reports.add(url, `no answer of ${url}`, `${'x'.repeat(485)}${url}`)
+    const { devices } = reports.take()
+    expect(devices).toEqual([
+      {
+        id: url,
+        reason: 'no answer of http://me:***@hub/',
+        detail: `${'x'.repeat(485)}http://me:***@h…`,
+      },
+    ])
+    expect(boundReports([{ reason: url, count: 1, ids: [url], listed: true }])).toMatchObject([
+      { reason: 'http://me:***@hub/', ids: [url] },
+    ])
+  })
 })
 
 describe('the reports for an agent', () => {

@@ -1,4 +1,4 @@
-import { printable } from '@akrijs/runtime'
+import { maskUrls, printable } from '@akrijs/runtime'
 import type { DeviceReport, ReportedDevice } from '@akrijs/runtime/handler'
 
 /** The devices of one list about which a handler tells people, all left out or all listed. */
@@ -30,6 +30,8 @@ const MAX_COUNTED = 10_000
 const MAX_REASONS = 20
 const MAX_REMARKS = 5
 const MAX_LENGTHS = { id: 300, reason: 100, remark: 200, detail: 500 } as const
+/** So many characters of a text are searched for passwords. */
+const MAX_URLS = 8 * 1024
 const OTHER_REASONS = 'other reasons'
 
 /** Collects the reports of a handler until its next list. */
@@ -40,7 +42,7 @@ export class DeviceReportCollector {
 
   /** Takes any values: at run time a handler is JavaScript. The first report of an id counts. */
   add(id: unknown, reason: unknown, detail?: unknown): void {
-    const key = textOf(id, MAX_LENGTHS.id)
+    const key = idText(id)
     if (this.#ids.has(key) || this.#ids.size >= MAX_COUNTED) return
     this.#ids.add(key)
     const text = textOf(reason, MAX_LENGTHS.reason)
@@ -126,13 +128,23 @@ export function deviceReports({
 export function boundReports(reports: readonly DeviceReport[]): readonly DeviceReport[] {
   let room = MAX_REPORTED_IDS
   return reports.slice(0, MAX_REPORTS).map(({ reason, count, ids, listed }) => {
-    const kept = ids.slice(0, room).map((id) => textOf(id, MAX_LENGTHS.id))
+    const kept = ids.slice(0, room).map((id) => idText(id))
     room -= kept.length
     return { reason: textOf(reason, MAX_LENGTHS.remark), count, ids: kept, listed }
   })
 }
 
+/** The id as in the list of devices: the agent finds the device by it. */
+function idText(id: unknown): string {
+  return cut(printable(String(id).slice(0, MAX_LENGTHS.id + 1)), MAX_LENGTHS.id)
+}
+
+/** A text for people, without passwords of URLs. */
 function textOf(value: unknown, maxLength: number): string {
-  const text = printable(String(value).slice(0, maxLength + 1))
+  // First, as a URL that is cut shows a part of its password.
+  return cut(maskUrls(printable(String(value).slice(0, MAX_URLS))), maxLength)
+}
+
+function cut(text: string, maxLength: number): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text
 }

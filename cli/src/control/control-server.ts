@@ -4,7 +4,7 @@ import { API_VERSION } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
-import { maskObject } from '../view/masked.js'
+import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
 
 /**
  * Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only, and
@@ -21,7 +21,7 @@ export async function serveControl(
     const answer =
       request.method === 'GET' ? answerTo(request.url ?? '/', standalone, brokers) : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(answer ?? { message: 'not found' }))
+    response.end(jsonWithoutPasswords(answer ?? { message: 'not found' }))
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)

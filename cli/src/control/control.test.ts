@@ -25,6 +25,16 @@ spec:
     discoveryProperties: [{ name: password_default, value: hunter2 }]
 `
 
+/** A URL where its handler wants something else, and beside it a field that nothing masks. */
+const REFUSED = `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: hub, namespace: plant, labels: { at: 'http://me:hunter2@hub/' } }
+spec:
+  discoveryHandler:
+    name: debugEcho
+    discoveryDetails: 'descriptions: "http://me:hunter2@hub/"'
+`
+
 let directory: string
 const at = (name: string) => path.join(directory, name)
 
@@ -42,8 +52,9 @@ describe('the control socket of an agent', () => {
 
   beforeAll(async () => {
     await writeFile(at('lab.yaml'), CONFIGURATION)
+    await writeFile(at('hub.yaml'), REFUSED)
     standalone = await startStandalone({
-      manifests: [at('lab.yaml')],
+      manifests: [at('lab.yaml'), at('hub.yaml')],
       stateDirectory: at('state'),
       node: 'node-a',
       handlers: ['@akrijs/handler-debug-echo'],
@@ -76,6 +87,18 @@ describe('the control socket of an agent', () => {
     expect(
       await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/configurations/lab'),
     ).toMatchObject({ spec: { discoveryHandler: { discoveryProperties: [{ value: '***' }] } } })
+  })
+
+  it('serves no password of a URL in a message or an Event', async () => {
+    await vi.waitFor(async () => {
+      const answer = await Promise.all(
+        ['/apis/akri.sh/v0/configurations', '/events'].map((url) => askAgent(socket(), url)),
+      )
+      for (const each of answer) {
+        expect(JSON.stringify(each)).toContain('http://me:***@hub/')
+        expect(JSON.stringify(each)).not.toContain('hunter2')
+      }
+    }, 10_000)
   })
 
   it('serves objects by the paths of an API server', async () => {

@@ -1,6 +1,6 @@
 import { type Configuration, heldSlots, type Instance } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
-import { printable } from '@akrijs/runtime'
+import { maskUrls, printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
 import { deviceText, failureText, shortageText } from './object-text.js'
@@ -106,7 +106,7 @@ function row(columns: number, ...parts: readonly Part[]): string {
   let left = columns - 1
   for (const { text, least, style } of parts) {
     if (text === '' || left < least) continue
-    const part = shorten(printable(text), left)
+    const part = shorten(printable(maskUrls(text)), left)
     shown.push(style(part))
     left -= stringWidth(part) + 2
   }

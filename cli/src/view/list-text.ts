@@ -1,3 +1,4 @@
+import { maskUrls } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
 import {
   leftOutSummary,
@@ -5,7 +6,7 @@ import {
   type ReportedDevices,
   type ReportedList,
 } from '@akrijs/sdk/host'
-import { maskProperties } from './masked.js'
+import { jsonWithoutPasswords, maskProperties } from './masked.js'
 import { propertiesText } from './object-text.js'
 import { formatTable } from './table.js'
 
@@ -17,7 +18,7 @@ export function listText(
   const isBare = devices.length === 0 && leftOut.devices.length === 0 && remarks.length === 0
   const shown = isBare ? [NO_REASON] : remarks
   if (form === 'json')
-    return JSON.stringify({
+    return jsonWithoutPasswords({
       devices: devices.map((device) => ({
         ...device,
         properties: maskProperties(device.properties),
@@ -28,7 +29,7 @@ export function listText(
     })
   return [
     table(devices),
-    ...(shown.length > 0 ? ['', ...shown] : []),
+    ...(shown.length > 0 ? ['', ...shown.map(maskUrls)] : []),
     ...reportTable(problemsSummary(problems), problems),
     ...reportTable(leftOutSummary(leftOut), leftOut),
   ].join('\n')
@@ -39,7 +40,7 @@ function table(list: DeviceList): string {
   return formatTable(
     ['ID', 'PROPERTIES', 'NODES'],
     list.map(({ id, properties = {}, deviceSpecs = [] }) => [
-      id,
+      maskUrls(id),
       propertiesText(
         Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== id)),
       ),
@@ -56,6 +57,6 @@ const NO_REASON =
 /** Why devices are missing that the handler saw. */
 function reportTable(summary: string, { devices }: ReportedDevices): string[] {
   if (devices.length === 0) return []
-  const rows = devices.map(({ id, reason, detail = '' }) => [id, reason, detail])
+  const rows = devices.map(({ id, reason, detail = '' }) => [id, reason, detail].map(maskUrls))
   return ['', summary, formatTable(['ID', 'REASON', 'DETAIL'], rows)]
 }

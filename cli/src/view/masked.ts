@@ -36,6 +36,13 @@ export function maskProperties(
   )
 }
 
+/** JSON whose texts have no passwords of URLs: other programs write ids and messages. */
+export function jsonWithoutPasswords(value: unknown): string {
+  return JSON.stringify(value, (_name, inner: unknown) =>
+    typeof inner === 'string' ? maskUrls(inner) : inner,
+  )
+}
+
 /** The same value without its secrets; it keeps its type, as a text takes the place of a text. */
 function masked<T>(value: T): T {
   return mask(value) as T

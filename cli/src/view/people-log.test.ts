@@ -40,6 +40,13 @@ describe('a line of the log for people', () => {
     expect(line({ name: '\u001b[31mred' })).not.toContain('\u001b')
   })
 
+  it('has no password of a URL', () => {
+    const err = new TypeError('cannot read http://me:hunter2@hub/')
+    const shown = line({ err, url: 'http://me:hunter2@hub/' })
+    expect(shown).toContain('url=http://me:***@hub/')
+    expect(shown).not.toContain('hunter2')
+  })
+
   it('is written only at the level of the log, with the fields of its logger first', () => {
     const lines: string[] = []
     const log = peopleLogger((text) => lines.push(text), 'warn').child({ handler: 'udev' })

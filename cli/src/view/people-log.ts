@@ -8,6 +8,7 @@ import {
   type Logger,
   type LogLevel,
   type LogMethod,
+  maskUrls,
   printable,
 } from '@akrijs/runtime'
 
@@ -34,7 +35,9 @@ export function peopleLogger(
         .map(([key, value]) => `${key}=${value}`)
       write(
         printable(
-          [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
+          maskUrls(
+            [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
+          ),
         ),
       )
       const stack = hasBug ? stackOf(errorFields(fields.err)) : handlerPlaces(fields.err)

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { messageOf } from '../errors.js'
 import { parseDetails } from './details.js'
 import { InvalidDetailsError } from './errors.js'
 
@@ -52,6 +53,17 @@ describe('parseDetails', () => {
     await expect(parseDetails('auth: { password: 4711, user: 8 }', secret)).rejects.toThrow(
       /^discoveryDetails: auth.password: [^(]*; auth.user: .* \(it is 8\)$/,
     )
+  })
+
+  it('shows no password of a URL, also where the schema repeats it or it is cut', async () => {
+    const url = z.string().refine(() => false, {
+      error: ({ input }) => `not reached: ${input}`,
+    })
+    const long = `http://me:hunter2${'x'.repeat(100)}@hub/`
+    const text = JSON.stringify({ a: 'http://me:hunter2@hub/', b: long })
+    const error = await parseDetails(text, z.object({ a: url, b: url })).catch(messageOf)
+    expect(error).toContain('a: not reached: http://me:***@hub/ (it is "http://me:***@hub/")')
+    expect(error).not.toContain('hunter2')
   })
 
   it('refuses a text that is longer than a Kubernetes object', async () => {

@@ -1,8 +1,9 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
 import { excess } from '../excess.js'
-import { pathText, shorten, valueAt } from '../json.js'
-import { isSecretAt } from '../secrets.js'
+import { pathText, valueAt } from '../json.js'
+import { shorten } from '../printable.js'
+import { isSecretAt, maskUrls } from '../secrets.js'
 import { InvalidDetailsError } from './errors.js'
 import { knownFields } from './known-fields.js'
 
@@ -93,8 +94,9 @@ function describeIssue(
   )
   const value = valueAt(root, ...keys)
   const fields = knownFields(schema, keys, value)
-  const message =
-    fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`
+  // A schema can repeat the value.
+  const text = maskUrls(issue.message)
+  const message = fields === undefined ? text : `${text}; there are ${fields.join(', ')}`
   const path = pathText(keys)
   // A message of several lines has its own excerpt of the value.
   if (keys.length === 0 || fields !== undefined || message.includes('\n')) return { path, message }

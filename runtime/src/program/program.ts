@@ -10,6 +10,7 @@ import {
 import { handlerPlaceIn, presentStack } from '../handler-code.js'
 import type { Logger } from '../logger.js'
 import { printableLines } from '../printable.js'
+import { maskUrls } from '../secrets.js'
 import { createLogger } from './create-logger.js'
 import { commanderOptions, type OptionSchema, type OptionsOf } from './option-schema.js'
 import { BugCounter, type ProgramContext, runInContext } from './program-context.js'
@@ -203,5 +204,5 @@ function exitCodeOf(error: unknown): number {
 export function failureText(program: string, error: unknown): string {
   const isUnexpected = !AkriError.is(error) && error instanceof Error
   const places = isUnexpected ? [error.stack ?? ''] : handlerPlaces(error)
-  return printableLines([`${program}: ${messageOf(error)}`, ...places].join('\n'))
+  return printableLines(maskUrls([`${program}: ${messageOf(error)}`, ...places].join('\n')))
 }

@@ -1,3 +1,4 @@
+import { maskUrls } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/runtime/handler'
 
 /** The most reasons in a message. */
@@ -53,6 +54,8 @@ export function remarksOf(reports: readonly DeviceReport[] = []): readonly strin
   return reports.filter(({ count }) => count === 0).map(({ reason }) => reason)
 }
 
-function shortId(id: string): string {
+function shortId(whole: string): string {
+  // First, as a URL that is cut shows a part of its password.
+  const id = maskUrls(whole)
   return id.length > SHOWN_ID ? `${id.slice(0, SHOWN_ID)}…` : id
 }
