@@ -1,13 +1,15 @@
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   DataType,
   OPCUACertificateManager,
   OPCUAServer,
   StatusCodes,
+  Subscription,
   Variant,
   type VariantOptions,
 } from 'node-opcua'
@@ -166,6 +168,52 @@ describe('the OPC UA subscriber', () => {
     await once(silent, 'connection')
     expect(await running.end('SIGTERM')).toEqual([0, null])
     silent.close()
+  })
+
+  it('keeps the connection while the value stays the same', async () => {
+    const running = broker.run({
+      OPCUA_DISCOVERY_URL: server.url,
+      OPCUA_NODE_ID: 'ns=1;s=Sensor',
+      OPCUA_SILENCE_SECONDS: '120',
+    })
+    await expect.poll(() => running.values().length, patience).toBe(1)
+    await sleep(25_000)
+    expect(running.values()).toHaveLength(1)
+    expect(running.printed.err).toBe('')
+  })
+
+  it('reports a silence in time, also of a server that publishes less often', async () => {
+    const { minimumPublishingInterval } = Subscription
+    Subscription.minimumPublishingInterval = 1000
+    const sockets = new Set<Socket>()
+    const relay = createServer((socket) => {
+      const upstream = connect(server.port, '127.0.0.1')
+      for (const end of [socket, upstream]) sockets.add(end.on('error', () => undefined))
+      socket.pipe(upstream).pipe(socket)
+    })
+    await once(relay.listen(0, '127.0.0.1'), 'listening')
+    const address = relay.address()
+    const port = typeof address === 'object' ? address?.port : ''
+    try {
+      const running = broker.run({
+        OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${port}/UA/Mixer`,
+        OPCUA_NODE_ID: 'ns=1;s=Sensor',
+        OPCUA_INTERVAL_MS: '10',
+        OPCUA_SILENCE_SECONDS: '6',
+      })
+      await expect.poll(() => running.reported('connected'), patience).toBe('yes')
+      // No value changes: only keep-alives come, in time.
+      await sleep(8000)
+      expect(running.printed.err).toBe('')
+      for (const socket of sockets) socket.pause().unpipe()
+      await expect
+        .poll(() => running.printed.err, { timeout: 30_000 })
+        .toContain('the server was silent for 6 s')
+    } finally {
+      Subscription.minimumPublishingInterval = minimumPublishingInterval
+      for (const socket of sockets) socket.destroy()
+      relay.close()
+    }
   })
 
   it('reaches a server with an announced name of multicast DNS', async () => {

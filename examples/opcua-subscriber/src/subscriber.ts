@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   AttributeIds,
   type ClientSession,
+  ClientSubscription,
   crypto_utils,
   type DataValue,
   OPCUAClient,
@@ -34,6 +35,8 @@ const LONGEST_PAUSE_MS = 10_000
 const ANSWER_MS = 10_000
 /** For all requests before the first message of the subscription. */
 const OPEN_MS = 30_000
+/** The longest silence that a server can ask for. */
+const LONGEST_SILENCE_MS = 10 * 60_000
 /** How long the server may take to close a session; afterwards the session ends by its timeout. */
 const CLOSE_MS = 2000
 
@@ -106,6 +109,9 @@ class Connection {
       // The server may report another host name.
       endpointMustExist: false,
       keepSessionAlive: true,
+      // The library closes a connection without traffic for ANSWER_MS. Keep-alives of the
+      // subscription can come less often.
+      keepAliveInterval: ANSWER_MS / 2,
       requestedSessionTimeout: Math.max(60_000, 3 * options.silenceMs),
       transportTimeout: ANSWER_MS,
       defaultTransactionTimeout: ANSWER_MS,
@@ -118,13 +124,13 @@ class Connection {
 
   /** Never resolves before the signal is aborted. Leaves no socket and no timer. */
   async follow(): Promise<void> {
-    const { signal, silenceMs } = this.#options
+    const { signal } = this.#options
     const over = this.#over
     const onAbort = () => over.abort(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     const lose = (reason: string) => over.abort(new Error(reason))
     const silence = new SilenceWatch((ms) => lose(`the server was silent for ${ms / 1000} s`))
-    silence.begin(Math.max(OPEN_MS, silenceMs))
+    silence.begin(OPEN_MS)
     this.#client.on('close', (error) => lose(error?.message ?? 'the connection was closed'))
     try {
       if (signal.aborted) return
@@ -145,17 +151,21 @@ class Connection {
     const session = await client.createSession()
     this.#session = session
     session.on('session_closed', (status) => lose(`the session was closed: ${status.name}`))
-    const keepAliveCount = Math.max(1, Math.floor(silenceMs / 3 / intervalMs))
+    // Otherwise the library throws, into the void, if the keep-alive time that the server chose is
+    // longer than the session timeout. The client keeps the session alive by itself.
+    ClientSubscription.ignoreNextWarning = true
     const subscription = await session.createSubscription2({
       requestedPublishingInterval: intervalMs,
-      requestedMaxKeepAliveCount: keepAliveCount,
-      // A subscription whose client is gone ends soon.
-      requestedLifetimeCount: 10 * keepAliveCount,
+      ...requestedCounts(silenceMs, intervalMs),
       publishingEnabled: true,
     })
-    const { publishingInterval, maxKeepAliveCount } = subscription
-    // The server may choose a longer time between two messages.
-    silence.begin(Math.max(silenceMs, 3 * publishingInterval * maxKeepAliveCount))
+    // The server multiplies the counts by its own interval, which may be much longer. A server
+    // without ModifySubscription keeps them.
+    if (subscription.publishingInterval > intervalMs)
+      await subscription
+        .modify(requestedCounts(silenceMs, subscription.publishingInterval))
+        .catch(() => undefined)
+    silence.begin(silenceLimit(silenceMs, subscription))
     subscription.on('raw_notification', () => silence.renew())
     subscription.on('status_changed', (status) =>
       lose(`the server ended the subscription: ${status.name}`),
@@ -184,6 +194,23 @@ class Connection {
     limit.abort()
     await this.#client.disconnect().catch(() => undefined)
   }
+}
+
+/** Three keep-alives in the time of a silence. A subscription whose client is gone ends soon. */
+function requestedCounts(silenceMs: number, publishingInterval: number) {
+  const count = Math.max(1, Math.floor(silenceMs / 3 / publishingInterval))
+  return { requestedMaxKeepAliveCount: count, requestedLifetimeCount: 10 * count }
+}
+
+/** The server may choose a longer time between two messages. Any number can come from a server. */
+function silenceLimit(
+  silenceMs: number,
+  { publishingInterval, maxKeepAliveCount }: ClientSubscription,
+): number {
+  const threeKeepAlives = 3 * publishingInterval * maxKeepAliveCount
+  return threeKeepAlives > silenceMs
+    ? Math.max(silenceMs, Math.min(threeKeepAlives, LONGEST_SILENCE_MS))
+    : silenceMs
 }
 
 /** Calls back after a time without a {@link renew}. */
