@@ -6,7 +6,11 @@ export const MASK = '***'
 const SECRET =
   /pass(word|wd|phrase|code)|secret|token|credential(s$|[-_]?list)|(api|private|access)[-_]?key/i
 /** Such a name holds a name or a place of a secret: `password_ref`, `secretName`, `TOKEN_FILE`. */
-const REFERENCE = /(ref|refs|name|namespace|file|path|dir|url|uri|type|kind)$/i
+const REFERENCE = /[_.-](refs?|name|namespace|file|path|dir|url|uri|type|kind)$/i
+const REFERENCE_IN_CAMEL_CASE =
+  /[a-z\d](Refs?|Name|Namespace|File|Path|Dir|Url|URL|Uri|URI|Type|Kind)$/
+/** `password_<device>`: the name of the device can end as a reference does. */
+const PASSWORD_OF_DEVICE = /^password_(?!refs?$|file$)/
 /** `rtsp://user:password@camera`. */
 const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/]+(?=@)/g
 
@@ -15,7 +19,8 @@ const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/]+(?=@)/g
  * `password_default`. Programs never show its value.
  */
 export function isSecretName(name: string): boolean {
-  return SECRET.test(name) && !REFERENCE.test(name)
+  if (PASSWORD_OF_DEVICE.test(name)) return true
+  return SECRET.test(name) && !REFERENCE.test(name) && !REFERENCE_IN_CAMEL_CASE.test(name)
 }
 
 /**
