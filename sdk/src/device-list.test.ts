@@ -74,6 +74,17 @@ describe('checkDeviceList', () => {
       /"cam": there is no field "propertys"; did you mean properties\?/,
     ],
     [
+      'a misspelt id',
+      [{ id: 'cam' }, { Id: 'cam-2' }],
+      /device 1: there is no field "Id"; did you mean id\?/,
+    ],
+    [
+      'another field in place of the id',
+      [{ name: 'cam' }],
+      /device 0: there is no field "name"; there are id, properties, mounts, deviceSpecs/,
+    ],
+    ['no id', [{ properties: {} }], /device 0: id is undefined; it must be a string/],
+    [
       'a field that no other field is near to',
       [{ id: 'cam', location: 'hall' }],
       /"cam": there is no field "location"; there are id, properties, mounts, deviceSpecs/,

@@ -234,6 +234,11 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   if (!isRecord(entry))
     throw new InvalidDeviceListError(`device ${index} is ${typeOf(entry)}; it must be an object`)
   const { id } = entry
+  if (id === undefined) {
+    checkFields(entry, '', FIELDS, (what) => {
+      throw new InvalidDeviceListError(`device ${index}: ${what}`)
+    })
+  }
   if (typeof id !== 'string')
     throw new InvalidDeviceListError(`device ${index}: id is ${typeOf(id)}; it must be a string`)
   if (id === '')
