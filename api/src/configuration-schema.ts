@@ -139,11 +139,11 @@ function rollingUpdateRefusal(type: UpdateStrategy, template = ''): string | und
 // These fields belong to Kubernetes, and are kept as they are.
 const anything = z.record(text, z.unknown())
 
-/** Without the `|` of YAML, what is meant as a text is a mapping. */
+/** Without the `|` of YAML, what is meant as a text is a mapping, of one line or of several. */
 const discoveryDetails = z.string({
   error: ({ input }) =>
     typeof input === 'object'
-      ? 'write | after discoveryDetails: so that the lines below are a text'
+      ? 'write a text: in quotes, or on the lines below discoveryDetails: |'
       : 'write a text, in quotes or after |',
 })
 

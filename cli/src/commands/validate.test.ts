@@ -126,13 +126,23 @@ kind: Configuraton
 
   it('explains a | that is missing after discoveryDetails', async () => {
     const rules = '      udevRules:\n      - KERNEL=="video0"\n'
+    const asText = 'write a text: in quotes, or on the lines below discoveryDetails: |'
     const hint = 'write | after discoveryDetails: so that the lines below are a text'
     expect(
       await problemsOf(
         `${HEAD}  discoveryHandler:\n    name: udev\n    discoveryDetails:\n${rules}`,
       ),
     ).toEqual([
-      `cameras.yaml:7:5: spec.discoveryHandler.discoveryDetails: ${hint}; it is a mapping`,
+      `cameras.yaml:7:5: spec.discoveryHandler.discoveryDetails: ${asText}; it is a mapping`,
+    ])
+    printed = []
+    const inline = '{ udevRules: [] }'
+    expect(
+      await problemsOf(
+        `${HEAD}  discoveryHandler:\n    name: udev\n    discoveryDetails: ${inline}`,
+      ),
+    ).toEqual([
+      `cameras.yaml:7:5: spec.discoveryHandler.discoveryDetails: ${asText}; it is a mapping`,
     ])
     printed = []
     expect(
