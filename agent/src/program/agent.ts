@@ -161,6 +161,7 @@ async function startParts(
   const slots = new SlotReconciler({
     ...shared,
     claims: plugins.claims,
+    isLost: (instance) => plugins.isLost(instance),
     slotsUsed: (used) => cluster.reportSlots(used),
     ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs !== undefined && { graceMs: options.slotGraceMs }),

@@ -58,6 +58,8 @@ export class SlotReconcilerHarness {
   hanging = false
   /** Reports that a Pod has ended or was deleted. */
   podGone = () => {}
+  /** Whether the devices that are reported as lost are still gone. */
+  isLost = true
   /** The fields of the Instance besides its claims. */
   #spec: Partial<Instance['spec']> = {}
   #ran: Promise<void> | undefined
@@ -78,6 +80,7 @@ export class SlotReconcilerHarness {
       node,
       claims: this.claims,
       ledger: this.ledger,
+      isLost: () => this.isLost,
       slotsUsed: (used) => {
         this.used = used
       },

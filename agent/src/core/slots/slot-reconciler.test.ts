@@ -321,6 +321,36 @@ describe('a device that is gone', () => {
     expect(node.events).toHaveLength(1)
   })
 
+  it('is reported to a Pod that the kubelet lists only later, and to each Pod once', async () => {
+    const young = { slot: slot(1), resourceName: 'akri.sh/cam', id: '8' }
+    const other = objectKey('default', 'other')
+    node.users?.set(other, 1)
+    node.ledger.record(allocated)
+    node.ledger.recordUsers(allocated, new Set([pod]))
+    node.ledger.record(young)
+    node.listed = holdsAny('7')
+    node.reconciler.deviceLost({ ...lost, id: undefined })
+    await clock.advance(15_000)
+    const event = (key: string) =>
+      `Pod ${key} (uid-of-${key}) DeviceLost: node-a no longer finds the device of Instance ` +
+      'cam-8120fe, which the Pod has by akri.sh/cam'
+    expect(node.events).toEqual([event(pod)])
+    node.ledger.recordUsers(young, new Set([other]))
+    await clock.advance(60_000)
+    expect(node.events).toEqual([event(pod), event(other)])
+  })
+
+  it('is reported to no Pod that is known only after the device is back', async () => {
+    node.ledger.record(allocated)
+    node.listed = undefined
+    node.reconciler.deviceLost(lost)
+    await clock.advance(10_000)
+    node.isLost = false
+    node.listed = holdsAny('7')
+    await clock.advance(20_000)
+    expect(node.events).toEqual([])
+  })
+
   it('is reported at once to a Pod that the kubelet has listed', async () => {
     node.ledger.record(allocated)
     node.listed = holdsAny('7')

@@ -1,4 +1,10 @@
-import { heldSlots, type Instance, type SlotName, type UsedSlot } from '@akrijs/api'
+import {
+  heldSlots,
+  type Instance,
+  type InstanceName,
+  type SlotName,
+  type UsedSlot,
+} from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
 import { type Clock, type Logger, runAfter } from '@akrijs/runtime'
@@ -37,6 +43,8 @@ interface SlotReconcilerOptions {
    * @default nothing
    */
   readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
+  /** Whether the device of an Instance is still gone. @default it is */
+  readonly isLost?: (instance: InstanceName) => boolean
   /** Called after each answer of the kubelet. @default nothing */
   readonly slotsUsed?: (slots: SlotsInUse) => void
 }
@@ -99,6 +107,7 @@ export class SlotReconciler {
       graceMs: 20_000,
       observer: noopObserver,
       beforeRelease: async () => {},
+      isLost: () => true,
       slotsUsed: () => {},
       ...options,
     }

@@ -3,6 +3,7 @@ import {
   type ConfigurationName,
   GROUP,
   type InstanceName,
+  instanceNameParts,
   slotIndex,
 } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
@@ -205,6 +206,14 @@ export class DevicePlugins implements InstancePlugins {
 
   lost(configuration: ConfigurationName): Iterable<InstanceName> {
     return this.#ofConfigurations.get(configuration)?.lost ?? []
+  }
+
+  isLost(name: InstanceName): boolean {
+    const configuration = instanceNameParts(name)?.configuration
+    return (
+      configuration !== undefined &&
+      this.#ofConfigurations.get(configuration)?.lost.has(name) === true
+    )
   }
 
   /** Calls back when no Pod of this node has a device of `lost` any more. */
