@@ -171,7 +171,7 @@ export class ConfigurationDiscovery {
       const set: DeviceSet = {
         devices,
         complete: aged.complete,
-        leftOut: leftOut > 0 ? { devices: leftOut, bound } : undefined,
+        leftOut: leftOut > 0 ? { devices: leftOut, bound, listed: aged.devices } : undefined,
       }
       this.#bounded = { of: aged, most, set }
     }

@@ -35,4 +35,11 @@ export interface LeftOut {
   readonly devices: number
   /** The bound that leaves the devices out. */
   readonly bound: keyof DeviceBounds
+  /** All devices before the bounds: a device that is left out is not gone. */
+  readonly listed: ReadonlyMap<string, DiscoveredDevice>
+}
+
+/** Whether the handler lists the device, also beyond a bound. */
+export function isListed({ devices, leftOut }: DeviceSet, id: string): boolean {
+  return (leftOut?.listed ?? devices).has(id)
 }

@@ -106,7 +106,7 @@ interface CachedDigests {
 /** A digest costs more than all other planning of a device. */
 const digests = new WeakMap<Device, CachedDigests>()
 
-function digestOf(
+export function digestOf(
   { device, shared }: DiscoveredDevice,
   node: NodeName,
   length: DigestLength,

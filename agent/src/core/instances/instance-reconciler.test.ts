@@ -148,11 +148,11 @@ const edit = (capacity: number) =>
     complete: true,
   })
 
-const createOfOthers = (id: string, nodes: readonly NodeName[], cdiName = '') =>
+const createOfOthers = (id: string, nodes: readonly NodeName[], cdiName = '', annotations = {}) =>
   cluster.createInstance({
     name: nameOf(id) as InstanceName,
     namespace: 'default',
-    annotations: {},
+    annotations,
     owner: configuration,
     spec: {
       configurationName: configuration.metadata.name,
@@ -477,19 +477,42 @@ describe('the Instances of a node', () => {
 
   it('are lost if devices went while no agent ran, once all handlers have answered', async () => {
     const allocated = (id: string, resourceName: string) =>
-      ledger.record({ slot: `${nameOf(id)}-0` as SlotName, resourceName, id: '0' })
+      ledger.record({ slot: `${nameOf(id)}-0` as SlotName, resourceName, id })
     allocated('foo0', `akri.sh/${wanted.name}`)
     allocated('foo1', `akri.sh/${wanted.name}-other`)
     allocated('foo2', `akri.sh/${nameOf('foo2')}`)
     const losses = () => calls.filter((call) => call.startsWith('lose'))
+    allocated('foo4', `akri.sh/${wanted.name}`)
+    await createOfOthers('foo4', [NODE], '', { 'akri.sh/device-id': 'foo4' })
     devices = { ...seen('foo3'), complete: false }
     await reconciler.reconcile(key)
     expect(losses()).toEqual([])
     devices = seen('foo3')
     await reconciler.reconcile(key)
-    expect(losses()).toEqual([`lose ${nameOf('foo0')}`])
+    expect(losses()).toEqual(['foo0', 'foo2', 'foo4'].map((id) => `lose ${nameOf(id)}`))
+    expect(lost).toEqual([
+      { id: undefined, instance: nameOf('foo0') },
+      { id: undefined, instance: nameOf('foo2') },
+      { id: 'foo4', instance: nameOf('foo4') },
+    ])
     await reconciler.reconcile(key)
-    expect(losses()).toHaveLength(1)
+    expect(losses()).toHaveLength(3)
+  })
+
+  it('are not lost with a device that is listed beyond a bound', async () => {
+    await reconciler.reconcile(key)
+    const resourceName = `akri.sh/${wanted.name}`
+    ledger.record({ slot: `${nameOf('foo0')}-0` as SlotName, resourceName, id: '0' })
+    const { devices: listed } = devices
+    devices = { ...seen(), leftOut: { devices: 1, bound: 'slots', listed } }
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toContain(`withdraw ${nameOf('foo0')}`)
+    // As after a restart of the agent.
+    reconciler = makeReconciler()
+    await reconciler.reconcile(key)
+    expect(calls).not.toContain(`lose ${nameOf('foo0')}`)
+    expect(lost).toEqual([])
   })
 
   it('are not lost with a device that is found again', async () => {
@@ -506,6 +529,51 @@ describe('the Instances of a node', () => {
     await reconciler.reconcile(key)
     expect(lost).toEqual([])
     expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
+  })
+
+  /** The devices of a Configuration that no handler has answered for. */
+  const unknown = (): DeviceSet => ({ ...seen(), complete: false })
+
+  it.each(['serveConfiguration', 'serve'] as const)(
+    'are not lost if their Configuration is deleted during a pass (%s)',
+    async (method) => {
+      await reconciler.reconcile(key)
+      const [found] = devices.devices.values()
+      devices = {
+        ...devices,
+        devices: new Map([['foo0', { ...(found ?? expect.fail()), healthy: false }]]),
+      }
+      const call = vi.spyOn(plugins, method).mockImplementation(async () => {
+        await cluster.apply({ configurations: [], data: [], complete: true })
+        devices = unknown()
+        return { registered }
+      })
+      await reconciler.reconcile(key)
+      call.mockRestore()
+      await reconciler.reconcile(key)
+      expect(calls.slice(-2)).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
+      expect(lost).toEqual([])
+    },
+  )
+
+  it('are not lost while their Configuration is deleted and created again', async () => {
+    await reconciler.reconcile(key)
+    await cluster.apply({ configurations: [], data: [], complete: true })
+    await cluster.apply({ configurations: [wanted], data: [], complete: true })
+    expect(cluster.configurations.get(key)?.metadata.uid).not.toBe(configuration.metadata.uid)
+    devices = unknown()
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`, `serve ${wanted.name}`])
+    expect(lost).toEqual([])
+    ledger.record({
+      slot: `${nameOf('foo0')}-0` as SlotName,
+      resourceName: `akri.sh/${wanted.name}`,
+      id: '0',
+    })
+    devices = seen()
+    await reconciler.reconcile(key)
+    expect(lost).toMatchObject([{ instance: nameOf('foo0') }])
   })
 
   /**

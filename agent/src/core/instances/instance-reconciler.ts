@@ -1,17 +1,26 @@
-import { type Configuration, GROUP, type InstanceName } from '@akrijs/api'
-import { keyOf, keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import {
+  type Configuration,
+  type ConfigurationName,
+  GROUP,
+  hasLongDigest,
+  type InstanceName,
+  instanceNameParts,
+} from '@akrijs/api'
+import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../accepted-configurations.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../discovery/device-bounds.js'
-import type { DeviceSet } from '../discovery/device-set.js'
+import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/lost-devices.js'
+import { digestOf } from './device-buckets.js'
 import type { DigestCollision } from './device-names.js'
-import { isOwnedBy } from './existing-instances.js'
+import { deviceIdOf, isOwnedBy } from './existing-instances.js'
 import { FairBudget } from './fair-budget.js'
 import { FairRound } from './fair-round.js'
 import type { InstanceIndex } from './instance-index.js'
+import { instanceName } from './instance-name.js'
 import type { PlannedInstance, TakenName } from './instance-plan.js'
 import { type HeldInstance, InstancePlanner } from './instance-planner.js'
 import { type InstanceWork, inOrder, workOf } from './instance-work.js'
@@ -51,6 +60,8 @@ interface InstanceReconcilerOptions extends InstanceWritesOptions {
 
 /** What this node does for one Configuration. */
 interface ServedState {
+  /** Of the Configuration: another one can have its name later, whose devices are not known yet. */
+  readonly uid: string
   readonly planner: InstancePlanner
   readonly running: RunningInstances
   /** The Instances whose plugins have to follow the plan. */
@@ -149,25 +160,29 @@ export class InstanceReconciler {
       await this.#stopServing(key)
       return this.#leaveRefused(key)
     }
-    const state = this.#stateOf(key)
+    const before = this.#states.get(key)
+    if (before !== undefined && before.uid !== configuration.metadata.uid)
+      await this.#stopServing(key)
+    const state = this.#stateOf(key, configuration)
     const waits: number[] = []
     state.refusals = []
     const offer = await this.#offerConfiguration(configuration, state, waits)
     const failures: unknown[] = []
     const offered = offer?.registered.catch((error: unknown) => failures.push(error))
     let devices = deviceSet(key)
-    await this.#plan(configuration, state, devices)
+    // Without its Configuration no device is listed, and none of them is gone.
+    const isFollowed = () => isUnchanged(configurations.get(key), configuration)
+    if (isFollowed()) await this.#plan(configuration, state, devices)
     failures.push(...(await this.#followPlan(state)))
 
     // The list may have changed meanwhile. A list that always changes must not stop all writes.
-    if (deviceSet(key) !== devices) {
+    if (deviceSet(key) !== devices && isFollowed()) {
       devices = deviceSet(key)
       await this.#plan(configuration, state, devices)
     }
     // Hundreds of writes take seconds. No Instance is created for a Configuration or a device that
     // is gone meanwhile.
-    const isCurrent = () =>
-      deviceSet(key) === devices && isUnchanged(configurations.get(key), configuration)
+    const isCurrent = () => deviceSet(key) === devices && isFollowed()
     let mayChange = true
     const workOn = async (item: InstanceWork) => {
       if (!this.#isReady(configuration, state, item, waits)) return state.round.had(item.name)
@@ -230,27 +245,34 @@ export class InstanceReconciler {
     }
     for (const item of inOrder(items, this.#options.node)) state.work.set(item.name, item)
     this.#reportCollisions(configuration, state)
-    if (devices.complete && !state.isLossKnown) this.#loseMissing(configuration, state)
+    if (!devices.complete || state.isLossKnown) return
+    this.#loseMissing(configuration, state, devices)
+    state.isLossKnown = true
   }
 
   /**
    * Devices that went while the agent was away were served by no plugin of this agent. Later, a
    * plugin is withdrawn with its device.
    */
-  #loseMissing({ metadata }: Configuration, state: ServedState): void {
-    const { instances, ledger, node, plugins } = this.#options
-    const { planner } = state
-    const ofConfiguration = ledger
-      .list()
-      .filter(({ resourceName }) => resourceName === `${GROUP}/${metadata.name}`)
-    for (const name of new Set(ofConfiguration.map(({ slot }) => instanceOf(slot)))) {
-      if (planner.served.has(name)) continue
+  #loseMissing({ metadata }: Configuration, { planner }: ServedState, devices: DeviceSet): void {
+    const { deviceLost, instances, ledger, node, plugins } = this.#options
+    const missing = new Set<InstanceName>()
+    for (const { slot, resourceName } of ledger.list()) {
+      const name = instanceOf(slot)
+      const isOfConfiguration = instanceNameParts(name)?.configuration === metadata.name
+      const resources = [`${GROUP}/${metadata.name}`, `${GROUP}/${name}`]
+      if (isOfConfiguration && resources.includes(resourceName) && !planner.served.has(name))
+        missing.add(name)
+    }
+    for (const name of listedNames(metadata.name, devices, node, missing)) missing.delete(name)
+    for (const name of missing) {
       const instance = instances.get(objectKey(metadata.namespace, name))
       // Another Instance may have the device, while containers hold slots of this Instance.
       const isHere = instance?.spec.nodes.includes(node) === true
-      if (!isHere || planner.left.get(name)?.device === 'gone') plugins.lose(metadata.name, name)
+      if (isHere && planner.left.get(name)?.device !== 'gone') continue
+      deviceLost?.({ id: deviceIdOf(instance), instance: name })
+      plugins.lose(metadata.name, name)
     }
-    state.isLossKnown = true
   }
 
   /**
@@ -281,7 +303,7 @@ export class InstanceReconciler {
   async #withdraw(state: ServedState, name: InstanceName): Promise<void> {
     const running = state.running.get(name)
     if (running !== undefined) {
-      const isGone = state.devices?.devices.has(running.id) === false
+      const isGone = state.devices !== undefined && !isListed(state.devices, running.id)
       if (isGone) this.#options.deviceLost?.({ id: running.id, instance: name })
       await this.#options.plugins.withdraw(name, { isGone })
       state.running.delete(name)
@@ -409,7 +431,7 @@ export class InstanceReconciler {
     return wait === 0 ? {} : { requeueAfterMs: wait }
   }
 
-  #stateOf(key: ObjectKey): ServedState {
+  #stateOf(key: ObjectKey, { metadata }: Configuration): ServedState {
     const before = this.#states.get(key)
     if (before !== undefined) return before
     const { instances, ledger, node } = this.#options
@@ -419,6 +441,7 @@ export class InstanceReconciler {
       longInUse: ledger.longInstances,
     }
     const state: ServedState = {
+      uid: metadata.uid,
       planner: new InstancePlanner({ node, instances, memory }),
       running,
       toFollow: new Set(),
@@ -449,6 +472,25 @@ export class InstanceReconciler {
     }
     state.reported = new Set(collisions.map(({ refused }) => refused))
   }
+}
+
+/**
+ * The names of these Instances whose devices a bound leaves out: their Instances may be deleted, so
+ * only the digests of the devices tell.
+ */
+function listedNames(
+  configuration: ConfigurationName,
+  { devices, leftOut }: DeviceSet,
+  node: NodeName,
+  names: ReadonlySet<InstanceName>,
+): InstanceName[] {
+  if (names.size === 0) return []
+  const lengths = [...new Set([...names].map((name) => (hasLongDigest(name) ? 'long' : 'short')))]
+  return [...(leftOut?.listed ?? [])].flatMap(([id, found]) =>
+    devices.has(id)
+      ? []
+      : lengths.map((length) => instanceName(configuration, digestOf(found, node, length))),
+  )
 }
 
 function isUnchanged(now: Configuration | undefined, before: Configuration): boolean {

@@ -329,7 +329,7 @@ describe('devices beyond a bound', () => {
     report([{ phase: 'open', listed: true }], {
       devices: new Map([['x', device(true)]]),
       complete: true,
-      leftOut: { devices: 1500, bound },
+      leftOut: { devices: 1500, bound, listed: new Map() },
     })
 
   it('are counted, and the condition names the bound and its option', () => {
