@@ -186,6 +186,11 @@ async function disconnect(client: OPCUAClient, session: ClientSession | undefine
   await client.disconnect().catch(() => undefined)
 }
 
+/** Whether the server answered with a status code, and did not only close the connection. */
+export function hasStatus(error: unknown): boolean {
+  return /\bBad[A-Z]\w+/.test(messageOf(error))
+}
+
 /** Whether the server refused the user of the session. */
 export function isUserRefused(error: unknown): boolean {
   return /\bBad(?:UserAccessDenied|IdentityToken(?:Rejected|Invalid)|UserSignatureInvalid)\b/.test(

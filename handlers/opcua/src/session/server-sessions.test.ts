@@ -247,6 +247,14 @@ describe('a session with a server', () => {
   })
 })
 
+/** The answer to a wrong password, with another status code. */
+function withStatus(answer: Buffer, status: number): Buffer {
+  const before = Buffer.from('00001f80', 'hex')
+  const at = answer.indexOf(before)
+  if (at >= 0) answer.writeUInt32LE(status, at)
+  return answer
+}
+
 describe('a server that misbehaves', () => {
   let server: Server
   let sockets: Set<Socket>
@@ -297,6 +305,56 @@ describe('a server that misbehaves', () => {
       OPCUA_PRODUCT_NAME: 'Mixer',
     })
     expect(open.logins).toEqual([])
+  })
+
+  /** Forwards to a server; changes its answers to a user, or cuts the connection there. */
+  const intercept = (url: string, change: (answer: Buffer) => Buffer | undefined) =>
+    listen((socket) => {
+      const upstream = connect(readEndpointUrl(url)?.port ?? 0, '127.0.0.1')
+      upstream.on('error', () => socket.destroy())
+      upstream.on('close', () => socket.destroy())
+      socket.on('close', () => upstream.destroy())
+      let hasUser = false
+      socket.on('data', (bytes) => {
+        hasUser ||= bytes.includes('anna')
+        upstream.write(bytes)
+      })
+      upstream.on('data', (bytes) => {
+        const changed = hasUser ? change(bytes) : bytes
+        if (changed === undefined) socket.destroy()
+        else socket.write(changed)
+      })
+    })
+
+  it.each<[string, (answer: Buffer) => Buffer | undefined]>([
+    ['BadSecurityModeInsufficient', (answer) => withStatus(answer, 0x80e6_0000)],
+    ['BadIdentityChangeNotSupported', (answer) => withStatus(answer, 0x80c6_0000)],
+    ['the end of the connection', () => undefined],
+  ])('and refuses the credential for all by %s gets a session without it', async (_, change) => {
+    const url = await intercept(weak.url, change)
+    const options = { allowUnencryptedPasswords: true }
+    const wrong = { ...anna, password_default: 'falsch' }
+    expect(await read(url, wrong, options)).toEqual({
+      OPCUA_SERVER_DETAILS: 'anonymous',
+      OPCUA_DEFAULT_CREDENTIAL: 'session-refused',
+      ...FACTS,
+    })
+    expect(logged.join()).toContain('default credential not used')
+    const ownWrong = { ...own, password_urn_akri_test_secured: 'falsch' }
+    expect(await read(url, ownWrong, options)).toEqual({})
+    expect(logged.join()).toContain('server session failed')
+  })
+
+  it('and cuts one session keeps the user whom it accepted before', async () => {
+    let isCut = false
+    const url = await intercept(weak.url, (answer) => (isCut ? undefined : answer))
+    const reader = await sessions(anna, { allowUnencryptedPasswords: true })
+    for (isCut of [false, true]) {
+      await reader.update([known(url)], stop.signal)
+      expect(reader.of({ discoveryUrl: url })).toMatchObject({ OPCUA_SERVER_DETAILS: 'user' })
+      await clock.advance(10 * 60_000)
+    }
+    expect(logged.join()).toContain('server session failed')
   })
 
   it('receives no clear-text password if an attacker breaks encrypted connections', async () => {

@@ -19,7 +19,13 @@ import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-serv
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
-import { isCertificateRefused, isUserRefused, readServer, type ServerInfo } from './read-server.js'
+import {
+  hasStatus,
+  isCertificateRefused,
+  isUserRefused,
+  readServer,
+  type ServerInfo,
+} from './read-server.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
 import { type TrustedCertificates, trustedCertificates } from './trusted-certificates.js'
 
@@ -56,6 +62,7 @@ interface IdentifiedServer {
 }
 
 interface SessionResult {
+  readonly outcome: SessionOutcome
   readonly properties: Readonly<Record<string, string>>
   /** The security policy of the endpoint that accepted the last session. */
   readonly policyUri?: string | undefined
@@ -180,7 +187,11 @@ export class ServerSessions {
     const credential = own ?? this.#credentials.for()
     if (own !== undefined || credential === undefined)
       return resultOf(await this.#open(call, credential))
-    const withUser = await this.#open(call, credential).catch(refusedConnection)
+    const withUser = await this.#open(call, credential).catch((error: unknown) => {
+      // A connection that broke once is no reason to do without the user who was accepted before.
+      if (before?.outcome === 'user' && !hasStatus(error)) throw error
+      return refusedSession(error)
+    })
     if (withUser.outcome === 'user') return resultOf(withUser)
     // The credential for all servers is not meant for each of them.
     const withoutUser = await this.#open(call, undefined).catch(refusedConnection)
@@ -236,6 +247,14 @@ export class ServerSessions {
   }
 }
 
+/** @throws the error if no server refused anything: the time ended */
+function refusedSession(error: unknown): SessionAttempt {
+  if (!(error instanceof OpcuaSessionError)) throw error
+  return isCertificateRefused(error)
+    ? refusedConnection(error)
+    : { outcome: 'session-refused', error }
+}
+
 /** @throws each error that has another reason */
 function refusedConnection(error: unknown): SessionAttempt {
   if (!isCertificateRefused(error)) throw error
@@ -246,7 +265,7 @@ function resultOf(
   { outcome, info, policyUri }: SessionAttempt,
   unused?: SessionOutcome,
 ): SessionResult {
-  return { properties: sessionProperties(outcome, info, unused), policyUri, unused }
+  return { outcome, properties: sessionProperties(outcome, info, unused), policyUri, unused }
 }
 
 function outcomeWithout(

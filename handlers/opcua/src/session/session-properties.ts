@@ -14,6 +14,8 @@ export type SessionOutcome =
   | 'credential-not-taken'
   /** The server refuses the secured connection that the credential needs. */
   | 'connection-refused'
+  /** The server refuses the session, or ends it, for another reason than the user. */
+  | 'session-refused'
   /** The certificate of the server is not trusted, so the handler keeps the credential. */
   | 'certificate-not-trusted'
   /** No endpoint is secure enough for the credential, or all policies are deprecated. */
