@@ -105,7 +105,9 @@ const listing = (reason: string, ...announced: string[]) =>
         application({ applicationUri: `urn:${index}`, discoveryUrls: [url] }),
       ),
     ]
-    return { urls: [lds.url], leftOut: urls.map((url) => [url, reason]) }
+    const idOf = (url: string, index: number) =>
+      urls.indexOf(url) === urls.lastIndexOf(url) ? url : `${url} (urn:${index})`
+    return { urls: [lds.url], leftOut: urls.map((url, index) => [idOf(url, index), reason]) }
   }
 
 const OFFERED: readonly Awkward[] = [
@@ -496,6 +498,18 @@ const LEFT_OUT: readonly Awkward[] = [
   [
     'is listed at 0.0.0.0',
     listing('address is valid on its own machine only', 'opc.tcp://0.0.0.0:PORT'),
+  ],
+  [
+    'is listed at 0.0.0.0, as another one is',
+    listing(
+      'address is valid on its own machine only',
+      'opc.tcp://0.0.0.0:PORT',
+      'opc.tcp://0.0.0.0:PORT',
+    ),
+  ],
+  [
+    'is listed at a URL of another transport, as another one is',
+    listing('no opc.tcp URL', 'https://localhost/', 'https://localhost/'),
   ],
   [
     'is announced by multicast without a usable URL, or does not answer',

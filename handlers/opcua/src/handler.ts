@@ -23,7 +23,7 @@ import { withoutDuplicates } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
 import { absentApplications, applicationOf, type EndpointsAnswer } from './identified-server.js'
-import { reasonOf } from './left-out-reason.js'
+import { type LeftOutApplication, reasonOf, withDistinctIds } from './left-out-reason.js'
 import { browseServers, FIRST_LIST_MS } from './mdns/browse.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
 import { MDNS_PORT } from './mdns/multicast-socket.js'
@@ -122,15 +122,16 @@ export function createOpcuaHandler({
           (server) => identityOf(server)?.applicationUri,
           reach.addressesOf,
         )
+        const absent: LeftOutApplication[] = []
         const identified = unique.flatMap((server) => {
           const application = identityOf(server)
-          for (const { id, reason, detail } of absentApplications(server, answerOf(server)))
-            leaveOut(id, reason, detail)
+          absent.push(...absentApplications(server, answerOf(server)))
           if (application === undefined) return []
           if (passes(application)) return [{ server, application }]
           report([server], [], FILTERED)
           return []
         })
+        for (const { id, reason, detail } of withDistinctIds(absent)) leaveOut(id, reason, detail)
         report(servers, unique, 'listed with another URL')
         await sessions?.update(identified, signal)
         const { devices, leftOut } = fitIntoList(

@@ -2,7 +2,7 @@
 import { messageOf, type ReportedDevice } from '@akrijs/sdk'
 import type { EndpointSummary } from './endpoint-summary.js'
 import { shownUrl } from './endpoint-url.js'
-import { reasonOf } from './left-out-reason.js'
+import { type LeftOutApplication, reasonOf } from './left-out-reason.js'
 import type { ApplicationIdentity, OpcuaServer, ServerClaim } from './opcua-server.js'
 
 /** The results of GetEndpoints at the URL of a server. */
@@ -33,18 +33,21 @@ export function applicationOf(
 export function absentApplications(
   server: OpcuaServer,
   answer: EndpointsAnswer,
-): readonly ReportedDevice[] {
+): readonly LeftOutApplication[] {
   const { claims = [], discoveryUrl } = server
   const application = applicationOf(server, answer)
   const why = absence(answer)
   const id = shownUrl(discoveryUrl)
   const isClaimOnly = server.application === undefined && claims.length > 0
   return [
-    ...(application === undefined && !isClaimOnly ? [{ id, ...why }] : []),
+    ...(application === undefined && !isClaimOnly
+      ? [{ id, application: server.application?.applicationUri ?? '', ...why }]
+      : []),
     ...claims
       .filter((claim) => application === undefined || !isMet(claim, application))
-      .map(({ url, name, reason }) => ({
+      .map(({ url, name, applicationUri, reason }) => ({
         id: shownUrl(url),
+        application: applicationUri || name,
         reason,
         detail: `${name}; ${id}: ${why.detail ?? why.reason}`,
       })),

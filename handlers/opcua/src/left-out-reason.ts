@@ -1,4 +1,4 @@
-import { messageOf } from '@akrijs/sdk'
+import { messageOf, type ReportedDevice } from '@akrijs/sdk'
 import { HostNameError } from '@akrijs/sdk/network'
 import {
   OpcuaAddressError,
@@ -28,4 +28,21 @@ export function reasonOf(failure: unknown): string {
   if (HostNameError.is(cause)) return HOST_UNKNOWN
   const code = /\bE[A-Z]+\b/.exec(messageOf(failure))?.[0] ?? ''
   return CODES[code] ?? 'connection closed'
+}
+
+/** An application that is not offered. The id is the URL in the answer that names it. */
+export interface LeftOutApplication extends ReportedDevice {
+  /** What tells it from another application with this URL: its URI, or its name. */
+  readonly application: string
+}
+
+/** Applications with one URL, such as `opc.tcp://localhost:4840`, need more in their ids. */
+export function withDistinctIds(all: readonly LeftOutApplication[]): ReportedDevice[] {
+  const applications = new Map<string, Set<string>>()
+  for (const { id, application } of all)
+    applications.set(id, (applications.get(id) ?? new Set()).add(application))
+  return all.map(({ id, application, ...why }) => ({
+    id: (applications.get(id)?.size ?? 0) > 1 ? `${id} (${application})` : id,
+    ...why,
+  }))
 }

@@ -7,6 +7,7 @@ import {
   readEndpointUrl,
   shownUrl,
 } from '../endpoint-url.js'
+import { type LeftOutApplication, withDistinctIds } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import {
   type ApplicationDescription,
@@ -84,14 +85,14 @@ export function listedServers(
   const isOwn = !isOfDiscoveryServer && uris.size === 1
   const answer: Answer = { respondent, addressesOf, isOfDiscoveryServer, isOwn }
   const servers: OpcuaServer[] = []
-  const leftOut: ReportedDevice[] = []
+  const leftOut: LeftOutApplication[] = []
   for (const application of applications) {
     if (application.applicationType === ApplicationType.discoveryServer) continue
     const server = isServer(application) ? serverOf(application, answer) : undefined
     if (server === undefined) leftOut.push(leftOutApplication(application))
     else servers.push(server)
   }
-  return { servers, leftOut }
+  return { servers, leftOut: withDistinctIds(leftOut) }
 }
 
 /** The servers that a discovery server received by multicast, without discovery servers. */
@@ -101,7 +102,7 @@ export function announcedServers(
   addressesOf: AddressesOf,
 ): ServerList {
   const servers: OpcuaServer[] = []
-  const leftOut: ReportedDevice[] = []
+  const leftOut: LeftOutApplication[] = []
   for (const { discoveryUrl, serverName, serverCapabilities } of records) {
     if (serverCapabilities.includes('LDS')) continue
     const url = readEndpointUrl(discoveryUrl)
@@ -113,10 +114,11 @@ export function announcedServers(
       servers.push({ discoveryUrl, listedFrom: respondent })
     else {
       const why = problem === undefined ? urlProblem([discoveryUrl]) : { reason: problem }
-      leftOut.push({ id: shownUrl(discoveryUrl.trim()) || serverName, ...why })
+      const id = shownUrl(discoveryUrl.trim()) || serverName
+      leftOut.push({ id, application: serverName, ...why })
     }
   }
-  return { servers, leftOut }
+  return { servers, leftOut: withDistinctIds(leftOut) }
 }
 
 interface Answer {
@@ -183,14 +185,20 @@ function usableUrls({
   return usable.slice(0, MAX_URLS)
 }
 
-function leftOutApplication(application: ApplicationDescription): ReportedDevice {
-  const { applicationUri, applicationName, applicationType, discoveryUrls } = application
+function leftOutApplication(description: ApplicationDescription): LeftOutApplication {
+  const { applicationUri, applicationName, discoveryUrls } = description
+  const application = applicationUri || applicationName
   const url = discoveryUrls.find((text) => text.trim() !== '')
-  const id = url === undefined ? applicationUri || applicationName : shownUrl(url.trim())
-  if (applicationType === ApplicationType.client) return { id, reason: 'only a client' }
+  const id = url === undefined ? application : shownUrl(url.trim())
+  return { id, application, ...leftOutBecause(description) }
+}
+
+function leftOutBecause(application: ApplicationDescription): Omit<ReportedDevice, 'id'> {
+  const { applicationType, discoveryUrls } = application
+  if (applicationType === ApplicationType.client) return { reason: 'only a client' }
   if (!isServer(application))
-    return { id, reason: 'unknown application type', detail: String(applicationType) }
-  return { id, ...urlProblem(discoveryUrls) }
+    return { reason: 'unknown application type', detail: String(applicationType) }
+  return urlProblem(discoveryUrls)
 }
 
 /** Why no URL of an application is usable. */
