@@ -68,8 +68,8 @@ describe('akri validate', () => {
   it('fails for a rule that is invalid, with its place', async () => {
     const document = configuration('udev', 'udevRules: [OWNER=="root"]')
     expect(await problemsOf(`${configuration('other', 'x')}---\n${document}`)).toEqual([
-      'cameras.yaml:6:5: warning: spec.discoveryHandler.name: no handler "other" is installed: ' +
-        'its details are not checked',
+      'cameras.yaml:6:5: warning: spec.discoveryHandler.name: the handler "other" is not ' +
+        'built in: its details are not checked; give its package by --handler',
       'cameras.yaml:11:13: metadata.name: there is a Configuration cameras in ' +
         `${file} already (namespace default)`.replace(`${directory}/`, ''),
       expect.stringMatching(
@@ -246,7 +246,7 @@ kind: Configuraton
           column: 5,
           path: 'spec.discoveryHandler.name',
           message:
-            'no handler "udef" is installed: its details are not checked; did you mean udev?',
+            'the handler "udef" is not built in: its details are not checked; did you mean udev?',
         },
       ],
     })

@@ -12,7 +12,7 @@ import {
   type CheckedFile,
   type FileFinding,
   fileFindings,
-  type InstalledHandlers,
+  type KnownHandlers,
 } from '../validate/file-findings.js'
 import { readManifest } from '../validate/read-manifest.js'
 import { loadBuiltIn } from './configuration-details.js'
@@ -84,7 +84,7 @@ function report(
 async function handlersOf(
   specifiers: readonly string[],
   load: Surroundings['load'],
-): Promise<InstalledHandlers> {
+): Promise<KnownHandlers> {
   const packages = await Promise.all(
     specifiers.map((specifier) => findHandlerPackage(specifier, HANDLERS_FROM)),
   )
@@ -104,7 +104,7 @@ async function filesIn(path: string): Promise<readonly string[]> {
 async function checkFile(
   file: string,
   read: Surroundings['read'],
-  handlers: InstalledHandlers,
+  handlers: KnownHandlers,
 ): Promise<CheckedFile> {
   let text: string
   try {

@@ -25,10 +25,10 @@ export interface FileFinding extends Located, Finding {
   readonly file: string
 }
 
-export interface InstalledHandlers {
-  /** @returns the handler of this name, if it is installed */
+export interface KnownHandlers {
+  /** @returns the handler of this name, if it is built in or one of `--handler` */
   readonly load: (name: string) => Promise<DiscoveryHandler | undefined>
-  /** The names of the installed handlers. */
+  /** The names of these handlers. */
   readonly names: readonly string[]
 }
 
@@ -60,7 +60,7 @@ export interface CheckedFile {
 export async function fileFindings(
   file: string,
   text: string,
-  handlers: InstalledHandlers,
+  handlers: KnownHandlers,
 ): Promise<CheckedFile> {
   const { problems, manifests, configurations } = parseManifests(text, file)
   const found: RawFinding[] = problems
@@ -89,7 +89,7 @@ export async function fileFindings(
 
 async function configurationFindings(
   { document, at, object }: ManifestObject,
-  handlers: InstalledHandlers,
+  handlers: KnownHandlers,
 ): Promise<RawFinding[]> {
   const found: Omit<RawFinding, 'document'>[] = [
     ...specFindings(object, { types: BUNDLED_TYPES, usedIn: 'cluster' }),
@@ -100,7 +100,7 @@ async function configurationFindings(
 
 async function handlerFindings(
   object: unknown,
-  { load, names }: InstalledHandlers,
+  { load, names }: KnownHandlers,
 ): Promise<Omit<RawFinding, 'document'>[]> {
   const wanted = handlerOf(object)
   if (wanted === undefined) return []
@@ -108,8 +108,9 @@ async function handlerFindings(
   const handler = await load(name)
   if (handler === undefined) {
     const similar = nearest(name, names, 2)
-    const hint = similar === undefined ? '' : `; did you mean ${similar}?`
-    const message = `no handler ${shorten(name)} is installed: its details are not checked${hint}`
+    const hint =
+      similar === undefined ? 'give its package by --handler' : `did you mean ${similar}?`
+    const message = `the handler ${shorten(name)} is not built in: its details are not checked; ${hint}`
     return [{ level: 'warning', path: 'spec.discoveryHandler.name', message }]
   }
   const syntaxError = syntaxErrorIn(details)
