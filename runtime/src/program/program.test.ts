@@ -193,6 +193,30 @@ describe('a program', () => {
     }
   })
 
+  it.each<[string, readonly string[], NodeJS.ProcessEnv]>([
+    ['--log-format json', ['do', 'nothing', '--log-format', 'json', '--colour', 'red'], {}],
+    ['--log-format=json', ['do', '--log-format=json'], { LOG_FORMAT: 'text' }],
+    ['LOG_FORMAT=json', ['undo'], { LOG_FORMAT: 'json' }],
+  ])('logs the refusal of the command line of a command with %s', async (_, args, variables) => {
+    const { code, out, errors } = await end(args, { EXAMPLE_COMMANDS: '1', ...variables })
+    expect([code, out]).toEqual([2, ''])
+    expect(logged(errors)).toContainEqual(
+      expect.objectContaining({
+        msg: 'command line refused',
+        text: expect.stringMatching(/unknown|missing/),
+      }),
+    )
+  })
+
+  it.each([
+    ['another format', ['--log-format', 'json', '--log-format=text']],
+    ['an argument after --', ['--', '--log-format', 'json']],
+  ])('refuses the command line of a command in text for a person: %s', async (_, args) => {
+    const { code, errors } = await end(['do', ...args, 'b'], { EXAMPLE_COMMANDS: '1' })
+    expect(code).toBe(2)
+    expect(errors).toMatch(/^error: /)
+  })
+
   it('logs warnings of Node.js, and what other code writes, a line each', async () => {
     const { errors, out } = await end(['write'])
     expect(out).toBe('closed\n')

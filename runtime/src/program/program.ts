@@ -84,11 +84,7 @@ export async function startProgram<Schema extends OptionSchema & { readonly logL
   const command = baseCommand(program)
   const logWarnings = holdWarnings()
   // A person at a terminal reads failures as text.
-  const failures = process.stderr.isTTY ? undefined : createLogger(program.name, { level: 'error' })
-  if (failures !== undefined) {
-    const writeErr = (text: string) => failures.error({ text: text.trim() }, 'command line refused')
-    command.configureOutput({ writeErr })
-  }
+  const failures = process.stderr.isTTY ? undefined : logRefusals(command)
   addWork(command, program, program, (log) => {
     logWarnings(log)
     if (failures !== undefined) redirectOutput(log)
@@ -105,8 +101,30 @@ export async function startCommands(
   commands: readonly ProgramCommand[],
 ): Promise<never> {
   const command = baseCommand(program)
+  // Also for a command line that is refused before its options are read.
+  const failures = hasJsonLog() ? logRefusals(command) : undefined
   for (const add of commands) add(command, program)
-  return start(command)
+  return start(command, failures)
+}
+
+/** Logs the refusal of a command line as other failures of a program. */
+function logRefusals(command: Command): Logger {
+  const failures = createLogger(command.name(), { level: 'error' })
+  const writeErr = (text: string) => failures.error({ text: text.trim() }, 'command line refused')
+  command.configureOutput({ writeErr })
+  return failures
+}
+
+/** Whether `--log-format json` or its variable asks for failures as lines of JSON. */
+function hasJsonLog(): boolean {
+  const all = process.argv.slice(2)
+  const end = all.indexOf('--')
+  const args = end === -1 ? all : all.slice(0, end)
+  const flags = args.flatMap((arg, index) => {
+    if (arg === '--log-format') return [args[index + 1]]
+    return arg.startsWith('--log-format=') ? [arg.slice('--log-format='.length)] : []
+  })
+  return (flags.at(-1) ?? process.env.LOG_FORMAT) === 'json'
 }
 
 function baseCommand({ name, description, version }: ProgramIdentity): Command {
