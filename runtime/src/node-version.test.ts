@@ -14,7 +14,10 @@ it.each(['20.18.3', '18.99.0', '8.0.0', '0.12.1'])('Node.js %s is too old', (ver
   expect(nodeProblem(version)).toBe(`Node.js ${version} is too old: install Node.js 20.19 or newer`)
 })
 
-it.each(['cli', 'sdk', 'runtime'])('the package of %s names the same version', (folder) => {
-  const file = path.join(import.meta.dirname, '../..', folder, 'package.json')
-  expect(JSON.parse(readFileSync(file, 'utf8')).engines.node).toBe(`>=${OLDEST_NODE}`)
-})
+it.each(['cli', 'sdk', 'runtime', 'create-handler'])(
+  'the package of %s names the same version',
+  (folder) => {
+    const file = path.join(import.meta.dirname, '../..', folder, 'package.json')
+    expect(JSON.parse(readFileSync(file, 'utf8')).engines.node).toBe(`>=${OLDEST_NODE}`)
+  },
+)
