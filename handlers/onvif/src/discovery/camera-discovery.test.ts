@@ -1,12 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { silentLogger } from '@akrijs/sdk'
+import { silentLogger, systemClock } from '@akrijs/sdk'
 import { readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { NetworkPolicy } from '../network-policy.js'
-import { announcementAt, sayHello } from '../testing/internal/announcements.js'
+import { DiscoveryResponder } from '../testing/discovery-responder.js'
+import { announcementAt, listen, sayHello } from '../testing/internal/announcements.js'
 import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
 import type { Camera } from './camera-set.js'
 
@@ -99,4 +100,42 @@ describe('the discovery of cameras', () => {
     await pass(30_000)
     expect(urls()).toEqual([])
   }, 120_000)
+
+  it('keeps all cameras of an address that tell their URLs in a ResolveMatch only', async () => {
+    const address = '127.77.0.4'
+    const responders: DiscoveryResponder[] = []
+    for (let n = 0; n < 12; n++) {
+      const announcement = announcementAt(address, { xAddrs: [`http://${address}:${n + 1}/`] })
+      const faults = { withoutUrls: true, delayMs: 0 }
+      const options = { address, announcement: () => announcement, faults }
+      responders.push(await DiscoveryResponder.open(options))
+    }
+    onTestFinished(() => {
+      for (const responder of responders) responder.close()
+    })
+    const resolves = new Set<string>()
+    const group = await listen((text) => {
+      if (text.includes('<d:Resolve>')) resolves.add(text)
+    })
+    onTestFinished(() => group.close())
+    const sizes: (number | undefined)[] = []
+    const asked: number[] = []
+    discover()
+    for (let round = 1; round <= 10; round++) {
+      // Each round has two Probes.
+      await eventually(async () => {
+        await pass(100)
+        expect(Math.min(...responders.map(({ probes }) => probes))).toBe(2 * round)
+      })
+      // The answers need no time of the clock of the test.
+      await systemClock.sleep(100)
+      const now = clock.monotonicMs()
+      await pass(round * 10_000 - (now - 1_000_000) - 100)
+      sizes.push(cameras?.length)
+      asked.push(resolves.size)
+    }
+    expect(sizes.slice(2)).toEqual(Array(8).fill(12))
+    // No camera is asked again.
+    expect(asked.at(-1)).toBe(asked[2])
+  })
 })

@@ -14,7 +14,7 @@ import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
-import { IgnoredAnnouncements, type LeftOutCamera, unanswered } from './left-out-cameras.js'
+import { IgnoredAnnouncements, idOf, type LeftOutCamera, unanswered } from './left-out-cameras.js'
 import { type Announcement, DISCOVERY_PORT } from './message.js'
 import { interfaceOf } from './network-interfaces.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
@@ -56,8 +56,10 @@ const REQUERIES_PER_ROUND = 16
 const FIRST_LIST_MS = 10_000
 /** Changes within this time make one list, in milliseconds. */
 const GATHER_MS = 100
-/** Announcements without a URL that are answered by a Probe or a Resolve, in one round. */
-const QUESTION_LIMITS = { senders: 64, pool: 'family', round: 'renewed' } as const
+/** Announcements without a URL that cause a question, in one round. */
+const QUESTION_LIMITS = { senders: 64, perSender: 8, pool: 'family', round: 'renewed' } as const
+/** How long after a Hello without a URL an answer with a URL counts as the Hello: a round. */
+const HELLO_MS = 10_000
 /** Addresses whose refused URLs are logged. */
 const MAX_LOGGED_SOURCES = 1000
 
@@ -105,9 +107,11 @@ class CameraDiscovery {
   readonly #discovery: WsDiscovery
   readonly #search: MulticastSearch
   readonly #queries = new FairQueue(QUERY_LIMITS)
-  readonly #probes = new SenderBudget({ ...QUESTION_LIMITS, perSender: 1 })
-  // A device answers two Probes on each interface.
-  readonly #resolves = new SenderBudget({ ...QUESTION_LIMITS, perSender: 4 })
+  readonly #questions: SenderBudget
+  /** Devices that were asked for their URLs in this round: a device answers several Probes. */
+  readonly #asked = new Set<string>()
+  /** Until when an answer of a device counts as its Hello, which had no URL. */
+  readonly #hellos = new Map<string, number>()
   readonly #refused: RefusedCredentials
   readonly #loggedSources = new Set<string>()
   readonly #ignored = new IgnoredAnnouncements()
@@ -124,6 +128,10 @@ class CameraDiscovery {
     const accepts = (announcement: CameraAnnouncement) =>
       options.excludedBy(announcement) === undefined
     this.#set = new CameraSet({ ...options, accepts })
+    this.#questions = new SenderBudget({
+      ...QUESTION_LIMITS,
+      reservedFor: (address) => this.#set.camerasAt(address),
+    })
     this.#refused = new RefusedCredentials({ forMs: options.refreshMs, clock: options.clock })
     const { interfaces, probeAddresses, windowMs, clock, log, signal } = options
     this.#search = new MulticastSearch({
@@ -178,8 +186,10 @@ class CameraDiscovery {
     const { windowMs, intervalMs, clock, signal } = this.#options
     for await (const _ of every(intervalMs, { clock, signal })) {
       this.#policy = this.#options.currentPolicy()
-      this.#probes.renew()
-      this.#resolves.renew()
+      this.#questions.renew()
+      this.#asked.clear()
+      const now = clock.monotonicMs()
+      for (const [device, end] of this.#hellos) if (end < now) this.#hellos.delete(device)
       await this.#discovery.round(windowMs)
       if (!this.#isListed) await this.#queriesDone()
       if (signal.aborted) return
@@ -215,15 +225,18 @@ class CameraDiscovery {
       const { uuid } = announcement
       const heard = { ...announcement, urls, source, zone: this.#zoneOf(event, urls) }
       const filter = this.#options.excludedBy(heard)
-      if (urls.length > 0) this.#set.heard(kind, heard)
+      if (urls.length > 0) this.#set.heard(this.#kindOf(kind, uuid, source), heard)
+      const isWithoutUrls = announcement.xAddrs.length === 0
+      const isCurrent = isWithoutUrls ? this.#set.heardWithoutUrls(heard) : undefined
       if (filter !== undefined) this.#ignored.add(uuid, source, `filtered by ${filter}`)
       else if (urls.length > 0) this.#ignored.delete(uuid, source)
       else if (refused.length > 0) {
         this.#ignored.add(uuid, source, 'address not allowed', refused.join('; '))
         this.#logRefusedUrls(uuid, source, refused)
       } else {
-        this.#ignored.add(uuid, source, 'no URL announced')
-        this.#askForUrls(kind, announcement, source)
+        if (isCurrent === undefined) this.#ignored.add(uuid, source, 'no URL announced')
+        else this.#ignored.delete(uuid, source)
+        if (!isCurrent || kind === 'Hello') this.#askForUrls(kind, announcement, source)
       }
     }
     this.#startQueries(0)
@@ -236,11 +249,24 @@ class CameraDiscovery {
     return via ?? interfaceOf(source, { only: this.#options.interfaces })
   }
 
+  /** The first answer with a URL after a Hello without a URL counts as the Hello. */
+  #kindOf(kind: PresenceKind, uuid: string, source: string): PresenceKind {
+    const end = this.#hellos.get(idOf(uuid, source))
+    this.#hellos.delete(idOf(uuid, source))
+    return end !== undefined && this.#options.clock.monotonicMs() <= end ? 'Hello' : kind
+  }
+
   #askForUrls(kind: PresenceKind, announcement: Announcement, source: string): void {
     const now = this.#options.clock.monotonicMs()
-    if (kind === 'Hello' && this.#probes.take(source, 1, now)) this.#discovery.probeAt(source)
-    if (kind === 'ProbeMatch' && this.#resolves.take(source, 1, now))
-      this.#discovery.resolve(announcement, source)
+    const device = idOf(announcement.uuid, source)
+    if (kind === 'ProbeMatch' && this.#asked.has(device)) return
+    if (!this.#questions.take(source, 1, now)) return
+    this.#asked.add(device)
+    this.#discovery.resolve(announcement, source)
+    if (kind === 'ProbeMatch') return
+    // Some devices answer a Probe only.
+    this.#discovery.probeAt(source)
+    this.#hellos.set(device, now + HELLO_MS)
   }
 
   #startQueries(limit: number): void {

@@ -95,6 +95,27 @@ describe('announced cameras', () => {
     expect((asked.at(-1) ?? 0) - (asked.at(-2) ?? 0)).toBe(60)
   })
 
+  it('stay while they announce no URL, and only by their own address and metadata', async () => {
+    const set = setOf()
+    const camera = announced('a', '10.0.0.1')
+    answering.set(at('10.0.0.1'), FACTS)
+    await round(set, camera)
+    const without = (more: Partial<CameraAnnouncement> = {}) =>
+      set.heardWithoutUrls({ ...camera, urls: [], ...more })
+    for (let n = 0; n < 5; n++) {
+      expect(without()).toBe(true)
+      await round(set)
+    }
+    expect(urlsOf(set)).toEqual([at('10.0.0.1')])
+    expect(without({ metadataVersion: 2 })).toBe(false)
+    expect(without({ uuid: 'b' })).toBeUndefined()
+    for (let n = 0; n < 4; n++) {
+      expect(without({ source: '10.0.0.66' })).toBeUndefined()
+      await round(set)
+    }
+    expect(urlsOf(set)).toEqual([])
+  })
+
   it('stay after two failed queries, and go after three', async () => {
     const set = setOf()
     const camera = announced('a', '10.0.0.1')

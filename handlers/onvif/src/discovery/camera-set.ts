@@ -107,6 +107,28 @@ export class CameraSet {
   }
 
   /**
+   * Takes an announcement without URLs. If it comes from the place of one device, it counts for the
+   * URLs of that device: a Resolve for each camera in each round would be too many.
+   * @returns whether the device is a camera that answers, and whose URLs have not changed;
+   * undefined if there is no such device
+   */
+  heardWithoutUrls({
+    uuid,
+    scopes,
+    source,
+    metadataVersion,
+  }: CameraAnnouncement): boolean | undefined {
+    const [entry, ...others] = this.#index
+      .withUuid(uuid)
+      .filter((entry) => entry.announcement.source === source || isOwnAddress(entry, source))
+    if (entry === undefined || others.length > 0) return undefined
+    const announcement = { ...entry.announcement, scopes, source }
+    this.#index.replace(entry, heard(entry, 'ProbeMatch', announcement, this.#now))
+    const isUnchanged = metadataVersion === entry.announcement.metadataVersion
+    return entry.state.kind === 'camera' && entry.failures === 0 && isUnchanged
+  }
+
+  /**
    * Takes a Bye. A Bye from the camera's own address removes the camera; any other Bye is a reason
    * to query it.
    * @returns whether a camera is gone

@@ -58,7 +58,8 @@ export function unanswered(
   return { id: idOf(uuid, source), uuid, reason, detail: details.join('; ') }
 }
 
-function idOf(uuid: string, source: string): string {
+/** Names a device by its UUID and the address that announced it. */
+export function idOf(uuid: string, source: string): string {
   return `${uuid} at ${source}`
 }
 
