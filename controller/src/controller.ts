@@ -189,6 +189,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     failures,
     refusedJobs,
     silent,
+    absent,
     rollouts,
   })
   const summaries = queueOf<ObjectKey>('Configuration', (key, signal) =>
@@ -208,6 +209,10 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     summaries.add(key)
     problems.add(key)
   }, turn)
+  const addSummaries = () => {
+    for (const status of state.statuses.cache.list()) summaries.add(keyOf(status))
+  }
+  state.reportIndex.onUnreported(addSummaries, turn)
   const addSummaryOf = (instance: ObjectKey) => {
     for (const key of ownerKeyOf(instance)) summaries.add(key)
   }
@@ -227,10 +232,8 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   }
   state.reportIndex.onPresence(addReport, turn)
   void state.reportsSynced.then(() => {
-    for (const status of state.statuses.cache.list()) {
-      summaries.add(keyOf(status))
-      problems.add(keyOf(status))
-    }
+    addSummaries()
+    for (const status of state.statuses.cache.list()) problems.add(keyOf(status))
     for (const { metadata } of state.reports.cache.list()) addReport(metadata.name)
   })
 

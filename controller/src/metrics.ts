@@ -83,7 +83,7 @@ export class ControllerMetrics {
     })
     new Gauge({
       name: 'akri_silent_nodes',
-      help: 'Nodes that have reported, and whose agent is not there: the most of any Configuration',
+      help: 'Nodes whose agent is not there: the most of any Configuration',
       registers,
       collect() {
         let most = 0

@@ -13,6 +13,7 @@ import type { BrokerFailures } from '../brokers/broker-failures.js'
 import type { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { ClusterState } from '../cluster-state.js'
+import type { AbsentAgents } from '../nodes/absent-agents.js'
 import type { SilentAgents } from '../nodes/silent-agents.js'
 import { earliest } from '../requeue.js'
 import { EVENT_REASONS } from './brokers-condition.js'
@@ -24,7 +25,8 @@ interface ConfigurationSummariesOptions {
   readonly events: Pick<EventRecorder, 'record'>
   readonly failures: Pick<BrokerFailures, 'of'>
   readonly refusedJobs: Pick<RefusedJobs, 'check'>
-  readonly silent: Pick<SilentAgents, 'forMs'>
+  readonly silent: Pick<SilentAgents, 'forMs' | 'unreportedForMs'>
+  readonly absent: Pick<AbsentAgents, 'graceLeftMs'>
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly nodeGraceMs: number
   readonly rollouts: Pick<Rollouts, 'of'>
@@ -39,6 +41,8 @@ const COMPUTE_MS = 100
  * grace period if that is shorter. A roll-out makes one agent after the other silent for seconds.
  */
 const AWAY_MS = 60_000
+/** How long the first start of an agent may take on a node, in milliseconds: it pulls its image. */
+const START_MS = 5 * 60_000
 /** Computations take at most one of so many parts of the time: each looks at all brokers. */
 const COMPUTE_PARTS = 10
 
@@ -86,14 +90,15 @@ export class ConfigurationSummaries {
     const census = this.#censusOf(key, configuration, instances)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
     const { brokers, recheckInMs } = await this.#withIdleJobs(key, census, signal)
-    const { reported, silentInMs } = this.#reportsOf(key, configuration)
-    const recheckMs = earliest(recheckInMs, silentInMs)
+    const { reported, changeInMs } = this.#reportsOf(key, configuration, instances)
+    const unreported = this.#unreportedOf(configuration)
+    const recheckMs = earliest(recheckInMs, changeInMs, unreported.silentInMs)
     const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
     const { legacy, replaced } = sortEntries(configuration, reported, turn)
     const status = summaryOf({
       configuration,
       instances,
-      reports: reported.filter(({ node }) => legacy[node] === undefined),
+      reports: [...reported, ...unreported.silent].filter(({ node }) => legacy[node] === undefined),
       legacy,
       brokers,
       hasReferences: this.#hasReferences(key, configuration),
@@ -178,27 +183,59 @@ export class ConfigurationSummaries {
     return turn
   }
 
-  /** The reports, and after how many milliseconds the next agent that is away counts as silent. */
+  /** The reports that count, and after how many milliseconds that changes by time alone. */
   #reportsOf(
     key: ObjectKey,
     { metadata, status: before }: Pick<Configuration, 'metadata' | 'status'>,
+    instances: readonly Instance[],
   ) {
-    const { state, silent, nodeGraceMs } = this.#options
+    const { state, silent, absent, nodeGraceMs } = this.#options
     // A controller that has just started does not know for how long agents are not there.
     const awayMs = isReadySilent(before) ? 0 : Math.min(AWAY_MS, nodeGraceMs)
     const reported: VersionedReport[] = []
-    let silentInMs: number | undefined
+    let changeInMs: number | undefined
     for (const { report, presence } of state.reportIndex.of(key)) {
       const entry = report.configurations[key]
       if (presence === 'deleted' || entry?.uid !== metadata.uid) continue
       const { uid: _uid, deviceProblems: _problems, ...status } = entry
       const { name: node, resourceVersion: version } = report.metadata
+      if (presence === 'left') {
+        const graceLeftMs = absent.graceLeftMs(node)
+        // The report stays for the claims of Pods. An earlier leader may have removed the node.
+        const isOut = status.devices > 0 && !instances.some(({ spec }) => spec.nodes.includes(node))
+        if (isOut || graceLeftMs === 0) continue
+        changeInMs = earliest(changeInMs, graceLeftMs)
+      }
       const silentForMs = silent.forMs(node)
       const agent = agentState(silentForMs, awayMs)
-      if (agent === 'away') silentInMs = earliest(silentInMs, awayMs - (silentForMs ?? 0))
+      if (agent === 'away') changeInMs = earliest(changeInMs, awayMs - (silentForMs ?? 0))
       reported.push({ node, status, agent, version })
     }
-    return { reported, silentInMs }
+    return { reported, changeInMs }
+  }
+
+  /**
+   * The nodes whose agents have never reported, and are not ready for longer than a start takes;
+   * and after how many milliseconds the next one counts.
+   */
+  #unreportedOf({ metadata, status: before }: Pick<Configuration, 'metadata' | 'status'>) {
+    const { state, silent: agents } = this.#options
+    const silent: ReportedNode[] = []
+    let silentInMs: number | undefined
+    for (const [node, pod] of state.reportIndex.unreported) {
+      const waitMs = START_MS - (agents.unreportedForMs(node) ?? 0)
+      const entry = before?.nodes[node]
+      // A controller that has just started does not know for how long.
+      const wasSilent = entry !== undefined && isSilentEntry(entry)
+      if (waitMs > 0 && !wasSilent) {
+        silentInMs = earliest(silentInMs, waitMs)
+        continue
+      }
+      const status = { observedGeneration: metadata.generation, devices: 0, conditions: [] }
+      const unreported = pod.problem?.message ?? `Pod ${pod.metadata.name} is not ready`
+      silent.push({ node, status, agent: 'silent', unreported })
+    }
+    return { silent, silentInMs }
   }
 
   /** @returns undefined if another write was faster */

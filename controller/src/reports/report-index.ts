@@ -2,8 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { NodeReport } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey, type Reflector } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
+import { isEnded } from '../brokers/pod-state.js'
 import { CacheIndex } from '../cache-index.js'
-import type { ClusterNode, Pod } from '../kubernetes-objects.js'
+import { type ClusterNode, isDeleted, type Pod } from '../kubernetes-objects.js'
 
 /**
  * Whether the agent of a report is there. `silent`: its Pod or its Node is not ready. `exchanged`:
@@ -33,8 +34,10 @@ export class ReportIndex {
   /** The reports as the index shows them, with the presence of their agents. */
   readonly #known = new Map<ObjectKey, { report: NodeReport; presence: AgentPresence }>()
   readonly #nodes = new Map<ObjectKey, Set<ObjectKey>>()
+  readonly #unreported = new Map<NodeName, Pod>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #nodeListeners = new Listeners<[node: NodeName]>()
+  readonly #unreportedListeners = new Listeners<[node: NodeName]>()
 
   constructor(caches: ReportCaches, signal: AbortSignal) {
     this.#caches = caches
@@ -79,7 +82,18 @@ export class ReportIndex {
     this.#nodeListeners.add(listener, signal)
   }
 
+  /** The nodes without a report that have an agent, none of which is ready; with its Pod. */
+  get unreported(): ReadonlyMap<NodeName, Pod> {
+    return this.#unreported
+  }
+
+  /** Calls back with a node after it was added to `unreported` or removed. */
+  onUnreported(listener: (node: NodeName) => void, signal: AbortSignal): void {
+    this.#unreportedListeners.add(listener, signal)
+  }
+
   #update(key: ObjectKey): void {
+    this.#updateUnreported(key)
     const report = this.#caches.reports.get(key)
     const before = this.#known.get(key)
     const after = report && { report, presence: this.#presenceOf(report) }
@@ -89,6 +103,20 @@ export class ReportIndex {
     for (const configuration of this.#changed(key, before?.report, report, isMoved))
       this.#listeners.tell(configuration)
     if (isMoved) this.#nodeListeners.tell(key.slice(1) as NodeName)
+  }
+
+  #updateUnreported(key: ObjectKey): void {
+    const { reports, nodes } = this.#caches
+    const node = key.slice(1) as NodeName
+    const wasUnreported = this.#unreported.has(node)
+    const agents =
+      reports.get(key) === undefined && nodes.get(key) !== undefined
+        ? this.#podsByNode.get(node).filter((pod) => !isDeleted(pod) && !isEnded(pod))
+        : []
+    const [pod] = agents.some(({ ready }) => ready) ? [] : agents
+    if (pod === undefined) this.#unreported.delete(node)
+    else this.#unreported.set(node, pod)
+    if (wasUnreported !== (pod !== undefined)) this.#unreportedListeners.tell(node)
   }
 
   /** Follows a report, and gives the Configurations with another status. */

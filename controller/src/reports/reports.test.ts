@@ -53,6 +53,14 @@ function lead(
   work = control({ ...options, events: { record: () => {} } }, turn.signal)
 }
 
+/** Another replica takes over. */
+async function leadAgain(): Promise<void> {
+  turn.abort()
+  await work
+  turn = new AbortController()
+  lead({ client: await api.open() })
+}
+
 function statusWith(status: 'True' | 'False' | 'Unknown', devices = 1): NodeStatus {
   const condition = { type: 'Ready', status, reason: 'R', message: 'text' } as const
   return { observedGeneration: 3, devices, conditions: [condition] }
@@ -74,13 +82,13 @@ function putReport(
   api.put(`${REPORTS}/${node}`, { configurations, ...agent })
 }
 
-function putAgent(node: string, isReady: boolean): string {
+function putAgent(node: string, isReady: boolean, waiting?: { reason: string }): string {
   const conditions = [{ type: 'Ready', status: isReady ? 'True' : 'False' }]
   const name = `agent-${node}`
   api.put(`/api/v1/namespaces/akri/pods/${name}`, {
     metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
     spec: { nodeName: node },
-    status: { phase: 'Running', conditions },
+    status: { phase: 'Running', conditions, containerStatuses: [{ state: { waiting } }] },
   })
   return name
 }
@@ -229,12 +237,8 @@ describe('the summary of a Configuration', () => {
       await clock.advance(10_000)
       expect(ready()).toMatchObject({ status: 'Unknown' })
     })
-    turn.abort()
-    await work
-    turn = new AbortController()
     const count = writes().length
-    const client = await api.open()
-    lead({ client })
+    await leadAgain()
     putReport('b', statusWith('True', 2))
     await hasSeen('b', statusWith('True', 2))
     await clock.advance(2000)
@@ -244,6 +248,60 @@ describe('the summary of a Configuration', () => {
         .map(({ body }) => body),
     ).toEqual([])
     expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+  })
+
+  it('is unknown once an agent that has never reported takes longer than a start', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putReport('a', statusWith('True'), { agentPod: putAgent('a', true) })
+    putAgent('b', false, { reason: 'ImagePullBackOff' })
+    await start()
+    await untilWritten(1)
+    await clock.advance(299_000)
+    expect(ready()).toMatchObject({ status: 'True' })
+    const isSilent = () =>
+      eventually(async () => {
+        await clock.advance(1000)
+        expect(ready()).toMatchObject({
+          status: 'Unknown',
+          reason: 'AgentSilent',
+          message:
+            '1 of 2 nodes; b: the agent has never reported: Pod agent-b: ImagePullBackOff; ' +
+            '1 node is silent: b',
+        })
+      })
+    await isSilent()
+    expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 })
+    const count = writes().length
+    await leadAgain()
+    putReport('a', statusWith('True', 2), { agentPod: 'agent-a' })
+    await hasSeen('a', statusWith('True', 2))
+    await clock.advance(2000)
+    expect(writes()).toHaveLength(count)
+    await isSilent()
+    putReport('b', statusWith('True'), { agentPod: putAgent('b', true) })
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(ready()).toMatchObject({ status: 'True' })
+    })
+    expect(status().nodes).toEqual({})
+  })
+
+  it('does not count a node whose agent starts in time, or writes no report', async () => {
+    for (const node of ['a', 'b', 'c']) putNode(node)
+    putReport('a', statusWith('True'), { agentPod: putAgent('a', true) })
+    putAgent('b', false)
+    putAgent('c', true)
+    await start()
+    await untilWritten(1)
+    await clock.advance(299_000)
+    putReport('b', statusWith('True'), { agentPod: 'agent-b' })
+    await hasSeen('b', statusWith('True'))
+    await clock.advance(59_000)
+    expect(ready()).toMatchObject({ status: 'True' })
+    putAgent('b', true)
+    await eventually(() => expect(state.reportIndex.presence('b' as never)).toBe('present'))
+    await clock.advance(GRACE_MS)
+    expect(ready()).toMatchObject({ status: 'True' })
   })
 
   it('does not take the Pod of another node for the agent of a report', async () => {
@@ -363,8 +421,9 @@ describe('entries of agents of the version before', () => {
 describe('the report of a node without an agent', () => {
   const deletions = () => api.requests.filter(({ method }) => method === 'DELETE')
 
-  it('stays while the node is in an Instance: it says that the agent has left', async () => {
-    putNode('a')
+  it('stays for the claims of Pods, and does not count after the grace period', async () => {
+    for (const node of ['a', 'b']) putNode(node)
+    putReport('b', statusWith('True'))
     putReport('a', statusWith('True'), { agentPod: 'agent-a', agentNamespace: 'akri' })
     const limits = { 'akri.sh/cam-8120fe': '1' }
     api.put('/api/v1/namespaces/plant/pods/user', {
@@ -385,6 +444,15 @@ describe('the report of a node without an agent', () => {
     // The Pod of the node uses the device.
     expect(spec()?.deviceUsage).toEqual({ 'cam-8120fe-0': 'a' })
     expect(deletions()).toEqual([])
+    const counts = { reporting: 1, ready: 1, silent: 0 }
+    await eventually(async () => {
+      await clock.advance(500)
+      expect([ready()?.status, status().nodeCounts]).toEqual(['True', counts])
+    })
+    // Another replica has not counted the grace period.
+    await leadAgain()
+    for (let second = 0; second < 100; second++) await clock.advance(1000)
+    expect([ready()?.status, status().nodeCounts]).toEqual(['True', counts])
     api.remove('/api/v1/namespaces/plant/pods/user')
     await eventually(async () => {
       await clock.advance(10_000)

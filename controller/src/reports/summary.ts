@@ -25,6 +25,8 @@ export interface ReportedNode {
    * during a roll-out, and its last report still decides. `silent`: it is not there for longer.
    */
   readonly agent: 'present' | 'away' | 'silent'
+  /** Why a silent agent has never reported: which devices its node has is not known. */
+  readonly unreported?: string
 }
 
 interface SummaryInput {
@@ -112,9 +114,15 @@ export function isReadySilent(status: Pick<ConfigurationStatus, 'conditions'> | 
   return ready?.reason === SILENT_REASON
 }
 
+/** Whether a silent node may have devices. */
+function mayHaveDevices({ status, unreported }: ReportedNode): boolean {
+  return status.devices > 0 || unreported !== undefined
+}
+
 /**
  * A silent node with devices makes `Ready` unknown: its devices may be gone, and nothing offers
- * others. About a handler the other nodes alone decide, if there are any.
+ * others. So does a node whose agent has never reported. About a handler the other nodes alone
+ * decide, if there are any.
  */
 function clusterConditions(
   reports: readonly ReportedNode[],
@@ -125,14 +133,11 @@ function clusterConditions(
   const heard = reports.filter(({ agent }) => agent !== 'silent')
   const silent = reports.filter(({ agent }) => agent === 'silent')
   const isAllSilent = heard.length === 0 && Object.keys(legacy).length === 0
-  const counted = isAllSilent ? silent : silent.filter(({ status }) => status.devices > 0)
+  const counted = isAllSilent ? silent : silent.filter(mayHaveDevices)
   const statuses: Record<string, NodeStatus> = {
     ...Object.fromEntries(heard.map(({ node, status }) => [node, status])),
     ...Object.fromEntries(
-      counted.map(({ node, status }) => [
-        node,
-        silenced(status, isAllSilent ? ALL_TYPES : ['Ready']),
-      ]),
+      counted.map((report) => [report.node, silenced(report, isAllSilent ? ALL_TYPES : ['Ready'])]),
     ),
     ...legacy,
   }
@@ -162,9 +167,9 @@ function problems(reports: readonly ReportedNode[]): Record<string, NodeStatus> 
     .sort((a, b) => a.rank - b.rank || (a.report.node < b.report.node ? -1 : 1))
   const shown = ranked.slice(0, SHOWN_NODES).map(({ report }) => report)
   return Object.fromEntries(
-    shown.map(({ node, status, agent }) => [
-      node,
-      agent === 'present' ? status : silenced(status, ['Ready']),
+    shown.map((report) => [
+      report.node,
+      report.agent === 'present' ? report.status : silenced(report, ['Ready']),
     ]),
   )
 }
@@ -199,10 +204,13 @@ function isReady(status: NodeStatus): boolean {
 }
 
 function silenced(
-  { observedGeneration, devices }: NodeStatus,
+  { status: { observedGeneration, devices }, unreported }: ReportedNode,
   types: readonly NodeConditionType[],
 ): NodeStatus {
-  const message = `the Pod of the agent or the Node is not ready; ${devices} devices before`
+  const message =
+    unreported === undefined
+      ? `the Pod of the agent or the Node is not ready; ${devices} devices before`
+      : `the agent has never reported: ${unreported}`
   const conditions = types.map(
     (type) => ({ type, status: 'Unknown', reason: SILENT_REASON, message }) as const,
   )
