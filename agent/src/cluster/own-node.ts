@@ -21,6 +21,15 @@ interface OwnNodeOptions {
 
 /** How long an answer about the Node counts, in milliseconds. */
 const CHECK_MS = 10_000
+/**
+ * The pause after the second removal of a node that cannot be read, in milliseconds. It doubles with
+ * each removal up to the most, and starts again after twice that time without a removal.
+ */
+const PAUSE_MS = 10_000
+const MAX_PAUSE_MS = 300_000
+
+const MAYBE_GONE =
+  'another program takes the node out of Instances, and the agent cannot read its Node'
 
 /**
  * Keeps the agent out of Instances while its Node does not exist: the controller removes a deleted
@@ -39,6 +48,11 @@ export class OwnNode {
   /** When the Node was last asked for, by `monotonicMs`. */
   #checkedAt = Number.NEGATIVE_INFINITY
   #checking: Promise<void> | undefined
+  /** How often another program took the node out, while the Node could not be read. */
+  #removals = 0
+  #removedAt = Number.NEGATIVE_INFINITY
+  /** Until when the agent joins no Instance, by `monotonicMs`. */
+  #pausedUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
@@ -51,10 +65,11 @@ export class OwnNode {
     if (this.#joined.has(instance)) this.#leaving.add(instance)
   }
 
-  /** @throws NodeGoneError if the Node does not exist */
+  /** @throws NodeGoneError if the Node does not exist, or may not exist */
   async ensureExists(): Promise<void> {
-    if (!this.#isSuspect) return
     const { clock, node } = this.#options
+    if (clock.monotonicMs() < this.#pausedUntil) throw new NodeGoneError(MAYBE_GONE)
+    if (!this.#isSuspect) return
     if (clock.monotonicMs() - this.#checkedAt >= CHECK_MS) {
       this.#checking ??= this.#check().finally(() => {
         this.#checking = undefined
@@ -62,15 +77,22 @@ export class OwnNode {
       await this.#checking
     }
     if (this.#isGone) throw new NodeGoneError(`the cluster has no Node ${node}`)
+    if (clock.monotonicMs() < this.#pausedUntil) throw new NodeGoneError(MAYBE_GONE)
   }
 
   async #check(): Promise<void> {
     const { clock, log, node } = this.#options
     const isGone = await this.#nodes.get(objectKey('', node)).then(
-      (found) => found === undefined,
+      (found) => {
+        this.#removals = 0
+        return found === undefined
+      },
       (error: unknown) => {
         // Without the answer, the agent goes on: the role of an operator may not allow the request.
-        log.debug({ node, err: error }, 'Node not read')
+        const doublings = this.#removals - 2
+        const pauseMs = doublings < 0 ? 0 : Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** doublings)
+        this.#pausedUntil = clock.monotonicMs() + pauseMs
+        log[pauseMs > 0 ? 'warn' : 'debug']({ node, pauseMs, err: error }, 'Node not read')
         return false
       },
     )
@@ -91,8 +113,16 @@ export class OwnNode {
     }
     const isOwnChange = this.#leaving.delete(key)
     if (!this.#joined.delete(key) || isOwnChange) return
+    if (!this.#isSuspect) this.#countRemoval()
     this.#isSuspect = true
     // An answer of before says nothing about this change.
     if (!this.#isGone) this.#checkedAt = Number.NEGATIVE_INFINITY
+  }
+
+  #countRemoval(): void {
+    const now = this.#options.clock.monotonicMs()
+    const isNew = now - this.#removedAt > 2 * MAX_PAUSE_MS
+    this.#removals = isNew ? 1 : this.#removals + 1
+    this.#removedAt = now
   }
 }

@@ -309,6 +309,25 @@ describe('a lost node', () => {
     expect(patches()).toHaveLength(2)
   })
 
+  it('is removed with growing pauses if its agent runs and its Node was deleted', async () => {
+    const clock = new ManualClock(T0)
+    const nodes = await lostNodes(clock)
+    const pauses: (number | undefined)[] = []
+    for (let removals = 1; removals <= 10; removals++) {
+      await nodes.reconcile('a' as NodeName, signal)
+      expect(patches()).toHaveLength(removals)
+      // The agent runs, and joins again.
+      api.put(INSTANCE, { ...testInstance(['a', 'b']) })
+      await eventually(() =>
+        expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a', 'b']),
+      )
+      const { requeueAfterMs } = await nodes.reconcile('a' as NodeName, signal)
+      pauses.push(requeueAfterMs)
+      await clock.advance(requeueAfterMs ?? 0)
+    }
+    expect(pauses.map((ms = 0) => ms / 1000)).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+  })
+
   it('does not leave if another write came first: its event starts a reconcile', async () => {
     api.refusal = ({ method }) => {
       if (method !== 'PATCH') return undefined

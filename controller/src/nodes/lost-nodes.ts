@@ -31,6 +31,8 @@ interface LostNodesOptions extends NodePresenceOptions {
 
 /** How often the Pods of a lost node are listed while they may still run, in milliseconds. */
 const POD_CHECK_MS = 10_000
+/** The pause before a node is removed from an Instance again, in milliseconds; it doubles. */
+const PAUSE_MS = 2000
 /** The most finalizers that a pass of a node removes: each write wakes all agents. */
 const MAX_RELEASES = 50
 /** When the rest is removed, in milliseconds. */
@@ -44,8 +46,8 @@ const REST_MS = 2000
  */
 export class LostNodes {
   readonly #options: LostNodesOptions
-  /** When a silent node was last removed from an Instance, in milliseconds since the epoch. */
-  readonly #removedAt = new Map<string, number>()
+  /** The last removal of a node from an Instance: its agent may run, and join again. */
+  readonly #removals = new Map<string, Removal>()
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
@@ -126,22 +128,19 @@ export class LostNodes {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, client, clock, graceMs, log, compatibility } = this.#options
-    for (const [departure, at] of this.#removedAt)
-      if (at + graceMs <= clock.wallMs()) this.#removedAt.delete(departure)
+    for (const [departure, { at, pauseMs }] of this.#removals)
+      if (at + pauseMs + graceMs <= clock.wallMs()) this.#removals.delete(departure)
     const resources = await resourcesOf(node, { client, signal })
     let recheckAt: number | undefined
     let left = 0
     let podsRemain = false
     for (const instance of instances) {
       const departure = `${node} ${keyOf(instance)}`
-      const removedAt = this.#removedAt.get(departure)
-      // The agent of a node without a kubelet adds the node again: one removal per grace period.
-      if (
-        removedAt !== undefined &&
-        presence.state === 'silent' &&
-        instance.spec.nodes.includes(node)
-      ) {
-        recheckAt = earliest(recheckAt, removedAt + graceMs)
+      const last = this.#removals.get(departure)
+      const isIn = instance.spec.nodes.includes(node)
+      const dueAt = last === undefined ? 0 : last.at + last.pauseMs
+      if (isIn && dueAt > clock.wallMs()) {
+        recheckAt = earliest(recheckAt, dueAt)
         continue
       }
       const { metadata, spec } = instance
@@ -151,8 +150,11 @@ export class LostNodes {
       podsRemain ||= isUsed
       const change = planDeparture(instance, node, isUsed, compatibility)
       if (!(await changeInstance(state.instances, instance, change, signal))) continue
-      this.#removedAt.set(departure, clock.wallMs())
       left++
+      if (!isIn) continue
+      // The agent of a node without a kubelet adds the node again: one removal per grace period.
+      const pauseMs = presence.state === 'silent' ? graceMs : (last?.pauseMs ?? PAUSE_MS / 2) * 2
+      this.#removals.set(departure, { at: clock.wallMs(), pauseMs: Math.min(graceMs, pauseMs) })
     }
     if (left > 0) log.info({ node, instances: left, podsRemain }, 'lost node removed')
     return podsRemain ? earliest(recheckAt, clock.wallMs() + POD_CHECK_MS) : recheckAt
@@ -232,6 +234,13 @@ export class LostNodes {
       cache.observe(await api.patch(keyOf(configuration), 'merge', patch, options)),
     )
   }
+}
+
+interface Removal {
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** For how long the node is not removed again, in milliseconds. */
+  readonly pauseMs: number
 }
 
 /** An object that has the finalizer of a node. */
