@@ -72,10 +72,14 @@ const STABLE_MS = 5000
 const EXPIRED = 410
 /** The HTTP status of a version that the server has not reached. */
 const TOO_LARGE = 504
-/** The HTTP status of a watch that cannot begin with the objects. */
-const NO_STREAM = [400, 403, 422]
+/** The HTTP status of a server whose watches cannot begin with the objects. */
+const NO_STREAMS = [400, 422]
+/** The HTTP status of a collection that the client may not watch, or only not yet. */
+const FORBIDDEN = 403
 /** A stream of objects without a line for so long has no end, in milliseconds. */
 const STREAM_SILENCE_MS = 10_000
+/** After a stream without its end, lists are no streams for so long, in milliseconds. */
+const STREAM_PAUSE_MS = 600_000
 /** Annotation of the bookmark after the last object of the list. */
 const END_OF_LIST = 'k8s.io/initial-events-end'
 
@@ -105,6 +109,10 @@ export async function* listWatch(
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
   let isMemoryTooOld = false
+  /** Monotonic time from which a list may be a stream again. */
+  let streamsAt = Number.NEGATIVE_INFINITY
+  /** Whether a stream was forbidden, and no list has been allowed since. */
+  let isForbidden = false
   while (!signal.aborted) {
     let failure: unknown
     let watchedAt = Number.POSITIVE_INFINITY
@@ -114,13 +122,16 @@ export async function* listWatch(
       if (version === undefined) {
         since = isMemoryTooOld ? undefined : notOlderThan()
         yield { kind: 'listing', isNewest: since === undefined }
-        if (since !== undefined && !withoutStreams.has(client)) stream = new ObjectStream(since)
+        const mayStream =
+          !isForbidden && !withoutStreams.has(client) && clock.monotonicMs() >= streamsAt
+        if (since !== undefined && mayStream) stream = new ObjectStream(since)
         else {
           const list = await listAll(options, since, signal, onContact)
           if (signal.aborted) return
           yield { kind: 'listed', ...list }
           version = list.version
           isMemoryTooOld = false
+          isForbidden = false
         }
       }
       // A list that takes long and then fails is no success: the server may have too much to do.
@@ -148,14 +159,16 @@ export async function* listWatch(
         watchedAt = clock.monotonicMs()
       }
       if (stream !== undefined && !signal.aborted) {
-        // The server did not show where the objects end.
-        withoutStreams.add(client)
+        // The server, or a proxy, did not show where the objects end. It may be shutting down.
+        streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
         continue
       }
     } catch (error) {
-      if (stream !== undefined && ApiError.is(error) && NO_STREAM.includes(error.status)) {
-        withoutStreams.add(client)
-        continue
+      if (stream !== undefined && ApiError.is(error)) {
+        const { status } = error
+        if (NO_STREAMS.includes(status)) withoutStreams.add(client)
+        isForbidden = status === FORBIDDEN
+        if (isForbidden || NO_STREAMS.includes(status)) continue
       }
       if (since !== undefined && isTooOld(error)) isMemoryTooOld = true
       if (ApiError.is(error, EXPIRED)) version = undefined

@@ -265,7 +265,7 @@ describe('a stream of objects', () => {
     expect(things.values()).toEqual({ a: 20, b: 21 })
   })
 
-  it.each([400, 403, 422])('that is refused with %i is a list from then on', async (status) => {
+  it.each([400, 422])('that is refused with %i is a list from then on', async (status) => {
     things.put('a', 1)
     api.watchAnswers.push(refuse(status, 'Invalid'))
     await things.follow()
@@ -277,23 +277,44 @@ describe('a stream of objects', () => {
     expect(errors).toHaveLength(1)
   })
 
-  it('that ends without a bookmark is a list from then on', async () => {
+  it('that is forbidden is a list until a list is allowed, and then a stream again', async () => {
     things.put('a', 1)
-    api.watchAnswers.push((_request, response) => response.end(event('ADDED', thing('b', 10))))
-    await things.follow()
+    api.watchAnswers.push(refuse(403, 'Forbidden'))
+    api.listAnswers.push(refuse(403, 'Forbidden'))
+    things.begin()
+    await things.afterFailures(1)
+    await things.reflector.synced
     expect(things.values()).toEqual({ a: 1 })
-    expect(errors).toEqual([])
+    expect([streams().length, things.count('list')]).toEqual([1, 2])
+    await things.watching()
+    await expire()
+    await eventually(() => expect(streams()).toHaveLength(2))
+    await things.watching()
+    expect(things.count('list')).toBe(2)
+    expect(errors).toHaveLength(2)
   })
 
-  it('that falls silent before its bookmark is a list from then on', async () => {
+  it.each<[string, Handler]>([
+    ['ends', (_request, response) => response.end(event('ADDED', thing('b', 10)))],
+    ['falls silent', answer(event('ADDED', thing('b', 10)))],
+  ])('that %s before its bookmark is a list for ten minutes', async (_what, incomplete) => {
     things.put('a', 1)
-    api.watchAnswers.push(answer(event('ADDED', thing('b', 10))))
+    api.watchAnswers.push(incomplete)
     things.begin()
     await eventually(() => expect(things.reflector.lastContact).toBeDefined())
     await clock.advance(10_000)
     await things.reflector.synced
     expect(things.values()).toEqual({ a: 1 })
     expect(errors).toEqual([])
+    await things.watching()
+    await expire()
+    await things.watching()
+    expect([streams().length, things.count('list')]).toEqual([1, 2])
+    await clock.advance(600_000)
+    await things.watching()
+    await expire()
+    await things.watching()
+    expect([streams().length, things.count('list')]).toEqual([2, 2])
   })
 
   it('may be silent as long as each watch after its bookmark', async () => {
