@@ -1,4 +1,4 @@
-import { ApiUnreachableError, type ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 import { type BrokerProblem, writeProblem } from './broker-problem.js'
 
@@ -25,8 +25,9 @@ export class BrokerFailures {
       this.#set(kind, owner, undefined)
       return result
     } catch (error) {
-      // Without an answer of the API server the last one stays.
-      if (!ApiUnreachableError.is(error)) this.#set(kind, owner, writeProblem(error))
+      // Without a judgement of the API server the last one stays.
+      const problem = writeProblem(error)
+      if (problem !== undefined) this.#set(kind, owner, problem)
       throw error
     }
   }

@@ -1,8 +1,9 @@
-import { ApiError, ApiUnreachableError } from '@akrijs/kube'
+import { ApiError, ApiUnreachableError, objectKey } from '@akrijs/kube'
 import { describe, expect, it } from 'vitest'
 import { NameTakenError } from '../errors.js'
 import { parseDeployment, parseJob, parsePod } from '../kubernetes-objects.js'
 import { testPod } from '../testing/objects.js'
+import { BrokerFailures } from './broker-failures.js'
 import { writeProblem } from './broker-problem.js'
 
 const { metadata } = testPod('a', { name: 'p' })
@@ -61,13 +62,31 @@ describe('the problem of a broker', () => {
     })
     expect(refused(403, 'p is forbidden: exceeded quota: q, used: 1')?.reason).toBe('QuotaExceeded')
     expect(refused(500, 'failed calling webhook')?.reason).toBe('BrokerRefused')
-    for (const status of [409, 429]) expect(refused(status, 'busy')).toBeUndefined()
+    expect(refused(503, 'admission webhook "w" denied the request')?.reason).toBe('BrokerRefused')
+    for (const status of [401, 409, 429, 500, 503, 504])
+      expect(refused(status, 'busy')).toBeUndefined()
     expect(writeProblem(new ApiUnreachableError('away'))).toBeUndefined()
     expect(writeProblem(new NameTakenError('taken'))).toEqual({
       reason: 'BrokerFailed',
       message: 'taken',
     })
     expect(writeProblem(new TypeError('x'))?.reason).toBe('InternalError')
+  })
+
+  it('stays while the API server judges no broker', async () => {
+    const failures = new BrokerFailures()
+    const owner = objectKey('plant', 'cam')
+    const fail = (status: number) =>
+      failures
+        .watch('Configuration', owner, () =>
+          Promise.reject(new ApiError('POST /x', { status, reason: 'R', message: `${status}` })),
+        )
+        .catch(() => failures.of('Configuration', owner)?.message)
+    expect(await fail(503)).toBeUndefined()
+    expect(await fail(403)).toBe('403')
+    expect(await fail(503)).toBe('403')
+    await failures.watch('Configuration', owner, async () => {})
+    expect(failures.of('Configuration', owner)).toBeUndefined()
   })
 
   it('is read from a Deployment until its Pods are created', () => {

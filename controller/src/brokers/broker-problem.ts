@@ -75,9 +75,8 @@ export function podProblem(
  * the broker, and passes by itself.
  */
 export function writeProblem(error: unknown): BrokerProblem | undefined {
-  if (ApiUnreachableError.is(error) || ApiError.is(error, 409) || ApiError.is(error, 429))
-    return undefined
-  if (ApiError.is(error)) return refusal(error.answer)
+  if (ApiUnreachableError.is(error)) return undefined
+  if (ApiError.is(error)) return isRefusal(error) ? refusal(error.answer) : undefined
   const reason = kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed'
   return { reason, message: objectMessage(messageOf(error)) }
 }
@@ -91,6 +90,15 @@ export function noUsableNode(
   const others = nodes === 1 ? '' : `; no other of its ${nodes} nodes either`
   const message = `Instance ${metadata.name}: no broker on ${node}, because ${obstacle}${others}`
   return { reason: 'NoUsableNode', message: objectMessage(message) }
+}
+
+/**
+ * Whether the API server judges the broker. It may be busy, cannot reach its store, or does not
+ * know the token of the controller for a while. The answer of a webhook is a refusal in any case.
+ */
+export function isRefusal({ status, answer }: ApiError): boolean {
+  const isTransient = [401, 409, 429].includes(status) || status >= 500
+  return !isTransient || /(failed calling|admission) webhook/.test(answer)
 }
 
 /** The API server's refusal of a broker. Only the sentence tells a quota from other admission. */

@@ -2,7 +2,7 @@ import { type ApiClient, ApiError, keyOf, type ObjectKey, PODS, Resource } from 
 import { type Clock, isRecord } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import type { Job } from '../kubernetes-objects.js'
-import { type BrokerProblem, refusal } from './broker-problem.js'
+import { type BrokerProblem, isRefusal, refusal } from './broker-problem.js'
 
 // The status of a Job does not show that its Pods are refused: only Events do, which the controller
 // may not read. It asks the API server itself whether it would create such a Pod (dry run).
@@ -71,6 +71,8 @@ export class RefusedJobs {
     const options = { signal, timeoutMs: TIMEOUT_MS }
     try {
       const found = await state.jobs.api.get(keyOf(job), options)
+      // Its Pods are not asked for any more.
+      if (found === undefined) return undefined
       const template = record(record(record(found).spec).template)
       // The name of the Job, and no random name: the answer has it, and should stay the same.
       const metadata = { ...record(template.metadata), name, namespace }
@@ -78,14 +80,16 @@ export class RefusedJobs {
       await this.#pods.create(namespace, pod, { ...options, dryRun: true })
       return undefined
     } catch (error) {
-      return ApiError.is(error) && isRefusal(error) ? refusal(error.answer) : undefined
+      return ApiError.is(error) && isAnswer(error) && isRefusal(error)
+        ? refusal(error.answer)
+        : undefined
     }
   }
 }
 
-/** A Pod may have the name, the server may be busy, and some webhooks answer no such questions. */
-function isRefusal({ status, answer }: ApiError): boolean {
-  return ![404, 409, 429].includes(status) && !/ does not support dry ?run/i.test(answer)
+/** Some webhooks answer no such questions. Without its namespace, the Job is gone too. */
+function isAnswer({ status, answer }: ApiError): boolean {
+  return status !== 404 && !/ does not support dry ?run/i.test(answer)
 }
 
 function record(value: unknown): Readonly<Record<string, unknown>> {

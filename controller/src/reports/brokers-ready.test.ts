@@ -180,6 +180,7 @@ describe('the condition BrokersReady of a Configuration', () => {
   it.each([
     [400, 'admission webhook "w.example" does not support dry run'],
     [409, 'pods "cam-8120fe-3-job" already exists'],
+    [503, 'apiserver is shutting down'],
   ])('does not take the answer %i for a refusal of a Pod', async (status, message) => {
     let isAsked = false
     api.refusal = ({ method, path }) => {
@@ -193,6 +194,25 @@ describe('the condition BrokersReady of a Configuration', () => {
       expect(isAsked).toBe(true)
     })
     for (let i = 0; i < 10; i++) await clock.advance(500)
+    expect(condition()).toMatchObject({ status: 'False', reason: 'Starting' })
+  })
+
+  it('asks for no Pod of a Job that was deleted meanwhile', async () => {
+    let isDeleted = false
+    api.refusal = ({ method, path }) => {
+      if (method !== 'GET' || path !== `${JOBS}/cam-8120fe-3-job`) return undefined
+      isDeleted = true
+      return { status: 404, message: 'not found' }
+    }
+    await start({ brokerSpec: { brokerJobSpec: TEMPLATE } })
+    await eventually(async () => {
+      await clock.advance(500)
+      expect(isDeleted).toBe(true)
+    })
+    for (let i = 0; i < 10; i++) await clock.advance(500)
+    expect(api.requests.filter(({ path }) => path === PODS)).not.toContainEqual(
+      expect.objectContaining({ method: 'POST' }),
+    )
     expect(condition()).toMatchObject({ status: 'False', reason: 'Starting' })
   })
 
