@@ -35,6 +35,13 @@ const [checkBack, uninstall, deleteObjects, writeBack, installExisting, ...other
 const CONFIGURATION = 'akri-debug-echo'
 const INSTANCE = `${CONFIGURATION}-8120fe`
 
+/** As the page does. */
+const applyCustomResources = () =>
+  kubectl(
+    ...['apply', '--server-side', '--force-conflicts'],
+    ...['-f', path.join(root, 'deploy/helm/akri/crds')],
+  )
+
 it('runs all commands of docs/migration.md', () => {
   expect([rest, others]).toEqual([[], []])
   expect(installExisting).toContain('helm install')
@@ -90,7 +97,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await symlink(path.join(root, 'deploy'), path.join(directory, 'deploy'))
       await mkdir(path.join(directory, 'akri-helm-charts'))
       await writeStandIn(path.join(directory, 'akri-helm-charts/akri'))
-      await kubectl('apply', '-f', path.join(root, 'deploy/helm/akri/crds'))
+      await applyCustomResources()
       await separateNodes()
       await provideImage()
     })
@@ -99,7 +106,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await tidyUp(
         () => run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found']),
         () => deleteConfigurations(),
-        () => kubectl('apply', '-f', path.join(root, 'deploy/helm/akri/crds')),
+        () => applyCustomResources(),
         () => joinNodes(),
         () => removeImage(),
         () => rm(directory, { recursive: true, force: true }),
@@ -163,7 +170,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
     }, 600_000)
 
     it('keeps Configurations that belong to no release', async () => {
-      await kubectl('apply', '-f', path.join(root, 'deploy/helm/akri/crds'))
+      await applyCustomResources()
       await values(false)
       await run(program, ['uninstall', 'akri', '--no-hooks'])
       await deleteConfigurations()
