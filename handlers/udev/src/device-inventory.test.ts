@@ -80,6 +80,15 @@ async function send(source: MessageSource, action: string, devpath: string, subs
   await clock.advance(0)
 }
 
+/** The handler waits for events of this udevd. */
+async function udevdInThisNetwork() {
+  const udevd = net.createServer()
+  onTestFinished(() => void udevd.close())
+  mkdirSync(tree.roots.runUdevRoot, { recursive: true })
+  udevd.listen(path.join(tree.roots.runUdevRoot, 'control'))
+  await once(udevd, 'listening')
+}
+
 const TTY = '/devices/pci0000:00/0000:00:05.0/usb1/1-2/1-2:1.0/ttyUSB0/tty/ttyUSB0'
 const RECORD = ['I:5000', 'E:ID_SERIAL=FTDI77', 'V:1']
 
@@ -374,12 +383,7 @@ describe('a physical device with several nodes', () => {
   })
 
   it('is offered with a part that udevd processes for seconds', async () => {
-    // udevd in this network: the handler waits for its events.
-    const udevd = net.createServer()
-    onTestFinished(() => void udevd.close())
-    mkdirSync(tree.roots.runUdevRoot, { recursive: true })
-    udevd.listen(path.join(tree.roots.runUdevRoot, 'control'))
-    await once(udevd, 'listening')
+    await udevdInThisNetwork()
     const lists = await discover(details)
     tree.udevd('queue')
     for (const part of PARTS) await appear(part)
@@ -410,6 +414,36 @@ describe('a physical device with several nodes', () => {
 })
 
 describe('a link of the network', () => {
+  const LINK = '/devices/virtual/net/lan1'
+  const udevRules = ['SUBSYSTEM=="net"']
+
+  async function plugLink() {
+    tree.add(LINK, { class: 'net', uevent: { INTERFACE: 'lan1', IFINDEX: '2' } })
+    await send('kernel', 'add', LINK, 'net')
+  }
+
+  it('is offered immediately in another network than that of udevd', async () => {
+    tree.udevd('control')
+    tree.udevd('queue')
+    const lists = await discover({ udevRules })
+    await plugLink()
+    await clock.advance(200)
+    expect(lists).toEqual([[], ['lan1 0']])
+  })
+
+  it('is offered in the network of udevd when udevd has processed it', async () => {
+    await udevdInThisNetwork()
+    tree.udevd('queue')
+    const lists = await discover({ udevRules })
+    await plugLink()
+    await clock.advance(10_000)
+    expect(lists).toEqual([[]])
+    tree.database('n2', ['I:5000', 'V:1'])
+    await send('udev', 'add', LINK, 'net')
+    await clock.advance(0)
+    expect(lists).toEqual([[], ['lan1 0']])
+  })
+
   it('has no properties of udevd if udevd runs in another network', async () => {
     tree.udevd('control')
     tree.add('/devices/virtual/net/lan1', {

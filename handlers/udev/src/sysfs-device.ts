@@ -77,11 +77,13 @@ export class SysfsDevice implements DeviceView {
 
   /**
    * Whether udevd processed the device. As for libudev, a device without a node and a number of a
-   * link is always processed (sd-device, match_initialized).
+   * link is always processed (sd-device, match_initialized), and a link of another network than
+   * udevd's.
    */
   get initialized(): boolean {
     const properties = this.#fromKernel
-    return (!properties.has('DEVNAME') && !properties.has('IFINDEX')) || this.hasRecord
+    const isLink = properties.has('IFINDEX') && this.#around.sharesNetwork
+    return (!properties.has('DEVNAME') && !isLink) || this.hasRecord
   }
 
   /** Whether udevd wrote a record about the device. */
