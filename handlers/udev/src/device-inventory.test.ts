@@ -10,6 +10,7 @@ import type { MessageSource } from './device-monitor.js'
 import { createUdevHandler } from './handler.js'
 import { ManualMonitor } from './testing/manual-monitor.js'
 import { SysfsFolder } from './testing/sysfs-folder.js'
+import { UeventBurst } from './uevent-burst.js'
 
 let tree: SysfsFolder
 let monitor: ManualMonitor
@@ -38,6 +39,7 @@ beforeEach(() => {
       processorMs += lookCostMs
       return processorMs
     },
+    uptimeMs,
   })
   sequence = 0
 })
@@ -47,6 +49,9 @@ afterEach(async () => {
   await clock.advance(0)
   tree.remove()
 })
+
+/** The machine runs for longer than the handler. */
+const uptimeMs = () => 600_000 + clock.monotonicMs()
 
 /** The lists of a Configuration, as the paths of devices with their numbers of nodes. */
 async function discover(details: object): Promise<string[][]> {
@@ -108,6 +113,42 @@ describe('the inventory of devices', () => {
     tree.udevd('queue', false)
     // Before the look at everything.
     await clock.advance(15_000)
+    expect(lists).toEqual([[], ['ttyUSB0 1']])
+  })
+
+  it('finds a device by its udev rules that take 5 s, also if its event is lost', async () => {
+    tree.udevd('control')
+    const lists = await discover({ udevRules: ['SUBSYSTEM=="tty", ENV{ID_SERIAL}=="FTDI77"'] })
+    addTty()
+    tree.udevd('queue')
+    const burst = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 })
+    const properties = new Map([['SUBSYSTEM', 'tty']])
+    for (let number = 0; number <= 1000; number++)
+      burst.add({ source: 'kernel', action: 'add', devpath: TTY, properties })
+    const [{ value: change }] = await Promise.all([
+      burst[Symbol.asyncIterator]().next(),
+      clock.advance(20),
+    ])
+    expect(change).toMatchObject({ kind: 'rescan' })
+    await monitor.tell(change ?? { kind: 'events', events: [] })
+    await clock.advance(5000)
+    expect(lists).toEqual([[]])
+    tree.database('c188:0', RECORD)
+    tree.udevd('queue', false)
+    await clock.advance(5000)
+    expect(lists).toEqual([[], ['ttyUSB0 1']])
+  })
+
+  it('finds a device by its udev rules that take 5 s, also if they run at the start', async () => {
+    tree.udevd('control')
+    tree.udevd('queue')
+    addTty()
+    const lists = await discover({ udevRules: ['SUBSYSTEM=="tty", ENV{ID_SERIAL}=="FTDI77"'] })
+    await clock.advance(5000)
+    expect(lists).toEqual([[]])
+    tree.database('c188:0', RECORD)
+    tree.udevd('queue', false)
+    await clock.advance(5000)
     expect(lists).toEqual([[], ['ttyUSB0 1']])
   })
 
@@ -350,13 +391,23 @@ describe('a physical device with several nodes', () => {
     await process(part)
   }
 
-  async function appear({ devpath, subsystem, node, number }: typeof WHOLE) {
+  async function appear(part: typeof WHOLE) {
+    plug(part)
+    await send('kernel', 'add', part.devpath, part.subsystem)
+  }
+
+  function plug({ devpath, subsystem, node, number }: typeof WHOLE) {
     const [major = '', minor = ''] = number.split(':')
     tree.add(devpath, {
       [subsystem === 'usb' ? 'bus' : 'class']: subsystem,
       uevent: { MAJOR: major, MINOR: minor, DEVNAME: node },
     })
-    await send('kernel', 'add', devpath, subsystem)
+  }
+
+  /** A part that udevd has processed at a time of the machine. */
+  function plugBefore(part: typeof WHOLE, msBefore: number) {
+    plug(part)
+    tree.database(`c${part.number}`, [`I:${1000 * (uptimeMs() - msBefore)}`, 'V:1'])
   }
 
   async function process({ devpath, subsystem, number }: typeof WHOLE) {
@@ -394,6 +445,64 @@ describe('a physical device with several nodes', () => {
     tree.udevd('queue', false)
     await clock.advance(2000)
     expect(lists).toEqual([[], ['1-2 3']])
+  })
+
+  it.each([
+    ['is busy', true],
+    ['waits for the next part', false],
+  ])('is offered with all nodes if the handler starts when udevd %s', async (_, isBusy) => {
+    const [whole = WHOLE, ...others] = PARTS
+    tree.udevd('control')
+    if (isBusy) tree.udevd('queue')
+    plugBefore(whole, 300)
+    const lists = await discover(details)
+    expect(lists).toEqual([[]])
+    for (const part of others) {
+      await clock.advance(700)
+      await add(part, 200)
+    }
+    if (isBusy) tree.udevd('queue', false)
+    await clock.advance(1500)
+    expect(lists).toEqual([[], ['1-2 3']])
+  })
+
+  it.each([
+    ['before the start of the handler', true],
+    ['in another network', false],
+  ])('is offered with parts that match when udevd has processed them, %s', async (_, isBefore) => {
+    const [whole = WHOLE, ...others] = PARTS
+    const udevRules = ['SUBSYSTEM=="usb"', 'ENV{ID_INPUT}=="1"']
+    tree.udevd('control')
+    tree.udevd('queue')
+    if (isBefore) plugBefore(whole, 5000)
+    if (isBefore) for (const part of others) plug(part)
+    const lists = await discover({ udevRules, groupRecursive: true })
+    if (!isBefore) await add(whole, 100)
+    if (!isBefore) for (const part of others) await appear(part)
+    await clock.advance(8000)
+    expect(lists).toEqual([[]])
+    for (const { number } of others) tree.database(`c${number}`, ['I:1', 'E:ID_INPUT=1', 'V:1'])
+    tree.udevd('queue', false)
+    await clock.advance(8000)
+    expect(lists).toEqual([[], ['1-2 3']])
+  })
+
+  it('is offered a minute after its record if the handler starts beside a busy udevd', async () => {
+    tree.udevd('control')
+    tree.udevd('queue')
+    plugBefore(WHOLE, 40_000)
+    const lists = await discover(details)
+    await clock.advance(19_000)
+    expect(lists).toEqual([[]])
+    await clock.advance(1500)
+    expect(lists).toEqual([[], ['1-2 1']])
+  })
+
+  it('is offered at the start if udevd processed it long before', async () => {
+    tree.udevd('control')
+    tree.udevd('queue')
+    for (const part of PARTS) plugBefore(part, 60_000)
+    expect(await discover(details)).toEqual([['1-2 3']])
   })
 
   it('is offered after ten seconds if its events do not end', async () => {

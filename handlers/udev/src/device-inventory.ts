@@ -9,6 +9,8 @@ export interface InventoryOptions {
   readonly clock: Clock
   /** The processor time of this process, in milliseconds. */
   readonly processorMs: () => number
+  /** The time since the start of the machine (CLOCK_MONOTONIC), in milliseconds. */
+  readonly uptimeMs: () => number
 }
 
 /**

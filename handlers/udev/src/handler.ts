@@ -26,6 +26,8 @@ export interface UdevHandlerOptions extends Partial<SysfsRoots> {
   readonly clock?: Clock
   /** @default the processor time of this process, in milliseconds */
   readonly processorMs?: () => number
+  /** @default CLOCK_MONOTONIC, in milliseconds */
+  readonly uptimeMs?: () => number
 }
 
 /** The interval of checks whether a device is ready, in milliseconds. */
@@ -40,9 +42,10 @@ export function createUdevHandler({
   clock = systemClock,
   monitor = new UeventMonitor({ clock, runUdevRoot }),
   processorMs = usedProcessorMs,
+  uptimeMs = machineMs,
 }: UdevHandlerOptions = {}) {
   const roots = { sysfsRoot, runUdevRoot }
-  const inventory = new DeviceInventory({ roots, monitor, clock, processorMs })
+  const inventory = new DeviceInventory({ roots, monitor, clock, processorMs, uptimeMs })
   return defineDiscoveryHandler({
     name: 'udev',
     shared: false,
@@ -89,4 +92,8 @@ export function createUdevHandler({
 function usedProcessorMs(): number {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
+}
+
+function machineMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
 }

@@ -1,8 +1,9 @@
 import type { Logger } from '@akrijs/sdk'
+import type { DeviceGroup } from './device-group.js'
 import type { InventoryOptions } from './device-inventory.js'
 import type { Change, Uevent } from './device-monitor.js'
 import { DeviceTree, type TouchedDevice } from './device-tree.js'
-import { SecondLooks } from './second-looks.js'
+import { ALL_DEVICES, SecondLooks } from './second-looks.js'
 import { Settling } from './settling.js'
 import type { SysfsDevice } from './sysfs-device.js'
 
@@ -40,7 +41,7 @@ export class InventoryReader {
     this.#options = options
     this.#onLook = onLook
     this.tree = new DeviceTree(options.roots)
-    this.settling = new Settling(options.clock, options.roots.runUdevRoot)
+    this.settling = new Settling(options)
     for (const work of [this.#listen(log), this.#read()])
       work.catch((error: unknown) => log.error({ err: error }, 'device inventory failed'))
   }
@@ -71,9 +72,16 @@ export class InventoryReader {
   }
 
   /** Whether all parts of a physical device have appeared, as far as one can know. */
-  isComplete(device: SysfsDevice): boolean {
-    const isAwaited = () => this.#secondLooks.hasWithin(device.devpath)
-    return this.settling.isComplete(device, isAwaited)
+  isComplete(group: DeviceGroup): boolean {
+    return this.settling.isComplete(group, () => this.#isAwaited(group.id))
+  }
+
+  /** Whether a look at a device, or at devices below it, follows what udevd does. */
+  #isAwaited(devpath: string): boolean {
+    if (this.settling.udevdIsBusy) return this.#secondLooks.hasWithin(devpath)
+    const isHurried = this.#secondLooks.hurry(devpath, this.#options.clock.monotonicMs())
+    if (isHurried) this.#wake.abort()
+    return isHurried
   }
 
   async #listen(log: Logger): Promise<void> {
@@ -86,8 +94,17 @@ export class InventoryReader {
   }
 
   #add(change: Change): void {
-    if (change.kind === 'rescan') this.#isAllRequested = true
+    if (change.kind === 'rescan') this.#addUnknownEvents()
     else for (const event of change.events) this.#addEvent(event)
+  }
+
+  /** Events were lost, or came before the start: udevd may process any device. */
+  #addUnknownEvents(): void {
+    this.#isAllRequested = true
+    this.settling.addUnknownEvents()
+    if (!this.settling.udevdRuns) return
+    const now = this.#options.clock.monotonicMs()
+    this.#secondLooks.expect(ALL_DEVICES, '', { now, pauseMs: this.#pauseMs })
   }
 
   #addEvent({ source, action, devpath, properties }: Uevent): void {
@@ -104,14 +121,17 @@ export class InventoryReader {
     const fromKernel = source === 'kernel'
     if (!fromKernel) this.#secondLooks.answered(devpath, number)
     if (fromKernel && action !== 'remove' && this.settling.udevdRuns) {
-      const pauseMs = this.tree.sharesNetwork ? PAUSE_MS.withUdevd : PAUSE_MS.alone
       const now = this.#options.clock.monotonicMs()
-      this.#secondLooks.expect(devpath, subsystem, { number, now, pauseMs })
+      this.#secondLooks.expect(devpath, subsystem, { number, now, pauseMs: this.#pauseMs })
     } else {
       const removed = fromKernel && action === 'remove'
       if (removed) this.#secondLooks.done(devpath)
       this.#touch(devpath, { subsystem, removed })
     }
+  }
+
+  get #pauseMs(): number {
+    return this.tree.sharesNetwork ? PAUSE_MS.withUdevd : PAUSE_MS.alone
   }
 
   #touch(devpath: string, { subsystem, removed }: TouchedDevice): void {
@@ -125,8 +145,15 @@ export class InventoryReader {
     while (!this.#stop.signal.aborted) {
       this.#wake = new AbortController()
       const now = clock.monotonicMs()
-      for (const [devpath, subsystem] of this.#secondLooks.take(now))
-        this.#touch(devpath, { subsystem, removed: false })
+      // The state before a look, which sees what udevd has done until then.
+      const { udevdIsBusy } = this.settling
+      for (const [devpath, subsystem] of this.#secondLooks.take(now, udevdIsBusy)) {
+        if (devpath !== ALL_DEVICES) this.#touch(devpath, { subsystem, removed: false })
+        else {
+          this.#isAllRequested = true
+          if (!udevdIsBusy) this.#secondLooks.done(ALL_DEVICES)
+        }
+      }
       if (now >= allAt) this.#isAllRequested = true
       if (!this.#isListening || (!this.#isAllRequested && this.#touched.size === 0)) {
         const next = Math.min(allAt, this.#secondLooks.nextAt ?? allAt)
@@ -136,13 +163,13 @@ export class InventoryReader {
       if (this.#isAllRequested) allAt = now + EVERYTHING_MS
       // Not the time: a look can wait for the kernel.
       const before = processorMs()
-      await this.#look()
+      await this.#look(udevdIsBusy)
       const rest = REST.factor * (processorMs() - before - REST.shortMs)
       if (rest > 0) await this.#sleep(Math.min(rest, REST.maxMs), this.#stop.signal)
     }
   }
 
-  async #look(): Promise<void> {
+  async #look(udevdIsBusy: boolean): Promise<void> {
     const [touched, isAll] = [this.#touched, this.#isAllRequested]
     this.#touched = new Map()
     this.#isAllRequested = false
@@ -155,7 +182,7 @@ export class InventoryReader {
       const device = this.tree.listed.has(devpath) ? this.tree.device(devpath) : undefined
       if (device !== undefined) this.settling.addDevice(device, !isFirst)
     }
-    if (!this.settling.udevdIsBusy)
+    if (!udevdIsBusy)
       for (const devpath of touched.keys())
         if (this.tree.device(devpath)?.hasRecord) this.#secondLooks.done(devpath)
     if (!this.#stop.signal.aborted) this.#onLook(number, changed)

@@ -48,8 +48,8 @@ export class Offers {
     return top !== undefined && this.#offered.has(top)
   }
 
-  #isComplete({ members: [top] }: DeviceGroup): boolean {
-    return !this.#grouped || top === undefined || this.#reader.isComplete(top)
+  #isComplete(group: DeviceGroup): boolean {
+    return !this.#grouped || this.#reader.isComplete(group)
   }
 
   #isSettled(device: SysfsDevice): boolean {

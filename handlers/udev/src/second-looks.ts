@@ -7,12 +7,16 @@ interface Awaited {
   readonly number: number | undefined
   at: number
   pauseMs: number
+  /** Whether udevd had events to process at the last look. */
+  wasBusy: boolean
 }
 
 /** The time for udevd to process an event, in milliseconds. */
 export const UDEVD_MS = 60_000
-/** The limit of devices, and of remembered answers. The look at everything covers the others. */
+/** The limit of devices, and of remembered answers. */
 const MAX_DEVICES = 10_000
+/** In place of a path: devices whose events were lost, or came before the start. */
+export const ALL_DEVICES = ''
 
 /**
  * Devices that udevd should process: a look at each of them follows after growing pauses, until
@@ -36,13 +40,14 @@ export class SecondLooks {
     { number, now, pauseMs }: { readonly number?: number; now: number; pauseMs: number },
   ): void {
     if (number !== undefined && (this.#answers.get(devpath) ?? -1) >= number) return
-    if (!this.#awaited.has(devpath) && this.#awaited.size >= MAX_DEVICES) return
-    this.#awaited.set(devpath, {
+    const isFull = !this.#awaited.has(devpath) && this.#awaited.size >= MAX_DEVICES
+    this.#awaited.set(isFull ? ALL_DEVICES : devpath, {
       subsystem,
       number,
       pauseMs,
       at: now + pauseMs,
       until: now + UDEVD_MS,
+      wasBusy: false,
     })
   }
 
@@ -50,10 +55,25 @@ export class SecondLooks {
     return this.#awaited.has(devpath)
   }
 
-  /** Whether a device is awaited, or a device below it. */
+  /** Whether a device is awaited, or a device below it, as far as one can know. */
   hasWithin(devpath: string): boolean {
-    for (const awaited of this.#awaited.keys()) if (isWithin(awaited, devpath)) return true
+    for (const awaited of this.#awaited.keys()) if (isAbout(awaited, devpath)) return true
     return false
+  }
+
+  /**
+   * udevd has become idle: the looks at a device, and at devices below it, are due, unless udevd
+   * was idle at the last look.
+   * @returns whether there is such a look
+   */
+  hurry(devpath: string, now: number): boolean {
+    let isDue = false
+    for (const [path, awaited] of this.#awaited) {
+      if (!awaited.wasBusy || !isAbout(path, devpath)) continue
+      awaited.at = now
+      isDue = true
+    }
+    return isDue
   }
 
   /** udevd processed an event. */
@@ -73,15 +93,21 @@ export class SecondLooks {
   }
 
   /** The devices to look at now, with their subsystems. The pause of each of them doubles. */
-  take(now: number): Map<string, string> {
+  take(now: number, udevdIsBusy: boolean): Map<string, string> {
     const due = new Map<string, string>()
     for (const [devpath, awaited] of this.#awaited) {
       if (awaited.at > now) continue
       due.set(devpath, awaited.subsystem)
       if (now >= awaited.until) this.#awaited.delete(devpath)
+      awaited.wasBusy = udevdIsBusy
       awaited.pauseMs *= 2
       awaited.at = Math.min(now + awaited.pauseMs, awaited.until)
     }
     return due
   }
+}
+
+/** Whether an awaited path can be a device, or below it. */
+function isAbout(awaited: string, devpath: string): boolean {
+  return awaited === ALL_DEVICES || isWithin(awaited, devpath)
 }

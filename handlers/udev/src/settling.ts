@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import type { Clock } from '@akrijs/sdk'
+import type { DeviceGroup } from './device-group.js'
+import type { InventoryOptions } from './device-inventory.js'
 import { isWithin } from './devpath.js'
 import { UDEVD_MS } from './second-looks.js'
 import type { SysfsDevice } from './sysfs-device.js'
@@ -20,16 +21,20 @@ interface Found {
 
 /** Knows when a device is ready for use: udevd sets the permissions of nodes, and properties. */
 export class Settling {
-  readonly #clock: Clock
+  readonly #clock: InventoryOptions['clock']
   readonly #runUdevRoot: string
+  readonly #uptimeMs: () => number
   readonly #found = new WeakMap<SysfsDevice, Found>()
   readonly #settled = new WeakSet<SysfsDevice>()
   /** The times of the last events; in the order of these times. */
   readonly #events = new Map<string, number>()
+  /** The time of the last events whose devices are unknown. */
+  #unknownAt = 0
 
-  constructor(clock: Clock, runUdevRoot: string) {
+  constructor({ clock, roots, uptimeMs }: Pick<InventoryOptions, 'clock' | 'roots' | 'uptimeMs'>) {
     this.#clock = clock
-    this.#runUdevRoot = runUdevRoot
+    this.#runUdevRoot = roots.runUdevRoot
+    this.#uptimeMs = uptimeMs
   }
 
   /** The socket of udevd exists while udevd runs. */
@@ -56,6 +61,11 @@ export class Settling {
     }
   }
 
+  /** Events were lost, or came before the start. */
+  addUnknownEvents(): void {
+    this.#unknownAt = this.#clock.monotonicMs()
+  }
+
   /**
    * Whether udevd processed the device once. If udevd does not run, or has nothing to do, the
    * device counts as processed.
@@ -73,17 +83,35 @@ export class Settling {
 
   /**
    * Whether all parts of a physical device have appeared, as far as one can know.
-   * @param isAwaited whether udevd should process the device, or a part of it
+   * @param isAwaited whether udevd should process a part of the device, as far as one can know
    */
-  isComplete(device: SysfsDevice, isAwaited: () => boolean): boolean {
+  isComplete(group: DeviceGroup, isAwaited: () => boolean): boolean {
     const now = this.#clock.monotonicMs()
-    const { at, isNew } = this.#foundOf(device)
-    if (!isNew || now - at >= UDEVD_MS) return true
-    if (this.udevdIsBusy && isAwaited()) return false
-    if (now - at >= COMPLETE_MS) return true
+    const [top] = group.members
+    if (top === undefined) return true
+    const { at, isNew } = this.#foundOf(top)
+    const age = isNew ? now - at : Math.max(now - at, this.#sinceFirstProcessed(group.members))
+    if (age >= UDEVD_MS) return true
+    if (isAwaited()) return false
+    if (age >= COMPLETE_MS) return true
+    if (now - this.#unknownAt < QUIET_MS) return false
     for (const [devpath, eventAt] of this.#events)
-      if (now - eventAt < QUIET_MS && isWithin(devpath, device.devpath)) return false
+      if (now - eventAt < QUIET_MS && isWithin(devpath, group.id)) return false
     return true
+  }
+
+  /**
+   * The time since udevd first processed the latest part of a device that appeared before the first
+   * look, in milliseconds; Infinity if that is unknown.
+   */
+  #sinceFirstProcessed(members: readonly SysfsDevice[]): number {
+    let age = Infinity
+    for (const member of members) {
+      const { initializedMs } = member
+      if (initializedMs === undefined || this.#foundOf(member).isNew) continue
+      age = Math.min(age, this.#uptimeMs() - initializedMs)
+    }
+    return age
   }
 
   #foundOf(device: SysfsDevice): Found {

@@ -86,6 +86,12 @@ export class SysfsDevice implements DeviceView {
     return (!properties.has('DEVNAME') && !isLink) || this.hasRecord
   }
 
+  /** When udevd processed the device first: CLOCK_MONOTONIC, in milliseconds. */
+  get initializedMs(): number | undefined {
+    const usec = Number(this.#fromUdev.initialized ?? Number.NaN)
+    return Number.isFinite(usec) ? usec / 1000 : undefined
+  }
+
   /** Whether udevd wrote a record about the device. */
   get hasRecord(): boolean {
     return this.#text('record') !== undefined
