@@ -2,34 +2,42 @@ import { realpathSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** The name of a handler, or all names that are possible. */
+export type HandlerNames = { readonly handler: string } | { readonly handlers: readonly string[] }
+
 /** A place in the code of a handler of this process. */
-export interface HandlerPlace {
-  /** The handler's name; the path of its module until it is loaded. */
-  readonly handler: string
-  readonly place: string
-}
+export type HandlerPlace = HandlerNames & { readonly place: string }
 
 /**
- * The handlers of this process, by the directory of their code. The events of a process that name a
- * handler are those of the whole process, too.
+ * The handlers of this process, by the files of their modules; the path or the package of a handler
+ * until it is loaded. The events of a process that name a handler are those of the whole process,
+ * too.
  */
 const handlers = new Map<string, string>()
 const MAX_HANDLERS = 1000
 /** Folders of a package: its other folders are code of the handler too. */
 const FOLDERS = ['dist', 'lib', 'src', 'build']
+/** These are tested as a part of akri.js. */
+const BUILT_IN =
+  /\/handlers\/(udev|onvif|opcua|debug-echo)\/(dist|src)\/index\.[jt]s$|\/node_modules\/@akrijs\/handler-/
 let onNoted: () => void = () => {}
 
 /** @param url the URL of the module of the handler */
 export function noteHandler(url: string, name: string): void {
-  const directory = directoryOf(url)
-  if (directory === undefined || (handlers.size >= MAX_HANDLERS && !handlers.has(directory))) return
-  handlers.set(directory, name)
+  const file = moduleFile(url)
+  if (file === undefined || (handlers.size >= MAX_HANDLERS && !handlers.has(file))) return
+  handlers.set(file, name)
   onNoted()
 }
 
-/** The handlers by the directory of their code. */
+/** The handlers by the files of their modules. */
 export function notedHandlers(): ReadonlyMap<string, string> {
   return handlers
+}
+
+/** Whether there is a handler that is not built in. */
+export function hasForeignHandler(modules: ReadonlyMap<string, string> = handlers): boolean {
+  return [...modules.keys()].some((file) => !BUILT_IN.test(file))
 }
 
 /** @param listener called after each change of the handlers, and now */
@@ -41,23 +49,124 @@ export function onHandlers(listener: () => void): void {
 /** The innermost place in the code of a handler, of the lines of a stack. */
 export function handlerPlaceIn(
   stack: string,
-  directories: ReadonlyMap<string, string> = handlers,
+  modules: ReadonlyMap<string, string> = handlers,
 ): HandlerPlace | undefined {
-  for (const line of stack.slice(0, MAX_STACK).split('\n')) {
-    const [, place = '', number] =
-      /(?:\(|at (?:async )?)((?:file:\/\/)?\/.*):(\d+):\d+\)?$/.exec(line) ?? []
-    const file = place.startsWith('file:') ? pathOf(place) : place
-    for (const [directory, handler] of directories) {
-      const isIn = file?.startsWith(directory + path.sep)
+  let place: string | undefined
+  let names: readonly string[] = []
+  for (const { file, line } of stackPlaces(stack)) {
+    const owners = isOwnFile(file) ? [] : ownersOf(file, modules)
+    if (owners.length === 0) continue
+    // A file that several handlers share: a later line can be in the code of one of them.
+    if (
+      place === undefined ||
+      (owners.length === 1 && owners.every((name) => names.includes(name)))
+    )
+      names = owners
+    place ??= `${file}:${line}`
+    if (names.length === 1) break
+  }
+  return place === undefined ? undefined : { ...asNames(names), place }
+}
+
+/**
+ * The handler that an error which nothing handles comes from. The stack of a callback of Node.js or
+ * of a library names no handler: then all of them, unless the error comes from this program.
+ */
+export function handlerOfError(
+  error: unknown,
+  modules: ReadonlyMap<string, string> = handlers,
+): HandlerPlace | HandlerNames | undefined {
+  const stack = error instanceof Error && typeof error.stack === 'string' ? error.stack : ''
+  return handlerPlaceIn(stack, modules) ?? candidates(stackPlaces(stack), modules)
+}
+
+/** The same for the stack of a process that ends; undefined if this program ends it. */
+export function handlerOfExit(
+  stack: string,
+  modules: ReadonlyMap<string, string> = handlers,
+): HandlerPlace | HandlerNames | undefined {
+  const at = handlerPlaceIn(stack, modules)
+  const [, callers] = stack.split(/\n +at process\.exit .*/)
+  if (at !== undefined || callers === undefined) return at
+  return candidates(stackPlaces(callers), modules)
+}
+
+/** @param places those of a stack without a place in the code of a handler */
+function candidates(
+  [innermost]: readonly StackPlace[],
+  modules: ReadonlyMap<string, string>,
+): HandlerNames | undefined {
+  if (!hasForeignHandler(modules) || (innermost && isOwnFile(innermost.file))) return undefined
+  return { handlers: [...new Set(modules.values())] }
+}
+
+/** Whether a line of a stack is in code that the author of a handler writes: in no library. */
+export function isAuthorsLine(line: string): boolean {
+  const file = placeOf(line)?.file
+  if (file === undefined) return false
+  return !file.includes(LIBRARIES) || ownersOf(file, handlers).length > 0
+}
+
+/** Whether a file is of this program. */
+function isOwnFile(file: string): boolean {
+  return file.startsWith(import.meta.dirname + path.sep)
+}
+
+const LIBRARIES = '/node_modules/'
+
+/** The handlers that a file is code of. */
+function ownersOf(file: string, modules: ReadonlyMap<string, string>): readonly string[] {
+  const exact = modules.get(file)
+  if (exact !== undefined) return [exact]
+  let names = new Set<string>()
+  let longest = 0
+  for (const [module, name] of modules) {
+    for (const directory of directoriesOf(module)) {
+      const isIn = directory.length >= longest && file.startsWith(directory + path.sep)
       // What a handler depends on is called by the handler: a later line names it.
-      if (isIn && !file?.slice(directory.length).includes('/node_modules/'))
-        return { handler, place: `${file}:${number}` }
+      if (!isIn || file.slice(directory.length).includes(LIBRARIES)) continue
+      if (directory.length > longest) names = new Set()
+      longest = directory.length
+      names.add(name)
     }
   }
-  return undefined
+  return [...names]
+}
+
+function directoriesOf(module: string): readonly string[] {
+  const directory = path.dirname(module)
+  return FOLDERS.includes(path.basename(directory))
+    ? [directory, path.dirname(directory)]
+    : [directory]
+}
+
+function asNames(names: readonly string[]): HandlerNames {
+  const [handler = '', ...others] = names
+  return others.length === 0 ? { handler } : { handlers: names }
 }
 
 const MAX_STACK = 64 * 1024
+/** The longest line with a place: a path has at most 4096 bytes. */
+const MAX_LINE = 5000
+
+interface StackPlace {
+  readonly file: string
+  readonly line: string
+}
+
+/** The places of a stack that are in files. */
+function stackPlaces(stack: string): readonly StackPlace[] {
+  const lines = stack.slice(0, MAX_STACK).split('\n')
+  return lines.map(placeOf).filter((place) => place !== undefined)
+}
+
+function placeOf(text: string): StackPlace | undefined {
+  if (text.length > MAX_LINE) return undefined
+  const [, place = '', line = ''] =
+    /(?:\(|at (?:async )?)((?:file:\/\/)?\/.*):(\d+):\d+\)?$/.exec(text) ?? []
+  const file = place.startsWith('file:') ? pathOf(place) : place
+  return file ? { file, line } : undefined
+}
 
 /** The present stack, deep enough for code that called much. */
 export function presentStack(): string {
@@ -68,10 +177,9 @@ export function presentStack(): string {
   return stack
 }
 
-function directoryOf(url: string): string | undefined {
+function moduleFile(url: string): string | undefined {
   try {
-    const directory = path.dirname(realpathSync(fileURLToPath(url)))
-    return FOLDERS.includes(path.basename(directory)) ? path.dirname(directory) : directory
+    return realpathSync(fileURLToPath(url))
   } catch {
     return undefined
   }

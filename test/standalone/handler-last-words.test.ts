@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
@@ -49,6 +50,37 @@ describe('the last words of akri run name the handler in it', () => {
     expect(akri.output).not.toContain('handler ended the process')
   })
 
+  it.each([
+    [
+      'a socket without a listener',
+      "const net = await import('node:net')\nnet.connect(1, '127.0.0.1')",
+    ],
+    ['a text that is thrown', "setTimeout(() => { throw 'no bus' })"],
+  ])('whose error has no place: %s', async (_, then) => {
+    await run(`${then}\nawait new Promise(() => {})`)
+    expect(await akri.ended()).toBe(1)
+    await eventually(() =>
+      expect(akri.output).toMatch(
+        new RegExp(` error program failed err=.* handlers=.*mine.* ${REMEDY}`),
+      ),
+    )
+  })
+
+  it('whose library ends the process', async () => {
+    await mkdir(path.join(akri.directory, 'node_modules'))
+    const code = 'export const end = () => setImmediate(() => process.exit(3))'
+    const library = await akri.write('node_modules/bus.mjs', code)
+    await run(
+      `const { end } = await import(${JSON.stringify(library)})\nend()\nawait new Promise(() => {})`,
+    )
+    expect(await akri.ended()).toBe(3)
+    await eventually(() =>
+      expect(akri.output).toMatch(
+        new RegExp(` error handler ended the process handlers=.*mine.* code=3 ${REMEDY}`),
+      ),
+    )
+  })
+
   it('that blocks the event loop for ever', async () => {
     await run('while (true) {}')
     try {
@@ -87,7 +119,7 @@ it('a loop that is blocked for ever is a line of the log of the agent', async ()
     const beats = new Int32Array(new SharedArrayBuffer(4))
     const workerData = { beats, limitMs: 1000, program: 'akri-agent', isText: false, remedy: 'x' }
     const worker = new Worker(new URL(${JSON.stringify(thread)}), { workerData })
-    worker.postMessage(new Map([[import.meta.dirname, 'mine']]))
+    worker.postMessage(new Map([[import.meta.filename, 'mine']]))
     await new Promise((resolve) => worker.once('online', resolve))
     for (;;) {}`,
   )

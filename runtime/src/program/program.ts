@@ -7,7 +7,7 @@ import {
   InvalidOptionError,
   messageOf,
 } from '../errors.js'
-import { handlerPlaceIn, presentStack } from '../handler-code.js'
+import { handlerOfError, handlerOfExit, presentStack } from '../handler-code.js'
 import type { Logger } from '../logger.js'
 import { printableLines } from '../printable.js'
 import { maskUrls } from '../secrets.js'
@@ -163,7 +163,7 @@ function addWork<Schema extends OptionSchema>(
       })
     process.on('uncaughtException', (error) => {
       signals.beforeSuddenEnd()
-      const at = error instanceof Error ? handlerPlaceIn(error.stack ?? '') : undefined
+      const at = handlerOfError(error)
       const err = new InternalError('an error was not handled', { cause: error })
       log.error({ err, ...at, ...(at && remedy) }, 'program failed')
       isEnding = true
@@ -171,7 +171,7 @@ function addWork<Schema extends OptionSchema>(
     })
     process.on('exit', (code) => {
       // The call of process.exit() is on the stack.
-      const at = isEnding ? undefined : handlerPlaceIn(presentStack())
+      const at = isEnding ? undefined : handlerOfExit(presentStack())
       if (at === undefined) return
       signals.beforeSuddenEnd()
       log.error({ ...at, code, ...remedy }, 'handler ended the process')

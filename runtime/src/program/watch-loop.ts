@@ -1,13 +1,10 @@
 import { Worker } from 'node:worker_threads'
-import { notedHandlers, onHandlers } from '../handler-code.js'
+import { hasForeignHandler, notedHandlers, onHandlers } from '../handler-code.js'
 import type { LoopWatchData } from './loop-watch-data.js'
 
 /** A loop that is blocked for so long is reported, in milliseconds. */
 const LIMIT_MS = 5000
 const BEAT_MS = 1000
-/** These are tested as a part of akri.js; a thread takes some megabytes. */
-const BUILT_IN =
-  /\/handlers\/(udev|onvif|opcua|debug-echo)$|\/node_modules\/@akrijs\/handler-[^/]+$/
 
 /**
  * Reports a handler that blocks the event loop of this process, also if it blocks for ever. Starts
@@ -19,7 +16,8 @@ export function watchLoop(thread: URL, options: Omit<LoopWatchData, 'beats' | 'l
   if ([...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ').includes('--inspect')) return
   let worker: Worker | undefined
   onHandlers(() => {
-    if ([...notedHandlers().keys()].every((directory) => BUILT_IN.test(directory))) return
+    // A thread takes some megabytes.
+    if (!hasForeignHandler()) return
     worker ??= start(thread, options)
     worker.postMessage(notedHandlers())
   })
