@@ -119,6 +119,33 @@ describe('an error', () => {
     expect([bounded.length, Math.max(...bounded.map(({ length }) => length))]).toEqual([5, 300])
   })
 
+  it('of a handler has the places of an error with a code of its author', () => {
+    const HandlerFailedError = defineError('AKRI_ERR_HANDLER_FAILED', 'transient')
+    const cause = new DiskFullError('no room')
+    const place = '    at read (file:///opt/h.mjs:7:9)'
+    cause.stack = `DiskFullError: no room\n${place}`
+    const error = new HandlerFailedError('handler x failed', { cause })
+    error.stack = 'HandlerFailedError: x\n    at discover (/opt/akri/x.js:1:1)'
+    expect(handlerPlaces(error)).toEqual([place])
+    expect(handlerPlaces(new DiskFullError('around', { cause: error }))).toEqual([place])
+    expect(errorFields(error)).toMatchObject({ stack: undefined, cause: { stack: place } })
+  })
+
+  it('of a handler has the places of its author rather than those of libraries', () => {
+    const HandlerFailedError = defineError('AKRI_ERR_HANDLER_FAILED', 'transient')
+    const library = '    at emit (/opt/node_modules/bus/i.js:1:1)'
+    const place = '    at read (file:///opt/h.mjs:7:9)'
+    const inner = new Error('closed')
+    const cause = new Error('no bus', { cause: inner })
+    const error = new HandlerFailedError('handler x failed', { cause })
+    inner.stack = `Error: closed\n${library}\n    at new Promise (<anonymous>)`
+    cause.stack = ['Error: no bus', ...Array(9).fill(library), place].join('\n')
+    expect(handlerPlaces(error)).toEqual([place])
+    expect(errorFields(error).cause).toMatchObject({ stack: place })
+    cause.stack = 'Error: no bus'
+    expect(handlerPlaces(error)[0]).toBe(library)
+  })
+
   it('without a text has a message', () => {
     expect(messageOf(Object.create(null))).toBe('a value without a text')
     expect(messageOf(Object.assign(new Error('x'), { message: 7 }))).toBe('7')

@@ -1,3 +1,4 @@
+import { isAuthorsLine } from './handler-code.js'
 import { isRecord } from './json.js'
 import { maskUrls } from './secrets.js'
 
@@ -125,9 +126,10 @@ const MAX_CAUSES = 8
  * places in the handler
  */
 export function errorFields(error: unknown, withStack = kindOf(error) === 'bug'): ErrorFields {
+  const thrown = thrownByHandler(error)
   const stackOf = (link: unknown) => {
     if (withStack) return link instanceof Error && link.stack ? maskUrls(link.stack) : undefined
-    const places = isHandlerError(error) ? placesOf(link) : []
+    const places = thrown.includes(link) ? placesOf(link) : []
     return places.length > 0 ? places.join('\n') : undefined
   }
   const fieldsOf = ([link, ...causes]: readonly unknown[]): ErrorFields => ({
@@ -147,37 +149,48 @@ const HANDLER_CODES: readonly unknown[] = ['AKRI_ERR_HANDLER_FAILED', 'AKRI_ERR_
 const MAX_PLACES = 5
 const MAX_PLACE = 300
 /** Places that the author of a handler cannot mend: Node.js, akri.js, and this program. */
-const OTHERS = /\bnode:|\/node_modules\/@akrijs\/(sdk|cli)\//
+const OTHERS = /\bnode:|\/node_modules\/@akrijs\//
 
 /**
  * The places in the code of a handler where an error comes from, as lines of a stack, or the line
  * of code that cannot be read; empty if the error is not of a handler.
  */
 export function handlerPlaces(error: unknown): readonly string[] {
-  if (!isHandlerError(error)) return []
-  // The error that was thrown first is the cause of the others; its stack may be that of Node.js.
-  return (
-    chainOf(error)
-      .map(placesOf)
-      .findLast((places) => places.length > 0) ?? []
+  // The error that was thrown first is the cause of the others; its stack may be that of Node.js,
+  // or of a callback of a library.
+  const all = thrownByHandler(error)
+    .map(placesOf)
+    .filter((places) => places.length > 0)
+  return all.findLast((places) => places.some(isAuthorsLine)) ?? all.at(-1) ?? []
+}
+
+/** What the code of a handler threw, with its causes. */
+function thrownByHandler(error: unknown): readonly unknown[] {
+  const chain = chainOf(error)
+  const around = chain.findLastIndex(
+    (link) => AkriError.is(link) && HANDLER_CODES.includes(link.code),
   )
+  return around < 0 ? [] : chain.slice(around + 1)
 }
 
-function isHandlerError(error: unknown): boolean {
-  return chainOf(error).some((link) => AkriError.is(link) && HANDLER_CODES.includes(link.code))
+/** Whether the stack of an error has places outside of Node.js and akri.js. */
+export function hasPlaces(error: unknown): boolean {
+  return placesOf(error).length > 0
 }
 
+/** The places of the author; those in libraries if there are no others. */
 function placesOf(link: unknown): string[] {
-  if (AkriError.is(link) || !(link instanceof Error) || typeof link.stack !== 'string') return []
+  if (!(link instanceof Error) || typeof link.stack !== 'string') return []
   const lines = link.stack.slice(0, MAX_STACK).split('\n')
   const cut = (line: string) => line.slice(0, MAX_PLACE)
   // Node.js puts the place of a SyntaxError before its stack: file, line of code, and a mark.
   if (/^(file:\/\/)?\/.*:\d+$/.test(lines[0] ?? '')) return lines.slice(0, 3).map(cut)
   const own = import.meta.dirname
-  return lines
-    .filter((line) => /^ {4}at /.test(line) && !OTHERS.test(line) && !line.includes(`${own}/`))
-    .slice(0, MAX_PLACES)
-    .map(cut)
+  const places = lines.filter(
+    (line) => /^ {4}at /.test(line) && !OTHERS.test(line) && !line.includes(`${own}/`),
+  )
+  const authors = places.filter(isAuthorsLine)
+  return (authors.length > 0 ? authors : places).slice(0, MAX_PLACES).map(cut)
 }
 
 /** A message comes first, and it can be long. */

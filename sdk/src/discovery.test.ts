@@ -1,4 +1,4 @@
-import { AkriError, silentLogger } from '@akrijs/runtime'
+import { AkriError, defineError, messageOf, silentLogger } from '@akrijs/runtime'
 import {
   type DeviceList,
   type DiscoverContext,
@@ -221,6 +221,18 @@ describe('openDiscovery', () => {
       code: 'AKRI_ERR_HANDLER_FAILED',
       cause,
     })
+  })
+
+  it('keeps an error with a code of its author as the cause', async () => {
+    class BusError extends defineError('AKRI_ERR_BUS', 'transient') {}
+    const cause = new BusError('no bus')
+    const { lists } = open(async function* () {
+      yield* []
+      throw cause
+    })
+    const error: unknown = await lists.next().catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'AKRI_ERR_HANDLER_FAILED', cause })
+    expect(messageOf(error)).toBe('handler test failed: AKRI_ERR_BUS no bus')
   })
 
   it('treats a schema that throws as a failure of the handler', async () => {

@@ -148,6 +148,12 @@ export async function* followDiscovery<Details>(
 /** The longest text of what a handler threw, with its causes, in characters. */
 const MAX_FAILURE = 1000
 
+const OWN_MESSAGES: readonly string[] = [
+  'AKRI_ERR_INVALID_DETAILS',
+  'AKRI_ERR_INVALID_DEVICE_LIST',
+  'AKRI_ERR_INVALID_HANDLER',
+]
+
 /** At run time a handler is JavaScript. */
 type Report = readonly [id: unknown, reason: unknown, detail?: unknown]
 
@@ -168,7 +174,8 @@ async function detailsOf<Details>(
 }
 
 function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
-  if (AkriError.is(error)) return error
+  // These name what is wrong by themselves; the place in the code explains nothing.
+  if (AkriError.is(error) && OWN_MESSAGES.includes(error.code)) return error
   const message = `handler ${handler.name} failed: ${errorText(error).slice(0, MAX_FAILURE)}`
   return new HandlerFailedError(message, error)
 }

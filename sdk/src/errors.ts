@@ -7,8 +7,8 @@ import { AkriError, defineError, kindOf } from '@akrijs/runtime'
 export class InvalidDeviceListError extends defineError('AKRI_ERR_INVALID_DEVICE_LIST', 'bug') {}
 
 /**
- * A handler threw an error that has no code of akri.js. The error is a bug if its cause is a bug.
- * gRPC: UNKNOWN.
+ * A handler threw an error, which is the cause. The error is a bug if its cause is a bug. gRPC:
+ * UNKNOWN.
  */
 export class HandlerFailedError extends AkriError {
   constructor(message: string, cause: unknown) {

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -54,6 +55,61 @@ describe('akri discover', () => {
     const file = await akri.write('h.mjs', `${oneLine}\n//# sourceMappingURL=${url}\n`)
     const options = { NODE_OPTIONS: '--enable-source-maps' }
     expect(akri.run(['discover', file], '', options).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
+  })
+
+  it.each([
+    ["throw new BusError('no bus')", 'AKRI_ERR_BUS no bus'],
+    ["yield* every('10sec', { signal })", 'AKRI_ERR_INVALID_INTERVAL .*'],
+  ])('names handler and line of an error with a code: %s', async (code, message) => {
+    const text = moduleOf(`import { defineError, every } from ${JSON.stringify(sdk)}
+    class BusError extends defineError('AKRI_ERR_BUS', 'transient') {}
+    async function* discover({ signal }) {
+      ${code}
+    }`)
+    expect(await failureOf(text)).toMatch(
+      new RegExp(`^akri: handler mine failed: ${message}\\n(.*\\n)*? {4}at .*/h\\.mjs:7:\\d+`),
+    )
+  })
+
+  it('names the line in the handler rather than those of a library', async () => {
+    await mkdir(at('node_modules/bus'), { recursive: true })
+    await akri.write(
+      'node_modules/bus/index.mjs',
+      `const deep = (n, work) => (n === 0 ? work() : deep(n - 1, work))
+      export const read = () =>
+        new Promise((_, reject) => setImmediate(() => reject(new Error('closed'))))
+      export const open = () => deep(5, () => { throw new Error('no such bus') })`,
+    )
+    const before = "import { open, read } from './node_modules/bus/index.mjs'\n"
+    const opens = 'async function* discover() { open() }'
+    expect(await failureOf(moduleOf(before + opens))).toMatch(
+      /^akri: handler mine failed: no such bus\n {4}at .*\/h\.mjs:5:\d+\)\n/,
+    )
+    const reads = `async function* discover() {
+      try {
+        await read()
+      } catch (cause) {
+        throw new Error('cannot read bus', { cause })
+      }
+    }`
+    expect(await failureOf(moduleOf(before + reads), 'g.mjs')).toMatch(
+      /^akri: handler mine failed: cannot read bus: closed\n {4}at .*\/g\.mjs:9:\d+\)\n/,
+    )
+  })
+
+  it.each([
+    'withTimeLimit(50, signal, (limited) => fetch(url, { signal: limited }))',
+    'fetch(url, { signal: AbortSignal.timeout(50) })',
+  ])('names the line of a fetch that took too long: %s', async (read) => {
+    const text = moduleOf(`import { withTimeLimit } from ${JSON.stringify(sdk)}
+    import { createServer } from 'node:net'
+    async function* discover({ signal }) {
+      const server = createServer().listen(0, '127.0.0.1')
+      await new Promise((resolve) => server.once('listening', resolve))
+      const url = \`http://127.0.0.1:\${server.address().port}/\`
+      await ${read}
+    }`)
+    expect(await failureOf(text)).toMatch(/^akri: handler mine failed: .*\n(.*\n)*?.*h\.mjs:10:\d+/)
   })
 
   it('names the line of a failed fetch, and why it failed', async () => {

@@ -1,8 +1,11 @@
+import { hasPlaces } from '../errors.js'
+
 const PLACED = Symbol.for('akri.fetch-places')
 
 /**
  * Lets an error of `fetch` name the place that waits for the answer. With Node.js 24 the error of a
- * connection comes from a callback of the network, so its stack has no places at all.
+ * connection comes from a callback of the network, and that of a time limit from a timer, so their
+ * stacks have no places of the caller.
  */
 export function placeFetchErrors(): void {
   // An option of Node.js 20 takes fetch away.
@@ -15,11 +18,7 @@ export function placeFetchErrors(): void {
     try {
       return await original(input, init)
     } catch (error) {
-      if (
-        error instanceof TypeError &&
-        Object.isExtensible(error) &&
-        !/\n +at /.test(stackOf(error))
-      )
+      if (isOfFetch(error) && Object.isExtensible(error) && !hasPlaces(error))
         Error.captureStackTrace(error, placed)
       throw error
     }
@@ -27,6 +26,7 @@ export function placeFetchErrors(): void {
   globalThis.fetch = Object.assign(placed, { [PLACED]: true })
 }
 
-function stackOf({ stack }: Error): string {
-  return typeof stack === 'string' ? stack : ''
+function isOfFetch(error: unknown): error is Error {
+  const isTimeout = error instanceof DOMException && error.name === 'TimeoutError'
+  return error instanceof TypeError || isTimeout
 }
