@@ -1,6 +1,6 @@
 /**
  * Hands over each line of a stream of text, also a last line without an end.
- * @param maxLine the longest line, in characters. Longer lines are cut
+ * @param maxLine the longest line, in characters. Of a longer line, the rest is left out
  */
 export function splitLines(
   stream: NodeJS.ReadableStream,
@@ -8,17 +8,22 @@ export function splitLines(
   maxLine = 2000,
 ): void {
   let rest = ''
+  let isCut = false
   stream.setEncoding('utf8')
   stream.on('data', (chunk: string) => {
     const lines = (rest + chunk).split('\n')
     rest = lines.pop() ?? ''
-    for (const line of lines) onLine(line.slice(0, maxLine))
+    for (const line of lines) {
+      if (!isCut) onLine(line.slice(0, maxLine))
+      isCut = false
+    }
     if (rest.length > maxLine) {
-      onLine(rest.slice(0, maxLine))
+      if (!isCut) onLine(rest.slice(0, maxLine))
+      isCut = true
       rest = ''
     }
   })
   stream.on('end', () => {
-    if (rest !== '') onLine(rest)
+    if (rest !== '' && !isCut) onLine(rest)
   })
 }

@@ -47,7 +47,6 @@ await startProgram({
   },
 })
 
-/** Modules are loaded one after the other: Node.js fails if CommonJS and ESM load together. */
 async function loadAll(specifiers: readonly string[]): Promise<DiscoveryHandler[]> {
   const handlers: DiscoveryHandler[] = []
   for (const specifier of specifiers) handlers.push(await load(specifier))

@@ -1,6 +1,8 @@
+import { untilAborted } from '../aborted.js'
 import { messageOf } from '../errors.js'
 import { noteHandler } from '../handler-code.js'
 import { fieldOf, isRecord } from '../json.js'
+import { withTimeLimit } from '../time-limit.js'
 import { HandlerPackageError } from './errors.js'
 import { placeFetchErrors } from './fetch-places.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
@@ -14,15 +16,30 @@ export function isModuleName(specifier: string): boolean {
   return MODULE_NAME.test(specifier)
 }
 
+/** An import that lasts longer does not hold up the next one, in milliseconds. */
+const TURN_MS = 10_000
+/** The end of the import before. */
+let turn: Promise<unknown> = Promise.resolve()
+
 /**
  * Imports the handler that a module exports as its default: an ECMAScript module, CommonJS, or
- * TypeScript where Node.js removes types.
+ * TypeScript where Node.js removes types. Handlers are imported one after the other: CommonJS cannot
+ * require an ECMAScript module that another import is just loading.
  *
  * @param url the URL of the module
  * @param subject names the module in errors
  * @throws HandlerPackageError with the module and the fix
  */
-export async function importHandler(url: string, subject: string): Promise<DiscoveryHandler> {
+export function importHandler(url: string, subject: string): Promise<DiscoveryHandler> {
+  const importing = turn.then(() => importNow(url, subject))
+  const ended = importing.catch(() => undefined)
+  turn = turn.then(() =>
+    withTimeLimit(TURN_MS, new AbortController().signal, (limited) => untilAborted(ended, limited)),
+  )
+  return importing
+}
+
+async function importNow(url: string, subject: string): Promise<DiscoveryHandler> {
   let loaded: unknown
   noteHandler(url, subject)
   placeFetchErrors()

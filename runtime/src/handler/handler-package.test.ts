@@ -2,7 +2,9 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { runWithClock } from '../current-clock.js'
+import { ManualClock } from '../testing/index.js'
 import { findHandlerPackage } from './handler-package.js'
 
 const sdk = pathToFileURL(
@@ -148,6 +150,40 @@ describe('a module with a handler', () => {
   ])('is refused if it %s', async (_what, text, message) => {
     const specifier = await file('h.mjs', text)
     await expect(findHandlerPackage(specifier, directory)).rejects.toThrow(message)
+  })
+
+  it('is imported after another import has ended, or after a time limit', async () => {
+    const order: string[] = []
+    const endless = new Promise(() => {})
+    let begin = () => {}
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve
+    })
+    Object.assign(globalThis, { akriTest: { order, begin, endless } })
+    onTestFinished(() => void Reflect.deleteProperty(globalThis, 'akriTest'))
+    const load = async (name: string, text: string) => {
+      const specifier = await file(
+        name,
+        `${define}const { order, begin, endless } = akriTest
+        ${text}
+        export default defineDiscoveryHandler(${body})`,
+      )
+      const found = await findHandlerPackage(specifier, directory, async () => 'filed')
+      return () => found.load()
+    }
+    const slow = await load(
+      'slow.mjs',
+      "await new Promise((resolve) => setTimeout(resolve, 50)); order.push('slow')",
+    )
+    const hung = await load('hung.mjs', 'begin(); await endless')
+    const last = await load('last.mjs', "order.push('last')")
+    const clock = new ManualClock()
+    const loaded = runWithClock(clock, () => [slow(), hung(), last()].at(-1))
+    await begun
+    expect(order).toEqual(['slow'])
+    await clock.advance(10_000)
+    await loaded
+    expect(order).toEqual(['slow', 'last'])
   })
 
   it('is not imported if its name is read elsewhere', async () => {
