@@ -86,10 +86,10 @@ export class IsolatedHandler {
     while (!this.#stop.signal.aborted) {
       const begun = clock.monotonicMs()
       const reason = await this.#once()
+      const lastLines = this.#output.takeLast()
       if (this.#stop.signal.aborted) return
       if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
       const retryInMs = backoff.next()
-      const lastLines = this.#output.takeLast()
       log.warn({ handler: name, reason, lastLines, retryInMs }, 'isolated handler ended')
       await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
     }

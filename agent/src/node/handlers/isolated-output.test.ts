@@ -1,7 +1,7 @@
 import { errorFields, type Logger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { IsolatedOutput } from './isolated-output.js'
+import { IsolatedOutput, MAX_HANDLER_LINE } from './isolated-output.js'
 
 describe('the output of a handler in a process of its own', () => {
   let clock: ManualClock
@@ -23,15 +23,38 @@ describe('the output of a handler in a process of its own', () => {
     output = new IsolatedOutput(log, clock)
   })
 
-  const line = (fields: object) => JSON.stringify({ name: 'akri-handler', pid: 7, ...fields })
+  /** A line as akri-handler writes it. */
+  const line = ({ level, ...fields }: Readonly<Record<string, unknown>>) => {
+    const head = { level, time: 1, pid: 7, hostname: 'node-a', name: 'akri-handler' }
+    return `${JSON.stringify(head).slice(0, -1)},${JSON.stringify(fields).slice(1)}`
+  }
 
   it('comes into the log at its level, with its fields', () => {
-    output.take(line({ level: 'error', time: 1, msg: 'no answer', port: 80, handler: 'x' }), 'warn')
+    output.take(line({ level: 'error', msg: 'no answer', port: 80, handler: 'x' }), 'warn')
     output.take(line({ level: 'debug', msg: 'asked' }), 'warn')
     expect(logged).toEqual([
       ['error', 'no answer', { port: 80 }],
       ['debug', 'asked', {}],
     ])
+  })
+
+  it('keeps fields of the handler that the log of its process sets too', () => {
+    const fields = { name: 'hall', pid: 8, hostname: 'cam' }
+    output.take(line({ level: 'info', msg: 'found', ...fields }), 'warn')
+    // As pino writes a field `level` of a handler.
+    const more = line({ level: 'info', msg: 'read' }).replace('"msg"', '"level":3,"time":4,"msg"')
+    output.take(more, 'warn')
+    expect(logged).toEqual([
+      ['info', 'found', fields],
+      ['info', 'read', {}],
+    ])
+  })
+
+  it('keeps its level if it is too long', () => {
+    const long = line({ level: 'info', value: 'x'.repeat(MAX_HANDLER_LINE), msg: 'read' })
+    output.take(long.slice(0, MAX_HANDLER_LINE), 'warn')
+    const text = expect.stringMatching(/^"value":"x+$/)
+    expect(logged).toEqual([['info', 'isolated handler wrote a long line', { text }]])
   })
 
   it('keeps code, kind, stack and causes of an error', () => {
@@ -79,5 +102,17 @@ describe('the output of a handler in a process of its own', () => {
       ['warn', 'lines of the handler left out', { lines: 700 }],
       ['info', 'isolated handler wrote a line', { text: 'more' }],
     ])
+  })
+
+  it.each([
+    ['is silent', () => clock.advance(10_000)],
+    ['ends', async () => void output.takeLast()],
+  ])('counts the lines that it left out also if the handler %s then', async (_, then) => {
+    for (let n = 0; n < 301; n++) output.take('more', 'info')
+    expect(logged).toHaveLength(300)
+    await then()
+    expect(logged.slice(300)).toEqual([['warn', 'lines of the handler left out', { lines: 1 }]])
+    await clock.advance(20_000)
+    expect(logged).toHaveLength(301)
   })
 })

@@ -7,6 +7,7 @@ import {
   type Logger,
   type LogLevel,
   printable,
+  runAfter,
   TokenBucket,
 } from '@akrijs/runtime'
 
@@ -14,21 +15,28 @@ import {
 export const MAX_HANDLER_LINE = 16 * 1024
 /** A handler must not fill the log of the node: a burst of lines, then one in 100 ms. */
 const LINES = { burst: 300, refillMs: 100 }
+/** A handler that writes no more lines has its left-out lines counted after this time. */
+const COUNT_MS = 10_000
 /** The last lines of a process, which are logged with its end. */
 const LAST = { lines: 10, characters: 300 }
+/** What akri-handler writes before the fields of the handler, which can have the same names. */
+const HEAD = /^\{"level":"(\w+)","time":\d+,"pid":\d+,"hostname":"[^"]*","name":"akri-handler",/
 /** Fields that the log of the agent sets itself. */
-const SET = new Set(['level', 'time', 'pid', 'hostname', 'name', 'handler', 'msg', 'err'])
+const SET = new Set(['level', 'time', 'handler', 'msg', 'err'])
 
 /** The output of a handler's process, as lines of the log of the agent. */
 export class IsolatedOutput {
   readonly #log: Logger
+  readonly #clock: Clock
   readonly #budget: TokenBucket
   #last: string[] = []
   #leftOut = 0
+  #counted = new AbortController()
 
   /** @param log has the name of the handler */
   constructor(log: Logger, clock: Clock) {
     this.#log = log
+    this.#clock = clock
     this.#budget = new TokenBucket({ clock, ...LINES })
   }
 
@@ -39,19 +47,28 @@ export class IsolatedOutput {
     this.#last.push(lastWords({ fields, message }).slice(0, LAST.characters))
     if (this.#last.length > LAST.lines) this.#last.shift()
     if (this.#budget.take() > 0) {
-      this.#leftOut++
+      if (this.#leftOut++ === 0)
+        runAfter(this.#clock, COUNT_MS, this.#counted.signal, () => this.#logLeftOut())
       return
     }
-    if (this.#leftOut > 0) this.#log.warn({ lines: this.#leftOut }, 'lines of the handler left out')
-    this.#leftOut = 0
+    this.#logLeftOut()
     this.#log[read.level](fields, message)
   }
 
   /** The last lines since the last call, for the end of the process. */
   takeLast(): readonly string[] {
+    this.#logLeftOut()
     const last = this.#last
     this.#last = []
     return last
+  }
+
+  #logLeftOut(): void {
+    if (this.#leftOut === 0) return
+    this.#log.warn({ lines: this.#leftOut }, 'lines of the handler left out')
+    this.#leftOut = 0
+    this.#counted.abort()
+    this.#counted = new AbortController()
   }
 }
 
@@ -63,15 +80,19 @@ interface Line {
 
 /** A line of the log of akri-handler; undefined if it is anything else. */
 function readLine(line: string): Line | undefined {
+  const [head, name] = HEAD.exec(line) ?? []
+  const level = LOG_LEVELS.find((known) => known === name)
+  if (head === undefined || level === undefined) return undefined
+  const fieldsText = line.slice(head.length)
   let read: unknown
   try {
-    read = JSON.parse(line)
+    read = JSON.parse(`{${fieldsText}`)
   } catch {
-    return undefined
+    // The line was too long, and its end is left out.
+    const fields = { text: printable(fieldsText) }
+    return { level, fields, message: 'isolated handler wrote a long line' }
   }
   if (!isRecord(read) || typeof read.msg !== 'string') return undefined
-  const level = LOG_LEVELS.find((known) => known === read.level)
-  if (level === undefined) return undefined
   const fields = Object.fromEntries(Object.entries(read).filter(([name]) => !SET.has(name)))
   const err = read.err === undefined ? {} : { err: errorFromFields(read.err) }
   return { level, fields: { ...fields, ...err }, message: printable(read.msg) }
