@@ -252,7 +252,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   state.instances.cache.onChange((key) => {
     if (memberships.hasWishes(key)) joins.add(key)
   }, turn)
-  state.onNodeChange((node) => {
+  state.reportIndex.onPresence((node) => {
     for (const instance of memberships.instancesOf(node)) joins.add(instance)
   }, turn)
   for (const report of state.reports.cache.list()) followReport(keyOf(report))

@@ -89,6 +89,8 @@ export class KubernetesCluster implements Cluster {
   readonly #properties: PropertySources
   readonly #report: NodeReportWriter
   readonly #memberships: MembershipRequests
+  /** The invalid Configurations: the controller writes their status too. */
+  readonly #refused = new Map<ObjectKey, Pick<Configuration, 'metadata'>>()
   readonly #ownNode: OwnNode
   readonly #events: EventRecorder
   readonly #stop = new AbortController()
@@ -134,7 +136,10 @@ export class KubernetesCluster implements Cluster {
     this.#configurations = new Reflector({
       ...watched(this.#configurationApi),
       parse: (object, known) => this.#parseConfiguration(object, known),
-      deleted: (key) => this.#report.forget(key),
+      deleted: (key) => {
+        this.#refused.delete(key)
+        this.#report.forget(key)
+      },
     })
     this.#ownNode = new OwnNode({ ...options, instances: this.#instances }, this.#stop.signal)
     this.#strays = new StrayInstances({
@@ -159,12 +164,10 @@ export class KubernetesCluster implements Cluster {
       configurations: this.#configurations,
       knownNodes,
     })
-    this.#memberships = new MembershipRequests({
-      ...options,
-      report: this.#report,
-      instances: this.#instances,
-      knownNodes,
-    })
+    this.#memberships = new MembershipRequests(
+      { ...options, report: this.#report, instances: this.#instances, knownNodes },
+      this.#stop.signal,
+    )
     this.#writer = new InstanceWriter({
       ...options,
       answerMs,
@@ -242,9 +245,14 @@ export class KubernetesCluster implements Cluster {
     this.#ownNode.leaves(key)
     const instance = this.instances.get(key)
     const hasOthers = instance?.spec.nodes.some((other) => other !== node) === true
-    if (hasOthers && instance.spec.nodes.includes(node) && this.#memberships.ask(instance, 'leave'))
+    // The last node deletes the Instance itself.
+    if (instance?.spec.nodes.includes(node) && this.#memberships.ask(instance, 'leave', !hasOthers))
       return 'asked'
     return this.#writer.change(key, (now) => leaveStep(now, node, this.#compatibility))
+  }
+
+  stayInInstance(key: ObjectKey): void {
+    this.#memberships.stay(key)
   }
 
   updateInstance(key: ObjectKey, fields: InstanceChange) {
@@ -339,20 +347,31 @@ export class KubernetesCluster implements Cluster {
     const key = keyIn(object)
     if (key !== undefined) this.#nodes.configurationSeen(key, reportingNodes(object))
     if (isStatusChange(object, known)) return known
+    const refused = key && this.#refused.get(key)
+    if (isStatusChange(object, refused)) return sameObject(known, refused)
     const parsed = parseConfigurationObject(object)
     if (parsed.ok) {
+      if (key !== undefined) this.#refused.delete(key)
       this.#report.valid(parsed.configuration)
       return parsed.configuration
     }
     if (parsed.found === undefined) return known
     const { metadata } = parsed.found
+    this.#refused.set(keyOf({ metadata }), { metadata })
     this.#options.log.warn(
       { configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) },
       'configuration refused',
     )
     this.#report.invalid(parsed.found, parsed.problems.map(textOf).join('; '))
-    return known?.metadata.uid === metadata.uid ? known : undefined
+    return sameObject(known, parsed.found)
   }
+}
+
+function sameObject(
+  known: Configuration | undefined,
+  found: Pick<Configuration, 'metadata'> | undefined,
+): Configuration | undefined {
+  return known?.metadata.uid === found?.metadata.uid ? known : undefined
 }
 
 function textOf({ path, message }: Problem): string {

@@ -15,6 +15,7 @@ let known: number
 let isMissing: boolean
 let reported: Map<ObjectKey, Membership>
 let requests: MembershipRequests
+let changed: (key: ObjectKey) => void
 
 beforeEach(() => {
   clock = new ManualClock()
@@ -27,10 +28,18 @@ beforeEach(() => {
       node: NODE,
       clock,
       knownNodes: () => known,
-      instances: { get: () => present },
+      instances: {
+        get: () => present,
+        onChange: (listener) => {
+          changed = listener
+        },
+      },
       report: {
         get isMissing() {
           return isMissing
+        },
+        get memberships() {
+          return reported.size
         },
         setMembership: (key, wish) => {
           if (wish === undefined) reported.delete(key)
@@ -38,9 +47,17 @@ beforeEach(() => {
         },
       },
     },
+    new AbortController().signal,
     () => 0.5,
   )
 })
+
+/** The watch shows the Instance with the node, or without it. */
+function show(instance: Instance | undefined, hasNode: boolean): void {
+  const nodes = [...names(2), ...(hasNode ? [NODE] : [])]
+  present = instance && { ...instance, spec: { ...instance.spec, nodes } }
+  changed(key)
+}
 
 const shared = (nodes: number, metadata: Partial<Instance['metadata']> = {}) =>
   instanceWith({}, { shared: true, nodes: names(nodes) }, metadata)
@@ -102,13 +119,59 @@ describe('a node that joins or leaves a shared Instance', () => {
     expect(reported.get(key)).toEqual({ uid: 'other', wish: 'join' })
   })
 
-  it('takes wishes back that have come true or that mean nothing any more', () => {
+  it.each<[string, () => void]>([
+    ['that has come true', () => show(shared(2), true)],
+    ['about an Instance that is gone', () => show(undefined, true)],
+    ['about an earlier Instance', () => show(shared(2, { uid: 'other' }), false)],
+  ])('A10 takes a wish back %s', (_, happens) => {
     known = 10
     requests.ask(shared(2), 'join')
-    const joined = shared(2)
-    present = { ...joined, spec: { ...joined.spec, nodes: [...names(2), NODE] } }
-    const next = shared(2, { name: 'cam-a19705' as Instance['metadata']['name'] })
-    requests.ask(next, 'join')
-    expect([...reported.keys()]).toEqual([keyOf(next)])
+    changed(key)
+    expect(reported.size).toBe(1)
+    happens()
+    expect(reported.size).toBe(0)
+  })
+
+  it('A10 R98 asks again, with patience, to join what others removed it from', async () => {
+    known = 10
+    const { uid } = shared(2).metadata
+    requests.ask(shared(2), 'join')
+    show(shared(2), true)
+    await clock.advance(60_000)
+    show(shared(2), false)
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    expect(reported.get(key)).toEqual({ uid, wish: 'join' })
+  })
+
+  it('A10 replaces a wish that has come true: the report on the server can still have it', () => {
+    known = 10
+    const { uid } = shared(2).metadata
+    requests.ask(shared(2), 'join')
+    show(shared(2), true)
+    known = 3
+    expect(requests.ask(shared(3), 'leave')).toBe(false)
+    expect(reported.get(key)).toEqual({ uid, wish: 'leave' })
+  })
+
+  it('A10 takes back a wish to leave when the device returns', () => {
+    known = 10
+    const { uid } = shared(2).metadata
+    requests.stay(key)
+    expect(reported.size).toBe(0)
+    show(shared(2), true)
+    expect(requests.ask(shared(2), 'leave')).toBe(true)
+    requests.stay(key)
+    expect(reported.get(key)).toEqual({ uid, wish: 'join' })
+  })
+
+  it('A10 R98 waits longer for a wish that the report has no room for yet', async () => {
+    known = 10
+    for (let index = 0; index < 1000; index++)
+      reported.set(`plant/other-${index}` as ObjectKey, { uid: 'other', wish: 'join' })
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    await clock.advance(14_999)
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    await clock.advance(1)
+    expect(requests.ask(shared(2), 'join')).toBe(false)
   })
 })

@@ -1,13 +1,15 @@
 import type { Instance, Membership } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
+import { REPORT_BOUNDS } from '../core/status/report-content.js'
+import type { ObjectCache } from '../ports/cluster.js'
 import type { NodeReportWriter } from './node-report-writer.js'
 
 interface MembershipRequestsOptions {
   readonly node: NodeName
   readonly clock: Clock
-  readonly report: Pick<NodeReportWriter, 'isMissing' | 'setMembership'>
-  readonly instances: { get(key: ObjectKey): Instance | undefined }
+  readonly report: Pick<NodeReportWriter, 'isMissing' | 'memberships' | 'setMembership'>
+  readonly instances: Pick<ObjectCache<Instance>, 'get' | 'onChange'>
   /** The number of nodes in the cluster, as far as it is known. */
   knownNodes(): number
 }
@@ -25,18 +27,32 @@ const PATIENCE_MS = 5000
 
 interface Request extends Membership {
   readonly until: number
+  /**
+   * Whether it has come true. The report on the server can still have it: it has to be replaced
+   * before this agent writes the opposite.
+   */
+  readonly isDone?: boolean
 }
 
-/** Asks the controller, by the report of the node, to join and to leave shared Instances. */
+/**
+ * Asks the controller, by the report of the node, to join and to leave shared Instances. A wish
+ * holds until it has come true, or until the agent wants the opposite.
+ */
 export class MembershipRequests {
   readonly #options: MembershipRequestsOptions
   readonly #random: () => number
+  /** The last wish about each Instance that exists. */
   readonly #requests = new Map<ObjectKey, Request>()
 
   /** @param random of [0, 1), for tests */
-  constructor(options: MembershipRequestsOptions, random: () => number = Math.random) {
+  constructor(
+    options: MembershipRequestsOptions,
+    signal: AbortSignal,
+    random: () => number = Math.random,
+  ) {
     this.#options = options
     this.#random = random
+    options.instances.onChange((key) => this.#settle(key), signal)
   }
 
   /**
@@ -50,26 +66,39 @@ export class MembershipRequests {
     const key = keyOf(instance)
     const now = clock.monotonicMs()
     const before = this.#requests.get(key)
-    if (before?.uid === metadata.uid && before.wish === wish) return !isUrgent && now < before.until
+    const isKnown = before?.uid === metadata.uid
+    if (isKnown && before.wish === wish && !before.isDone) return !isUrgent && now < before.until
     const isPatient = !isUrgent && Math.max(knownNodes(), spec.nodes.length) >= LARGE
     // An earlier wish for the opposite must not undo what the agent writes.
-    if (!isPatient && before?.uid !== metadata.uid) return false
-    this.#takeBackOld()
-    const patienceMs = isPatient ? PATIENCE_MS * (1 + this.#random()) : 0
-    this.#requests.set(key, { uid: metadata.uid, wish, until: now + patienceMs })
-    report.setMembership(key, { uid: metadata.uid, wish })
+    if (!isPatient && !isKnown) return false
+    this.#set(key, { uid: metadata.uid, wish }, isPatient)
     return isPatient
   }
 
-  /** Takes back wishes that have come true. They leave the report with its next write. */
-  #takeBackOld(): void {
+  /** Takes back a wish to leave: the node serves the device again. */
+  stay(key: ObjectKey): void {
+    const request = this.#requests.get(key)
+    if (request?.wish === 'leave') this.#set(key, { uid: request.uid, wish: 'join' }, true)
+  }
+
+  #set(key: ObjectKey, wish: Membership, isPatient: boolean): void {
+    const { clock, report } = this.#options
+    // The controller sees a later wish later.
+    const turns = 1 + Math.floor(report.memberships / REPORT_BOUNDS.memberships)
+    const patienceMs = isPatient ? PATIENCE_MS * turns * (1 + this.#random()) : 0
+    this.#requests.set(key, { ...wish, until: clock.monotonicMs() + patienceMs })
+    report.setMembership(key, wish)
+  }
+
+  /** Takes back a wish that has come true, or that means nothing any more. */
+  #settle(key: ObjectKey): void {
     const { instances, node, report } = this.#options
-    for (const [key, { uid, wish }] of this.#requests) {
-      const instance = instances.get(key)
-      const isIn = instance?.spec.nodes.includes(node) === true
-      if (instance?.metadata.uid === uid && isIn === (wish === 'leave')) continue
-      this.#requests.delete(key)
-      report.setMembership(key, undefined)
-    }
+    const request = this.#requests.get(key)
+    if (request === undefined) return
+    const instance = instances.get(key)
+    if (instance?.metadata.uid !== request.uid) this.#requests.delete(key)
+    else if (instance.spec.nodes.includes(node) !== (request.wish === 'join')) return
+    else this.#requests.set(key, { ...request, isDone: true })
+    report.setMembership(key, undefined)
   }
 }

@@ -384,6 +384,23 @@ describe('the report of a node', () => {
     await clock.advance(200)
     expect(stored().memberships).toEqual({ [instance]: { ...wish, wish: 'leave' } })
   })
+
+  it('has the next wishes as soon as earlier ones are taken back, and gathers these', async () => {
+    await begun()
+    const instance = (index: number) => objectKey('default', `lab-${index}`)
+    for (let index = 0; index < 1003; index++)
+      writer.setMembership(instance(index), { uid: `u-${index}`, wish: 'join' })
+    await clock.advance(200)
+    const wishes = () => Object.keys(stored().memberships ?? {})
+    expect(wishes()).toHaveLength(1000)
+    expect(wishes()).not.toContain(instance(1000))
+    expect(writer.memberships).toBe(1003)
+    for (const index of [0, 1]) writer.setMembership(instance(index), undefined)
+    await clock.advance(1000)
+    expect(wishes()).toContain(instance(1001))
+    expect(wishes()).not.toContain(instance(1002))
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
+  })
 })
 
 describe('a report that cannot be written', () => {

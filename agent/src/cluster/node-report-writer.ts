@@ -26,7 +26,7 @@ import {
   Resource,
 } from '@akrijs/kube'
 import { type Clock, isRecord, type Logger, objectMessage, untilAborted } from '@akrijs/runtime'
-import { type ReportContent, reportContent } from '../core/status/report-content.js'
+import { REPORT_BOUNDS, type ReportContent, reportContent } from '../core/status/report-content.js'
 import { reportedByHandler, storedProblems, storedStatus } from '../core/status/stored-status.js'
 import type { SlotsInUse } from '../ports/cluster.js'
 
@@ -55,6 +55,8 @@ const GATHER_MS = 200
 const STATUS_MS = 20
 /** The longest of these times, in milliseconds. */
 const MAX_STATUS_MS = 4000
+/** How long room is gathered for wishes that a report has no room for, in milliseconds. */
+const NEXT_WISHES_MS = 1000
 /** How long changes of the slots that containers use are gathered, in milliseconds. */
 const SLOTS_MS = 10_000
 /**
@@ -92,6 +94,7 @@ export class NodeReportWriter {
   readonly #invalid = new Map<ObjectKey, InvalidConfiguration>()
   /** The uids of valid Configurations. */
   readonly #uids = new Map<ObjectKey, string>()
+  /** In the order in which the report has room for them. */
   readonly #memberships = new Map<ObjectKey, Membership>()
   /** The slots that containers use; undefined until this agent knows them. */
   #slots: SlotsInUse | undefined
@@ -181,12 +184,21 @@ export class NodeReportWriter {
     return this.#missingAt !== undefined
   }
 
+  /** The number of wishes, of which a report has {@link REPORT_BOUNDS}. */
+  get memberships(): number {
+    return this.#memberships.size
+  }
+
   /** @param wish about a shared Instance; undefined to take a wish back with the next write */
   setMembership(instance: ObjectKey, wish: Membership | undefined): void {
-    if (wish === undefined) this.#memberships.delete(instance)
-    else if (!isDeepStrictEqual(this.#memberships.get(instance), wish)) {
+    const { node } = this.#options
+    if (wish === undefined) {
+      if (!this.#memberships.delete(instance)) return
+      // The next wish has room now.
+      if (this.memberships >= REPORT_BOUNDS.memberships) this.#queue.add(node, NEXT_WISHES_MS)
+    } else if (!isDeepStrictEqual(this.#memberships.get(instance), wish)) {
       this.#memberships.set(instance, wish)
-      this.#queue.add(this.#options.node)
+      this.#queue.add(node)
     }
   }
 

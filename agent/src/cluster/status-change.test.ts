@@ -63,3 +63,37 @@ it('an agent hears of no status, and counts the nodes of the cluster', async () 
     await server.close()
   }
 })
+
+it('an agent reads the status of an invalid Configuration once, and each change of its spec', async () => {
+  const server = new FakeApiServer(systemClock)
+  const client = await server.open()
+  const refused: unknown[] = []
+  const log = { ...silentLogger, warn: (fields: object) => refused.push(fields) }
+  const cluster = new KubernetesCluster({ client, clock: systemClock, log, node: 'a' as never })
+  const put = (generation: number, capacity: number, reporting = 0) =>
+    server.put(PATH, {
+      ...known,
+      metadata: { ...known.metadata, generation },
+      spec: { ...known.spec, capacity },
+      status: { nodeCounts: { reporting } },
+    })
+  try {
+    put(1, -1)
+    cluster.start()
+    await cluster.configurations.synced
+    await server.untilWatched(3)
+    for (const reporting of [2, 3, 4]) put(1, -1, reporting)
+    await eventually(() => expect(cluster.knownNodes).toBe(4))
+    expect(refused).toHaveLength(1)
+    put(2, -2)
+    await eventually(() => expect(refused).toHaveLength(2))
+    put(3, 2)
+    await eventually(() => expect(cluster.configurations.list()).toHaveLength(1))
+    put(4, -2)
+    await eventually(() => expect(refused).toHaveLength(3))
+    expect(cluster.configurations.list()).toHaveLength(1)
+  } finally {
+    await cluster.close()
+    await server.close()
+  }
+})

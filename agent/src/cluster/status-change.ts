@@ -5,7 +5,10 @@ import { isRecord } from '@akrijs/runtime'
 // The controller writes the status of a Configuration often. An agent reads only a number of it.
 
 /** Whether an object of the server has the spec and the metadata of a Configuration. */
-export function isStatusChange(object: unknown, known: Configuration | undefined): boolean {
+export function isStatusChange(
+  object: unknown,
+  known: Pick<Configuration, 'metadata'> | undefined,
+): boolean {
   // A server without generations counts no changes of the spec.
   if (known === undefined || known.metadata.generation === 0) return false
   const metadata = parseObjectMeta(object)

@@ -47,6 +47,8 @@ export interface Cluster {
    * @returns `asked` as `joinInstance`
    */
   leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'asked' | 'gone'>
+  /** Takes back a leave that this node has asked for, and that has not come true. */
+  stayInInstance(key: ObjectKey): void
   /**
    * Writes the fields that the Configuration and the device decide. Adds or removes slots to fit
    * `capacity`.

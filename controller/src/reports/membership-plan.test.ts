@@ -95,10 +95,11 @@ describe('the nodes of a shared Instance', () => {
     ).toEqual({ do: 'nothing' })
   })
 
-  it('R64 a lost node does not join by its old report, and may leave by it', () => {
+  it('R64 a node without its agent neither joins nor leaves by its old report', () => {
     const instance = testInstance(['a', 'b'])
-    expect(planMemberships(instance, wishes({ c: join }), () => false)).toEqual({ do: 'nothing' })
-    expect(after(instance, wishes({ a: leave }), () => false)?.spec.nodes).toEqual(['b'])
+    const isPresent = (node: NodeName) => node === 'b'
+    expect(after(instance, wishes({ a: leave, c: join }), isPresent)).toBe(instance)
+    expect(after(instance, wishes({ b: leave, c: join }), isPresent)?.spec.nodes).toEqual(['a'])
   })
 
   it('A10 are after one change as all wishes say, and no other claim changes', () => {
@@ -125,11 +126,13 @@ describe('the nodes of a shared Instance', () => {
           const instance = { ...base, spec: { ...base.spec, deviceUsage } }
           const isPresent = (name: string) => present.includes(name)
           const result = after(instance, wishes(wanted), isPresent)
-          const current = Object.entries(wanted).filter(([, { uid }]) => uid === UID)
+          const current = Object.entries(wanted).filter(
+            ([name, { uid }]) => uid === UID && isPresent(name),
+          )
           const left = current.flatMap(([name, { wish }]) => (wish === 'leave' ? name : []))
           const stay = nodes.filter((name) => !left.includes(name))
           const joined = current.flatMap(([name, { wish }]) =>
-            wish === 'join' && !nodes.includes(name) && isPresent(name) ? name : [],
+            wish === 'join' && !nodes.includes(name) ? name : [],
           )
           expect(new Set(result?.spec.nodes ?? [])).toEqual(new Set([...stay, ...joined]))
           const gone = nodes.filter((name) => left.includes(name))

@@ -16,7 +16,7 @@ export type Wishes = ReadonlyMap<NodeName, Membership>
 
 /**
  * Adds and removes all nodes of an Instance in one write: N writes would wake N agents each.
- * @param isPresent whether the node is there: the report of a lost node is old
+ * @param isPresent whether the agent of the node is there: other reports are old
  */
 export function planMemberships(
   instance: Instance,
@@ -30,9 +30,9 @@ export function planMemberships(
   const present = new Set(spec.nodes)
   const wanting = (wish: Membership['wish']) =>
     [...wishes].flatMap(([node, wanted]) =>
-      wanted.uid === metadata.uid && wanted.wish === wish ? node : [],
+      wanted.uid === metadata.uid && wanted.wish === wish && isPresent(node) ? node : [],
     )
-  const joining = wanting('join').filter((node) => !present.has(node) && isPresent(node))
+  const joining = wanting('join').filter((node) => !present.has(node))
   const leaving = new Set(wanting('leave').filter((node) => present.has(node)))
   if (joining.length + leaving.size === 0) return { do: 'nothing' }
   const nodes = [...spec.nodes.filter((node) => !leaving.has(node)), ...joining.sort()]

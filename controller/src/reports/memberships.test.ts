@@ -36,12 +36,20 @@ describe('the controller', () => {
       },
     })
 
-  const report = (name: string, memberships: NodeReport['memberships']) =>
+  const report = (name: string, memberships: NodeReport['memberships'], agent: object = {}) =>
     api.put(`/apis/akri.sh/v0/nodereports/${name}`, {
       metadata: { name },
+      ...agent,
       counts: { configurations: 0, ready: 0, devices: 0 },
       configurations: {},
       memberships,
+    })
+
+  const agentPod = (on: string, name: string) =>
+    api.put(`/api/v1/namespaces/akri/pods/${name}`, {
+      metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+      spec: { nodeName: on },
+      status: { conditions: [{ type: 'Ready', status: 'True' }] },
     })
 
   async function lead(): Promise<void> {
@@ -89,5 +97,21 @@ describe('the controller', () => {
     await eventually(() => expect(nodes()).toEqual(['x', 'a']))
     node('b')
     await eventually(() => expect(nodes()).toEqual(['x', 'a', 'b']))
+  })
+
+  it('A10 R64 does nothing by the report of an agent that was taken off or exchanged', async () => {
+    for (const name of ['a', 'b', 'c', 'x']) node(name)
+    const { uid } = testInstance([]).metadata
+    const agent = (name: string) => ({ agentPod: `agent-${name}`, agentNamespace: 'akri' })
+    // The agent of `a` was taken off, and that of `b` is another one now.
+    agentPod('b', 'other')
+    agentPod('c', 'agent-c')
+    for (const name of ['a', 'b', 'c']) report(name, { [KEY]: { uid, wish: 'join' } }, agent(name))
+    report('x', { [KEY]: { uid, wish: 'leave' } }, agent('x'))
+    api.put(INSTANCE, { ...testInstance(['x']) })
+    await lead()
+    await eventually(() => expect(nodes()).toEqual(['x', 'c']))
+    agentPod('a', 'agent-a')
+    await eventually(() => expect(nodes()).toEqual(['x', 'c', 'a']))
   })
 })

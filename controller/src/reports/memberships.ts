@@ -6,7 +6,7 @@ import { changeInstance } from '../instance-change.js'
 import { planMemberships } from './membership-plan.js'
 
 interface MembershipsOptions {
-  readonly state: Pick<ClusterState, 'instances' | 'isReady'>
+  readonly state: Pick<ClusterState, 'instances' | 'reportIndex'>
   readonly log: Logger
   /** The other system whose agents run in the cluster too. @default off */
   readonly compatibility?: Compatibility
@@ -64,7 +64,8 @@ export class Memberships {
     const instance = state.instances.cache.get(key)
     const wishes = this.#wishes.get(key)
     if (instance === undefined || wishes === undefined) return {}
-    const isPresent = (node: NodeName) => state.isReady(node)
+    // After a node was taken out, the report of its former agent still asks to join.
+    const isPresent = (node: NodeName) => state.reportIndex.presence(node) === 'present'
     const change = planMemberships(instance, wishes, isPresent, compatibility)
     // After a lost race, the watch shows the Instance as it is now.
     if (await changeInstance(state.instances, instance, change, signal))

@@ -202,6 +202,10 @@ export class StandaloneCluster implements Cluster {
     return this.#changeInstance(key, (instance) => leaveStep(instance, node))
   }
 
+  stayInInstance(): void {
+    // No leave is asked for here.
+  }
+
   updateInstance(key: ObjectKey, fields: InstanceChange) {
     return this.#changeInstance(key, (instance) => updateStep(instance, fields))
   }

@@ -45,8 +45,9 @@ export class InstanceWrites {
       await this.#create(configuration, planned)
       return 0
     }
-    if (!needsWrite(planned, node)) return 0
     const place = planned.existing.spec.nodes.indexOf(node)
+    if (place >= 0) cluster.stayInInstance(planned.key)
+    if (!needsWrite(planned, node)) return 0
     if (place < 0) {
       const claims = ledger.claimsIn(planned.name)
       const outcome = await cluster.joinInstance(planned.key, node, claims)

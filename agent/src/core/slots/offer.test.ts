@@ -103,7 +103,15 @@ describe('the preferred slots', () => {
       )
       expect(new Set([...up, ...down]).size).toBe(5)
     }
-    expect(preferred('node-unknown', free, 1)).toEqual([slot(0)])
+  })
+
+  it('A16 R85 of a node that has not joined yet are not those of the nodes that have', () => {
+    const free = ['', '', '', '', '', '']
+    expect(preferred('node-d', free, 1)).toEqual([slot(5)])
+    // The node that has created the Instance is alone in it at first.
+    const first = NODES.slice(0, 1)
+    expect(preferred('node-a', free, 3, all(6), first)).toEqual([slot(0), slot(1), slot(2)])
+    expect(preferred('node-b', free, 3, all(6), first)).toEqual([slot(5), slot(4), slot(3)])
   })
 
   it('A16 are first unused claims of this node, and never claims of another node', () => {

@@ -56,8 +56,10 @@ export function slotsInClaimOrder(
   { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
 ): [SlotName, SlotUsage][] {
   const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
-  const position = Math.max(0, nodes.indexOf(node))
-  const share = (end: number) => (end * slots.size) / Math.max(1, nodes.length)
+  // A node that has not joined yet will be the last one.
+  const all = nodes.includes(node) ? nodes : [...nodes, node]
+  const position = all.indexOf(node)
+  const share = (end: number) => (end * slots.size) / all.length
   return position % 2 === 0
     ? beginningAt(Math.floor(share(position)))
     : beginningAt(Math.ceil(share(position + 1))).toReversed()

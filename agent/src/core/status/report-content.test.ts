@@ -85,13 +85,13 @@ describe('the content of a report', () => {
     expect(reportContent(draft(new Map()))).not.toHaveProperty('slots')
   })
 
-  it('has as many memberships as its bound', () => {
+  it('has the first memberships up to its bound, sorted', () => {
     const wish = { uid: 'u', wish: 'join' } as const
     const memberships = new Map(
       Array.from({ length: 9 }, (_, index) => [objectKey('n', `i${8 - index}`), wish] as const),
     )
     const bounds = { statusBytes: 1000, memberships: 3 }
     const content = reportContent({ ...draft(new Map()), memberships }, bounds)
-    expect(Object.keys(content.memberships)).toEqual(['n/i0', 'n/i1', 'n/i2'])
+    expect(Object.keys(content.memberships)).toEqual(['n/i6', 'n/i7', 'n/i8'])
   })
 })

@@ -23,7 +23,7 @@ interface ReportDraft {
 export const REPORT_BOUNDS = {
   /** The bytes of all statuses as JSON. */
   statusBytes: 1_000_000,
-  /** The number of memberships, each with at most 300 bytes. */
+  /** The number of memberships, each with at most 300 bytes: the first ones. */
   memberships: 1000,
   /** The bytes of all slots as JSON. */
   slotBytes: 100_000,
@@ -54,7 +54,7 @@ export function reportContent(
     ...(agentNamespace === undefined ? {} : { agentNamespace }),
     counts: { ...countsOf(statuses), ...(leftOut > 0 && { leftOut }) },
     configurations: Object.fromEntries(configurations),
-    memberships: Object.fromEntries([...memberships].sort(byKey).slice(0, bounds.memberships)),
+    memberships: Object.fromEntries([...memberships].slice(0, bounds.memberships).sort(byKey)),
     ...(used.length > 0 && { slots: Object.fromEntries(used) }),
   }
 }
