@@ -26,6 +26,9 @@ export class CredentialRefusedError extends Error {}
 /** How cameras refuse a credential in the replies of their services. */
 const REFUSAL = /NotAuthorized|Unauthorized|FailedAuthentication|InvalidSecurity|not authorized/i
 
+/** The camera lacks an operation. */
+const LACK = /ActionNotSupported|OptionalActionNotImplemented/
+
 /**
  * Takes a picture by the camera's first media profile.
  * @throws CredentialRefusedError after the first request that the camera refuses
@@ -47,6 +50,7 @@ export async function takeSnapshot(access: CameraAccess): Promise<Picture> {
 /** The last reply of a service. The errors of the library have only parts of it. */
 class LastReply {
   #hasCredential = false
+  #isAccepted = false
   #status = 0
   #body = ''
 
@@ -60,10 +64,20 @@ class LastReply {
     this.#body = body
   }
 
+  /** The camera accepted the credential: its other faults are no refusals. */
+  accept(): void {
+    this.#isAccepted = true
+  }
+
   /** A refusal of a request without the credential says nothing about the credential. */
   isRefusal(error: unknown, username: string | undefined): boolean {
     if (username !== undefined && !this.#hasCredential) return false
     if (this.#status === 401 || this.#status === 403 || REFUSAL.test(this.#body)) return true
+    // Many cameras refuse a credential in other words than those of the specification.
+    const isError = this.#status >= 400 && this.#status <= 499
+    const isFault = /<([\w.-]+:)?Fault[\s>]/.test(this.#body)
+    if (username !== undefined && !this.#isAccepted && (isError || isFault))
+      return !LACK.test(this.#body)
     return error instanceof Error && /(authentication|status).* 40[13]\b/.test(error.message)
   }
 }
@@ -104,6 +118,7 @@ async function take(
     return answer((done) => camera.getCapabilities(done))
   })
   await answer((done) => camera.getProfiles(done))
+  replies.accept()
   const profileToken = camera.profiles?.[0]?.$?.token
   if (typeof profileToken !== 'string') throw new Error('the camera has no media profile')
   const { uri } = await answer<{ uri: string }>((done) =>
