@@ -18,6 +18,12 @@ export class OnvifNotAuthorizedError extends defineError(
   'terminal',
 ) {}
 
+/** A camera that answers no call without a credential refuses the credential. */
+export class OnvifCredentialRefusedError extends defineError(
+  'AKRI_ERR_ONVIF_CREDENTIAL_REFUSED',
+  'terminal',
+) {}
+
 /** Data from the network is not XML, or exceeds a limit of the XML reader. */
 export class OnvifXmlError extends defineError('AKRI_ERR_ONVIF_XML', 'transient') {}
 

@@ -317,11 +317,14 @@ describe('the ONVIF handler', () => {
     expect(leftOut).toEqual([['no answer of a camera'], []])
   })
 
-  it('logs once that a camera refuses the credential', async () => {
-    await start({ credential })
+  it.each<[string, SimulatedCameraOptions, number]>([
+    ['', {}, 1],
+    [' and answers no call without it', { authentication: ['http-digest'], openOperations: [] }, 0],
+  ])('logs once that a camera refuses the credential%s', async (_which, options, offered) => {
+    await start({ credential, ...options })
     const log = { ...silentLogger, info: vi.fn() }
     const wrong = { username_default: 'admin', password_default: 'wrong' }
-    expect(await find({}, wrong, { log })).toHaveLength(1)
+    expect(await find({}, wrong, { log })).toHaveLength(offered)
     const lines = log.info.mock.calls.filter(([, message]) => message === 'credential refused')
     expect(lines).toHaveLength(1)
     expect(JSON.stringify(log.info.mock.calls)).not.toContain('wrong')

@@ -139,7 +139,7 @@ describe('a device with faults', () => {
     expect(facts.authentication).toBe('refused')
     expect(
       camera.requests.filter(({ operation }) => operation === 'GetDeviceInformation').length,
-    ).toBe(4)
+    ).toBe(3)
   })
 
   it('is abandoned when all answers together take too long', async () => {

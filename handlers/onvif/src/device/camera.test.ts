@@ -92,7 +92,7 @@ describe('a camera', () => {
   })
 
   it.each([
-    ['by UsernameToken', { authentication: ['username-token'] }, 4],
+    ['by UsernameToken', { authentication: ['username-token'] }, 5],
     ['by HTTP digest', { authentication: ['http-digest'] }, 5],
     ['by HTTP digest with MD5', { authentication: ['http-digest'], algorithms: ['MD5'] }, 5],
     [
@@ -100,12 +100,12 @@ describe('a camera', () => {
       { authentication: ['http-digest'], nonceUses: 1 },
       7,
     ],
-    ['by both', {}, 4],
-    ['with a clock that is behind by years', { clockOffsetMs: -20 * 365 * 86_400_000 }, 4],
+    ['by both', {}, 5],
+    ['with a clock that is behind by years', { clockOffsetMs: -20 * 365 * 86_400_000 }, 5],
     [
       'with a clock that is ahead',
       { clockOffsetMs: 3_600_000, authentication: ['username-token'] },
-      4,
+      5,
     ],
   ] satisfies [string, Partial<DeviceServiceOptions>, number][])(
     'authenticates the handler: %s',

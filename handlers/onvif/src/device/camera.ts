@@ -3,6 +3,7 @@ import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import {
   OnvifAddressError,
+  OnvifCredentialRefusedError,
   OnvifFaultError,
   OnvifNotAuthorizedError,
   OnvifReplyError,
@@ -162,7 +163,9 @@ class Interview {
     const home = await policy.destination(url, { zone })
     const credential = credentials.for(uuid)
     const { address } = home
-    const session = new SoapSession({ ...options, credential, address, timeoutMs, signal, clock })
+    const isTokenOnly = credential !== undefined && refused.hasRefusedDigest(home, credential)
+    const own = { credential, address, isTokenOnly, timeoutMs, signal, clock }
+    const session = new SoapSession({ ...options, ...own })
     return new Interview({ session, home, credential, refused, policy, zone, log, clock })
   }
 
@@ -178,7 +181,8 @@ class Interview {
   /**
    * Finds out whether there is a camera. By the specification, it tells its time to each caller,
    * which tokens depend on. Some cameras refuse that, or lack the operation.
-   * @throws the reason for the first call, if no call is answered by SOAP
+   * @throws OnvifCredentialRefusedError, or the reason for the first call, if no call is answered by
+   * SOAP
    */
   async identify(): Promise<void> {
     const { home, session, clock } = this.#options
@@ -191,7 +195,17 @@ class Interview {
     if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
     this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
     if (!this.isCamera) await this.#call(home, GET_SERVICES)
-    if (!this.isCamera && this.#firstFailure !== undefined) throw this.#firstFailure
+    if (!this.isCamera && this.#firstFailure !== undefined)
+      throw this.#reasonFor(this.#firstFailure)
+  }
+
+  #reasonFor(failure: AkriError): AkriError {
+    const isRefused = this.#authentication === 'refused' && OnvifNotAuthorizedError.is(failure)
+    return isRefused
+      ? new OnvifCredentialRefusedError(`${failure.message}; the credential is refused`, {
+          cause: failure,
+        })
+      : failure
   }
 
   /** @throws OnvifUnreachableError after the first call without an answer */
@@ -287,14 +301,15 @@ class Interview {
   /** @returns undefined if the camera does not tell @throws OnvifUnreachableError */
   async #call(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
     const { session } = this.#options
-    // Another device gets a digest of the password only if it asks for a credential.
-    const isCamera = this.isCamera
-    const first = isCamera ? await this.#tryCredential(to, call) : undefined
-    if (first !== undefined) return first.response
+    if (this.#authentication === 'accepted' && session.hasCredentialFor(to))
+      return (await this.#tryCredential(to, call))?.response
     const answer = await this.#answerOf(call, session.callOpenly(to, call))
-    if (!OnvifNotAuthorizedError.is(answer)) return answer
-    const second = isCamera ? undefined : await this.#tryCredential(to, call)
-    if (this.#authentication === 'none') this.#authentication = 'required'
+    const isRefused = OnvifNotAuthorizedError.is(answer)
+    if (answer !== undefined && !isRefused) return answer
+    // Another device gets a digest of the password only if it asks for a credential.
+    const second = isRefused || this.isCamera ? await this.#tryCredential(to, call) : undefined
+    if (isRefused && second === undefined && this.#authentication === 'none')
+      this.#authentication = 'required'
     return second?.response
   }
 
@@ -328,7 +343,8 @@ class Interview {
       if (refused.has(home, credential))
         return new OnvifNotAuthorizedError(`${call.operation}: the credential was just refused`)
       const answer = await attempt()
-      if (OnvifNotAuthorizedError.is(answer)) refused.add(home, credential)
+      if (OnvifNotAuthorizedError.is(answer))
+        refused.add(home, credential, session.hasRefusedDigest)
       return answer
     })
   }

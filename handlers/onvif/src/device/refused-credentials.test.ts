@@ -1,12 +1,25 @@
 import { systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import { DeviceService } from '../testing/device-service.js'
 import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
+import type { Misbehaviour } from '../testing/misbehaviour.js'
 import { RefusedCredentials } from './refused-credentials.js'
 
+/** The operations that the handler calls. */
+const ALL = [
+  'GetSystemDateAndTime',
+  'GetDeviceInformation',
+  'GetNetworkInterfaces',
+  'GetScopes',
+  'GetServices',
+]
 const wrong = { username: 'operator', password: 'hunter2' }
+/** Attempts by either scheme: a camera may count both. */
 const attemptsAt = ({ requests }: DeviceService) =>
-  requests.filter(({ body }) => body.includes('UsernameToken')).length
+  requests.filter(
+    ({ headers, body }) => headers.authorization !== undefined || body.includes('UsernameToken'),
+  ).length
 
 describe('a credential that a camera refuses', () => {
   it('is tried once, by any query and URL; another credential is tried too', async () => {
@@ -49,6 +62,56 @@ describe('a credential that a camera refuses', () => {
     expect(attemptsAt(camera)).toBe(1)
     expect(await asked()).toMatchObject({ authentication: 'refused' })
     expect(attemptsAt(camera)).toBe(1)
+  })
+
+  it.each([
+    ['UsernameToken', ['username-token']],
+    ['HTTP digest', ['http-digest']],
+    ['both', ['username-token', 'http-digest']],
+  ] as const)('is tried by one scheme only at a camera with %s', async (_which, kinds) => {
+    for (const openOperations of [undefined, []]) {
+      const options = { credential, authentication: kinds }
+      await using camera = await DeviceService.start({
+        ...options,
+        ...(openOperations && { openOperations }),
+      })
+      const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+      const asked = () => query(camera.url, { as: wrong, refused }).catch(() => undefined)
+      await asked()
+      await asked()
+      expect(attemptsAt(camera)).toBe(1)
+      expect(await query(camera.url, { as: credential, refused })).toMatchObject({
+        authentication: 'accepted',
+        ...INFORMATION,
+      })
+    }
+  })
+
+  it.each<[string, Misbehaviour]>([
+    ['status 500 without SOAP', 'server-error'],
+    ['a redirect', { redirect: 'http://127.0.0.1/login' }],
+  ])('is tried once by a camera that answers its calls by %s', async (_how, misbehaviour) => {
+    await using camera = await DeviceService.start({ credential, openOperations: ALL })
+    camera.misbehave(misbehaviour, ALL.slice(1))
+    expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
+    expect(attemptsAt(camera)).toBe(1)
+  })
+
+  it('is tried by UsernameToken next if a camera refuses the digest that it asks for', async () => {
+    // Each digest is stale.
+    await using camera = await DeviceService.start({ credential, nonceUses: 0 })
+    const clock = new ManualClock(0)
+    const refused = new RefusedCredentials({ forMs: 60_000, clock })
+    const asked = async () => {
+      const { authentication } = await query(camera.url, { as: credential, refused })
+      await clock.advance(60_000)
+      return authentication
+    }
+    expect([await asked(), await asked(), await asked()]).toEqual([
+      'refused',
+      'accepted',
+      'accepted',
+    ])
   })
 
   it.each([

@@ -3,6 +3,12 @@ import { FairQueue } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
+interface Refusal {
+  /** In monotonic milliseconds. */
+  readonly at: number
+  readonly wasDigest: boolean
+}
+
 interface RefusedCredentialsOptions {
   /** How long a refusal counts, in milliseconds. */
   readonly forMs: number
@@ -19,7 +25,7 @@ const MAX_REFUSALS = 10_000
  */
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
-  readonly #refusedAt = new Map<string, number>()
+  readonly #refusals = new Map<string, Refusal>()
   /** By credential and place. */
   readonly #attempts = new FairQueue({ perKey: 1 })
 
@@ -29,8 +35,16 @@ export class RefusedCredentials {
 
   has(place: Destination, credential: Credential): boolean {
     const { clock, forMs } = this.#options
-    const refusedAt = this.#refusedAt.get(keyOf(place, credential))
-    return refusedAt !== undefined && clock.monotonicMs() - refusedAt < forMs
+    const refusal = this.#refusals.get(keyOf(place, credential))
+    return refusal !== undefined && clock.monotonicMs() - refusal.at < forMs
+  }
+
+  /**
+   * Whether the next attempt should be a UsernameToken: the last refused attempt was an HTTP digest.
+   * Some cameras ask for HTTP digest and accept UsernameToken only.
+   */
+  hasRefusedDigest(place: Destination, credential: Credential): boolean {
+    return this.#refusals.get(keyOf(place, credential))?.wasDigest ?? false
   }
 
   /**
@@ -41,12 +55,12 @@ export class RefusedCredentials {
     return this.#attempts.run(keyOf(place, credential), attempt)
   }
 
-  add(place: Destination, credential: Credential): void {
+  add(place: Destination, credential: Credential, wasDigest: boolean): void {
     const key = keyOf(place, credential)
-    this.#refusedAt.delete(key)
-    this.#refusedAt.set(key, this.#options.clock.monotonicMs())
-    const [oldest] = this.#refusedAt.keys()
-    if (this.#refusedAt.size > MAX_REFUSALS && oldest !== undefined) this.#refusedAt.delete(oldest)
+    this.#refusals.delete(key)
+    this.#refusals.set(key, { at: this.#options.clock.monotonicMs(), wasDigest })
+    const [oldest] = this.#refusals.keys()
+    if (this.#refusals.size > MAX_REFUSALS && oldest !== undefined) this.#refusals.delete(oldest)
   }
 }
 

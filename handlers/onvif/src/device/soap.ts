@@ -28,6 +28,8 @@ interface SoapSessionOptions extends CertificatePolicy {
   readonly credential?: Credential | undefined
   /** The only address that gets a digest of the password. */
   readonly address: string
+  /** Whether to use UsernameToken also if the camera asks for HTTP digest. @default false */
+  readonly isTokenOnly?: boolean
   /** For each request, in milliseconds. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
@@ -53,6 +55,8 @@ export class SoapSession {
   clockOffsetMs: number
   readonly #options: SoapSessionOptions
   #hasAnswered = false
+  #isAccepted = false
+  #hasRefusedDigest = false
   #digest: { readonly answer: DigestAnswer; used: boolean } | undefined
 
   constructor(options: SoapSessionOptions) {
@@ -66,14 +70,25 @@ export class SoapSession {
     return this.#hasAnswered
   }
 
+  /** Whether the camera has refused an HTTP digest of the password. */
+  get hasRefusedDigest(): boolean {
+    return this.#hasRefusedDigest
+  }
+
   /**
-   * Calls without a credential.
+   * Calls without a credential. If the camera asks for HTTP digest, {@link call} uses it then: a
+   * camera that has HTTP digest answers by a challenge (ONVIF Core Specification 5.9.1).
    * @returns the element `<operation>Response`
    * @throws OnvifUnreachableError, OnvifXmlError, OnvifReplyError, OnvifFaultError,
    * OnvifNotAuthorizedError; the signal's reason
    */
   async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
-    return this.#responseOf(await this.#post(to, call, '', {}), call)
+    const reply = await this.#post(to, call, '', {})
+    if (this.hasCredentialFor(to)) {
+      this.#digest = undefined
+      this.#takeChallenge(reply)
+    }
+    return this.#responseOf(reply, call)
   }
 
   /**
@@ -87,7 +102,9 @@ export class SoapSession {
   }
 
   /**
-   * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it.
+   * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it. Until
+   * the camera has accepted the credential, call {@link callOpenly} first: a camera may count a
+   * refusal of each of the two.
    * @throws as {@link callOpenly}; OnvifNotAuthorizedError also for each other refusal of the
    * request, and if there is no credential for this destination
    */
@@ -102,17 +119,13 @@ export class SoapSession {
       const time = this.#options.clock.monotonicMs() + this.clockOffsetMs
       const token = usernameToken(credential, time)
       const reply = await this.#post(to, call, token, {})
-      if (!this.#takeChallenge(reply, credential))
-        return this.#responseOf(reply, call, WITH_CREDENTIAL)
+      if (!this.#isAccepted || !this.#takeChallenge(reply))
+        return this.#acceptedResponse(reply, call)
     }
-    return this.#callByDigest(to, call, credential)
+    return this.#callByDigest(to, call)
   }
 
-  async #callByDigest(
-    to: Destination,
-    call: SoapCall,
-    credential: Credential,
-  ): Promise<XmlElement> {
+  async #callByDigest(to: Destination, call: SoapCall): Promise<XmlElement> {
     for (let tries = 0; this.#digest !== undefined; tries++) {
       const digest = this.#digest
       const wasUsed = digest.used
@@ -121,21 +134,29 @@ export class SoapSession {
       const reply = await this.#post(to, call, '', {
         authorization: digest.answer.authorization({ method: 'POST', uri }),
       })
-      if (reply.status !== 401) return this.#responseOf(reply, call, WITH_CREDENTIAL)
+      if (reply.status !== 401) return this.#acceptedResponse(reply, call)
       this.#digest = undefined
       // The camera refused a new nonce, and does not call it stale: the password is wrong.
       const isRetry = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
-      if (!isRetry || !this.#takeChallenge(reply, credential)) break
+      if (!isRetry || !this.#takeChallenge(reply)) break
     }
+    this.#hasRefusedDigest = true
     throw new OnvifNotAuthorizedError(`${call.operation}: the credential is refused`)
   }
 
   /** @returns whether the reply has a challenge that can be answered */
-  #takeChallenge({ status, challenges }: HttpReply, credential: Credential): boolean {
-    const challenge = status === 401 ? chooseChallenge(challenges) : undefined
-    if (challenge !== undefined)
-      this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
-    return challenge !== undefined
+  #takeChallenge({ status, challenges }: HttpReply): boolean {
+    const { credential, isTokenOnly } = this.#options
+    const challenge = status === 401 && !isTokenOnly ? chooseChallenge(challenges) : undefined
+    if (challenge === undefined || credential === undefined) return false
+    this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
+    return true
+  }
+
+  #acceptedResponse(reply: HttpReply, call: SoapCall): XmlElement {
+    const response = this.#responseOf(reply, call, WITH_CREDENTIAL)
+    this.#isAccepted = true
+    return response
   }
 
   #responseOf(reply: HttpReply, call: SoapCall, withCredential = false): XmlElement {
@@ -151,7 +172,7 @@ export class SoapSession {
         ? new OnvifNotAuthorizedError(message)
         : new OnvifFaultError(message)
     }
-    if (isRefused || (withCredential && status >= 400 && status <= 499))
+    if (isRefused || (withCredential && !isSuccess(status)))
       throw new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
     if (!isSuccess(status)) throw failureOf(status, operation)
     if (content?.name !== `${operation}Response`)

@@ -10,7 +10,7 @@ import {
 } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
-import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
+import { OnvifCredentialRefusedError, OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
@@ -287,12 +287,14 @@ class CameraDiscovery {
         answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
       if (answer === undefined) {
         this.#unanswered.set(id, unanswered(uuid, source, failures))
+        const refusing = [...failures].find(([, error]) => OnvifCredentialRefusedError.is(error))
+        this.#noteCredential(query, refusing?.[0] ?? false)
         const count = this.#set.failed(id)
         const level = count === 1 ? 'info' : 'debug'
         log[level]({ uuid, source, failures: count, err: joined(failures) }, 'camera query failed')
       } else {
         this.#unanswered.delete(id)
-        this.#logRefusedCredential(query, answer)
+        this.#noteCredential(query, answer.facts.authentication === 'refused' && answer.url)
         this.#set.answered(id, { ...answer, silentUrls: [...failures.keys()] })
       }
       this.#onChange()
@@ -331,12 +333,12 @@ class CameraDiscovery {
     if (this.#isListed) this.changes.push()
   }
 
-  /** Once, until the camera answers in another way. */
-  #logRefusedCredential({ id, uuid }: CameraQuery, { url, facts }: CameraAnswer): void {
-    if (facts.authentication !== 'refused') this.#refusing.delete(id)
+  /** Logs once where a camera refuses the credential, until it answers in another way. */
+  #noteCredential({ id, uuid }: CameraQuery, refusingUrl: string | false): void {
+    if (refusingUrl === false) this.#refusing.delete(id)
     else if (!this.#refusing.has(id)) {
       this.#refusing.add(id)
-      this.#options.log.info({ uuid, url }, 'credential refused')
+      this.#options.log.info({ uuid, url: refusingUrl }, 'credential refused')
     }
   }
 

@@ -1,5 +1,10 @@
 import { type AkriError, messageOf } from '@akrijs/sdk'
-import { OnvifAddressError, OnvifNotAuthorizedError, OnvifUnreachableError } from '../errors.js'
+import {
+  OnvifAddressError,
+  OnvifCredentialRefusedError,
+  OnvifNotAuthorizedError,
+  OnvifUnreachableError,
+} from '../errors.js'
 
 /** Why a device that announced itself is not offered. */
 export interface LeftOutCamera {
@@ -71,6 +76,7 @@ const CODES: Readonly<Record<string, string>> = {
 }
 
 function reasonOf(error: AkriError): string {
+  if (OnvifCredentialRefusedError.is(error)) return 'credential refused'
   const status = /HTTP status \d{3}/.exec(messageOf(error))?.[0]
   if (status !== undefined) return status
   if (OnvifNotAuthorizedError.is(error)) return 'credential required'
