@@ -147,23 +147,23 @@ const DISCOVERY: readonly Awkward[] = [
     expected: 'ignored',
   },
   { name: 'announces scopes of 14 KB', faults: { huge: true }, expected: 'offered none' },
-  { name: 'sends half an answer', faults: { garbage: true }, expected: 'ignored' },
+  { name: 'sends half an answer', faults: { garbage: true }, expected: 'answer not readable' },
   {
     name: 'answers a Probe that nothing sent',
     faults: { wrongRelatesTo: true },
-    expected: 'ignored',
+    expected: 'answer not readable',
   },
   {
     name: 'answers without RelatesTo',
     faults: { rewrite: (text) => text.replace(/<a:RelatesTo.*<\/a:RelatesTo>/, '') },
-    expected: 'ignored',
+    expected: 'answer not readable',
   },
   {
     name: 'answers without an endpoint reference',
     faults: {
       rewrite: (text) => text.replace(/<a:EndpointReference>.*<\/a:EndpointReference>/, ''),
     },
-    expected: 'ignored',
+    expected: 'answer not readable',
   },
   {
     name: 'announces no version of its metadata',
@@ -548,10 +548,14 @@ async function unusedPort(address: string): Promise<number> {
   return typeof place === 'object' && place !== null ? place.port : expect.fail('no port')
 }
 
-function resultOf({ uuid }: SimulatedCamera, { devices, leftOut, problems }: ReportedList): string {
+function resultOf(
+  { uuid, service }: SimulatedCamera,
+  { devices, leftOut, problems }: ReportedList,
+): string {
   const device = devices.find(({ properties }) => properties.ONVIF_DEVICE_UUID === uuid)
-  if (device === undefined)
-    return leftOut.devices.find(({ id }) => id.startsWith(uuid))?.reason ?? 'ignored'
+  // An answer that cannot be read has no UUID.
+  const names = (id: string) => id.startsWith(uuid) || id === new URL(service.url).hostname
+  if (device === undefined) return leftOut.devices.find(({ id }) => names(id))?.reason ?? 'ignored'
   const authentication = device.properties.ONVIF_DEVICE_AUTHENTICATION
   const isProblem = problems.devices.some(({ id }) => id === device.id)
   const isRight = isProblem === (authentication === 'refused')

@@ -91,6 +91,16 @@ function open(
   })
 }
 
+/** Lists with all reports. */
+function follow(details: object) {
+  return followDiscovery(createOnvifHandler({ intervalMs: 1000 }), {
+    details: JSON.stringify(details),
+    properties: new DiscoveryProperties(),
+    signal: stop.signal,
+    log: silentLogger,
+  })
+}
+
 async function find(
   details: object = {},
   properties: Readonly<Record<string, string>> = {},
@@ -101,10 +111,10 @@ async function find(
 }
 
 /** Waits for a list that satisfies; the discovery goes on. */
-async function until(
-  lists: AsyncIterator<Device[]>,
-  satisfied: (devices: readonly Device[]) => boolean,
-): Promise<Device[]> {
+async function until<List>(
+  lists: AsyncIterator<List>,
+  satisfied: (list: List) => boolean,
+): Promise<List> {
   for (;;) {
     const { done, value } = await lists.next()
     if (done) throw new Error('the discovery has ended')
@@ -508,14 +518,64 @@ describe('the ONVIF handler', () => {
       ['no answer in 2 s to WS-Discovery Probes (UDP port 3702) to 127.77.99.1'],
     ],
   ])('D2 tells why it finds no camera: %s', async (_what, details, expected) => {
-    const lists = followDiscovery(createOnvifHandler({ intervalMs: 1000 }), {
-      details: JSON.stringify(details),
-      properties: new DiscoveryProperties(),
-      signal: stop.signal,
-      log: silentLogger,
-    })
-    const { value } = await lists.next()
+    const { value } = await follow(details).next()
     expect(value).toMatchObject({ devices: [], remarks: expected })
+  })
+
+  it.each<[string, DiscoveryFaults, RegExp]>([
+    ['half of an answer', { garbage: true }, /not XML/],
+    ['an answer to another Probe', { wrongRelatesTo: true }, /no Probe of this handler/],
+    [
+      'an answer without an endpoint reference',
+      { rewrite: (text) => text.replace(/<a:EndpointReference>.*<\/a:EndpointReference>/, '') },
+      /no usable endpoint reference/,
+    ],
+    ['an answer of more than 16 KiB', { tail: ' '.repeat(16 * 1024) }, /more than 16384 bytes/],
+  ])('D2 tells that it cannot read %s, and not that there was none', async (_what, faults, why) => {
+    const camera = await start()
+    Object.assign(camera.faults, faults)
+    const lists = follow({ probeAddresses: [IP], interfaces: ['none'] })
+    const { value } = await lists.next()
+    expect(value).toMatchObject({ devices: [], remarks: [] })
+    expect(value?.leftOut.devices).toEqual([
+      { id: IP, reason: 'answer not readable', detail: expect.stringMatching(why) },
+    ])
+  })
+
+  it('D2 lists a camera that announces itself from a foreign address beside others', async () => {
+    const camera = await start()
+    const lists = follow({
+      uuids: { items: [camera.uuid] },
+      interfaces: ['lo'],
+      allowedNetworks: [`${IP}/32`],
+    })
+    await using _foreign = await DiscoveryResponder.open({
+      address: '127.88.0.1',
+      announcement: () => announcementAt('127.88.0.1'),
+      faults: { delayMs: 0 },
+    })
+    const found = await until(
+      lists,
+      ({ devices, leftOut }) => devices.length === 1 && leftOut.devices.length > 0,
+    )
+    expect(found.leftOut.devices).toEqual([
+      { id: '127.88.0.1', reason: 'sender not allowed', detail: expect.any(String) },
+    ])
+  })
+
+  it('D2 lists cameras above the limit of one address', async () => {
+    const announcements = Array.from({ length: 40 }, (_, n) =>
+      announcementAt(IP, { xAddrs: [`http://${IP}:${n + 1}/`] }),
+    )
+    const [first, ...furtherMatches] = announcements
+    await using _recorder = await DiscoveryResponder.open({
+      address: IP,
+      announcement: () => first ?? expect.fail(),
+      faults: { delayMs: 0, furtherMatches },
+    })
+    const lists = follow({ probeAddresses: [IP], interfaces: ['none'] })
+    const { value } = await lists.next()
+    expect(value?.leftOut.reasons.get('too many cameras of one address')).toBe(8)
   })
 
   it('finds cameras at probeAddresses without an interface to probe on', async () => {

@@ -5,6 +5,7 @@ import {
   FairQueue,
   isLinkLocal,
   MulticastSearch,
+  machineAddresses,
   plainAddress,
   SenderBudget,
 } from '@akrijs/sdk/network'
@@ -60,6 +61,8 @@ const GATHER_MS = 100
 const QUESTION_LIMITS = { senders: 64, perSender: 8, pool: 'family', round: 'renewed' } as const
 /** How long after a Hello without a URL an answer with a URL counts as the Hello: a round. */
 const HELLO_MS = 10_000
+/** The reason of devices that announce themselves from an address that is not allowed. */
+const FOREIGN = 'sender not allowed'
 /** Addresses whose refused URLs are logged. */
 const MAX_LOGGED_SOURCES = 1000
 
@@ -151,6 +154,15 @@ class CameraDiscovery {
       allows: (address) => this.#policy.allows(address),
       camerasAt: (address) =>
         this.#set.camerasAt(address) + Number(probed.has(plainAddress(address))),
+      onForeign: (address) =>
+        this.#ignored.add(
+          undefined,
+          address,
+          FOREIGN,
+          'the handler may not read announcements from it',
+        ),
+      onUnreadable: (address, reason) =>
+        this.#ignored.add(undefined, address, 'answer not readable', reason),
       onEvent: (event) => this.#onEvent(event),
       onFailure: (error) => this.changes.end(error),
     })
@@ -163,10 +175,16 @@ class CameraDiscovery {
       ({ id, uuid, source }) => this.#unanswered.get(id) ?? unanswered(uuid, source, new Map()),
     )
     // A camera may also be announced by an address, or with a URL, that does not count.
-    const ignored = this.#ignored.cameras.filter(({ uuid }) => !present.has(uuid))
+    const own = new Set(machineAddresses())
+    const ignored = this.#ignored.cameras.filter(({ uuid, source }) =>
+      uuid === undefined
+        ? !own.has(plainAddress(source)) && this.#set.camerasAt(source) === 0
+        : !present.has(uuid),
+    )
     const leftOut = [...silent, ...ignored]
-    const remarks = this.#search.remarks(cameras.length === 0 && leftOut.length === 0)
-    return { cameras, leftOut, remarks }
+    // The remarks name devices whose announcements are not read, if there are no others.
+    const isUnanswered = cameras.length === 0 && leftOut.every(({ reason }) => reason === FOREIGN)
+    return { cameras, leftOut, remarks: this.#search.remarks(isUnanswered) }
   }
 
   /** Runs until the signal is aborted, or a bug ends the discovery. */
@@ -225,10 +243,12 @@ class CameraDiscovery {
       const { uuid } = announcement
       const heard = { ...announcement, urls, source, zone: this.#zoneOf(event, urls) }
       const filter = this.#options.excludedBy(heard)
-      if (urls.length > 0) this.#set.heard(this.#kindOf(kind, uuid, source), heard)
+      const limit =
+        urls.length > 0 ? this.#set.heard(this.#kindOf(kind, uuid, source), heard) : undefined
       const isWithoutUrls = announcement.xAddrs.length === 0
       const isCurrent = isWithoutUrls ? this.#set.heardWithoutUrls(heard) : undefined
       if (filter !== undefined) this.#ignored.add(uuid, source, `filtered by ${filter}`)
+      else if (limit !== undefined) this.#ignored.add(uuid, source, limit)
       else if (urls.length > 0) this.#ignored.delete(uuid, source)
       else if (refused.length > 0) {
         this.#ignored.add(uuid, source, 'address not allowed', refused.join('; '))
@@ -310,15 +330,15 @@ class CameraDiscovery {
    * bug
    */
   async #firstAnswer(
-    { id, uuid, zone }: CameraQuery,
+    { id, uuid, zones }: CameraQuery,
     urls: readonly string[],
     failures: Map<string, AkriError>,
   ): Promise<CameraAnswer | undefined> {
     const { signal, read } = this.#options
-    const request = { uuid, zone, refused: this.#refused, signal }
+    const request = { uuid, refused: this.#refused, signal }
     for (const url of urls) {
       try {
-        const facts = await read({ ...request, url }, this.#policy)
+        const facts = await read({ ...request, url, zone: zones.get(url) }, this.#policy)
         if (this.#set.isSameCamera(id, url, facts)) return { url, facts }
         failures.set(url, new OnvifReplyError(`${url}: another camera answered`))
       } catch (error) {

@@ -284,6 +284,12 @@ export function queryUrls({ announcement, state, hints }: CameraEntry): string[]
   return [...new Set([...urls, ...hinted])].slice(0, MAX_URLS)
 }
 
+/** The interface that leads to the link-local address of a URL, by the announcement of the URL. */
+export function zoneOf({ announcement, hints }: CameraEntry, url: string): string | undefined {
+  const all = [announcement, ...hints.values()]
+  return all.find(({ urls, zone }) => urls.includes(url) && zone !== undefined)?.zone
+}
+
 /**
  * Whether a query is not limited in number: the device is new, has said Hello, or a Bye made its
  * presence doubtful.

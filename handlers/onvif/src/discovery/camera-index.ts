@@ -14,6 +14,9 @@ const MAX_CAMERAS = 1000
  */
 const MAX_PER_SOURCE = 32
 
+/** Why a camera is not added. */
+export type ReachedLimit = 'too many cameras' | 'too many cameras of one address'
+
 /** The entries by id, UUID and address, and the limits of their number. */
 export class CameraIndex {
   readonly #identity: CameraIdentity
@@ -70,10 +73,12 @@ export class CameraIndex {
     )
   }
 
-  /** Adds a candidate; returns undefined if a limit does not allow it. */
-  add(announcement: CameraAnnouncement, now: number): CameraEntry | undefined {
+  /** Adds a candidate, if the limits allow it. */
+  add(announcement: CameraAnnouncement, now: number): CameraEntry | ReachedLimit {
     const { uuid, source } = announcement
-    if ((this.#perSource.get(source) ?? 0) >= MAX_PER_SOURCE || !this.#makeRoom()) return undefined
+    if ((this.#perSource.get(source) ?? 0) >= MAX_PER_SOURCE)
+      return 'too many cameras of one address'
+    if (!this.#makeRoom()) return 'too many cameras'
     const entry = newEntry(String(++this.#lastId), announcement, now)
     this.#entries.set(entry.id, entry)
     this.#idsByUuid.set(uuid, (this.#idsByUuid.get(uuid) ?? new Set()).add(entry.id))

@@ -321,6 +321,25 @@ describe('announced cameras', () => {
       return expect.fail('there was no query')
     }
 
+    it('are queried on the interface of the announcement of each URL', async () => {
+      const set = setOf({ identity: 'uuid' })
+      const link = at('[fe80::2]')
+      const camera = announced('a', '10.0.0.1')
+      await round(set, camera)
+      const moved = { urls: [link], source: 'fe80::2%eth1', zone: 'eth1' }
+      set.heard('Hello', announced('a', '10.0.0.1', moved))
+      await clock.advance(5000)
+      expect(set.due(16)).toMatchObject([
+        {
+          urls: [at('10.0.0.1'), link],
+          zones: new Map([
+            [at('10.0.0.1'), undefined],
+            [link, 'eth1'],
+          ]),
+        },
+      ])
+    })
+
     it('move to the first URL as soon as it answers, because ids are made of URLs', async () => {
       const set = setOf()
       answering.set(second, FACTS)

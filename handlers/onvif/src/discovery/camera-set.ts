@@ -16,8 +16,9 @@ import {
   queryUrls,
   roundEnded,
   suspected,
+  zoneOf,
 } from './camera-entry.js'
-import { type CameraIdentity, CameraIndex } from './camera-index.js'
+import { type CameraIdentity, CameraIndex, type ReachedLimit } from './camera-index.js'
 
 /** A camera that has answered. */
 export interface Camera {
@@ -33,7 +34,8 @@ export interface CameraQuery {
   readonly uuid: string
   readonly urls: readonly string[]
   readonly source: string
-  readonly zone: string | undefined
+  /** The interface that leads to the link-local address of a URL. */
+  readonly zones: ReadonlyMap<string, string | undefined>
 }
 
 export interface CameraSetOptions {
@@ -96,14 +98,20 @@ export class CameraSet {
     return this.#index.camerasAt(address)
   }
 
-  /** Takes the answer to a Probe, or a Hello. */
-  heard(kind: PresenceKind, announcement: CameraAnnouncement): void {
+  /**
+   * Takes the answer to a Probe, or a Hello.
+   * @returns the limit that does not allow another camera
+   */
+  heard(kind: PresenceKind, announcement: CameraAnnouncement): ReachedLimit | undefined {
     const { uuid, source } = announcement
     const departure = departureKey(uuid, source)
-    if (kind === 'ProbeMatch' && this.#now < (this.#departures.get(departure) ?? 0)) return
+    if (kind === 'ProbeMatch' && this.#now < (this.#departures.get(departure) ?? 0))
+      return undefined
     this.#departures.delete(departure)
     const entry = this.#index.find(announcement) ?? this.#add(announcement)
+    if (typeof entry === 'string') return entry
     if (entry) this.#index.replace(entry, heard(entry, kind, announcement, this.#now))
+    return undefined
   }
 
   /**
@@ -174,8 +182,10 @@ export class CameraSet {
     const queried = [...urgent, ...cameras.slice(0, limit), ...candidates.slice(0, limit)]
     return queried.map((entry) => {
       this.#index.replace(entry, queryStarted(entry))
-      const { uuid, source, zone } = entry.announcement
-      return { id: entry.id, uuid, urls: queryUrls(entry), source, zone }
+      const { uuid, source } = entry.announcement
+      const urls = queryUrls(entry)
+      const zones = new Map(urls.map((url) => [url, zoneOf(entry, url)]))
+      return { id: entry.id, uuid, urls, source, zones }
     })
   }
 
@@ -213,7 +223,7 @@ export class CameraSet {
     return this.#options.clock.monotonicMs()
   }
 
-  #add(announcement: CameraAnnouncement): CameraEntry | undefined {
+  #add(announcement: CameraAnnouncement): CameraEntry | ReachedLimit | undefined {
     return this.#options.accepts(announcement)
       ? this.#index.add(announcement, this.#now)
       : undefined

@@ -8,6 +8,8 @@ export interface DatagramFilterOptions {
   readonly allows: (address: string) => boolean
   /** Takes the address of a device that announces itself from an address that is not allowed. */
   readonly onForeign: (address: string) => void
+  /** Takes the address of a device whose announcement cannot be read, and the reason. */
+  readonly onUnreadable: (address: string, reason: string) => void
   /**
    * The number of known and of directly probed cameras at an address: their datagrams are read
    * during any flood.
@@ -36,7 +38,8 @@ const RESERVED_PER_CAMERA = 8
 /** Tags and attributes of a datagram that counts as one. Datagrams of cameras have half as many. */
 const MARKUP_PER_DATAGRAM = 128
 /** Parts of the actions of the messages by which devices announce themselves. */
-const ACTIONS = ['/ProbeMatches', '/Hello'].map((text) => Buffer.from(text))
+const PROBE_MATCHES = Buffer.from('/ProbeMatches')
+const HELLO = Buffer.from('/Hello')
 const MAX_FRONT_BYTES = 4096
 /** Datagrams of a round whose repetitions are recognised. */
 const MAX_REMEMBERED = 10_000
@@ -72,13 +75,13 @@ export class DatagramFilter {
   }
 
   accepts({ bytes, address }: Datagram): boolean {
-    const { allows, onForeign, clock, log } = this.#options
+    const { allows, onForeign, onUnreadable, clock } = this.#options
     if (!allows(address)) {
       if (isAnnouncement(bytes)) onForeign(address)
       return false
     }
     if (bytes.length > MAX_DATAGRAM_BYTES) {
-      log.debug({ address, bytes: bytes.length }, 'datagram exceeded the size limit')
+      onUnreadable(address, `the datagram has more than ${MAX_DATAGRAM_BYTES} bytes`)
       return false
     }
     // Most datagrams are repetitions: a digest costs a fraction of parsing.
@@ -91,9 +94,12 @@ export class DatagramFilter {
 }
 
 /** The action stands at the front of a message. A search for it costs little during a flood. */
+export function isHello(bytes: Buffer): boolean {
+  return bytes.subarray(0, MAX_FRONT_BYTES).includes(HELLO)
+}
+
 function isAnnouncement(bytes: Buffer): boolean {
-  const front = bytes.subarray(0, MAX_FRONT_BYTES)
-  return ACTIONS.some((action) => front.includes(action))
+  return isHello(bytes) || bytes.subarray(0, MAX_FRONT_BYTES).includes(PROBE_MATCHES)
 }
 
 /** The cost of parsing grows with the number of tags and attributes. */

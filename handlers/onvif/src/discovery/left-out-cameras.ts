@@ -8,9 +8,10 @@ import {
 
 /** Why a device that announced itself is not offered. */
 export interface LeftOutCamera {
-  /** The UUID, and the address that announced it. */
+  /** The UUID, if it is known, and the address that announced it. */
   readonly id: string
-  readonly uuid: string
+  readonly uuid: string | undefined
+  readonly source: string
   /** The same words for all cameras with this reason. */
   readonly reason: string
   readonly detail?: string
@@ -25,10 +26,11 @@ export class IgnoredAnnouncements {
   readonly #devices = new Map<string, { readonly camera: LeftOutCamera; readonly round: number }>()
   #round = 0
 
-  add(uuid: string, source: string, reason: string, detail?: string): void {
+  /** @param uuid undefined if the announcement was not read */
+  add(uuid: string | undefined, source: string, reason: string, detail?: string): void {
     const id = idOf(uuid, source)
     if (!this.#devices.has(id) && this.#devices.size >= MAX_DEVICES) return
-    const camera = { id, uuid, reason, ...(detail !== undefined && { detail }) }
+    const camera = { id, uuid, source, reason, ...(detail !== undefined && { detail }) }
     this.#devices.set(id, { camera, round: this.#round })
   }
 
@@ -60,12 +62,12 @@ export function unanswered(
   })
   const [first] = failures.values()
   const reason = first === undefined ? 'no answer yet' : reasonOf(first)
-  return { id: idOf(uuid, source), uuid, reason, detail: details.join('; ') }
+  return { id: idOf(uuid, source), uuid, source, reason, detail: details.join('; ') }
 }
 
 /** Names a device by its UUID and the address that announced it. */
-export function idOf(uuid: string, source: string): string {
-  return `${uuid} at ${source}`
+export function idOf(uuid: string | undefined, source: string): string {
+  return uuid === undefined ? source : `${uuid} at ${source}`
 }
 
 const CODES: Readonly<Record<string, string>> = {

@@ -67,12 +67,10 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
       const relatesTo = envelope.textOf('Header', 'RelatesTo')
       if (relatesTo === undefined) throw new OnvifMessageError(`${kind} has no RelatesTo`)
       const elements = content.all(kind === 'ProbeMatches' ? 'ProbeMatch' : 'ResolveMatch')
-      const matches = elements.slice(0, MAX_MATCHES).map(announcementOf)
-      return {
-        kind,
-        relatesTo: bareUuid(relatesTo),
-        matches: matches.filter((match) => match !== undefined),
-      }
+      const matches = elements.slice(0, MAX_MATCHES).flatMap((each) => announcementOf(each) ?? [])
+      if (elements.length > 0 && matches.length === 0)
+        throw new OnvifMessageError(`${kind} has no usable endpoint reference`)
+      return { kind, relatesTo: bareUuid(relatesTo), matches }
     }
     case 'Hello':
     case 'Bye': {

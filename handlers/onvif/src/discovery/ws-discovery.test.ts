@@ -40,6 +40,8 @@ function open(options: Partial<WsDiscoveryOptions> = {}, random = 1): WsDiscover
     probeAddresses: [],
     search,
     allows: () => true,
+    onForeign: () => {},
+    onUnreadable: () => {},
     camerasAt: () => 0,
     onEvent: (event) => heard.push(event),
     onFailure: (error) => expect.fail(String(error)),

@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { type Datagram, type MulticastSearch, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
 import { OnvifMessageError } from '../errors.js'
-import { DatagramFilter, type DatagramFilterOptions } from './datagram-filter.js'
+import { DatagramFilter, type DatagramFilterOptions, isHello } from './datagram-filter.js'
 import { GroupListener, groupAddress } from './group-listener.js'
 import {
   type Announcement,
   DISCOVERY_PORT,
-  type DiscoveryMessage,
   decodeMessage,
   encodeProbe,
   encodeResolve,
@@ -27,7 +26,7 @@ export interface DiscoveryEvent {
   readonly interface: string | undefined
 }
 
-export interface WsDiscoveryOptions extends Omit<DatagramFilterOptions, 'onForeign'> {
+export interface WsDiscoveryOptions extends DatagramFilterOptions {
   /**
    * Names of the interfaces to probe on. @default all but the loopback interface and those of
    * container networks
@@ -76,12 +75,15 @@ export class WsDiscovery {
     this.#random = random
     this.#filter = new DatagramFilter({
       ...options,
-      onForeign: (address) => options.search.ignored(address),
+      onForeign: (address) => {
+        options.search.ignored(address)
+        options.onForeign(address)
+      },
     })
     this.#problems = new ProblemLog(options.log)
     this.#listener = new GroupListener({
       log: options.log,
-      onDatagram: (datagram) => this.#onDatagram(datagram),
+      onDatagram: (datagram) => this.#onDatagram(datagram, { isAnswer: false }),
     })
   }
 
@@ -215,7 +217,7 @@ export class WsDiscovery {
         family: on.family,
         address: on.address,
         multicastInterface: on.family === 'IPv4' ? on.address : `::%${on.name}`,
-        onDatagram: (datagram) => this.#onDatagram(datagram, on.name),
+        onDatagram: (datagram) => this.#onDatagram(datagram, { via: on.name }),
         onBroken: (error) => this.#lose(on, error),
       })
       if (this.#options.signal.aborted) return socket.close()
@@ -255,28 +257,31 @@ export class WsDiscovery {
     return other ?? socket
   }
 
-  #onDatagram(datagram: Datagram, via?: string): void {
+  /** @param isAnswer whether the socket gets answers to questions only */
+  #onDatagram(
+    datagram: Datagram,
+    { via, isAnswer = true }: { readonly via?: string; readonly isAnswer?: boolean } = {},
+  ): void {
     if (this.#options.signal.aborted) return
     try {
       if (this.#filter.accepts(datagram)) this.#read(datagram, via)
     } catch (error) {
-      this.#options.onFailure(error)
+      const { address, bytes } = datagram
+      if (OnvifMessageError.is(error)) {
+        this.#options.log.debug({ address, err: error }, 'datagram rejected')
+        if (isAnswer || isHello(bytes)) this.#options.onUnreadable(address, error.message)
+      } else this.#options.onFailure(error)
     }
   }
 
+  /** @throws OnvifMessageError */
   #read({ bytes, address: source }: Datagram, via: string | undefined): void {
-    const { onEvent, log } = this.#options
-    let message: DiscoveryMessage
-    try {
-      message = decodeMessage(bytes)
-    } catch (error) {
-      if (!OnvifMessageError.is(error)) throw error
-      log.debug({ address: source, err: error }, 'datagram rejected')
-      return
-    }
+    const { onEvent } = this.#options
+    const message = decodeMessage(bytes)
     const from = { source, interface: source.split('%')[1] ?? via }
     if (message.kind === 'ProbeMatches') {
-      if (!this.#probes.has(message.relatesTo)) return
+      if (!this.#probes.has(message.relatesTo))
+        throw new OnvifMessageError('ProbeMatches relates to no Probe of this handler')
       for (const announcement of message.matches.filter(isOnvifDevice))
         onEvent({ kind: 'ProbeMatch', announcement, ...from })
     } else if (message.kind === 'ResolveMatches') {
