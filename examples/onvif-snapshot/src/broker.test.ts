@@ -113,9 +113,9 @@ describe('the broker of an ONVIF camera', () => {
     ['by HTTP digest', { authentication: ['http-digest'] }],
     ['by HTTP status 401 for each call', { refusal: { status: 401 }, openOperations: [] }],
     ['by HTTP status 403', { refusal: { status: 403 } }],
-    ['by HTTP status 400 with a bare fault', { refusal: { status: 400 } }],
-    ['by HTTP status 500 with a bare fault', { refusal: { status: 500 } }],
-    ['by another fault', { refusal: { status: 400, subcode: 'InvalidArgVal' } }],
+    ['by HTTP status 400 with a bare fault', { refusal: { status: 400, reason: 'no' } }],
+    ['by HTTP status 500 with a bare fault', { refusal: { status: 500, reason: 'no' } }],
+    ['by another fault', { refusal: { status: 400, subcode: 'InvalidArgVal', reason: 'no' } }],
   ] satisfies [string, DeviceServiceOptions][])(
     'tries a password that a camera refuses %s once, in growing pauses, and says so',
     async (_how, options: DeviceServiceOptions) => {

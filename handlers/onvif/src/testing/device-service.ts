@@ -47,9 +47,14 @@ export interface DeviceServiceOptions {
   readonly authentication?: readonly AuthenticationKind[]
   /**
    * How the camera refuses a request that needs a credential, apart from challenges: the status,
-   * and the subcode of the fault. @default 400 with `NotAuthorized`
+   * the subcode and the reason of the fault. @default 400 with `NotAuthorized`
    */
-  readonly refusal?: { readonly status: number; readonly subcode?: string }
+  readonly refusal?: {
+    readonly status: number
+    readonly subcode?: string
+    /** @default 'Sender not authorized' */
+    readonly reason?: string
+  }
   /** The algorithms of HTTP digest. @default ['SHA-256', 'MD5'] */
   readonly algorithms?: readonly ('MD5' | 'SHA-256')[]
   /** The number of requests that may use one nonce of HTTP digest. @default no limit */
@@ -242,8 +247,8 @@ export class DeviceService {
   /** @returns whether the request is admitted; otherwise this method answers it */
   #admits(response: ServerResponse, verdict: Verdict | undefined): boolean {
     const { refusal = { status: 400, subcode: 'NotAuthorized' } } = this.#options
-    if (verdict?.kind === 'fault')
-      send(response, refusal.status, soapFault(refusal.subcode, 'Sender not authorized'))
+    const { status, subcode, reason = 'Sender not authorized' } = refusal
+    if (verdict?.kind === 'fault') send(response, status, soapFault(subcode, reason))
     else if (verdict?.kind === 'challenge')
       response.writeHead(401, { 'www-authenticate': [...verdict.headers] }).end()
     else return true
