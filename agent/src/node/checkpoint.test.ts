@@ -24,7 +24,8 @@ const content: CheckpointContent = {
     },
   },
   given: ['cam-8120fe-0', 'cam-8120fe8120fe8120-0'].map((slot, index) => {
-    return { slot: slot as SlotName, resourceName: 'akri.sh/cam', id: String(index) }
+    const lost = index === 1 ? ({ lost: true } as const) : {}
+    return { slot: slot as SlotName, resourceName: 'akri.sh/cam', id: String(index), ...lost }
   }),
 }
 const nothing: CheckpointContent = { discovery: {}, given: [] }

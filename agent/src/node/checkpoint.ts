@@ -45,6 +45,7 @@ const allocation = z.object({
   resourceName: z.string().min(1),
   // A claim has the id between colons.
   id: z.string().regex(/^[^:]+$/),
+  lost: z.literal(true).optional(),
 })
 const file = z.object({
   version: z.literal(VERSION),
@@ -56,7 +57,12 @@ const file = z.object({
 
 export interface CheckpointContent {
   readonly discovery: DiscoverySnapshot
-  readonly given: readonly SlotAllocation[]
+  readonly given: readonly RememberedAllocation[]
+}
+
+interface RememberedAllocation extends SlotAllocation {
+  /** Whether the device is gone. */
+  readonly lost?: true | undefined
 }
 
 /**

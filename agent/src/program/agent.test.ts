@@ -61,16 +61,21 @@ afterEach(async () => {
 })
 
 /**
- * Lists two devices, or one device if the details do not ask for two; throws a TypeError if `found`
+ * Lists two devices or none if the details ask for that, and otherwise one device; throws a TypeError if `found`
  * is false.
  */
 const handler = defineDiscoveryHandler({
   name: 'told',
   shared: true,
-  details: z.object({ found: z.boolean(), two: z.boolean().default(false) }),
+  details: z.object({
+    found: z.boolean(),
+    two: z.boolean().default(false),
+    none: z.boolean().default(false),
+  }),
   async *discover({ details }) {
     if (!details.found) throw new TypeError('no such bus')
-    yield details.two ? [{ id: 'foo0' }, { id: 'foo1' }] : [{ id: 'foo0' }]
+    if (details.none) yield []
+    else yield details.two ? [{ id: 'foo0' }, { id: 'foo1' }] : [{ id: 'foo0' }]
   },
 })
 
@@ -244,6 +249,31 @@ it('a restarted agent offers its checkpoint while the import of a handler hangs'
   await eventually(async () => expect(await atImport).toEqual([4]))
 })
 
+it('a restarted agent lists the id of a lost device before its handler answers', async () => {
+  const found = manifest({ discoveryHandler: discoveryHandler(true) })
+  const apply = (configuration: typeof found) =>
+    cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await start()
+  await apply(found)
+  const resource = `akri.sh/${found.name}`
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  const container = { name: 'main', resources: { [resource]: 1 } }
+  await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
+  const [id = expect.fail('no id')] = kubelet.devices(resource).keys()
+  const details = 'found: true\nnone: true'
+  const none = { ...discoveryHandler(true), discoveryDetails: details }
+  await apply({ ...found, spec: { ...found.spec, discoveryHandler: none } })
+  await eventually(() =>
+    expect(Object.fromEntries(kubelet.devices(resource))).toEqual({ [id]: false }),
+  )
+  await agent?.close()
+  kubelet.giveUp(resource)
+  await start(() => new Promise(() => {}))
+  await eventually(() =>
+    expect(Object.fromEntries(kubelet.devices(resource))).toEqual({ [id]: false }),
+  )
+})
+
 it('an agent is healthy while it replaces lost sockets, and names silent plugins', async () => {
   let ahead = 0
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
@@ -283,7 +313,6 @@ it('an agent is healthy while it replaces lost sockets, and names silent plugins
     await settled()
     await isHealthy()
 
-    await kubelet.restart()
     await isHealthy()
     await settled()
     await isHealthy()

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { Compatibility, Configuration } from '@akrijs/api'
+import { type Compatibility, type Configuration, instanceNameParts } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
@@ -19,7 +19,7 @@ import {
   ResourceNames,
   type ResourceNamesOptions,
 } from '../core/instances/resource-names.js'
-import { AllocationLedger } from '../core/slots/allocation-ledger.js'
+import { AllocationLedger, instanceOf } from '../core/slots/allocation-ledger.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { StatusReporter } from '../core/status/status-reporter.js'
 import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
@@ -148,6 +148,11 @@ async function startParts(
     slotHandoverMs: options.slotHandoverMs,
     compatibility: options.compatibility,
   })
+  // The first lists have the ids of lost devices too.
+  for (const { slot, lost } of remembered.given) {
+    const { configuration } = instanceNameParts(instanceOf(slot)) ?? {}
+    if (lost && configuration !== undefined) plugins.lose(configuration, instanceOf(slot))
+  }
   const { resourceNames } = options
   const names =
     resourceNames &&
@@ -195,7 +200,10 @@ async function startParts(
     bounds: options.bounds,
     signal,
     deviceSet: (key) => discovery.deviceSet(key),
-    deviceLost: (device) => slots.deviceLost(device),
+    deviceLost: (device) => {
+      slots.deviceLost(device)
+      saveSoon('given')
+    },
   })
   const status = new StatusReporter({ ...shared, configurations, discovery, reconciler, plugins })
   const of = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
@@ -218,7 +226,12 @@ async function startParts(
     onError: (configuration, error, retryInMs) =>
       log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
   })
-  const state = () => ({ discovery: discovery.snapshot(), given: ledger.list() })
+  const state = (): CheckpointContent => ({
+    discovery: discovery.snapshot(),
+    given: ledger.list().map((each) => {
+      return plugins.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
+    }),
+  })
   const saveSoon = (changed: keyof CheckpointContent) =>
     checkpoint.saveSoon(state, changed, { clock, signal })
   ledger.onChange(() => saveSoon('given'), signal)

@@ -171,6 +171,14 @@ it.each([true, false])(
   },
 )
 
+it('knows a lost device of a Configuration that has no other device', () => {
+  ledger.record({ slot: slot(0), resourceName: resource, id: slot(0) })
+  plugins.lose(served.configuration, served.name)
+  expect(plugins.isLost(served.name)).toBe(true)
+  ledger.remove({ slot: slot(0), resourceName: resource, id: slot(0) })
+  expect(plugins.isLost(served.name)).toBe(false)
+})
+
 describe('the device plugin of an Instance', () => {
   it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
     await serve(served)

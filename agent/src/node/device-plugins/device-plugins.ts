@@ -195,7 +195,8 @@ export class DevicePlugins implements InstancePlugins {
 
   lose(configuration: ConfigurationName, name: InstanceName): void {
     if (this.#options.ledger.inUse(name).length === 0) return
-    this.#ofConfigurations.get(configuration)?.lose(name)
+    // Also without a device that is served.
+    this.#instancesOf(configuration).lose(name)
     this.#readvertiseLater(configuration)
   }
 
