@@ -75,12 +75,12 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['AKRI_SLOT_GRAC', { agent: { env: { AKRI_SLOT_GRAC: 5 } } }],
     ['METRICS_PORT', { agent: { env: { METRICS_PORT: 5 } } }],
     ['hostNetwork', { agent: { hostNetwork: 'true' } }],
-    ['camera', { agent: { nodeSelectors: { camera: true } } }],
+    ['camera', { agent: { nodeSelectors: { camera: ['a'] } } }],
     ['tag', { agent: { image: { tag: 1.0 } } }],
     ['logLevel', { agent: { logLevel: 'trace' } }],
     ['metricsPort', { agent: { metricsPort: 70_000 } }],
     ['discoveryHandlers', { agent: { host: { discoveryHandlers: 'var/lib' } } }],
-    ['memoryLimit', { agent: { resources: { memoryLimit: '320M' } } }],
+    ['memoryLimit', { agent: { resources: { memoryLimit: '320MB' } } }],
     ['oprator', { agent: { tolerations: [{ oprator: 'Exists' }] } }],
     ['replicas', { controller: { replicas: 0 } }],
     ['digest', { image: { digest: 'sha256:12' } }],
@@ -220,6 +220,39 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         tolerations: [toleration],
       })
     }
+  })
+
+  it('take any quantity of Kubernetes for memory, and the heap follows from it', async () => {
+    const heapOf = async (memoryLimit: string | number) => {
+      const { env, resources } = await containerOf(
+        CONTROLLER,
+        nested([['controller.resources.memoryLimit', memoryLimit]]),
+      )
+      expect(resources.limits).toEqual({ memory: memoryLimit })
+      return Number(/--max-old-space-size=(\d+)$/.exec(env.get('NODE_OPTIONS') ?? '')?.[1])
+    }
+    const heaps: number[] = []
+    for (const limit of ['512M', '0.5Gi', '524288Ki', '512e6', '1.5Gi', '.5Gi', 536_870_912])
+      heaps.push(await heapOf(limit))
+    expect(heaps).toEqual([390, 409, 409, 390, 1228, 409, 409])
+    await expect(render(nested([['controller.resources.memoryLimit', 1_000_000]]))).rejects.toThrow(
+      'controller.resources.memoryLimit: 1000000 is too little: Node.js needs',
+    )
+  })
+
+  it('warn of the other system without a webhook that refuses', async () => {
+    const isWarned = async (webhookConfiguration: Values, compatibility = 'akri-0.13') =>
+      (await notesOf({ compatibility, webhookConfiguration })).includes('compatibility: akri-0.13')
+    expect(await isWarned({})).toBe(false)
+    expect(await isWarned({ enabled: false })).toBe(true)
+    expect(await isWarned({ failurePolicy: 'Ignore' })).toBe(true)
+    expect(await isWarned({ failurePolicy: 'Ignore' }, 'off')).toBe(false)
+  })
+
+  it('take labels of nodes that are no text, as --set writes them', async () => {
+    const nodeSelectors = { camera: true, floor: 2, site: 'a' }
+    const pod = (await workloads({ controller: { nodeSelectors } }))[CONTROLLER]
+    expect(pod?.nodeSelector).toMatchObject({ camera: 'true', floor: '2', site: 'a' })
   })
 
   it.each(programs)(

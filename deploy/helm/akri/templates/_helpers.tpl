@@ -60,8 +60,12 @@ limits:
 {{/* A quantity of Kubernetes as a number. */}}
 {{- define "akri.amount" -}}
 {{- $text := include "akri.text" . -}}
-{{- $factors := dict "m" 0.001 "k" 1e3 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $factors := dict "n" 1e-9 "u" 1e-6 "m" 0.001 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976 -}}
+{{- if regexMatch "[eE][+-]?[0-9]+$" $text -}}
+{{- float64 $text -}}
+{{- else -}}
 {{- mulf (regexFind "^[0-9.]+" $text) (regexFind "[A-Za-z]+$" $text | get $factors | default 1) -}}
+{{- end -}}
 {{- end }}
 
 {{/*
@@ -69,7 +73,7 @@ The heap in MiB. Arguments: limit, beside (MiB). Node.js does not see the memory
 limit less `beside`, which the program needs outside of the heap, but at most four fifths of the limit.
 */}}
 {{- define "akri.heap" -}}
-{{- $limit := mul (regexFind "^[0-9]+" .limit) (ternary 1024 1 (hasSuffix "Gi" .limit)) -}}
+{{- $limit := divf (include "akri.amount" .limit) 1048576 | floor | int64 -}}
 {{- min (sub $limit .beside) (div (mul $limit 4) 5) -}}
 {{- end }}
 
@@ -173,7 +177,9 @@ podAntiAffinity:
 {{- end }}
 
 {{- define "akri.nodeSelector" -}}
-{{- mergeOverwrite (dict "kubernetes.io/os" "linux") . | toYaml -}}
+{{- $labels := dict "kubernetes.io/os" "linux" -}}
+{{- range $label, $value := . }}{{ $_ := set $labels $label (include "akri.text" $value) }}{{ end -}}
+{{- toYaml $labels -}}
 {{- end }}
 
 {{/* A value as the text of a variable. Numbers of values files are floats, which Helm would write as 1e+06. */}}

@@ -126,7 +126,7 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- if and $program.enabled $program.resources -}}
 {{- $limit := $program.resources.memoryLimit -}}
 {{- if lt (include "akri.heap" (dict "limit" $limit "beside" $beside) | int) 64 -}}
-{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.memoryLimit: %s is too little: Node.js needs %dMi at least" $path $limit (add $beside 64))) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.memoryLimit: %s is too little: Node.js needs %dMi at least" $path (include "akri.text" $limit) (add $beside 64))) -}}
 {{- end -}}
 {{- with $program.resources.cpuLimit -}}
 {{- if lt (include "akri.amount" . | float64) 0.1 -}}
@@ -138,6 +138,11 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- with $values.webhookConfiguration -}}
 {{- if and .enabled (.networkPolicy | default dict).enabled (not (concat (.networkPolicy.apiServers | default list) (.networkPolicy.from | default list))) -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" "webhookConfiguration.networkPolicy.apiServers: write the networks from which the API servers reach Pods, such as 10.0.0.0/24, or peers into from; see docs/webhook.md") -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.webhookConfiguration -}}
+{{- if and (eq ($values.compatibility | default "off") "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" "compatibility: akri-0.13: without the webhook and failurePolicy Fail the cluster takes Configurations that stop all agents of the existing system; see docs/migration.md") -}}
 {{- end -}}
 {{- end -}}
 {{- if and $values.custom.discovery.enabled (not $values.custom.discovery.image.repository) -}}
