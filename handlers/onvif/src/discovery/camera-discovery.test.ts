@@ -10,6 +10,7 @@ import { DiscoveryResponder } from '../testing/discovery-responder.js'
 import { announcementAt, listen, sayHello } from '../testing/internal/announcements.js'
 import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
 import type { Camera } from './camera-set.js'
+import type { LeftOutCamera } from './left-out-cameras.js'
 
 // All tests of this machine share the loopback interface.
 alone()
@@ -22,12 +23,14 @@ let warned: object[]
 let running: Promise<void> | undefined
 /** The last list. */
 let cameras: readonly Camera[] | undefined
+let leftOut: readonly LeftOutCamera[]
 
 beforeEach(() => {
   clock = new ManualClock(1_000_000)
   stop = new AbortController()
   warned = []
   cameras = undefined
+  leftOut = []
 })
 
 afterEach(async () => {
@@ -52,7 +55,7 @@ function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
     ...options,
   })
   running = (async () => {
-    for await (const list of lists) cameras = list.cameras
+    for await (const list of lists) ({ cameras, leftOut } = list)
   })()
 }
 
@@ -137,5 +140,22 @@ describe('the discovery of cameras', () => {
     expect(sizes.slice(2)).toEqual(Array(8).fill(12))
     // No camera is asked again.
     expect(asked.at(-1)).toBe(asked[2])
+  })
+
+  it('lists a camera that a filter excludes beside hundreds of foreign senders', async () => {
+    const network = readNetwork('127.77.0.0/16') ?? expect.fail()
+    discover({
+      excludedBy: () => 'uuids',
+      currentPolicy: () => new NetworkPolicy([network]),
+    })
+    await clock.untilSleeping(3)
+    await sayHello(Array.from({ length: 300 }, (_, n) => `127.90.${n >> 8}.${n & 255}`))
+    const excluded = announcementAt('127.77.0.1')
+    await sayHello(['127.77.0.1'], excluded)
+    await eventually(async () => {
+      await pass(100)
+      expect(leftOut.map(({ id }) => id)).toContain(`${excluded.uuid} at 127.77.0.1`)
+    })
+    expect(leftOut.filter(({ reason }) => reason === 'sender not allowed')).toHaveLength(256)
   })
 })

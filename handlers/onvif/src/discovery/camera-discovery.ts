@@ -118,6 +118,8 @@ class CameraDiscovery {
   readonly #refused: RefusedCredentials
   readonly #loggedSources = new Set<string>()
   readonly #ignored = new IgnoredAnnouncements()
+  /** Kept apart: a network can have any number of foreign senders. */
+  readonly #unread = new IgnoredAnnouncements()
   /** Why a device did not answer its last query, by the id of its entry. */
   readonly #unanswered = new Map<string, LeftOutCamera>()
   /** Cameras whose refused credential is logged, by the id of their entry. */
@@ -155,14 +157,14 @@ class CameraDiscovery {
       camerasAt: (address) =>
         this.#set.camerasAt(address) + Number(probed.has(plainAddress(address))),
       onForeign: (address) =>
-        this.#ignored.add(
+        this.#unread.add(
           undefined,
           address,
           FOREIGN,
           'the handler may not read announcements from it',
         ),
       onUnreadable: (address, reason) =>
-        this.#ignored.add(undefined, address, 'answer not readable', reason),
+        this.#unread.add(undefined, address, 'answer not readable', reason),
       onEvent: (event) => this.#onEvent(event),
       onFailure: (error) => this.changes.end(error),
     })
@@ -175,13 +177,12 @@ class CameraDiscovery {
       ({ id, uuid, source }) => this.#unanswered.get(id) ?? unanswered(uuid, source, new Map()),
     )
     // A camera may also be announced by an address, or with a URL, that does not count.
+    const ignored = this.#ignored.cameras.filter(({ uuid = '' }) => !present.has(uuid))
     const own = new Set(machineAddresses())
-    const ignored = this.#ignored.cameras.filter(({ uuid, source }) =>
-      uuid === undefined
-        ? !own.has(plainAddress(source)) && this.#set.camerasAt(source) === 0
-        : !present.has(uuid),
+    const unread = this.#unread.cameras.filter(
+      ({ source }) => !own.has(plainAddress(source)) && this.#set.camerasAt(source) === 0,
     )
-    const leftOut = [...silent, ...ignored]
+    const leftOut = [...silent, ...ignored, ...unread]
     // The remarks name devices whose announcements are not read, if there are no others.
     const isUnanswered = cameras.length === 0 && leftOut.every(({ reason }) => reason === FOREIGN)
     return { cameras, leftOut, remarks: this.#search.remarks(isUnanswered) }
@@ -213,6 +214,7 @@ class CameraDiscovery {
       if (signal.aborted) return
       this.#set.endRound()
       this.#ignored.endRound()
+      this.#unread.endRound()
       const known = this.#set.ids
       for (const id of this.#unanswered.keys()) if (!known.has(id)) this.#unanswered.delete(id)
       for (const id of this.#refusing) if (!known.has(id)) this.#refusing.delete(id)
