@@ -1,6 +1,7 @@
+import module from 'node:module'
 import { untilAborted } from '../aborted.js'
 import { messageOf } from '../errors.js'
-import { noteHandler } from '../handler-code.js'
+import { hasForeignHandler, noteHandler } from '../handler-code.js'
 import { fieldOf, isRecord } from '../json.js'
 import { withTimeLimit } from '../time-limit.js'
 import { HandlerPackageError } from './errors.js'
@@ -43,6 +44,8 @@ async function importNow(url: string, subject: string): Promise<DiscoveryHandler
   let loaded: unknown
   noteHandler(url, subject)
   placeFetchErrors()
+  // Those of libraries can be large: those of node-opcua-client take 9 MB.
+  if (hasForeignHandler() && !url.includes('/node_modules/')) readSourceMaps()
   try {
     loaded = await import(url)
   } catch (error) {
@@ -66,6 +69,15 @@ async function importNow(url: string, subject: string): Promise<DiscoveryHandler
     )
   noteHandler(url, handler.name)
   return handler
+}
+
+/** Lets stacks name the lines that a compiler read. */
+function readSourceMaps(): void {
+  if (process.sourceMapsEnabled) return
+  // From Node.js 22.14 on.
+  const setSupport: unknown = Reflect.get(module, 'setSourceMapsSupport')
+  if (typeof setSupport === 'function') setSupport(true, { nodeModules: false })
+  else process.setSourceMapsEnabled(true)
 }
 
 /** Adds the place of a SyntaxError, which an import() does not tell. */
