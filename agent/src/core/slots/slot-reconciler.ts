@@ -63,7 +63,10 @@ const UNSYNCED_RETRY_MS = 250
 const INTERVAL_MS = 10_000
 /** The same for a node that has no slot, in milliseconds. */
 const IDLE_INTERVAL_MS = 60_000
-/** The shortest time between two lines of the log about reconciles at level info. */
+/**
+ * The shortest time between two lines of the log about reconciles while no Pod ends, in
+ * milliseconds.
+ */
 const LOG_INTERVAL_MS = 60_000
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
@@ -96,6 +99,8 @@ export class SlotReconciler {
   #isIdle = false
   /** Monotonic time of the last reconcile that was logged at level info. */
   #loggedAt = Number.NEGATIVE_INFINITY
+  /** Whether a Pod has ended or was deleted since then. */
+  #podGoneSinceLog = false
 
   constructor(options: SlotReconcilerOptions) {
     this.#options = {
@@ -140,6 +145,7 @@ export class SlotReconciler {
     const { cluster, kubelet, node, clock } = this.#options
     kubelet.pods?.onGone(() => {
       this.#podGoneAt = clock.monotonicMs()
+      this.#podGoneSinceLog = true
       this.#queue.add(node)
     }, signal)
     cluster.instances.onChange((key) => {
@@ -165,8 +171,12 @@ export class SlotReconciler {
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
     const { cluster, kubelet, clock, ledger, log, slotsUsed } = this.#options
     const begunAt = clock.monotonicMs()
-    const isDue = begunAt - this.#loggedAt >= LOG_INTERVAL_MS
-    if (isDue) this.#loggedAt = begunAt
+    const isDue =
+      begunAt - this.#loggedAt >= (this.#podGoneSinceLog ? INTERVAL_MS : LOG_INTERVAL_MS)
+    if (isDue) {
+      this.#loggedAt = begunAt
+      this.#podGoneSinceLog = false
+    }
     // The tests of the existing system wait for these words.
     log[isDue ? 'info' : 'debug']({}, 'reclaiming unused slots - start')
     const snapshot = await this.#snapshot(signal).catch((err: unknown) => {
