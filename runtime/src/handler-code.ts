@@ -18,8 +18,12 @@ const MAX_HANDLERS = 1000
 /** Folders of a package: its other folders are code of the handler too. */
 const FOLDERS = ['dist', 'lib', 'src', 'build']
 /** These are tested as a part of akri.js. */
-const BUILT_IN =
-  /\/handlers\/(udev|onvif|opcua|debug-echo)\/(dist|src)\/index\.[jt]s$|\/node_modules\/@akrijs\/handler-/
+const BUILT_IN = new RegExp(
+  [
+    String.raw`/handlers/(udev|onvif|opcua|debug-echo)/(dist|src)/index\.[jt]s$`,
+    '/node_modules/@akrijs/handler-',
+  ].join('|'),
+)
 let onNoted: () => void = () => {}
 
 /** @param url the URL of the module of the handler */

@@ -67,7 +67,7 @@ describe('many agents and a controller', () => {
     expect(rightMs).toBeLessThan(10_000)
   })
 
-  it('R98 cost in proportion to their number for a shared device, and once for others', async () => {
+  it('R98 cost in proportion to their number for a shared device, else once', async () => {
     const costs: Record<string, readonly [ChangeCost, ChangeCost]> = {}
     const measure = async (count: number) => {
       await cluster.cost(() => cluster.start(nodes(count)), {})

@@ -70,9 +70,8 @@ describe('the last words of akri run name the handler in it', () => {
     await mkdir(path.join(akri.directory, 'node_modules'))
     const code = 'export const end = () => setImmediate(() => process.exit(3))'
     const library = await akri.write('node_modules/bus.mjs', code)
-    await run(
-      `const { end } = await import(${JSON.stringify(library)})\nend()\nawait new Promise(() => {})`,
-    )
+    const load = `const { end } = await import(${JSON.stringify(library)})`
+    await run(`${load}\nend()\nawait new Promise(() => {})`)
     expect(await akri.ended()).toBe(3)
     await eventually(() =>
       expect(akri.output).toMatch(

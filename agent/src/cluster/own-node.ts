@@ -22,8 +22,8 @@ interface OwnNodeOptions {
 /** How long an answer about the Node counts, in milliseconds. */
 const CHECK_MS = 10_000
 /**
- * The pause after the second removal of a node that cannot be read, in milliseconds. It doubles with
- * each removal up to the most, and starts again after twice that time without a removal.
+ * The pause after the second removal of a node that cannot be read, in milliseconds. It doubles
+ * with each removal up to the most, and starts again after twice that time without a removal.
  */
 const PAUSE_MS = 10_000
 const MAX_PAUSE_MS = 300_000

@@ -64,7 +64,7 @@ it('an agent hears of no status, and counts the nodes of the cluster', async () 
   }
 })
 
-it('an agent reads the status of an invalid Configuration once, and each change of its spec', async () => {
+it('an agent reads an invalid Configuration once, and after each change of its spec', async () => {
   const server = new FakeApiServer(systemClock)
   const client = await server.open()
   const refused: unknown[] = []

@@ -61,8 +61,8 @@ afterEach(async () => {
 })
 
 /**
- * Lists two devices or none if the details ask for that, and otherwise one device; throws a TypeError if `found`
- * is false.
+ * Lists two devices or none if the details ask for that, and otherwise one device; throws a
+ * TypeError if `found` is false.
  */
 const handler = defineDiscoveryHandler({
   name: 'told',

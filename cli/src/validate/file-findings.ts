@@ -110,7 +110,8 @@ async function handlerFindings(
     const similar = nearest(name, names, 2)
     const hint =
       similar === undefined ? 'give its package by --handler' : `did you mean ${similar}?`
-    const message = `the handler ${shorten(name)} is not built in: its details are not checked; ${hint}`
+    const found = `the handler ${shorten(name)} is not built in`
+    const message = `${found}: its details are not checked; ${hint}`
     return [{ level: 'warning', path: 'spec.discoveryHandler.name', message }]
   }
   const syntaxError = syntaxErrorIn(details)

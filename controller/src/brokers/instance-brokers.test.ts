@@ -146,7 +146,7 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toHaveLength(1)
   })
 
-  it('wait for nodes, and for room, also if the clock of the API server is far behind', async () => {
+  it('wait for nodes and for room if the clock of the API server is far behind too', async () => {
     await start(['a', 'b', 'c'], POD_BROKER)
     const behind = '2025-12-31T23:00:00Z'
     const device = testInstance(['a'], { name: 'cam-a19705' })

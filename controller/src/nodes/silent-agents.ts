@@ -8,8 +8,8 @@ interface SilentAgentsOptions {
 }
 
 /**
- * For how long the agents of nodes have not been there, or have not reported. Each turn of a replica
- * counts again.
+ * For how long the agents of nodes have not been there, or have not reported. Each turn of a
+ * replica counts again.
  */
 export class SilentAgents {
   readonly #options: SilentAgentsOptions

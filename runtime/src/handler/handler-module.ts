@@ -24,8 +24,8 @@ let turn: Promise<unknown> = Promise.resolve()
 
 /**
  * Imports the handler that a module exports as its default: an ECMAScript module, CommonJS, or
- * TypeScript where Node.js removes types. Handlers are imported one after the other: CommonJS cannot
- * require an ECMAScript module that another import is just loading.
+ * TypeScript where Node.js removes types. Handlers are imported one after the other: CommonJS
+ * cannot require an ECMAScript module that another import is just loading.
  *
  * @param url the URL of the module
  * @param subject names the module in errors

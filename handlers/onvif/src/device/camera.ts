@@ -181,8 +181,8 @@ class Interview {
   /**
    * Finds out whether there is a camera. By the specification, it tells its time to each caller,
    * which tokens depend on. Some cameras refuse that, or lack the operation.
-   * @throws OnvifCredentialRefusedError, or the reason for the first call, if no call is answered by
-   * SOAP
+   * @throws OnvifCredentialRefusedError, or the reason for the first call, if no call is answered
+   * by SOAP
    */
   async identify(): Promise<void> {
     const { home, session, clock } = this.#options

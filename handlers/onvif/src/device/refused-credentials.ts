@@ -40,8 +40,8 @@ export class RefusedCredentials {
   }
 
   /**
-   * Whether the next attempt should be a UsernameToken: the last refused attempt was an HTTP digest.
-   * Some cameras ask for HTTP digest and accept UsernameToken only.
+   * Whether the next attempt should be a UsernameToken: the last refused attempt was an HTTP
+   * digest. Some cameras ask for HTTP digest and accept UsernameToken only.
    */
   hasRefusedDigest(place: Destination, credential: Credential): boolean {
     return this.#refusals.get(keyOf(place, credential))?.wasDigest ?? false
