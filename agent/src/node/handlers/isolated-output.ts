@@ -20,7 +20,8 @@ const COUNT_MS = 10_000
 /** The last lines of a process, which are logged with its end. */
 const LAST = { lines: 10, characters: 300 }
 /** What akri-handler writes before the fields of the handler, which can have the same names. */
-const HEAD = /^\{"level":"(\w+)","time":\d+,"pid":\d+,"hostname":"[^"]*","name":"akri-handler",/
+const HEAD =
+  /^\{"level":"(\w+)",(?:"time":\d+,)?(?:"pid":\d+,)?(?:"hostname":"[^"]*",)?"name":"akri-handler",/
 /** Fields that the log of the agent sets itself. */
 const SET = new Set(['level', 'time', 'handler', 'msg', 'err'])
 
