@@ -146,27 +146,6 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toHaveLength(1)
   })
 
-  it('wait for nodes and for room if the clock of the API server is far behind too', async () => {
-    await start(['a', 'b', 'c'], POD_BROKER)
-    const behind = '2025-12-31T23:00:00Z'
-    const device = testInstance(['a'], { name: 'cam-a19705' })
-    const metadata = { ...device.metadata, creationTimestamp: behind }
-    api.put(`${AKRI}/instances/cam-a19705`, { ...device, metadata })
-    await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
-    const turn = () => brokers.reconcile(keyOf(device), signal)
-    expect(await turn()).toEqual({ requeueAfterMs: 2060 })
-    expect(names(PODS)).toEqual([])
-    await clock.advance(2060)
-    await turn()
-    const [name = ''] = names(PODS)
-    const pod = api.objects.get(`${PODS}/${name}`)
-    const aged = { ...Object(Reflect.get(pod ?? {}, 'metadata')), creationTimestamp: behind }
-    api.put(`${PODS}/${name}`, { ...pod, metadata: aged, status: { phase: 'Pending' } })
-    await eventually(() => expect(state.pods.cache.list()[0]?.phase).toBe('Pending'))
-    expect(await turn()).toEqual({ requeueAfterMs: 300_000 })
-    expect(names(PODS)).toEqual([name])
-  })
-
   it('C6 are created again after a deletion, then with a back-off', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []

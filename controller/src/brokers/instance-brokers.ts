@@ -46,15 +46,8 @@ export class InstanceBrokers {
   /** The history of deleted brokers: by Instance, then by node; that of a Job under `JOB`. */
   readonly #histories = new Map<ObjectKey, Map<NodeName | typeof JOB, BrokerHistory>>()
 
-  /**
-   * When each Instance was first seen in this turn, by `monotonicMs`: the clock of the API server
-   * can differ. What was there when the turn began has its age.
-   */
+  /** When a new Instance was first seen, in milliseconds since the epoch. */
   readonly #seenAt = new Map<ObjectKey, { readonly uid: string; readonly at: number }>()
-  /** The same of the Pods of each Instance, by uid. */
-  readonly #podsSeenAt = new Map<ObjectKey, ReadonlyMap<string, number>>()
-  /** The same of the Pods that were there when the turn began. */
-  readonly #firstPodsAt: ReadonlyMap<string, number>
 
   readonly #successions = new BrokerSuccessions()
   /** The Configurations that had brokers when this turn began. */
@@ -63,12 +56,6 @@ export class InstanceBrokers {
   constructor(options: InstanceBrokersOptions) {
     this.#options = options
     const pods = options.state.pods.cache.list()
-    const { clock } = options
-    const bornAt = ({ metadata }: Pod | Instance) =>
-      clock.monotonicMs() - Math.max(0, clock.wallMs() - Date.parse(metadata.creationTimestamp))
-    this.#firstPodsAt = new Map(pods.map((pod) => [pod.metadata.uid, bornAt(pod)]))
-    for (const instance of options.state.instances.cache.list())
-      this.#seenAt.set(keyOf(instance), { uid: instance.metadata.uid, at: bornAt(instance) })
     this.#hadBrokers = new Set(
       pods.map(({ metadata: { namespace, labels } }) =>
         objectKey(namespace, labels?.[LABELS.configuration] ?? ''),
@@ -83,7 +70,6 @@ export class InstanceBrokers {
     if (instance === undefined) {
       this.#histories.delete(key)
       this.#seenAt.delete(key)
-      this.#podsSeenAt.delete(key)
       this.#successions.forget(key)
       return {}
     }
@@ -102,7 +88,6 @@ export class InstanceBrokers {
     const { hash: specHash, obstacleOn, strategy } = template
     const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
     const hadBrokers = this.#hadBrokers.has(configurationOf(instance))
-    const createdAt = this.#followPods(key, pods)
     this.#successions.meet(instance, pods, hadBrokers && !this.#isNew(instance))
     return planPods({
       instance,
@@ -114,7 +99,6 @@ export class InstanceBrokers {
       replacedOn: (node) => this.#successions.of(key, node),
       restartsOn: (node) => this.#historyOf(key, node).restarts,
       hadNoRoomAt: (node) => this.#historyOf(key, node).hadNoRoomAt,
-      createdAt,
       notBefore: (node) => this.#historyOf(key, node).notBefore,
       choiceAt: this.#choiceAt(instance),
       now: clock.wallMs(),
@@ -305,7 +289,7 @@ export class InstanceBrokers {
    */
   #choiceAt(instance: Instance): number {
     const { state, clock } = this.#options
-    const { spec } = instance
+    const { metadata, spec } = instance
     const now = clock.wallMs()
     if (!spec.shared || !this.#isNew(instance)) return now
     const ready = state.nodes.cache.list().filter((node) => node.ready)
@@ -316,8 +300,11 @@ export class InstanceBrokers {
     const nodes = withAgent.length || ready.length
     // Every node has a broker, or has joined.
     if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
-    const waitMs = Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
-    return now + waitMs - this.#ageMs(instance)
+    const key = keyOf(instance)
+    const known = this.#seenAt.get(key)
+    const at = known?.uid === metadata.uid ? known.at : now
+    this.#seenAt.set(key, { uid: metadata.uid, at })
+    return at + Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
   }
 
   /** A Pod that disappears without an end must not be created again in a hot loop. */
@@ -334,33 +321,8 @@ export class InstanceBrokers {
     })
   }
 
-  #isNew(instance: Instance): boolean {
-    return this.#ageMs(instance) <= NEW_MS
-  }
-
-  #ageMs(instance: Instance): number {
-    const { uid } = instance.metadata
-    const key = keyOf(instance)
-    const now = this.#options.clock.monotonicMs()
-    const known = this.#seenAt.get(key)
-    const at = known?.uid === uid ? known.at : now
-    this.#seenAt.set(key, { uid, at })
-    return now - at
-  }
-
-  /** @returns when each of the Pods was created, in milliseconds since the epoch */
-  #followPods(key: ObjectKey, pods: readonly Pod[]): (pod: Pod) => number {
-    const { clock } = this.#options
-    const now = clock.monotonicMs()
-    const before = this.#podsSeenAt.get(key)
-    const seenAt = new Map(
-      pods.map(({ metadata: { uid } }) => [
-        uid,
-        before?.get(uid) ?? this.#firstPodsAt.get(uid) ?? now,
-      ]),
-    )
-    this.#podsSeenAt.set(key, seenAt)
-    return ({ metadata: { uid } }) => clock.wallMs() - now + (seenAt.get(uid) ?? now)
+  #isNew({ metadata }: Instance): boolean {
+    return this.#options.clock.wallMs() - Date.parse(metadata.creationTimestamp) <= NEW_MS
   }
 
   #historyOf(key: ObjectKey, broker: NodeName | typeof JOB): BrokerHistory {

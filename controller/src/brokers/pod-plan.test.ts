@@ -20,7 +20,6 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
     replacedOn: () => undefined,
     restartsOn: () => 0,
     hadNoRoomAt: () => undefined,
-    createdAt: ({ metadata }) => Date.parse(metadata.creationTimestamp),
     notBefore: () => 0,
     choiceAt: 0,
     now: T0,

@@ -30,8 +30,6 @@ export interface PodPlanInput {
    * had, or was not tried.
    */
   hadNoRoomAt(node: NodeName): number | undefined
-  /** When a Pod was created, by the clock of `now`: that of the API server can differ. */
-  createdAt(pod: Pod): number
   /** When the broker of a node may be created again, in milliseconds since the epoch. */
   notBefore(node: NodeName): number
   /**
@@ -134,7 +132,7 @@ export function planPods(input: PodPlanInput): PodPlan {
     ...surplus.flatMap((pod) => removal(pod, 'the capacity is used on other nodes')),
     ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
   ].map(({ pod, reason, restarts, replaced }) => {
-    const hadNoRoom = !isPlaced(pod) && !isEnded(pod) && stuckAt(pod, input) <= now
+    const hadNoRoom = !isPlaced(pod) && !isEnded(pod) && stuckAt(pod) <= now
     return { pod, reason, restarts, replaced, hadNoRoom }
   })
   const removed = new Set(remove.map(({ pod }) => pod))
@@ -154,9 +152,7 @@ export function planPods(input: PodPlanInput): PodPlan {
     ),
     recheckAt: earliest(
       choiceAt,
-      ...places.map(({ pod, rank }) =>
-        pod && rank === 'pending' ? stuckAt(pod, input) : undefined,
-      ),
+      ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
       ...vacant.map(input.notBefore).filter((time) => time > now),
       ...chosen.map(({ pod }) => pod && steadyAt(pod, now)).filter((time = 0) => time > now),
       ...verdicts.map(({ recheckAt }) => recheckAt),
@@ -204,14 +200,17 @@ function chooseAmong(places: Place[], { instance, hadNoRoomAt }: PodPlanInput): 
   return [...places.slice(0, start), ...tied, ...places.slice(start + tied.length)]
 }
 
-function rankOf(node: NodeName, pod: Pod | undefined, input: PodPlanInput): Rank {
-  const { isUsable, restartsOn, hadNoRoomAt, now } = input
+function rankOf(
+  node: NodeName,
+  pod: Pod | undefined,
+  { isUsable, restartsOn, hadNoRoomAt, now }: PodPlanInput,
+): Rank {
   const leaves = pod !== undefined && (isEnded(pod) || isDeleted(pod))
   // A scheduled Pod keeps its place, however long it takes to start.
   if (pod !== undefined && isPlaced(pod) && !leaves) return 'running'
   if (!isUsable(node)) return 'unusable'
   if (leaves) return 'restarting'
-  if (pod !== undefined) return stuckAt(pod, input) > now ? 'pending' : 'stuck'
+  if (pod !== undefined) return stuckAt(pod) > now ? 'pending' : 'stuck'
   if (hadNoRoomAt(node) !== undefined) return 'tried'
   return restartsOn(node) > 0 ? 'restarting' : 'free'
 }
@@ -282,7 +281,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   if (isEnded(pod)) {
     if (outdated) return remove(SPEC_CHANGED, 0, true, before ?? 'broken')
     const next = restart(endOf(pod), pod.metadata.uid)
-    const restartAt = Math.max(endedAt(pod, now), input.createdAt(pod)) + next.waitMs
+    const restartAt = endedAt(pod, now) + next.waitMs
     return restartAt > now
       ? keep(true, restartAt)
       : remove(`it has ended: ${pod.reason || pod.phase}`, next.restarts)
@@ -295,7 +294,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   // A Pod that no node has had room for must not hold up the updates of the others for ever.
   const blocksUpdates = rank !== 'stuck' && before !== 'broken'
   if (pod.startedAt === undefined) return keep(blocksUpdates)
-  const expiresAt = Math.max(pod.startedAt, input.createdAt(pod)) + PENDING_MS
+  const expiresAt = pod.startedAt + PENDING_MS
   return expiresAt > now
     ? keep(blocksUpdates, expiresAt)
     : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
@@ -323,8 +322,8 @@ function weight({ metadata }: Instance, node: NodeName): number {
 }
 
 /** When a Pod without a node counts as one that no node has room for. */
-function stuckAt(pod: Pod, { createdAt }: PodPlanInput): number {
-  return createdAt(pod) + PENDING_MS
+function stuckAt({ metadata }: Pod): number {
+  return Date.parse(metadata.creationTimestamp) + PENDING_MS
 }
 
 /** By the clock of the node, unless that clock is ahead. */

@@ -234,7 +234,6 @@ class Model {
       replacedOn: (node) => this.#successions.of(keyOf(instance), node),
       restartsOn: () => 0,
       hadNoRoomAt: () => undefined,
-      createdAt: ({ metadata }) => Date.parse(metadata.creationTimestamp),
       notBefore: () => 0,
       choiceAt: 0,
       now: this.now,
