@@ -31,6 +31,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     await eventually(async () =>
       expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`]),
     )
+    await eventually(() => world.joined())
     const before = identities(await world.instances())
     const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
     for (let round = 0; round < 3; round++) {
@@ -69,6 +70,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
         )
         await eventually(() => world.running('p'))
         await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
+        await eventually(() => world.joined())
         const before = identities(await world.instances())
         const registered = await world.registrations(NODE_1)
         for (let round = 0; round < 3; round++) {

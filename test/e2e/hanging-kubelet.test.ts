@@ -22,6 +22,7 @@ describe.skipIf(missingHere() !== undefined)(`a node with a hanging kubelet${unl
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
     await eventually(() => world.running('p'))
+    await eventually(() => world.joined())
     const before = await identities()
     await onNode(NODE_2, '--restart', 'kubelet', 'STOP')
     try {

@@ -224,6 +224,14 @@ export class World {
     }
   }
 
+  /** @throws if one of the nodes has not joined each Instance: a node offers a device before */
+  async joined(nodes: readonly string[] = NODES): Promise<void> {
+    for (const { metadata, spec } of await this.instances()) {
+      const missing = nodes.filter((node) => !spec.nodes.includes(node))
+      if (missing.length > 0) throw new Error(`${metadata.name} is without ${missing.join()}`)
+    }
+  }
+
   /** The Pods that a kubelet rejected, with the reason. */
   async refused(): Promise<string[]> {
     const refused = (await this.pods()).filter(

