@@ -1,5 +1,5 @@
-// The end of a CI run: each failure, each skip with its reason, each part of the list expected.json
-// that did not run, and the sum as the last line.
+// The end of a CI run: each failure, also of a test that passed in a second run, each skip with its
+// reason, each part of the list expected.json that did not run, and the sum as the last line.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -23,7 +23,8 @@ import { summarize } from '../scripts/test-summary.mjs'
  * @param {Job[]} jobs
  * @param {Expected} expected
  * @param {string[]} files all files of tests
- * @returns {{ passed: number, failed: string[], skipped: number, skips: string[] }}
+ * @returns {{ passed: number, failed: string[], skipped: number, skips: string[], unsteady:
+ *   string[] }}
  */
 export function judge(jobs, expected, files) {
   const ended = jobs.filter(({ status }) => status !== undefined)
@@ -67,6 +68,9 @@ export function judge(jobs, expected, files) {
     failed: [...failures, ...missing.map((line) => `expected to run: ${line}`)],
     skipped: skipped.length,
     skips: skipLines(skipped),
+    unsteady: ended.flatMap(({ name, report }) =>
+      (report?.unsteady ?? []).map((line) => `${name}: ${line}`),
+    ),
   }
 }
 
@@ -96,8 +100,10 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const patterns = ['*.test.ts', '*.test.mjs', ':!create-handler/templates']
   const files = execFileSync('git', ['ls-files', ...patterns], { encoding: 'utf8' })
   const jobs = expected.jobs.map((job) => readJob(process.env.AKRI_CI, job))
-  const { passed, failed, skipped, skips } = judge(jobs, expected, files.trim().split('\n'))
+  const all = files.trim().split('\n')
+  const { passed, failed, skipped, skips, unsteady } = judge(jobs, expected, all)
   for (const line of skips) process.stdout.write(`skipped: ${line}\n`)
+  for (const line of unsteady) process.stdout.write(`failed once: ${line}\n`)
   for (const line of failed) process.stdout.write(`failed: ${line}\n`)
   process.stdout.write(`${passed} passed, ${failed.length} failed, ${skipped} skipped\n`)
   process.exitCode = failed.length > 0 ? 1 : 0

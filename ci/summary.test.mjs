@@ -28,7 +28,16 @@ describe('the summary of CI', () => {
       failed: [],
       skipped: 0,
       skips: [],
+      unsteady: [],
     })
+  })
+
+  it('names what failed in a first run and passed in a second one', () => {
+    const [check, unit] = jobsOf(fileOf(passing))
+    const report = { ...unit.report, unsteady: ['test/usb.test.ts: finds a stick: too slow'] }
+    const { failed, unsteady } = judge([check, { ...unit, report }], expected, FILES)
+    expect(failed).toEqual([])
+    expect(unsteady).toEqual(['unit: test/usb.test.ts: finds a stick: too slow'])
   })
 
   it('fails when a job has not ended, or left no report of its tests', () => {

@@ -6,6 +6,7 @@ import { writeFileSync } from 'node:fs'
  * @typedef {object} TestReport
  * @property {{ file: string, problems: string[], tests: TestResult[] }[]} files
  * @property {string[]} unhandled errors outside of any file
+ * @property {string[]} [unsteady] failures of a first run that passed in a second one
  *
  * @typedef {object} TestResult
  * @property {string} name
