@@ -43,10 +43,8 @@ export interface CameraEntry {
    * not count.
    */
   readonly isHeardAtHome: boolean
-  /** When the device was heard for the first and the last time, in monotonic milliseconds. */
-  readonly firstHeardAt: number
-  readonly lastHeardAt: number
-  /** Rounds that ended since the last announcement. */
+  /** Rounds that ended since the first and since the last announcement. */
+  readonly rounds: number
   readonly silentRounds: number
   readonly hasSaidHello: boolean
   /** Whether the device has said Hello since its last query began. */
@@ -121,8 +119,7 @@ export function newEntry(id: string, announcement: CameraAnnouncement, now: numb
     state: CANDIDATE,
     hints: NO_HINTS,
     isHeardAtHome: false,
-    firstHeardAt: now,
-    lastHeardAt: now,
+    rounds: 0,
     silentRounds: 0,
     hasSaidHello: false,
     isNewlyStarted: false,
@@ -142,7 +139,6 @@ export function heard(
   const entry = {
     ...before,
     silentRounds: 0,
-    lastHeardAt: now,
     hasSaidHello: before.hasSaidHello || kind === 'Hello',
   }
   const { state } = entry
@@ -206,6 +202,7 @@ export function roundEnded(entry: CameraEntry, now: number): CameraEntry | undef
   const mayHaveMoved = state.kind === 'camera' && !isHeardAtHome && hints.size > 0
   return {
     ...entry,
+    rounds: entry.rounds + 1,
     silentRounds: entry.silentRounds + 1,
     isHeardAtHome: false,
     hints: isHeardAtHome ? NO_HINTS : hints,
@@ -300,7 +297,9 @@ export function isUrgent({ state, failures, isNewlyStarted }: CameraEntry): bool
 
 /**
  * Whether a camera took the place of another camera, by answering at its URL: the other has been
- * silent since. A camera that gets a new UUID at each start does that.
+ * silent since the round before the camera was heard first. A camera that gets a new UUID at each
+ * start does that. Several cameras behind one URL, as a bridge announces them, are heard in one
+ * round, in any order.
  */
 export function isDisplacedBy(other: CameraEntry, camera: CameraEntry): boolean {
   return (
@@ -308,7 +307,7 @@ export function isDisplacedBy(other: CameraEntry, camera: CameraEntry): boolean 
     other.state.kind === 'camera' &&
     camera.state.kind === 'camera' &&
     other.state.url === camera.state.url &&
-    other.lastHeardAt < camera.firstHeardAt &&
+    other.silentRounds > camera.rounds &&
     isOwnAddress(other, camera.announcement.source)
   )
 }

@@ -261,6 +261,24 @@ describe('announced cameras', () => {
       expect(uuids).toEqual([['old'], ...Array(5).fill(['old', 'new'])])
     })
 
+    it.each(['ProbeMatch', 'Hello'] as const)(
+      'D2 do not replace a camera of the same round, as bridges announce several: %s',
+      async (kind) => {
+        const set = setOf()
+        answering.set(at('10.0.0.1'), FACTS)
+        const uuids: string[][] = []
+        for (const heard of [[before, after], [after, before], [before], [after]]) {
+          for (const announcement of heard) {
+            set.heard(kind, announcement)
+            await clock.advance(1)
+          }
+          await round(set)
+          uuids.push(uuidsOf(set))
+        }
+        expect(uuids).toEqual(Array(4).fill(['old', 'new']))
+      },
+    )
+
     it('do not replace a camera by an announcement from another address', async () => {
       const set = setOf()
       answering.set(at('10.0.0.1'), FACTS)
