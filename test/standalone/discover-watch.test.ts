@@ -196,6 +196,15 @@ describe('akri discover FILE --watch', () => {
     await eventually(() => expect(processes.filter(isAlive)).toEqual([]))
   })
 
+  it('tells that a handler gives no list, once', async () => {
+    await akri.write('h.mjs', handler("await new Promise(() => {}) ?? 'a'"))
+    start('h.mjs', '--json')
+    await eventually(() => expect(errors).toContain('akri: no list yet: the handler has yielded'))
+    await akri.write('h.mjs', handler("'b'"))
+    await listed('b')
+    expect(errors.match(/no list yet/g)).toHaveLength(1)
+  })
+
   it('keeps the output of the handler out of the lists', async () => {
     await akri.write('h.mjs', `console.log('loaded');${handler("'a'")}`)
     start('h.mjs', '--json')

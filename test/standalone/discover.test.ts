@@ -171,6 +171,20 @@ describe('akri discover', () => {
     expect(status).toBe(0)
   })
 
+  it.each([
+    ['a promise', '', ['--once']],
+    ['events', "(await import('node:dgram')).createSocket('udp4').bind(0, '127.0.0.1')", []],
+  ])('tells that no list has come, and goes on, if a handler waits for %s', async (...wait) => {
+    const [, code, more] = wait
+    const handler = await akri.writeHandler(`${code}; await new Promise(() => {})`)
+    const child = spawn(process.execPath, [program, 'discover', handler, ...more])
+    const exited = once(child, 'exit')
+    const [chunk] = await once(child.stderr, 'data')
+    expect(String(chunk)).toMatch(/^akri: no list yet: .* \(--watch goes on\)\n$/)
+    child.kill('SIGINT')
+    expect(await exited).toEqual([0, null])
+  })
+
   it('passes on properties from the command line and from files, masked by name', async () => {
     const handler = await akri.writeHandler(`
       const { properties } = context

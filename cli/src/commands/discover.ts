@@ -1,8 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { InvalidOptionError, messageOf, nearest, runAfter, systemClock } from '@akrijs/runtime'
 import {
+  type Clock,
+  InvalidOptionError,
+  messageOf,
+  nearest,
+  runAfter,
+  systemClock,
+  untilAborted,
+} from '@akrijs/runtime'
+import {
+  type DiscoveryHandler,
   DiscoveryProperties,
   findHandlerPackage,
   type HandlerPackage,
@@ -18,6 +27,7 @@ import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
 import { listText } from '../view/list-text.js'
 import { hasColorsOnStderr } from '../view/terminal-log.js'
+import { FirstListWait } from '../watch/first-list.js'
 import { watchHandler } from '../watch/watch-handler.js'
 
 /** Many handlers begin with an empty list, and wait for events. In milliseconds. */
@@ -29,37 +39,89 @@ export async function discover(
   options: DiscoverOptions,
   context: ProcessContext,
 ): Promise<void> {
-  const { log, signal, stop, mayBlock } = context
   const file = handlerSpecifier(handler)
   if (options.watch && path.isAbsolute(file)) return discoverFromFile(file, options, context)
+  const { log, mayBlock } = context
   // An author looks for the text: the level is one that is shown by default.
   redirectOutput(log, 'warn')
-  const { loaded, details, properties } = await mayBlock(async () => ({
-    loaded: await (await findHandler(handler, HANDLERS_FROM)).load(),
+  const { details, properties } = await mayBlock(async () => ({
     details: await detailsOf(options),
     properties: await propertiesOf(options.property),
   }))
-  const lists = followDiscovery(loaded, { details, properties, signal, log })
-  const show = (list: ReportedList) =>
-    print(process.stdout, `${listText(list, options.json ? 'json' : 'text')}\n`)
-  let last: ReportedList | undefined
-  for await (const list of lists) {
-    const isFirst = last === undefined
-    last = list
-    if (options.watch || options.once || !isEmpty(list)) {
-      show(list)
-      if (!options.watch) return stop()
-    } else if (isFirst) {
-      const text =
-        `nothing found so far; waiting ${WAIT_MS / 1000} s for another list ` +
-        '(--watch goes on, --once does not wait)'
-      if (options.logFormat === 'json') log.warn({ text }, 'first list was empty')
-      else print(process.stderr, `akri: ${text}\n`)
-      runAfter(systemClock, WAIT_MS, signal, () => {
-        if (last !== undefined) show(last)
-        stop()
-      })
+  const form = options.json ? 'json' : 'text'
+  // Node.js ends a process that waits for nothing but a promise.
+  const alive = setInterval(() => {}, 1_000_000)
+  try {
+    await showLists({
+      ...context,
+      ...options,
+      details,
+      properties,
+      load: () => mayBlock(async () => (await findHandler(handler, HANDLERS_FROM)).load()),
+      show: (list) => print(process.stdout, `${listText(list, form)}\n`),
+      tell: (message, text) => {
+        if (options.logFormat === 'json') log.warn({ text }, message)
+        else print(process.stderr, `akri: ${text}\n`)
+      },
+      clock: systemClock,
+    })
+  } finally {
+    clearInterval(alive)
+  }
+}
+
+interface Showing
+  extends Pick<DiscoverOptions, 'watch' | 'once'>,
+    Pick<ProcessContext, 'log' | 'signal' | 'stop'> {
+  readonly details: string
+  readonly properties: DiscoveryProperties
+  readonly clock: Clock
+  load(): Promise<DiscoveryHandler>
+  show(list: ReportedList): void
+  /** Takes what a person should know. @param message constant, for a log */
+  tell(message: string, text: string): void
+}
+
+/**
+ * Shows the lists of a handler until the signal is aborted; without `watch`, it stops the program
+ * after the first list that tells something.
+ * @throws NoListError if no list comes
+ */
+export async function showLists(showing: Showing): Promise<void> {
+  const { watch, once, details, properties, log, signal, stop, clock, load, show, tell } = showing
+  const first = new FirstListWait({
+    clock,
+    signal,
+    isEndless: watch,
+    note: (text) => tell('first list is late', text),
+  })
+  const untilOverdue = AbortSignal.any([signal, first.overdue])
+  try {
+    // The code of a module can wait for what never comes.
+    const handler = await untilAborted(load(), untilOverdue)
+    const request = { details, properties, log, signal: untilOverdue }
+    let last: ReportedList | undefined
+    for await (const list of handler === undefined ? [] : followDiscovery(handler, request)) {
+      first.end()
+      const isFirst = last === undefined
+      last = list
+      if (watch || once || !isEmpty(list)) {
+        show(list)
+        if (!watch) return stop()
+      } else if (isFirst) {
+        const text =
+          `nothing found so far; waiting ${WAIT_MS / 1000} s for another list ` +
+          '(--watch goes on, --once does not wait)'
+        tell('first list was empty', text)
+        runAfter(clock, WAIT_MS, signal, () => {
+          if (last !== undefined) show(last)
+          stop()
+        })
+      }
     }
+    if (first.overdue.aborted) throw first.failure()
+  } finally {
+    first.end()
   }
 }
 

@@ -1,8 +1,9 @@
 import path from 'node:path'
-import { type Logger, untilAborted } from '@akrijs/runtime'
+import { type Logger, systemClock, untilAborted } from '@akrijs/runtime'
 import { failureText } from '@akrijs/runtime/program'
 import type { DiscoveryProcessRequest } from './discovery-messages.js'
 import { DiscoveryProcess } from './discovery-process-run.js'
+import { FirstListWait } from './first-list.js'
 import { SourceFiles } from './source-files.js'
 
 interface WatchOptions {
@@ -36,10 +37,17 @@ export async function watchHandler(options: WatchOptions): Promise<void> {
   /** Runs the handler until it fails or is stopped. */
   const run = async (sources: SourceFiles, stop: AbortSignal) => {
     let failure: string | undefined
+    const first = new FirstListWait({
+      clock: systemClock,
+      signal: stop,
+      isEndless: true,
+      note: onState,
+    })
     try {
       const request = await options.request()
       current = new DiscoveryProcess(request, {
         onList: (text) => {
+          first.end()
           if (!stop.aborted) onList(text)
         },
         onFile: (file) => sources.add(file),
@@ -48,6 +56,8 @@ export async function watchHandler(options: WatchOptions): Promise<void> {
       await current.close()
     } catch (error) {
       failure = failureText('akri', error)
+    } finally {
+      first.end()
     }
     if (failure === undefined || stop.aborted) return
     onFailure(failure)
