@@ -7,7 +7,7 @@ import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import type { ClusterState } from './cluster-state.js'
 import { control } from './controller.js'
 import { ownerIdOf } from './owners.js'
-import { TestApi } from './testing/api.js'
+import { TestApi, withoutStatus } from './testing/api.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -36,6 +36,7 @@ describe('the work of a controller', () => {
   let work: Promise<void> | undefined
   let events: [ObjectEvent, string | undefined][]
   let warnings: LogLine[]
+  let failures: LogLine[]
 
   beforeEach(() => {
     api = new TestApi()
@@ -43,6 +44,7 @@ describe('the work of a controller', () => {
     turn = new AbortController()
     events = []
     warnings = []
+    failures = []
   })
 
   afterEach(async () => {
@@ -57,6 +59,7 @@ describe('the work of a controller', () => {
     const log: Logger = {
       ...silentLogger,
       warn: (fields, message) => warnings.push({ fields, message }),
+      error: (fields, message) => failures.push({ fields, message }),
     }
     const recorder = {
       record: (event: ObjectEvent, uid: string | undefined) => void events.push([event, uid]),
@@ -366,6 +369,42 @@ describe('the work of a controller', () => {
     api.refusal = () => undefined
     await clock.advance(1000)
     await eventually(() => expect(api.objects.has(`${PODS}/a-cam-8120fe-pod`)).toBe(true))
+  })
+
+  it('tells each custom resource without a status once, and goes on after its update', async () => {
+    putReadyNode('a')
+    for (const name of ['cam', 'mic']) {
+      putConfiguration(name, JOB_BROKER)
+      putInstance(name)
+    }
+    const entryOf = (name: string) => {
+      const conditions = [{ type: 'Ready', status: 'True', reason: 'R', message: 'text' }]
+      return { uid: `uid-${name}`, observedGeneration: 3, devices: 1, conditions }
+    }
+    const configurations = { 'plant/cam': entryOf('cam'), 'plant/mic': entryOf('mic') }
+    api.put('/apis/akri.sh/v0/nodereports/a', { configurations })
+    api.refusal = withoutStatus
+    await start()
+    const told = () => failures.map(({ fields }) => String(fields.resource)).toSorted()
+    await eventually(() => expect(told()).toEqual(['configurations.akri.sh', 'instances.akri.sh']))
+    await eventually(() =>
+      expect(
+        new Set(events.map(([{ regarding, reason }]) => [regarding.key, reason].join())),
+      ).toEqual(new Set(['plant/cam-8120fe,BrokerFailed', 'plant/mic-8120fe,BrokerFailed'])),
+    )
+    await clock.advance(600_000)
+    expect(told()).toHaveLength(2)
+    expect(warnings).toEqual([])
+    expect(sentTo('POST', JOBS)).toEqual([])
+    api.refusal = () => undefined
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(sentTo('POST', JOBS)).toHaveLength(2)
+      for (const name of ['cam', 'mic']) {
+        const { status } = api.objects.get(`${AKRI}/configurations/${name}`) ?? {}
+        expect(status).toMatchObject({ devices: 1 })
+      }
+    })
   })
 
   it('C10 goes on after an outage of the API server, and shows no failure of objects', async () => {

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { type Compatibility, configurationOf } from '@akrijs/api'
+import { CONFIGURATIONS, type Compatibility, configurationOf, INSTANCES } from '@akrijs/api'
 import {
   type ApiClient,
   ApiUnreachableError,
@@ -19,6 +19,7 @@ import { InstanceBrokers } from './brokers/instance-brokers.js'
 import { RefusedJobs } from './brokers/refused-jobs.js'
 import { Rollouts } from './brokers/rollouts.js'
 import type { ClusterState } from './cluster-state.js'
+import { OutdatedResourceError } from './errors.js'
 import { labelInstance } from './instance-labels.js'
 import type { ControlledKind, ControllerMetrics } from './metrics.js'
 import { AbsentAgents } from './nodes/absent-agents.js'
@@ -32,6 +33,7 @@ import {
   reconcileConfigurationService,
   reconcileInstanceService,
 } from './services/broker-services.js'
+import { StatusWriter } from './status-writer.js'
 
 interface ControllerOptions {
   /** A state that has been started. */
@@ -90,7 +92,9 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
-        log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
+        // The writer of statuses has logged this error once for all objects.
+        if (!OutdatedResourceError.is(error))
+          log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
         showFailure?.(key, error)
       },
     })
@@ -120,10 +124,17 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       },
     })
 
+  const instanceStatus = new StatusWriter({
+    kind: INSTANCES,
+    collection: state.instances,
+    clock,
+    log,
+  })
   const brokers = new InstanceBrokers({
     state,
     clock,
     log,
+    status: instanceStatus,
     onRestart: (configuration) => metrics?.brokerRestarted(configuration),
   })
   const rollouts = new Rollouts({ state, clock, brokers })
@@ -191,11 +202,12 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     silent,
     absent,
     rollouts,
+    status: new StatusWriter({ kind: CONFIGURATIONS, collection: state.statuses, clock, log }),
   })
   const summaries = queueOf<ObjectKey>('Configuration', (key, signal) =>
     summaryWriter.reconcile(key, signal),
   )
-  const instanceProblems = new InstanceProblems({ state, clock })
+  const instanceProblems = new InstanceProblems({ state, clock, status: instanceStatus })
   const problems = queueOf<ObjectKey>(
     'Configuration',
     (key, signal) => instanceProblems.reconcile(key, signal),

@@ -6,6 +6,17 @@ export class NameTakenError extends defineError('AKRI_ERR_NAME_TAKEN', 'transien
 /** A broker has been deleted, and a finalizer keeps it from going. */
 export class BrokerHeldError extends defineError('AKRI_ERR_BROKER_HELD', 'transient') {}
 
+/** The installed custom resource is not of this version. */
+export class OutdatedResourceError extends defineError('AKRI_ERR_OUTDATED_RESOURCE', 'transient') {
+  constructor(resource: string, options?: ErrorOptions) {
+    super(
+      `the custom resource ${resource} has no status: update it by ` +
+        'kubectl apply --server-side --force-conflicts -f deploy/helm/akri/crds',
+      options,
+    )
+  }
+}
+
 /** Configurations are left after the time in which `akri-cleanup` should have deleted them. */
 export class ConfigurationsLeftError extends defineError(
   'AKRI_ERR_CONFIGURATIONS_LEFT',

@@ -1,13 +1,15 @@
-import type { Configuration } from '@akrijs/api'
+import { type Configuration, INSTANCES } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
+import { OutdatedResourceError } from '../errors.js'
 import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
-import { TestApi } from '../testing/api.js'
+import { StatusWriter } from '../status-writer.js'
+import { TestApi, withoutStatus } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { InstanceBrokers } from './instance-brokers.js'
 
@@ -47,11 +49,15 @@ describe('the brokers of an Instance', () => {
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
     state = (await api.start()).state
-    brokers = new InstanceBrokers({
-      state,
-      clock,
-      log: silentLogger,
-    })
+    lead()
+  }
+
+  /** A replica begins to lead. */
+  function lead(): void {
+    const log = silentLogger
+    const { instances: collection } = state
+    const status = new StatusWriter({ kind: INSTANCES, collection, clock, log })
+    brokers = new InstanceBrokers({ state, clock, log, status })
   }
 
   beforeEach(() => {
@@ -194,7 +200,7 @@ describe('the brokers of an Instance', () => {
     expect([names(PODS).length, mark()]).toEqual([2, undefined])
     await recreate()
     expect(mark()).toBeUndefined()
-    brokers = new InstanceBrokers({ state, clock, log: silentLogger })
+    lead()
     await recreate()
     expect(mark()).toBe('working')
     const lastTransitionTime = new Date(clock.wallMs()).toISOString()
@@ -224,6 +230,30 @@ describe('the brokers of an Instance', () => {
     await reconcile()
     expect(names(JOBS)).toEqual([])
     expect(api.sent('POST')).toEqual([])
+  })
+
+  it('C4 are no Job while the custom resource of Instances has no status for its record', async () => {
+    await start(['a'], JOB_BROKER)
+    api.refusal = withoutStatus
+    await expect(reconcile()).rejects.toThrow(OutdatedResourceError)
+    expect(names(JOBS)).toEqual([])
+    api.refusal = () => undefined
+    await clock.advance(60_000)
+    await reconcile()
+    expect(names(JOBS)).toEqual(['cam-8120fe-3-job'])
+  })
+
+  it('C4 are no second Job after one that ended without a record', async () => {
+    await start(['a'], JOB_BROKER)
+    await reconcile()
+    api.refusal = withoutStatus
+    await expect(reconcile()).rejects.toThrow(OutdatedResourceError)
+    // As `ttlSecondsAfterFinished` does.
+    api.remove(`${JOBS}/cam-8120fe-3-job`)
+    await eventually(() => expect(state.jobs.cache.list()).toEqual([]))
+    await clock.advance(60_000)
+    await expect(reconcile()).rejects.toThrow(OutdatedResourceError)
+    expect(names(JOBS)).toEqual([])
   })
 
   it('R86 are a refused Job, created again also if it has gone before its repetition', async () => {

@@ -13,6 +13,7 @@ import type { Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, LABELS, specHash } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
+import type { StatusWriter } from '../status-writer.js'
 import { BrokerSuccessions } from './broker-successions.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planJob } from './job-plan.js'
@@ -25,6 +26,7 @@ interface InstanceBrokersOptions {
   readonly state: ClusterState
   readonly clock: Clock
   readonly log: Logger
+  readonly status: Pick<StatusWriter<Instance>, 'write'>
   /** Called for each broker that takes the place of a broker which ended. */
   onRestart?(configuration: string): void
 }
@@ -246,15 +248,14 @@ export class InstanceBrokers {
 
   /**
    * Whether a Job of this spec was created already. Asks the API server: another replica may have
-   * created the Job, and the Job may have gone, before the watch reported either.
+   * created the Job, and the Job may have gone, before the watch reported either. A write that
+   * changes nothing also fails if no record of a new Job could be written: without a record, the
+   * Job would run again after its deletion.
    */
   async #isJobRecorded(instance: Instance, hash: string, signal: AbortSignal): Promise<boolean> {
-    const { cache, api } = this.#options.state.instances
-    const current = cache.observe(await api.get(keyOf(instance), { signal }))
-    return (
-      current?.metadata.uid !== instance.metadata.uid ||
-      current.status?.brokerJob?.specHash === hash
-    )
+    const { uid } = instance.metadata
+    const current = await this.#options.status.write(instance, { metadata: { uid } }, signal)
+    return current === undefined || current.status?.brokerJob?.specHash === hash
   }
 
   async #recordJob(
@@ -262,13 +263,8 @@ export class InstanceBrokers {
     brokerJob: { name: string; specHash: string } | null,
     signal: AbortSignal,
   ): Promise<void> {
-    const { cache, api } = this.#options.state.instances
-    const patch = { metadata: { uid: instance.metadata.uid }, status: { brokerJob } }
-    await unlessReplaced(async () =>
-      cache.observe(
-        await api.patch(keyOf(instance), 'merge', patch, { subresource: 'status', signal }),
-      ),
-    )
+    const { uid } = instance.metadata
+    await this.#options.status.write(instance, { metadata: { uid }, status: { brokerJob } }, signal)
   }
 
   async #annotate(

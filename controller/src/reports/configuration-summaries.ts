@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Configuration, ConfigurationStatus, Instance, NodeStatus } from '@akrijs/api'
 import {
-  ApiError,
   type EventRecorder,
   mergePatchOf,
   type ObjectKey,
@@ -16,6 +15,7 @@ import type { ClusterState } from '../cluster-state.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import type { SilentAgents } from '../nodes/silent-agents.js'
 import { earliest } from '../requeue.js'
+import type { StatusWriter } from '../status-writer.js'
 import { EVENT_REASONS } from './brokers-condition.js'
 import { isReadySilent, isSilentEntry, type ReportedNode, summaryOf } from './summary.js'
 
@@ -30,6 +30,7 @@ interface ConfigurationSummariesOptions {
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly nodeGraceMs: number
   readonly rollouts: Pick<Rollouts, 'of'>
+  readonly status: Pick<StatusWriter<Pick<Configuration, 'metadata' | 'status'>>, 'write'>
 }
 
 /** The least time between two writes of one Configuration, in milliseconds: all agents watch it. */
@@ -107,7 +108,9 @@ export class ConfigurationSummaries {
     if (reported.length > 0) turn.dueAt = clock.monotonicMs() + computeMs
     const changes = status && mergePatchOf({ ...configuration.status }, { ...status })
     if (changes === undefined) return recheck
-    const stored = await this.#write(key, configuration, changes, signal)
+    const { resourceVersion } = configuration.metadata
+    const patch = { metadata: { resourceVersion }, status: changes }
+    const stored = await this.#options.status.write(configuration, patch, signal)
     // The watch event of the other write starts the next reconcile.
     if (stored === undefined) return recheck
     this.#tellRefusal(key, configuration, status?.conditions ?? [])
@@ -236,23 +239,6 @@ export class ConfigurationSummaries {
       silent.push({ node, status, agent: 'silent', unreported })
     }
     return { silent, silentInMs }
-  }
-
-  /** @returns undefined if another write was faster */
-  async #write(
-    key: ObjectKey,
-    { metadata: { resourceVersion } }: Pick<Configuration, 'metadata'>,
-    status: object,
-    signal: AbortSignal,
-  ): Promise<Pick<Configuration, 'status'> | undefined> {
-    const { cache, api } = this.#options.state.statuses
-    const patch = { metadata: { resourceVersion }, status }
-    try {
-      return cache.observe(await api.patch(key, 'merge', patch, { signal, subresource: 'status' }))
-    } catch (error) {
-      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
-      return undefined
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-import { type InstanceCondition, parseInstanceObject } from '@akrijs/api'
+import { type InstanceCondition, INSTANCES as KIND, parseInstanceObject } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
+import { StatusWriter } from '../status-writer.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { InstanceProblems } from './instance-problems.js'
@@ -70,7 +71,9 @@ const OVER = has('False', 'the device has no problem any more')
 /** Puts what a test starts with, and gives the work on all Configurations. */
 async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
   const { state } = await api.start()
-  const problems = new InstanceProblems({ state, clock })
+  const collection = state.instances
+  const status = new StatusWriter({ kind: KIND, collection, clock, log: silentLogger })
+  const problems = new InstanceProblems({ state, clock, status })
   return { state, look: () => problems.reconcile(CAM, turn.signal) }
 }
 

@@ -3,18 +3,19 @@ import {
   type Configuration,
   type DeviceProblem,
   type Instance,
-  type InstanceCondition,
   type InstanceName,
   type InstanceProblem,
   instanceConditions,
 } from '@akrijs/api'
-import { ApiError, keyOf, type NodeName, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { StatusWriter } from '../status-writer.js'
 
 interface InstanceProblemsOptions {
   readonly state: ClusterState
   readonly clock: Clock
+  readonly status: Pick<StatusWriter<Instance>, 'write'>
 }
 
 /** The most writes for one Configuration in a turn: a handler can report new problems for ever. */
@@ -40,7 +41,7 @@ export class InstanceProblems {
 
   /** @param key of a Configuration */
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, clock } = this.#options
+    const { state, clock, status } = this.#options
     const configuration = state.statuses.cache.get(key)
     // Before all reports are known, the absence of a problem means nothing.
     if (configuration === undefined || !state.hasReports) return {}
@@ -51,8 +52,10 @@ export class InstanceProblems {
       const conditions = instanceConditions(before, problemOf(instance, problems), now)
       return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
     })
-    for (const { instance, conditions } of changes.slice(0, MAX_WRITES))
-      await this.#write(instance, conditions, signal)
+    for (const { instance, conditions } of changes.slice(0, MAX_WRITES)) {
+      const { uid } = instance.metadata
+      await status.write(instance, { metadata: { uid }, status: { conditions } }, signal)
+    }
     return changes.length > MAX_WRITES ? { requeueAfterMs: REST_MS } : {}
   }
 
@@ -69,22 +72,6 @@ export class InstanceProblems {
         }
     }
     return problems
-  }
-
-  async #write(
-    instance: Instance,
-    conditions: readonly InstanceCondition[],
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { cache, api } = this.#options.state.instances
-    const patch = { metadata: { uid: instance.metadata.uid }, status: { conditions } }
-    try {
-      const options = { signal, subresource: 'status' } as const
-      cache.observe(await api.patch(keyOf(instance), 'merge', patch, options))
-    } catch (error) {
-      // The Instance was deleted, or created again. The watch event starts the next reconcile.
-      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
-    }
   }
 }
 

@@ -1,10 +1,21 @@
 import type { ApiClient } from '@akrijs/kube'
-import { FakeApiServer } from '@akrijs/kube/testing'
+import { FakeApiServer, type Refusal } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ClusterState } from '../cluster-state.js'
 
 /** The watches of a controller. */
 const WATCHES = 10
+
+/** The answers of an API server whose custom resources have no status, as the existing ones. */
+export function withoutStatus({ path }: { readonly path: string }): Refusal | undefined {
+  return path.endsWith('/status')
+    ? {
+        status: 404,
+        reason: 'NotFound',
+        message: 'the server could not find the requested resource',
+      }
+    : undefined
+}
 
 /** A fake API server, and the state that a controller has of it. */
 export class TestApi extends FakeApiServer {
