@@ -152,6 +152,33 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toHaveLength(1)
   })
 
+  it('of a new device wait for nodes too if the clock of the API server is far behind', async () => {
+    await start(['a', 'b'], POD_BROKER)
+    const { metadata, ...rest } = testInstance(['a'], { name: 'cam-a19705' })
+    const creationTimestamp = new Date(T0 - 60_000).toISOString()
+    api.put(`${AKRI}/instances/cam-a19705`, {
+      ...rest,
+      metadata: { ...metadata, creationTimestamp },
+    })
+    await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
+    const turn = () => brokers.reconcile(keyOf({ metadata }), signal)
+    expect(await turn()).toEqual({ requeueAfterMs: 2040 })
+    expect(names(PODS)).toEqual([])
+    await clock.advance(2040)
+    await turn()
+    expect(names(PODS)).toEqual(['a-cam-a19705-pod'])
+  })
+
+  it('of a device that was there before this turn wait for no node', async () => {
+    await start(['a', 'b'], POD_BROKER)
+    api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(['a']) })
+    await eventually(() => expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a']))
+    await clock.advance(10_001)
+    lead()
+    await reconcile()
+    expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
+  })
+
   it('C6 are created again after a deletion, then with a back-off', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []

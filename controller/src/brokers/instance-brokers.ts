@@ -48,8 +48,10 @@ export class InstanceBrokers {
   /** The history of deleted brokers: by Instance, then by node; that of a Job under `JOB`. */
   readonly #histories = new Map<ObjectKey, Map<NodeName | typeof JOB, BrokerHistory>>()
 
-  /** When a new Instance was first seen, in milliseconds since the epoch. */
+  /** When an Instance was first seen in this turn, in milliseconds since the epoch. */
   readonly #seenAt = new Map<ObjectKey, { readonly uid: string; readonly at: number }>()
+  /** The uids of the Instances that were there when this turn began. */
+  readonly #inherited: ReadonlySet<string>
 
   readonly #successions = new BrokerSuccessions()
   /** The Configurations that had brokers when this turn began. */
@@ -57,6 +59,8 @@ export class InstanceBrokers {
 
   constructor(options: InstanceBrokersOptions) {
     this.#options = options
+    const instances = options.state.instances.cache.list()
+    this.#inherited = new Set(instances.map(({ metadata }) => metadata.uid))
     const pods = options.state.pods.cache.list()
     this.#hadBrokers = new Set(
       pods.map(({ metadata: { namespace, labels } }) =>
@@ -285,7 +289,7 @@ export class InstanceBrokers {
    */
   #choiceAt(instance: Instance): number {
     const { state, clock } = this.#options
-    const { metadata, spec } = instance
+    const { spec } = instance
     const now = clock.wallMs()
     if (!spec.shared || !this.#isNew(instance)) return now
     const ready = state.nodes.cache.list().filter((node) => node.ready)
@@ -296,11 +300,8 @@ export class InstanceBrokers {
     const nodes = withAgent.length || ready.length
     // Every node has a broker, or has joined.
     if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
-    const key = keyOf(instance)
-    const known = this.#seenAt.get(key)
-    const at = known?.uid === metadata.uid ? known.at : now
-    this.#seenAt.set(key, { uid: metadata.uid, at })
-    return at + Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
+    const waitMs = Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
+    return this.#firstSeenAt(instance) + waitMs
   }
 
   /** A Pod that disappears without an end must not be created again in a hot loop. */
@@ -317,8 +318,25 @@ export class InstanceBrokers {
     })
   }
 
-  #isNew({ metadata }: Instance): boolean {
-    return this.#options.clock.wallMs() - Date.parse(metadata.creationTimestamp) <= NEW_MS
+  /**
+   * An Instance that appears in this turn is new from its first sight on: the clock of the API
+   * server, which gives its age, can be behind.
+   */
+  #isNew(instance: Instance): boolean {
+    const { uid, creationTimestamp } = instance.metadata
+    const since = this.#inherited.has(uid)
+      ? Date.parse(creationTimestamp)
+      : this.#firstSeenAt(instance)
+    return this.#options.clock.wallMs() - since <= NEW_MS
+  }
+
+  #firstSeenAt(instance: Instance): number {
+    const { uid } = instance.metadata
+    const key = keyOf(instance)
+    const known = this.#seenAt.get(key)
+    const at = known?.uid === uid ? known.at : this.#options.clock.wallMs()
+    this.#seenAt.set(key, { uid, at })
+    return at
   }
 
   #historyOf(key: ObjectKey, broker: NodeName | typeof JOB): BrokerHistory {
