@@ -1,3 +1,4 @@
+import { parseNodeReport } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import { describe, expect, it } from 'vitest'
 import {
@@ -127,6 +128,97 @@ describe('the plan of the way back to the existing system', () => {
     const brokerSpec = { brokerDeploymentSpec: { template: {} } }
     const found = levels(plan({ configurations: [configurationObject({ brokerSpec })] }))
     expect(found).toEqual([expect.stringMatching(/^obstacle: .*brokerDeploymentSpec/)])
+  })
+
+  describe('with a reference that has no namespace', () => {
+    const selector = { name: 's', key: 'k' }
+    const discoveryHandler = {
+      name: 'onvif',
+      discoveryProperties: [
+        { name: 'A', value: 'x' },
+        { name: 'B', valueFrom: { secretKeyRef: selector } },
+        { name: 'C', valueFrom: { configMapKeyRef: { ...selector, name: 'm' } } },
+        { name: 'D', valueFrom: { secretKeyRef: { ...selector, namespace: 'vault' } } },
+      ],
+    }
+    const at = (index: number, field: string) =>
+      `/spec/discoveryHandler/discoveryProperties/${index}/valueFrom/${field}/namespace`
+    const served = {
+      ...configurationObject({ discoveryHandler }),
+      status: {
+        observedGeneration: 1,
+        conditions: [],
+        devices: 0,
+        slots: { total: 0, claimed: 0 },
+        nodes: {},
+      },
+    }
+
+    it('writes the namespace that akri.js has taken', () => {
+      const { changes, findings } = plan({ configurations: [served] })
+      expect(findings).toEqual([])
+      expect(changes).toMatchObject([
+        {
+          effects: [
+            'write the namespace of the Secret plant/s, property B',
+            'write the namespace of the ConfigMap plant/m, property C',
+          ],
+          patch: [
+            { op: 'add', path: at(1, 'secretKeyRef'), value: 'plant' },
+            { op: 'add', path: at(2, 'configMapKeyRef'), value: 'plant' },
+          ],
+        },
+      ])
+    })
+
+    it('writes it too if only the report of a node has the Configuration', () => {
+      const reported = { uid: 'uid-cam', observedGeneration: 1, devices: 0, conditions: [] }
+      const report = parseNodeReport({
+        metadata: { ...served.metadata, name: 'node-a' },
+        configurations: { 'plant/cam': reported },
+      })
+      const { changes } = plan({
+        configurations: [configurationObject({ discoveryHandler })],
+        reports: [report ?? expect.fail('no report')],
+      })
+      expect(changes.flatMap(({ patch }) => patch)).toHaveLength(2)
+    })
+
+    const programs = [
+      { program: 'agent', namespace: 'default', name: 'existing', node: 'node-a' as NodeName },
+    ] as const
+    it.each([
+      ['akri.js has not served the Configuration', { configurations: [{ ...served, status: {} }] }],
+      ['agents of the existing system run', { configurations: [served], programs }],
+    ])('warns if %s: each system means another namespace', (_what, snapshot) => {
+      const { changes, findings } = plan(snapshot, true)
+      expect(changes).toEqual([])
+      expect(findings.filter(({ object }) => object === 'Configuration plant/cam')).toEqual(
+        ['B names the Secret s', 'C names the ConfigMap m'].map((what) => ({
+          level: 'warning',
+          object: 'Configuration plant/cam',
+          text:
+            `its property ${what} without a namespace: the existing system takes that of ` +
+            'default, akri.js that of plant: write the one that you mean',
+        })),
+      )
+    })
+
+    it('leaves it alone in the namespace default: both systems mean the same', () => {
+      const metadata = { ...served.metadata, namespace: 'default' }
+      const found = plan({ configurations: [{ ...served, metadata }] })
+      expect(found).toEqual({ changes: [], findings: [] })
+    })
+  })
+
+  it('warns of details that the existing system ignores or cannot read', () => {
+    const discoveryDetails = 'allowedNetworks: [10.0.0.0/8]'
+    const discoveryHandler = { name: 'onvif', discoveryDetails }
+    const found = levels(plan({ configurations: [configurationObject({ discoveryHandler })] }))
+    expect(found).toEqual([
+      'warning: spec.discoveryHandler.discoveryDetails.allowedNetworks: the existing system ' +
+        'ignores it: it calls and offers cameras of all networks',
+    ])
   })
 
   it('stops while agents and controllers run, unless it is told to go on', () => {

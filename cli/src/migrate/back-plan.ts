@@ -1,5 +1,7 @@
 import {
   BROKER_TEMPLATES,
+  type Configuration,
+  handlerOf,
   type Instance,
   NOT_NULL_FIELDS,
   parseConfigurationStatus,
@@ -10,8 +12,11 @@ import {
 import { type JsonPatch, keyOf, pointer } from '@akrijs/kube'
 import { isRecord } from '@akrijs/runtime'
 import type { ClusterSnapshot } from './cluster-snapshot.js'
+import { existingAgents } from './existing-agents.js'
+import { existingDetailsTexts } from './existing-details.js'
 import { fieldOwners, needsOwners } from './field-owners.js'
 import { type Finding, type MigrationPlan, type ObjectChange, titleOf } from './migration-plan.js'
+import { ambiguityText, isAmbiguous, propertyReferences } from './property-references.js'
 import { VirtualIds } from './virtual-ids.js'
 
 // The way back to the existing system, 0.13: objects get the form that its agents read. Pure.
@@ -36,8 +41,9 @@ export function planBack(snapshot: ClusterSnapshot, { ignoreRunning }: BackOptio
     })
   const more = snapshot.programs.length - SHOWN_PODS
   if (more > 0) findings.push({ level, object: 'Pods', text: `${more} others run too` })
+  const isServed = servedConfigurations(snapshot)
   for (const object of snapshot.configurations) {
-    const plan = planConfiguration(object)
+    const plan = planConfiguration(object, isServed)
     changes.push(...plan.changes)
     findings.push(...plan.findings)
   }
@@ -52,7 +58,23 @@ export function planBack(snapshot: ClusterSnapshot, { ignoreRunning }: BackOptio
   return { changes, findings }
 }
 
-function planConfiguration(object: unknown): MigrationPlan {
+type IsServed = (configuration: Pick<Configuration, 'metadata' | 'status'>) => boolean
+
+/**
+ * The Configurations that akri.js alone has read: what they leave out has the meaning of akri.js.
+ * While agents of the existing system run too, a field has two meanings.
+ */
+function servedConfigurations(snapshot: ClusterSnapshot): IsServed {
+  if (existingAgents(snapshot).size > 0) return () => false
+  const reported = new Set(
+    snapshot.reports.flatMap(({ configurations }) =>
+      Object.values(configurations).map(({ uid }) => uid),
+    ),
+  )
+  return ({ metadata, status }) => status !== undefined || reported.has(metadata.uid)
+}
+
+function planConfiguration(object: unknown, isServed: IsServed): MigrationPlan {
   const found = parseConfigurationStatus(object)
   const spec = isRecord(object) && isRecord(object.spec) ? object.spec : undefined
   if (found === undefined || spec === undefined) return { changes: [], findings: [] }
@@ -61,6 +83,7 @@ function planConfiguration(object: unknown): MigrationPlan {
   const findings: Finding[] = []
   const patch: JsonPatch[number][] = []
   const effects: string[] = []
+  const warn = (text: string) => findings.push({ level: 'warning', object: title, text })
   for (const path of NOT_NULL_FIELDS) {
     if (valueAt(spec, path) !== null) continue
     patch.push({ op: 'remove', path: pointer('spec', ...path) })
@@ -97,11 +120,18 @@ function planConfiguration(object: unknown): MigrationPlan {
     }
   }
   if (typeof spec.offer === 'string' && spec.offer !== 'both')
-    findings.push({
-      level: 'warning',
-      object: title,
-      text: `the existing system ignores spec.offer: ${spec.offer}, and offers both resources`,
-    })
+    warn(`the existing system ignores spec.offer: ${spec.offer}, and offers both resources`)
+  const { namespace } = metadata
+  for (const reference of propertyReferences(spec)) {
+    if (!isAmbiguous(reference, namespace)) continue
+    const { property, kind, name, path } = reference
+    if (isServed(found)) {
+      patch.push({ op: 'add', path: pointer(...path, 'namespace'), value: namespace })
+      effects.push(`write the namespace of the ${kind} ${namespace}/${name}, property ${property}`)
+    } else warn(`${ambiguityText(reference, namespace)}: write the one that you mean`)
+  }
+  const { name = '', details = '' } = handlerOf(object) ?? {}
+  for (const text of existingDetailsTexts(name, details)) warn(text)
   const { uid, resourceVersion } = metadata
   const key = keyOf({ metadata })
   const change = { kind: 'Configuration', key, uid, resourceVersion, effects, patch } as const

@@ -11,17 +11,15 @@ import {
 } from '@akrijs/api'
 import { type JsonPatch, keyOf, type NodeName, pointer } from '@akrijs/kube'
 import type { ClusterSnapshot } from './cluster-snapshot.js'
+import { existingAgents } from './existing-agents.js'
 import {
   type Finding,
   type MigratedKind,
   type MigrationPlan,
   type ObjectChange,
-  type ProgramPod,
   titleOf,
 } from './migration-plan.js'
-
-/** The namespace that a reference without a namespace means in the existing system. */
-const REFERENCE_DEFAULT = 'default'
+import { ambiguityText, isAmbiguous, propertyReferences } from './property-references.js'
 
 /**
  * Plans the way from the existing system: finalizers of agents that no longer run are removed. Most
@@ -30,7 +28,7 @@ const REFERENCE_DEFAULT = 'default'
 export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
   const changes: ObjectChange[] = []
   const findings: Finding[] = []
-  const others = otherAgents(snapshot)
+  const others = existingAgents(snapshot)
   const objects = [
     ...snapshot.configurations.map((found) => [found, parseConfigurationStatus(found)] as const),
     ...snapshot.instances.map((found) => [found, parseInstanceObject(found)] as const),
@@ -52,22 +50,6 @@ export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
   }
   findings.push(...configurationFindings(snapshot.configurations))
   return { changes, findings }
-}
-
-/** The agents that no report names, by node. */
-function otherAgents({ programs, reports }: ClusterSnapshot): Map<NodeName, string> {
-  const ours = new Map(reports.map((report) => [report.metadata.name, report]))
-  const isOurs = ({ node, namespace, name }: ProgramPod) => {
-    const report = node === '' ? undefined : ours.get(node)
-    return report?.agentPod === name && (report.agentNamespace ?? namespace) === namespace
-  }
-  return new Map(
-    programs.flatMap((pod) =>
-      pod.program === 'agent' && pod.node !== '' && !isOurs(pod)
-        ? [[pod.node, titleOf('Pod', pod)] as const]
-        : [],
-    ),
-  )
 }
 
 function releaseChange(
@@ -108,23 +90,13 @@ function configurationFindings(objects: readonly unknown[]): Finding[] {
   return [...invalid, ...others]
 }
 
-function referenceTexts({ discoveryHandler }: ConfigurationSpec, namespace: string): string[] {
-  return discoveryHandler.discoveryProperties.flatMap((property) => {
-    if (!('valueFrom' in property)) return []
-    const { valueFrom } = property
-    const [kind, reference] =
-      'secretKeyRef' in valueFrom
-        ? ['Secret', valueFrom.secretKeyRef]
-        : ['ConfigMap', valueFrom.configMapKeyRef]
-    const of = `its property ${property.name}`
-    if (reference.namespace === undefined)
-      return namespace === REFERENCE_DEFAULT
-        ? []
-        : `${of} names the ${kind} ${reference.name} without a namespace: the existing system ` +
-            `takes that of ${REFERENCE_DEFAULT}, akri.js that of ${namespace}`
-    return reference.namespace === namespace
+function referenceTexts(spec: ConfigurationSpec, namespace: string): string[] {
+  return propertyReferences(spec).flatMap((reference) => {
+    if (isAmbiguous(reference, namespace)) return [ambiguityText(reference, namespace)]
+    const { property, kind, name, namespace: other = namespace } = reference
+    return other === namespace
       ? []
-      : `${of} needs the annotation akri.sh/readable-from on the ${kind} ` +
-          `${reference.namespace}/${reference.name}`
+      : `its property ${property} needs the annotation akri.sh/readable-from on the ${kind} ` +
+          `${other}/${name}`
   })
 }
