@@ -49,6 +49,14 @@ const FORMS: readonly Form[] = [
     files: { 'mine/package.json': manifest('./h.cjs'), 'mine/h.cjs': COMMON },
     specifier: './mine',
   },
+  {
+    name: 'a package of the working directory',
+    files: {
+      'node_modules/@me/pump/package.json': manifest('./h.mjs'),
+      'node_modules/@me/pump/h.mjs': ESM,
+    },
+    specifier: '@me/pump',
+  },
 ]
 const TYPESCRIPT: readonly Form[] = [
   { name: 'TypeScript', files: { 'h.mts': TYPED }, specifier: './h.mts' },

@@ -25,6 +25,7 @@ import {
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
+import { handlerSource } from '../handler-source.js'
 import { listText } from '../view/list-text.js'
 import { hasColorsOnStderr } from '../view/terminal-log.js'
 import { FirstListWait } from '../watch/first-list.js'
@@ -174,11 +175,9 @@ function isEmpty({ devices, leftOut }: ReportedList): boolean {
  * @throws InvalidOptionError if the name is a misspelt name of a built-in handler
  */
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
-  const builtIn = Object.hasOwn(BUILT_IN_HANDLERS, handler) ? BUILT_IN_HANDLERS[handler] : undefined
-  if (builtIn !== undefined) return findHandlerPackage(builtIn, from)
-  const specifier = handlerSpecifier(handler)
+  const specifier = handlerSource(handlerSpecifier(handler))
   return findHandlerPackage(specifier, from).catch((error: unknown) => {
-    if (path.isAbsolute(specifier)) throw error
+    if (path.isAbsolute(specifier) || Object.hasOwn(BUILT_IN_HANDLERS, handler)) throw error
     const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
     if (similar === undefined) throw error
     const message = `there is no handler ${handler}; did you mean ${similar}?`

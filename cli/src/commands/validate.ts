@@ -7,6 +7,7 @@ import { manifestFilesIn } from '@akrijs/standalone'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { ValidateOptions } from '../command-options.js'
 import { InvalidManifestError } from '../errors.js'
+import { handlerSource } from '../handler-source.js'
 import {
   byPlace,
   type CheckedFile,
@@ -86,7 +87,7 @@ async function handlersOf(
   load: Surroundings['load'],
 ): Promise<KnownHandlers> {
   const packages = await Promise.all(
-    specifiers.map((specifier) => findHandlerPackage(specifier, HANDLERS_FROM)),
+    specifiers.map((specifier) => findHandlerPackage(handlerSource(specifier), HANDLERS_FROM)),
   )
   const byName = new Map(packages.map((each) => [each.name, each]))
   return {
