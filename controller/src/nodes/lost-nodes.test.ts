@@ -220,6 +220,25 @@ describe('a lost node', () => {
       expect(patches()).toEqual([])
     })
 
+    it('are removed soon after an agent that is about to end', async () => {
+      const other = '/api/v1/namespaces/default/pods/akri-agent-daemonset-x'
+      agentPod('default', 'akri-agent-daemonset-x')
+      finalized()
+      const clock = new ManualClock(T0)
+      const nodes = await lostNodes(clock)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+      // Its Pod has 30 s to end, and stays for longer.
+      const { metadata, ...pod } = api.objects.get(other) ?? expect.fail('there is no Pod')
+      const deletionTimestamp = new Date(T0 + 30_000).toISOString()
+      api.put(other, { ...pod, metadata: { ...metadata, deletionTimestamp } })
+      await clock.advance(29_999)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+      expect(patches()).toEqual([])
+      await clock.advance(1)
+      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
+      expect(patches()).toEqual([removal])
+    })
+
     it('are removed once in a grace period if an agent adds them again', async () => {
       const clock = new ManualClock(T0)
       const nodes = await lostNodes(clock)

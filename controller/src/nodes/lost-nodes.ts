@@ -29,7 +29,7 @@ interface LostNodesOptions extends NodePresenceOptions {
   readonly log: Logger
 }
 
-/** How often the Pods of a lost node are listed while they may still run, in milliseconds. */
+/** How often the Pods of a node are listed while they stand in the way, in milliseconds. */
 const POD_CHECK_MS = 10_000
 /** The pause before a node is removed from an Instance again, in milliseconds; it doubles. */
 const PAUSE_MS = 2000
@@ -190,9 +190,9 @@ export class LostNodes {
     const releaseOf = (object: FinalizedObject) =>
       `${node} ${object.metadata.uid} ${isDeleted(object)}`
     const due = finalized.filter((object) => !this.#releasedAt.has(releaseOf(object)))
-    const isReplaced = due.length > 0 && (await this.#isReplaced(node, signal))
+    const takeover = due.length > 0 ? await this.#takeoverOf(node, signal) : 'none'
     const waitedAt = ({ metadata }: FinalizedObject) =>
-      isReplaced ? 0 : Date.parse(metadata.deletionTimestamp ?? '') + graceMs
+      takeover === 'complete' ? 0 : Date.parse(metadata.deletionTimestamp ?? '') + graceMs
     const ready = due.filter((object) => waitedAt(object) <= now)
     // Another program may wait for the end of a deletion.
     ready.sort((a, b) => Number(isDeleted(b)) - Number(isDeleted(a)))
@@ -205,16 +205,22 @@ export class LostNodes {
     }
     if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
     const waits = due.map(waitedAt).filter((time) => time > now)
-    return earliest(...waits, ready.length > MAX_RELEASES ? now + REST_MS : undefined)
+    return earliest(
+      ...waits,
+      ready.length > MAX_RELEASES ? now + REST_MS : undefined,
+      // No watch shows the end of an agent in another namespace.
+      takeover === 'pending' ? now + POD_CHECK_MS : undefined,
+    )
   }
 
   /** Whether an agent of this system has taken the place of the agent of the existing system. */
-  async #isReplaced(node: NodeName, signal: AbortSignal): Promise<boolean> {
-    const { state, client } = this.#options
+  async #takeoverOf(node: NodeName, signal: AbortSignal): Promise<Takeover> {
+    const { state, client, clock } = this.#options
     const report = state.reports.cache.get(objectKey('', node))
-    if (!state.hasReports || report === undefined) return false
-    if (state.reportIndex.presence(node) !== 'present') return false
-    return !(await hasOtherAgent(report, { client, signal }))
+    if (!state.hasReports || report === undefined) return 'none'
+    if (state.reportIndex.presence(node) !== 'present') return 'none'
+    const hasOther = await hasOtherAgent(report, clock.wallMs(), { client, signal })
+    return hasOther ? 'pending' : 'complete'
   }
 
   /**
@@ -242,6 +248,9 @@ interface Removal {
   /** For how long the node is not removed again, in milliseconds. */
   readonly pauseMs: number
 }
+
+/** `none`: no agent of this system is ready. `pending`: another agent is on the node too. */
+type Takeover = 'none' | 'pending' | 'complete'
 
 /** An object that has the finalizer of a node. */
 interface FinalizedObject extends KubernetesObject {

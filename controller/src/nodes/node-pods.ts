@@ -18,7 +18,11 @@ const page = z.object({
   metadata: z.object({ continue: z.string().optional() }).catch({}),
   items: z.array(
     z.object({
-      metadata: lenient({ namespace: z.string().catch(''), name: z.string().catch('') }),
+      metadata: lenient({
+        namespace: z.string().catch(''),
+        name: z.string().catch(''),
+        deletionTimestamp: z.string().optional().catch(undefined),
+      }),
       spec: lenient({ containers, initContainers: containers }),
       status: lenient({ phase: z.string().catch('Unknown') }),
     }),
@@ -49,17 +53,21 @@ export async function resourcesOf(node: NodeName, context: RequestContext): Prom
 
 /**
  * Whether another agent than that of the report is on its node, in any namespace. The Pods of
- * agents of the existing system have the same label.
+ * agents of the existing system have the same label. A deletion timestamp is the end of the grace
+ * period: by then the kubelet has killed the agent, whatever keeps its Pod.
+ * @param now milliseconds since the epoch
  * @throws ApiError, ApiUnreachableError
  */
 export async function hasOtherAgent(
   { metadata: { name: node }, agentPod, agentNamespace }: NodeReport,
+  now: number,
   context: RequestContext,
 ): Promise<boolean> {
   for await (const { metadata } of podsOf(node, { labelSelector: AGENT_SELECTOR }, context)) {
     const isReported =
       metadata.name === agentPod && metadata.namespace === (agentNamespace ?? metadata.namespace)
-    if (!isReported) return true
+    const isOver = Date.parse(metadata.deletionTimestamp ?? '') <= now
+    if (!isReported && !isOver) return true
   }
   return false
 }

@@ -51,7 +51,11 @@ export async function nodePresence(
     const isLeft = state.reportIndex.presence(node) === 'left'
     if (!isLeft || graceLeftMs === undefined) return { state: 'present' }
     if (graceLeftMs > 0) return { state: 'present', lostAt: clock.wallMs() + graceLeftMs }
-    const isReplaced = await isReplacedByOther(node, { state, client, compatibility }, signal)
+    const isReplaced = await isReplacedByOther(
+      node,
+      { state, client, clock, compatibility },
+      signal,
+    )
     return { state: isReplaced ? 'present' : 'left' }
   }
   const leases = new Resource(client, LEASES)
@@ -71,11 +75,12 @@ export async function isReplacedByOther(
   {
     state,
     client,
+    clock,
     compatibility = 'off',
-  }: Pick<NodePresenceOptions, 'state' | 'client' | 'compatibility'>,
+  }: Pick<NodePresenceOptions, 'state' | 'client' | 'clock' | 'compatibility'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const report = state.reports.cache.get(objectKey('', node))
   if (compatibility === 'off' || report === undefined) return false
-  return hasOtherAgent(report, { client, signal })
+  return hasOtherAgent(report, clock.wallMs(), { client, signal })
 }

@@ -6,7 +6,7 @@ import {
   objectKey,
   type ReconcileResult,
 } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import { isReplacedByOther } from '../nodes/node-presence.js'
@@ -14,6 +14,7 @@ import { isReplacedByOther } from '../nodes/node-presence.js'
 interface LeftReportsOptions {
   readonly state: ClusterState
   readonly client: ApiClient
+  readonly clock: Clock
   readonly absent: AbsentAgents
   readonly log: Logger
   /** The other system whose agents run in the cluster too. @default off */
