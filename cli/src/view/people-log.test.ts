@@ -47,6 +47,23 @@ describe('a line of the log for people', () => {
     expect(shown).not.toContain('hunter2')
   })
 
+  it.each([
+    [['just text'], 'warn  just text'],
+    [['100% of it'], 'warn  100% of it'],
+    [['a message', { x: 1 }], 'warn  a message { x: 1 }'],
+    [['found %d', 3], 'warn  found 3'],
+    [[{ bus: 7 }, 'found %d', 3], 'warn  found 3 bus=7'],
+    [[{ bus: 7 }], 'warn  bus=7'],
+    [[new Error('boom')], 'warn  boom err=boom'],
+    [[new Error('boom'), 'no bus'], 'warn  no bus err=boom'],
+    [['just text', undefined], 'warn  just text'],
+    [[new Error('boom'), undefined], 'warn  boom err=boom'],
+  ])('takes what pino takes, as handlers in JavaScript write it: %j', (args, expected) => {
+    const lines: string[] = []
+    Reflect.apply(peopleLogger((text) => lines.push(text), 'info').warn, undefined, args)
+    expect(lines.map((text) => text.slice(9))).toEqual([expected])
+  })
+
   it('is written only at the level of the log, with the fields of its logger first', () => {
     const lines: string[] = []
     const log = peopleLogger((text) => lines.push(text), 'warn').child({ handler: 'udev' })

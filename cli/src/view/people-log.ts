@@ -1,14 +1,17 @@
+import { format } from 'node:util'
 import {
   type ErrorFields,
   errorFields,
   errorText,
   handlerPlaces,
   isBug,
+  isRecord,
   LOG_LEVELS,
   type Logger,
   type LogLevel,
   type LogMethod,
   maskUrls,
+  messageOf,
   printable,
 } from '@akrijs/runtime'
 
@@ -25,7 +28,8 @@ export function peopleLogger(
 ): Logger {
   const method =
     (requested: LogLevel): LogMethod =>
-    (fields, message) => {
+    (...args: readonly unknown[]) => {
+      const { fields, message } = entryOf(args)
       const hasBug = isBug(fields)
       const name = hasBug ? 'error' : requested
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
@@ -36,7 +40,9 @@ export function peopleLogger(
       write(
         printable(
           maskUrls(
-            [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
+            [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown]
+              .filter(Boolean)
+              .join(' '),
           ),
         ),
       )
@@ -50,6 +56,22 @@ export function peopleLogger(
     error: method('error'),
     child: (fields) => peopleLogger(write, level, { ...bound, ...fields }),
   }
+}
+
+interface Entry {
+  readonly fields: Readonly<Record<string, unknown>>
+  readonly message: string
+}
+
+/** At run time a handler is JavaScript: pino also takes a text or an error, and formats. */
+function entryOf([first, ...rest]: readonly unknown[]): Entry {
+  // Of a logger around this one that passes on two arguments.
+  const more = rest.length === 1 && rest[0] === undefined ? [] : rest
+  const formatted = more.length === 0 ? undefined : format(...more)
+  if (first instanceof Error)
+    return { fields: { err: first }, message: formatted ?? messageOf(first) }
+  if (isRecord(first)) return { fields: first, message: formatted ?? '' }
+  return { fields: {}, message: format(first, ...more) }
 }
 
 /** Empty for an empty value. */
