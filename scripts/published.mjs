@@ -28,10 +28,7 @@ export function publishedPackages() {
  * @param {string} source the repository, such as https://github.com/OWNER/REPOSITORY
  */
 export function publishedManifest(manifest, folder, source) {
-  if (!/^https:\/\/[\w.-]+(\/[\w.-]+)+$/.test(source) || /\.git$/.test(source))
-    throw new PublishError(
-      `${source} is not an address such as https://github.com/OWNER/REPOSITORY`,
-    )
+  checkSource(source)
   const { devDependencies: _development, scripts: _scripts, exports, ...rest } = manifest
   return {
     ...rest,
@@ -41,6 +38,19 @@ export function publishedManifest(manifest, folder, source) {
     bugs: `${source}/issues`,
     publishConfig: { access: 'public', provenance: true },
   }
+}
+
+/** @throws {PublishError} if this is not the address of a repository */
+export function checkSource(source) {
+  if (!/^https:\/\/[\w.-]+(\/[\w.-]+)+$/.test(source) || /\.git$/.test(source))
+    throw new PublishError(
+      `${source} is not an address such as https://github.com/OWNER/REPOSITORY`,
+    )
+}
+
+/** The address of a file of the repository, as it is in the version. */
+export function releasedFile(file, { source, version }) {
+  return `${source}/blob/v${version}/${file}`
 }
 
 /** The entries of a package, also for TypeScript with `moduleResolution: node10`. */
@@ -69,7 +79,7 @@ export function publishedPage(text, { folder, files, source, version }) {
   const withLinks = (part) =>
     part.replace(/(?<=\]\()(?![a-z][a-z+.-]*:|[#/])([^)\s#]+)/gi, (link) => {
       const isPublished = files.includes(path.posix.normalize(link))
-      return isPublished ? link : `${source}/blob/v${version}/${path.posix.join(folder, link)}`
+      return isPublished ? link : releasedFile(path.posix.join(folder, link), { source, version })
     })
   // Every second part is a block of code.
   const parts = text.split(/(^ *```.*?^ *```$)/ms)

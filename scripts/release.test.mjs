@@ -143,6 +143,48 @@ describe('the release', () => {
   })
 })
 
+describe('the released chart', () => {
+  const source = 'https://git.example/owner/akri'
+  let directory
+  beforeEach(() => {
+    directory = mkdtempSync(path.join(os.tmpdir(), 'akri-released-'))
+  })
+  afterEach(() => rmSync(directory, { recursive: true, force: true }))
+
+  function release(SOURCE, registry = 'ghcr.io/example') {
+    const script = path.join(root, 'scripts/released-chart.mjs')
+    const env = { ...process.env, SOURCE }
+    const { status, stderr } = spawnSync(process.execPath, [script, directory, registry], {
+      env,
+      encoding: 'utf8',
+    })
+    return { status, stderr }
+  }
+
+  it('names its image, and the runbooks of its version', () => {
+    expect(release(source)).toEqual({ status: 0, stderr: '' })
+    const { image, prometheus } = load(
+      readFileSync(path.join(directory, 'akri/values.yaml'), 'utf8'),
+    )
+    expect(image.repository).toBe(`ghcr.io/example/${IMAGES.all.name}`)
+    const { version } = manifestOf('.')
+    expect(prometheus.rules.runbooks).toBe(`${source}/blob/v${version}/docs/runbooks.md`)
+  })
+
+  it.each(['', 'git.example/owner/akri', `${source}.git`])(
+    'is refused without its source: %j',
+    (s) =>
+      expect(release(s)).toEqual({
+        status: 1,
+        stderr: expect.stringMatching(/^released-chart: SOURCE: .* is not an address/),
+      }),
+  )
+
+  it('gets its source from the workflow', () => {
+    expect(RELEASE.env.SOURCE).toContain('github.repository')
+  })
+})
+
 describe('the list of released images', () => {
   const DIGEST = `sha256:${'0a'.repeat(32)}`
   const targets = Object.entries({ ...IMAGES, ...WITH_OPCUA_CLIENT })

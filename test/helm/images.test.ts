@@ -136,7 +136,8 @@ describe.skipIf(missing !== undefined)(
     it('of a released chart are those of its registry, also if a value names a part', async () => {
       const released = path.join(trees, 'chart')
       const script = path.join(root, 'scripts/released-chart.mjs')
-      await run(process.execPath, [script, released, 'ghcr.io/example'])
+      const env = { ...process.env, SOURCE: 'https://github.com/example/akri' }
+      await run(process.execPath, [script, released, 'ghcr.io/example'], { env })
       const imagesOf = async (...options: string[]) => {
         const { stdout } = await run('helm', [
           ...['template', 'akri', path.join(released, 'akri'), '--kube-version', '1.34.0'],
@@ -155,7 +156,7 @@ describe.skipIf(missing !== undefined)(
         return ['--set', `${at}.image.tag=next`]
       })
       expect(await imagesOf(...enabled, ...tags)).toEqual([`${name}:next`])
-      const { status } = spawnSync(process.execPath, [script, released, 'ghcr.io/a b'])
+      const { status } = spawnSync(process.execPath, [script, released, 'ghcr.io/a b'], { env })
       expect(status).toBe(1)
     })
   },
