@@ -96,6 +96,15 @@ describe('the package of a handler', () => {
     await expect(find('x.js')).rejects.toThrow(
       'x.js: there is neither a file nor an installed package of this name',
     )
+    // A directory of the working directory.
+    await expect(find('runtime/src')).rejects.toThrow(
+      'runtime/src: no such package is installed; write ./runtime/src',
+    )
+    for (const name of ['cr/valve', 'Sensor', '@me', 'a b', '@me/a/b'])
+      await expect(find(name)).rejects.toThrow(
+        `${name}: there is no such directory, and npm has no package of such a name`,
+      )
+    await expect(find('@me/a.b-c')).rejects.toThrow('run npm install @me/a.b-c')
   })
 
   it('is refused if it exports another handler than its package.json names', async () => {

@@ -118,17 +118,30 @@ async function importedName(module: string): Promise<string> {
   )
 }
 
+/** The names that npm gives to packages: their letters are lower-case. */
+const PACKAGE_NAME = /^(@[a-z\d~-][a-z\d._~-]*\/)?[a-z\d~-][a-z\d._~-]*$/
+
 /** Why a specifier leads to no package. */
 function absence(specifier: string, from: string): string {
-  if (!isPath(specifier))
-    return isModuleName(specifier)
-      ? 'there is neither a file nor an installed package of this name'
-      : `it is not installed where ${from} can find it; run npm install ${specifier}`
+  if (!isPath(specifier)) return absenceOfName(specifier, from)
   const target = path.resolve(from, specifier)
   const fix = 'give the file of a module, or the directory of a package'
-  return existsSync(target) && statSync(target).isDirectory()
+  return isDirectory(target)
     ? `there is no package.json in ${target}; ${fix}`
     : `there is no ${target}; ${fix}`
+}
+
+function absenceOfName(name: string, from: string): string {
+  // Programs read paths from their working directory.
+  if (isDirectory(path.resolve(name))) return `no such package is installed; write ./${name}`
+  if (isModuleName(name)) return 'there is neither a file nor an installed package of this name'
+  if (!PACKAGE_NAME.test(name))
+    return 'there is no such directory, and npm has no package of such a name'
+  return `it is not installed where ${from} can find it; run npm install ${name}`
+}
+
+function isDirectory(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
 /** Finds several packages. An unusable package does not affect the others. */
