@@ -9,6 +9,7 @@ import {
   type Instance,
   NODE_REPORTS,
   type NodeReport,
+  nodesOf,
   parseConfigurationObject,
   parseConfigurationStatus,
   parseInstanceObject,
@@ -44,6 +45,7 @@ import {
   parsePod,
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
+import { NodeIndex } from './nodes/node-index.js'
 import { OwnedObjects } from './owned-objects.js'
 import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
 import { ReportIndex } from './reports/report-index.js'
@@ -65,6 +67,8 @@ const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 export class ClusterState {
   readonly configurations: Collection<Configuration>
   readonly instances: Collection<Instance>
+  /** The Instances that a node sees, or has claims of. */
+  readonly instancesByNode: NodeIndex<Instance>
   /** Pods, Jobs, Services and Deployments that have the controller's label. */
   readonly pods: OwnedObjects<Pod>
   readonly jobs: OwnedObjects<Job>
@@ -121,6 +125,7 @@ export class ClusterState {
     this.jobs = owned(JOBS, parseJob)
     this.services = owned(SERVICES, parseAppliedObject)
     this.deployments = owned(DEPLOYMENTS, parseDeployment)
+    this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
     this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationStatus, options)
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
@@ -260,7 +265,9 @@ export class ClusterState {
       if (node === undefined) before.delete(key)
       else before.set(key, state)
       const name = key.slice(1) as NodeName
-      const instances = this.instances.cache.list().filter(({ spec }) => spec.nodes.includes(name))
+      const instances = this.instancesByNode
+        .get(name)
+        .filter(({ spec }) => spec.nodes.includes(name))
       listener(name, instances.map(keyOf))
     }, signal)
   }

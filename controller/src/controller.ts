@@ -140,7 +140,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const rollouts = new Rollouts({ state, clock, brokers })
   const failures = new BrokerFailures()
   const absent = new AbsentAgents({ state, clock, graceMs: nodeGraceMs })
-  const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs })
+  const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs }, turn)
   const nodes = queueOf<NodeName>('Node', (node, signal) => lostNodes.reconcile(node, signal))
   const addNode = (node: NodeName) => nodes.add(node)
   // A queue for each part: a Service that is refused must not hold up the brokers. Listeners only

@@ -40,15 +40,9 @@ describe('a lost node', () => {
     const { client, ...started } = await api.start()
     state = started.state
     const absent = new AbsentAgents({ state, clock, graceMs: GRACE_MS })
-    return new LostNodes({
-      state,
-      client,
-      clock,
-      log: silentLogger,
-      absent,
-      graceMs: GRACE_MS,
-      compatibility,
-    })
+    const log = silentLogger
+    const options = { state, client, clock, log, absent, graceMs: GRACE_MS, compatibility }
+    return new LostNodes(options, signal)
   }
 
   async function leave(): Promise<ReconcileResult> {
@@ -89,6 +83,14 @@ describe('a lost node', () => {
       expect.objectContaining({ nodes: ['b'] }),
       expect.objectContaining({ nodes: ['b'] }),
     ])
+  })
+
+  it('is looked for in no Instance that does not name it', async () => {
+    const nodes = await lostNodes(new ManualClock(T0))
+    for (const { cache } of [state.instances, state.configurations])
+      Object.assign(cache, { list: () => expect.fail('all objects were listed') })
+    await nodes.reconcile('a' as NodeName, signal)
+    expect(patches()).toHaveLength(1)
   })
 
   it('takes a deserted Instance with it, unless a node joins at the same moment', async () => {

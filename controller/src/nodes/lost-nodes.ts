@@ -22,6 +22,7 @@ import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
 import { unlessOvertaken } from '../unless-overtaken.js'
 import { planDeparture } from './instance-departure.js'
+import { NodeIndex } from './node-index.js'
 import { hasOtherAgent, resourcesOf } from './node-pods.js'
 import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
 
@@ -48,11 +49,21 @@ export class LostNodes {
   readonly #options: LostNodesOptions
   /** The last removal of a node from an Instance: its agent may run, and join again. */
   readonly #removals = new Map<string, Removal>()
+  /** The objects with finalizers of a node. */
+  readonly #finalizedInstances: NodeIndex<Instance>
+  readonly #finalizedConfigurations: NodeIndex<Configuration>
+  /** The Configurations whose status the agent of a node has reported. */
+  readonly #reported: NodeIndex<Configuration>
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
-  constructor(options: LostNodesOptions) {
+  /** @param turn the turn of this replica */
+  constructor(options: LostNodesOptions, turn: AbortSignal) {
     this.#options = options
+    const { instances, configurations } = options.state
+    this.#finalizedInstances = new NodeIndex(instances.cache, finalizerNodes, turn)
+    this.#finalizedConfigurations = new NodeIndex(configurations.cache, finalizerNodes, turn)
+    this.#reported = new NodeIndex(configurations.cache, reportingNodes, turn)
   }
 
   /** Deletes an Instance that no node sees and no slot of which is claimed. */
@@ -84,10 +95,8 @@ export class LostNodes {
 
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
     const { state, clock } = this.#options
-    const instances = state.instances.cache.list().filter((instance) => nodesOf(instance).has(node))
-    const reported = state.configurations.cache
-      .list()
-      .filter((configuration) => reportingNodes(configuration).includes(node))
+    const instances = state.instancesByNode.get(node)
+    const reported = this.#reported.get(node)
     const finalized = this.#finalizedBy(node)
     if (instances.length + reported.length + finalized.length === 0) return {}
     const presence = await nodePresence(node, this.#options, signal)
@@ -162,12 +171,12 @@ export class LostNodes {
 
   #finalizedBy(node: NodeName): FinalizedObject[] {
     const { configurations, instances } = this.#options.state
-    return [configurations, instances].flatMap(({ cache, api }) =>
-      cache
-        .list()
-        .filter(({ metadata }) => metadata.finalizers?.includes(node))
-        .map(({ metadata }) => ({ api, metadata })),
-    )
+    const ofConfigurations = this.#finalizedConfigurations.get(node)
+    const ofInstances = this.#finalizedInstances.get(node)
+    return [
+      ...ofConfigurations.map(({ metadata }) => ({ api: configurations.api, metadata })),
+      ...ofInstances.map(({ metadata }) => ({ api: instances.api, metadata })),
+    ]
   }
 
   /**

@@ -1,4 +1,4 @@
-import { type Compatibility, nodesOf } from '@akrijs/api'
+import type { Compatibility } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
@@ -46,7 +46,7 @@ export class LeftReports {
     const isLeft = state.reportIndex.presence(node) === 'left'
     if (
       isLeft &&
-      state.instances.cache.list().some((instance) => nodesOf(instance).has(node)) &&
+      state.instancesByNode.has(node) &&
       !(await isReplacedByOther(node, this.#options, signal))
     )
       return { requeueAfterMs: RECHECK_MS }
