@@ -62,6 +62,9 @@ const replacing = (part: string | RegExp, by: string): Misbehaviour => ({
       .writeHead(200, { 'content-type': 'application/soap+xml' })
       .end(correct.replace(part, by)),
 })
+/** The text with a word of another encoding than UTF-8, by default one of GB2312. */
+const inSingleBytes = (text: string, before: string, word = '\xb1\xb1\xbe\xa9') =>
+  Buffer.from(text.replace(before, ` onvif://www.onvif.org/name/${word}${before}`), 'latin1')
 const page = (status: number): Misbehaviour => ({
   answer: (response) => response.writeHead(status, { 'content-type': 'text/html' }).end('<p>no'),
 })
@@ -90,6 +93,23 @@ const DISCOVERY: readonly Awkward[] = [
   {
     name: 'begins its answer by a byte order mark',
     faults: { rewrite: (text) => `\ufeff${text}` },
+    expected: 'offered none',
+  },
+  {
+    name: 'declares UTF-16 in an answer that is UTF-8',
+    faults: { rewrite: (text) => text.replace('encoding="UTF-8"', 'encoding="utf-16"') },
+    expected: 'offered none',
+  },
+  {
+    name: 'declares UTF-8, and writes a scope in GB2312',
+    faults: { rewrite: (text) => inSingleBytes(text, '</d:Scopes>') },
+    expected: 'offered none',
+  },
+  {
+    name: 'declares no encoding, and writes a scope in Latin-1',
+    faults: {
+      rewrite: (text) => inSingleBytes(text.replace(/<\?xml[^>]*>/, ''), '</d:Scopes>', 'caf\xe9'),
+    },
     expected: 'offered none',
   },
   {
@@ -345,6 +365,18 @@ const XML: readonly Awkward[] = [
   {
     name: 'writes Latin-1, as only its header says',
     misbehave: ['charset-in-header'],
+    expected: 'offered none',
+  },
+  {
+    name: 'declares UTF-16 in a reply that is UTF-8',
+    misbehave: [replacing('UTF-8', 'utf-16')],
+    expected: 'offered none',
+  },
+  {
+    name: 'declares UTF-8 in a reply with GB2312',
+    misbehave: [
+      { answer: (response, correct) => response.end(inSingleBytes(correct, '</SOAP-ENV:Body>')) },
+    ],
     expected: 'offered none',
   },
   {

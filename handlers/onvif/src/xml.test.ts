@@ -78,6 +78,39 @@ describe('XML from the network', () => {
       expect(parseXml(document).text).toBe('café')
   })
 
+  it.each(['utf-16', 'UTF-16LE', 'utf16', 'ISO-10646-UCS-2', 'ucs-4', 'UTF-32', 'unicode'])(
+    'is UTF-8 if it declares %s in single bytes',
+    (encoding) => {
+      const document = `<?xml version="1.0" encoding="${encoding}"?><a>café</a>`
+      for (const bytes of [document, `\ufeff${document}`, `\r\n${document}`, '<a>café</a>'])
+        for (const charset of [undefined, encoding])
+          expect(parseXml(Buffer.from(bytes), { charset }).text).toBe('café')
+    },
+  )
+
+  it.each(['utf-16le', 'utf-16'])('is %s if its header says so, and its bytes agree', (charset) => {
+    for (const document of [
+      '<a>café</a>',
+      '\r\n<?xml version="1.0" encoding="utf-16"?><a>café</a>',
+    ])
+      expect(parseXml(Buffer.from(document, 'utf16le'), { charset }).text).toBe('café')
+  })
+
+  it('has replacement characters for bytes that are not UTF-8, and no other markup', () => {
+    const declaration = '<?xml version="1.0" encoding="UTF-8"?>'
+    for (const before of ['', declaration, '\xef\xbb\xbf']) {
+      const bytes = Buffer.from(`${before}<a>caf\xe9<b c="\xb1\xb1\xbe"/>\xe0\xa9</a>`, 'latin1')
+      const root = parseXml(bytes)
+      expect([root.text, root.find('b')?.attributes.get('c')]).toEqual([
+        'caf\ufffd\ufffd',
+        '\ufffd\ufffd\ufffd',
+      ])
+    }
+    // Long forms of `<b/>` and `&lt;` are no markup.
+    const long = Buffer.from('<a>\xc0\xbcb/\xc0\xbe\xc0\xa6lt;</a>', 'latin1')
+    expect(parseXml(long)).toMatchObject({ children: [], text: expect.stringMatching(/^\ufffd+b/) })
+  })
+
   const deep = (depth: number) => `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`
   const attributes = (count: number) =>
     Array.from({ length: count }, (_, n) => `a${n}="1"`).join(' ')
@@ -149,7 +182,11 @@ describe('XML from the network', () => {
     ['of the name __proto__', '<__proto__><a/></__proto__>', '__proto__'],
     ['that are JSON', '{"a":1}', 'not expected'],
     ['of nothing', '', ''],
-    ['with bytes of another encoding', Buffer.from('<a>\xff</a>', 'latin1'), 'utf-8'],
+    [
+      'with bytes of another encoding than their declared one',
+      Buffer.from('<?xml version="1.0" encoding="euc-jp"?><a>\xff</a>', 'latin1'),
+      'euc-jp',
+    ],
     [
       'in an unknown encoding',
       Buffer.from('<?xml version="1.0" encoding="x-none"?><a/>'),

@@ -209,7 +209,7 @@ function withoutZeros(text: string): string {
   return text.slice(0, end)
 }
 
-function decode(bytes: Uint8Array, charset = 'utf-8'): string {
+function decode(bytes: Uint8Array, charset?: string): string {
   const first = bytes.findIndex((byte) => byte > SPACE)
   const start = Buffer.from(bytes.subarray(first, first + 128)).toString('latin1')
   const mark = start.startsWith('\xff\xfe')
@@ -220,15 +220,26 @@ function decode(bytes: Uint8Array, charset = 'utf-8'): string {
   const declared = /^(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(
     start,
   )?.[1]
-  const encoding = mark ?? declared ?? charset
+  // .NET writes `utf-16` into each text, and then sends the text as UTF-8.
+  const isWide = start[1] === '\0'
+  const named = [declared, charset].find(
+    (name) => name !== undefined && (isWide || !WIDE_ENCODING.test(name)),
+  )
+  const encoding = mark ?? named ?? 'utf-8'
   try {
-    return new TextDecoder(encoding, { fatal: true }).decode(bytes)
+    // UTF-8 is what cameras claim that know no encodings: then a scope or a name is in that of
+    // their country. Its bytes become replacement characters. No byte of markup is lost or added.
+    const fatal = new TextDecoder(encoding).encoding !== 'utf-8'
+    return new TextDecoder(encoding, { fatal }).decode(bytes)
   } catch (error) {
     throw new OnvifXmlError(`the document is not ${encoding}: ${messageOf(error)}`, {
       cause: error,
     })
   }
 }
+
+/** Encodings whose characters have two or four bytes each. */
+const WIDE_ENCODING = /^(?:utf-?(?:16|32)|(?:iso-10646-)?ucs-?[24]|unicode$)/i
 
 /** White space and control characters are not greater. */
 const SPACE = 0x20

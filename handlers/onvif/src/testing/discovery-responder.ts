@@ -35,8 +35,8 @@ export interface DiscoveryFaults {
   withoutUrls?: boolean
   /** The answer ends with these bytes. @default '' */
   tail?: string
-  /** Changes the text of the answer. @default the text as it is */
-  rewrite?: (answer: string) => string
+  /** Changes the text of the answer; bytes for other encodings. @default the text as it is */
+  rewrite?: (answer: string) => string | Uint8Array
   /** The answer has almost 16 KiB, which is the limit of the handler. @default false */
   huge?: boolean
   /** The answer names a Probe that does not exist. @default false */
