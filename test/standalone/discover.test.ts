@@ -261,7 +261,7 @@ describe('akri discover', () => {
     [
       ['debugEcho', '--details-text', '{"\\u001b[2J\\u202ex": 1}'],
       1,
-      /^akri: [^\p{Cc}\p{Bidi_C}]*Unrecognized key: "\ufffd\[2J\ufffdx"/u,
+      /^akri: [^\p{Cc}\p{Bidi_C}]*\ufffd\[2J\ufffdx: there is no such field/u,
     ],
     [
       ['udev', '--details', 'none-such.yaml'],

@@ -45,6 +45,16 @@ describe('a file', () => {
     ])
   })
 
+  it('points to an unknown field of the details, and names the field that is meant', async () => {
+    const details =
+      '  discoveryHandler:\n    name: lab\n    discoveryDetails: |\n      ports: []\n      prots: 1\n'
+    const schema = z.strictObject({ ports: z.array(z.int()) })
+    expect(await linesOf(configuration(details), schema)).toEqual([
+      '9:7 problem spec.discoveryHandler.discoveryDetails.prots: there is no such field; ' +
+        'did you mean ports?',
+    ])
+  })
+
   it('reports a handler whose schema throws', async () => {
     const details = z.unknown().transform(() => {
       throw new TypeError('a bug')

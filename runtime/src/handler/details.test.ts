@@ -21,7 +21,7 @@ describe('parseDetails', () => {
     await expect(parseDetails('', schema)).rejects.toThrow(/url: .*it is missing/)
   })
 
-  it('names the known fields beside an unknown field', async () => {
+  it('names each unknown field, with the field that is meant or those that there are', async () => {
     const filter = z.strictObject({
       items: z.array(z.string().transform((text) => text.length)),
       action: z.string().default('Include'),
@@ -30,16 +30,31 @@ describe('parseDetails', () => {
       url: z.string().optional(),
       filters: z.array(filter).default([]),
     })
-    await expect(parseDetails('urls: http://a', strict)).rejects.toThrow(
-      /Unrecognized key: "urls"; there are url, filters$/,
+    await expect(parseDetails('urls: http://a\nother: 1', strict)).rejects.toThrow(
+      /: urls: there is no such field; did you mean url\?; other: there is no such field; there are url, filters$/,
     )
     await expect(parseDetails('filters: [{items: [], actoin: Exclude}]', strict)).rejects.toThrow(
-      /: filters\[0\]: Unrecognized key: "actoin"; there are items, action$/,
+      /: filters\[0\]\.actoin: there is no such field; did you mean action\?$/,
+    )
+    await expect(parseDetails('"http://me:hunter2@hub/": 1', strict)).rejects.toThrow(
+      /: http:\/\/me:\*\*\*@hub\/: there is no such field/,
     )
     // Not of a mapping where something else is wrong, nor of a schema that cannot tell.
     await expect(parseDetails('a', strict)).rejects.toThrow(/received string$/)
     const odd = z.strictObject({ url: z.custom<string>(() => true).optional() })
     await expect(parseDetails('urls: 1', odd)).rejects.toThrow(/: Unrecognized key: "urls"$/)
+  })
+
+  it('counts the problems that it does not name, unknown fields too', async () => {
+    const text = JSON.stringify({
+      ...Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`field${index}`, 1])),
+      ports: Array.from({ length: 20 }, () => 'x'),
+    })
+    const strict = z.strictObject({ ports: z.array(z.number()) })
+    await expect(parseDetails(text, strict)).rejects.toThrow(/ports\[9\].*; and 11 more$/)
+    await expect(parseDetails(text.replaceAll('"x"', '1'), strict)).rejects.toThrow(
+      /field9: [^:]*; and 19990 more$/,
+    )
   })
 
   it('names line and column of a YAML error', async () => {

@@ -2,10 +2,11 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
 import { excess } from '../excess.js'
 import { pathText, valueAt } from '../json.js'
+import { nearest } from '../nearest.js'
 import { shorten } from '../printable.js'
 import { isSecretAt, maskUrls } from '../secrets.js'
 import { InvalidDetailsError } from './errors.js'
-import { knownFields } from './known-fields.js'
+import { unknownFields } from './unknown-fields.js'
 
 /** The longest `discoveryDetails`, in bytes: the limit of an object of the Kubernetes API. */
 const MAX_BYTES = 1024 * 1024
@@ -39,10 +40,10 @@ export async function readDetails<Details>(
   const { value } = read
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { ok: true, details: result.value }
-  const problems = result.issues
-    .slice(0, MAX_PROBLEMS)
-    .map((issue) => describeIssue(issue, value, schema))
-  const more = result.issues.length - problems.length
+  const first = result.issues.slice(0, MAX_PROBLEMS)
+  const found = first.flatMap((issue) => problemsOf(issue, value, schema))
+  const problems = found.slice(0, MAX_PROBLEMS).map((describe) => describe())
+  const more = result.issues.length - first.length + found.length - problems.length
   return {
     ok: false,
     problems: more === 0 ? problems : [...problems, { path: '', message: `and ${more} more` }],
@@ -84,22 +85,42 @@ function readYaml(text: string): { readonly value: unknown } | { readonly wrong:
   }
 }
 
-function describeIssue(
+/**
+ * Each unknown field is a problem of its own: it has its own place, and may mean another field.
+ * @returns describes each problem: there can be very many
+ */
+function problemsOf(
   issue: StandardSchemaV1.Issue,
   root: unknown,
   schema: StandardSchemaV1,
-): DetailsProblem {
+): (() => DetailsProblem)[] {
   const keys = (issue.path ?? []).map((segment) =>
     typeof segment === 'object' ? segment.key : segment,
   )
+  const fields = unknownFields(schema, keys, valueAt(root, ...keys))
+  const { unknown, known } = fields ?? { unknown: [], known: [] }
+  // Another check of the same mapping can have failed.
+  const isNamed = (key: string) => issue.message.includes(key)
+  if (unknown.length === 0 || !unknown.slice(0, MAX_PROBLEMS).every(isNamed))
+    return [() => valueProblem(issue, keys, root)]
+  return unknown.map((key) => () => {
+    const meant = nearest(key, known)
+    const right = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`
+    return { path: maskUrls(pathText([...keys, key])), message: `there is no such field; ${right}` }
+  })
+}
+
+function valueProblem(
+  issue: StandardSchemaV1.Issue,
+  keys: readonly PropertyKey[],
+  root: unknown,
+): DetailsProblem {
   const value = valueAt(root, ...keys)
-  const fields = knownFields(schema, keys, value)
   // A schema can repeat the value.
-  const text = maskUrls(issue.message)
-  const message = fields === undefined ? text : `${text}; there are ${fields.join(', ')}`
+  const message = maskUrls(issue.message)
   const path = pathText(keys)
   // A message of several lines has its own excerpt of the value.
-  if (keys.length === 0 || fields !== undefined || message.includes('\n')) return { path, message }
+  if (keys.length === 0 || message.includes('\n')) return { path, message }
   // People see the message in the status of the Configuration.
   if (isSecretAt(root, keys)) return { path, message }
   const shown = value === undefined ? 'missing' : shorten(value, 80)

@@ -4,24 +4,30 @@ import { fieldOf, isRecord } from '../json.js'
 /** The longest list of fields that helps a reader. */
 const MAX_FIELDS = 30
 
+/** The fields of a mapping that its schema forbids, and those that the schema has. */
+export interface UnknownFields {
+  readonly unknown: readonly string[]
+  readonly known: readonly string[]
+}
+
 /**
- * The fields that the schema allows at a path, if the mapping there has other fields and the schema
- * forbids them; else undefined. Works with libraries that give their schemas as JSON Schema
+ * The unknown fields of the mapping at a path, and those that the schema allows there; undefined if
+ * the schema allows any. Works with libraries that give their schemas as JSON Schema
  * (https://standardschema.dev/json-schema).
  */
-export function knownFields(
+export function unknownFields(
   schema: StandardSchemaV1,
   keys: readonly PropertyKey[],
   value: unknown,
-): string[] | undefined {
+): UnknownFields | undefined {
   if (!isRecord(value)) return undefined
   let node: unknown = jsonSchemaOf(schema)
   for (const key of keys) node = isRecord(node) ? childOf(node, key) : undefined
   if (!isRecord(node) || node.additionalProperties !== false || !isRecord(node.properties))
     return undefined
-  const fields = Object.keys(node.properties)
-  const hasOthers = Object.keys(value).some((key) => !fields.includes(key))
-  return hasOthers && fields.length > 0 && fields.length <= MAX_FIELDS ? fields : undefined
+  const known = Object.keys(node.properties)
+  if (known.length === 0 || known.length > MAX_FIELDS) return undefined
+  return { unknown: Object.keys(value).filter((key) => !known.includes(key)), known }
 }
 
 function jsonSchemaOf(schema: StandardSchemaV1): unknown {
