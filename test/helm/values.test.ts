@@ -95,7 +95,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   ])('are rejected by name if they are wrong: %s', async (name, values) => {
     const refusal = String(await render(values).catch((error: unknown) => error))
     expect(refusal).toContain("values don't meet the specifications of the schema")
-    expect(refusal).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
+    expect(refusal).toMatch(new RegExp(`^ *- .*\\b${name}\\b`, 'm'))
   })
 
   it('set the image of all programs, and of each program', async () => {
@@ -376,9 +376,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     [{}, {}, ['20m', '96Mi', '256Mi']],
     [{ memoryLimit: '1Gi' }, { memoryLimit: '300Mi' }, ['20m', '96Mi', '1260Mi']],
     [
-      { memoryRequest: '0.5Gi', cpuRequest: 0.25 },
+      { memoryRequest: '0.5Gi', memoryLimit: '1Gi', cpuRequest: 0.25 },
       { cpuRequest: '1.5' },
-      ['1750m', '528Mi', '256Mi'],
+      ['1750m', '528Mi', '1120Mi'],
     ],
     // Never less than one of the handlers asks for.
     [{ memoryRequest: '20Mi' }, { memoryRequest: '30M' }, ['20m', '29Mi', '256Mi']],

@@ -117,6 +117,24 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- end -}}
 {{- end }}
 
+{{/*
+Requests that are higher than their limits: the API server refuses such a Pod when a part of the
+release is installed already. Arguments: path, resources, found.
+*/}}
+{{- define "akri.requestChecks" -}}
+{{- $resources := .resources | default dict -}}
+{{- $found := .found -}}
+{{- range $kind := list "memory" "cpu" -}}
+{{- $request := get $resources (printf "%sRequest" $kind) -}}
+{{- $limit := get $resources (printf "%sLimit" $kind) -}}
+{{- if and $request $limit -}}
+{{- if gt (include "akri.amount" $request | float64) (include "akri.amount" $limit | float64) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.%sRequest: %s is more than %sLimit: %s" $.path $kind (include "akri.text" $request) $kind (include "akri.text" $limit))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* Values of programs that would break them silently. Arguments: root, found. */}}
 {{- define "akri.programChecks" -}}
 {{- $values := .root.Values -}}
@@ -128,6 +146,7 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- if lt (include "akri.heap" (dict "limit" $limit "beside" $beside) | int) 64 -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.memoryLimit: %s is too little: Node.js needs %dMi at least" $path (include "akri.text" $limit) (add $beside 64))) -}}
 {{- end -}}
+{{- include "akri.requestChecks" (dict "path" $path "resources" $program.resources "found" $found) -}}
 {{- with $program.resources.cpuLimit -}}
 {{- if lt (include "akri.amount" . | float64) 0.1 -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.cpuLimit: %s is too little: the program would start too late for its probes; leave it out, or give 100m at least" $path (include "akri.text" .))) -}}
@@ -144,6 +163,9 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- if and (eq ($values.compatibility | default "off") "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) -}}
 {{- include "akri.note" (dict "found" $found "list" "warnings" "line" "compatibility: akri-0.13: without the webhook and failurePolicy Fail the cluster takes Configurations that stop all agents of the existing system; see docs/migration.md") -}}
 {{- end -}}
+{{- end -}}
+{{- if $values.custom.discovery.enabled -}}
+{{- include "akri.requestChecks" (dict "path" "custom.discovery" "resources" $values.custom.discovery.resources "found" $found) -}}
 {{- end -}}
 {{- if and $values.custom.discovery.enabled (not $values.custom.discovery.image.repository) -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" "custom.discovery.image.repository: name the image of the handler") -}}
