@@ -5,18 +5,18 @@ import { askAgent } from '../control/control-client.js'
 /** The kinds of objects, as the paths of the API name them. */
 type Kind = 'configurations' | 'instances'
 
-const KINDS: Readonly<Record<string, Kind>> = {
-  configurations: 'configurations',
-  configuration: 'configurations',
-  akric: 'configurations',
-  instances: 'instances',
-  instance: 'instances',
-  akrii: 'instances',
-}
+const KINDS = new Map<string, Kind>([
+  ['configurations', 'configurations'],
+  ['configuration', 'configurations'],
+  ['akric', 'configurations'],
+  ['instances', 'instances'],
+  ['instance', 'instances'],
+  ['akrii', 'instances'],
+])
 
 /** Parses the name of a kind. @throws InvalidOptionError */
 export function kindOf(text: string): Kind {
-  const kind = KINDS[text.toLowerCase()]
+  const kind = KINDS.get(text.toLowerCase())
   if (kind === undefined)
     throw new InvalidOptionError(
       `${JSON.stringify(text)} is no kind; the kinds are configurations (akric) and ` +
