@@ -98,6 +98,12 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(refusal).toMatch(new RegExp(`^ *- .*\\b${name}\\b`, 'm'))
   })
 
+  it('can have keys of their own at the top, such as x-common for YAML anchors', async () => {
+    expect(await render({ 'x-common': { tolerations: [] }, 'x-': null })).toEqual(await render())
+    await expect(render({ common: {} })).rejects.toThrow('common')
+    await expect(render({ agent: { 'x-common': {} } })).rejects.toThrow('x-common')
+  })
+
   it('set the image of all programs, and of each program', async () => {
     const image = { repository: 'registry.example:5000/akri', tag: '1.2', pullPolicy: 'Always' }
     const common = nested([
