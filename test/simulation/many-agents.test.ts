@@ -86,6 +86,7 @@ describe('many agents and a controller', () => {
     for (const [change, [before, after]] of Object.entries(costs)) {
       expect(requestsOf(after.agents), change).toBeLessThanOrEqual(100)
       expect(after.agents.refused, change).toBeLessThanOrEqual(10)
+      expect(after.agents.bytes, change).toBeLessThanOrEqual(5_000_000)
       expect(after.rightMs, change).toBeLessThanOrEqual(10_000)
       const growth = requestsOf(after.agents) / requestsOf(before.agents)
       expect(Math.log(growth) / Math.log(4), change).toBeLessThanOrEqual(1.1)

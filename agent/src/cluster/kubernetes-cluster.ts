@@ -238,6 +238,8 @@ export class KubernetesCluster implements Cluster {
       this.#memberships.ask(instance, 'join', isUrgent)
     )
       return 'asked'
+    // Otherwise the controller releases the claims by an earlier wish to leave.
+    if (isUrgent) await this.#report.leaveWithdrawn(key)
     return this.#writer.change(key, (now) => joinStep(now, node, claims, this.#compatibility))
   }
 

@@ -84,10 +84,24 @@ describe('a node that joins or leaves a shared Instance', () => {
   it('A10 writes itself after some seconds without the controller, at random', async () => {
     known = 10
     expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(7499)
+    await clock.advance(7649)
     expect(requests.ask(shared(3), 'join')).toBe(true)
     await clock.advance(1)
     expect(requests.ask(shared(3), 'join')).toBe(false)
+  })
+
+  it.each([
+    [40, 9900],
+    [100, 22_500],
+    [1000, 900_000],
+    [5000, 900_000],
+  ])('A10 R98 waits for longer among %i nodes, which all would write', async (nodes, ms) => {
+    known = nodes
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    await clock.advance(ms - 1)
+    expect(requests.ask(shared(2), 'join')).toBe(true)
+    await clock.advance(1)
+    expect(requests.ask(shared(2), 'join')).toBe(false)
   })
 
   it('A10 writes itself without the custom resource for reports, and alone', () => {
@@ -169,7 +183,7 @@ describe('a node that joins or leaves a shared Instance', () => {
     for (let index = 0; index < 1000; index++)
       reported.set(`plant/other-${index}` as ObjectKey, { uid: 'other', wish: 'join' })
     expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(14_999)
+    await clock.advance(15_299)
     expect(requests.ask(shared(2), 'join')).toBe(true)
     await clock.advance(1)
     expect(requests.ask(shared(2), 'join')).toBe(false)

@@ -21,9 +21,17 @@ interface MembershipRequestsOptions {
 const LARGE = 10
 /**
  * How long an agent waits for the controller before it writes itself, in milliseconds; at random up
- * to twice as long. The controller may be down, or may be of another system.
+ * to twice as long. The controller may be down, or may be of another system. A node that waits
+ * offers the device and claims its slots all the same.
  */
 const PATIENCE_MS = 5000
+/**
+ * The same for each pair of nodes: without the controller, each of N nodes writes, and each write
+ * wakes N agents. The API server sends about one event in this time.
+ */
+const PATIENCE_MS_PER_EVENT = 1
+/** The longest of these times, in milliseconds. */
+const LONGEST_PATIENCE_MS = 600_000
 
 interface Request extends Membership {
   readonly until: number
@@ -68,25 +76,28 @@ export class MembershipRequests {
     const before = this.#requests.get(key)
     const isKnown = before?.uid === metadata.uid
     if (isKnown && before.wish === wish && !before.isDone) return !isUrgent && now < before.until
-    const isPatient = !isUrgent && Math.max(knownNodes(), spec.nodes.length) >= LARGE
+    const nodes = Math.max(knownNodes(), spec.nodes.length)
+    const isPatient = !isUrgent && nodes >= LARGE
     // An earlier wish for the opposite must not undo what the agent writes.
     if (!isPatient && !isKnown) return false
-    this.#set(key, { uid: metadata.uid, wish }, isPatient)
+    this.#set(key, { uid: metadata.uid, wish }, isPatient ? patienceMs(nodes) : 0)
     return isPatient
   }
 
   /** Takes back a wish to leave: the node serves the device again. */
   stay(key: ObjectKey): void {
     const request = this.#requests.get(key)
-    if (request?.wish === 'leave') this.#set(key, { uid: request.uid, wish: 'join' }, true)
+    const wish = { uid: request?.uid ?? '', wish: 'join' } as const
+    if (request?.wish === 'leave') this.#set(key, wish, patienceMs(this.#options.knownNodes()))
   }
 
-  #set(key: ObjectKey, wish: Membership, isPatient: boolean): void {
+  /** @param ms how long to wait for the controller at least */
+  #set(key: ObjectKey, wish: Membership, ms: number): void {
     const { clock, report } = this.#options
     // The controller sees a later wish later.
     const turns = 1 + Math.floor(report.memberships / REPORT_BOUNDS.memberships)
-    const patienceMs = isPatient ? PATIENCE_MS * turns * (1 + this.#random()) : 0
-    this.#requests.set(key, { ...wish, until: clock.monotonicMs() + patienceMs })
+    const until = clock.monotonicMs() + ms * turns * (1 + this.#random())
+    this.#requests.set(key, { ...wish, until })
     report.setMembership(key, wish)
   }
 
@@ -101,4 +112,8 @@ export class MembershipRequests {
     else this.#requests.set(key, { ...request, isDone: true })
     report.setMembership(key, undefined)
   }
+}
+
+function patienceMs(nodes: number): number {
+  return Math.min(LONGEST_PATIENCE_MS, PATIENCE_MS + PATIENCE_MS_PER_EVENT * nodes * nodes)
 }

@@ -385,6 +385,59 @@ describe('the report of a node', () => {
     expect(stored().memberships).toEqual({ [instance]: { ...wish, wish: 'leave' } })
   })
 
+  it('A10 R98 withdraws a wish to leave at once for containers that run', async () => {
+    await begun({ random: () => 0.999, nodes: 1000 })
+    const instance = objectKey('default', 'lab-8120fe')
+    writer.setMembership(instance, { uid: 'u-8120fe', wish: 'leave' })
+    await clock.advance(MINUTE)
+    writer.setMembership(instance, undefined)
+    const asked = () => Object.keys(stored().memberships ?? {})
+    expect(asked()).toEqual([instance])
+    let isWithdrawn = false
+    const withdrawn = writer.leaveWithdrawn(instance).then(() => {
+      isWithdrawn = true
+    })
+    expect(isWithdrawn).toBe(false)
+    await clock.advance(0)
+    await withdrawn
+    expect(asked()).toEqual([])
+    // There is nothing to withdraw any more.
+    await writer.leaveWithdrawn(instance)
+    expect(requests()).toEqual(['PATCH', 'PATCH'])
+  })
+
+  it('A10 R98 waits some seconds at most for a withdrawal, also without a report', async () => {
+    await begun()
+    const instance = objectKey('default', 'lab-8120fe')
+    writer.setMembership(instance, { uid: 'u-8120fe', wish: 'leave' })
+    await clock.advance(200)
+    writer.setMembership(instance, undefined)
+    api.refusal = () => ({ status: 500, reason: 'InternalError', message: 'down' })
+    let isOver = false
+    const over = writer.leaveWithdrawn(instance).then(() => {
+      isOver = true
+    })
+    await clock.advance(4999)
+    expect(isOver).toBe(false)
+    await clock.advance(1)
+    await over
+  })
+
+  it('A10 R98 is without the wishes of the agent before, soon after a start', async () => {
+    await begun({ random: () => 0.999, nodes: 1000 })
+    const instance = objectKey('default', 'lab-8120fe')
+    writer.setMembership(instance, { uid: 'u-8120fe', wish: 'leave' })
+    await clock.advance(MINUTE)
+    expect(Object.keys(stored().memberships ?? {})).toEqual([instance])
+    stop.abort()
+    await ran
+    stop = new AbortController()
+    await begin({ random: () => 0.999, nodes: 1000 })
+    await clock.advance(200)
+    expect(stored().memberships).toEqual({})
+    expect(stored().configurations).toEqual({ [key]: entry(1) })
+  })
+
   it('has the next wishes as soon as earlier ones are taken back, and gathers these', async () => {
     await begun()
     const instance = (index: number) => objectKey('default', `lab-${index}`)

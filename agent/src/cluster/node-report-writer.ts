@@ -25,7 +25,14 @@ import {
   type Reflector,
   Resource,
 } from '@akrijs/kube'
-import { type Clock, isRecord, type Logger, objectMessage, untilAborted } from '@akrijs/runtime'
+import {
+  type Clock,
+  isRecord,
+  Listeners,
+  type Logger,
+  objectMessage,
+  untilAborted,
+} from '@akrijs/runtime'
 import { REPORT_BOUNDS, type ReportContent, reportContent } from '../core/status/report-content.js'
 import { reportedByHandler, storedProblems, storedStatus } from '../core/status/stored-status.js'
 import type { SlotsInUse } from '../ports/cluster.js'
@@ -68,6 +75,8 @@ const SPREAD_MS = 2
 const MAX_SPREAD_MS = 1800
 /** When the report is read again, in milliseconds: another program may have deleted it. */
 const REREAD_MS = 600_000
+/** How long the end of a wish is waited for, in milliseconds: a report may not be writable. */
+const WITHDRAWAL_MS = 5000
 /** When an agent without the custom resource looks for it again, in milliseconds. */
 const MISSING_MS = 300_000
 
@@ -102,6 +111,11 @@ export class NodeReportWriter {
   /** The report as the server last showed it; undefined if it has to be read. */
   #stored: StoredReport | undefined
   #readAt = 0
+  /** Called when the report on the server is known again, or cannot be known. */
+  readonly #known = new Listeners()
+  /** How many wait for the end of a wish. */
+  #withdrawals = 0
+  #isOver = false
   /**
    * The content that the last correction has written, and what the server stored of it: a custom
    * resource of an earlier version drops fields that it does not have.
@@ -141,8 +155,10 @@ export class NodeReportWriter {
     }, signal)
     // Before that, the absence of a Configuration means nothing.
     await untilAborted(configurations.synced, signal)
-    this.#add()
+    this.#queue.add(this.#options.node)
     await this.#queue.run(signal)
+    this.#isOver = true
+    this.#known.tell()
   }
 
   /** @param problems of devices. @default those of before that a handler reported */
@@ -202,6 +218,31 @@ export class NodeReportWriter {
     }
   }
 
+  /**
+   * Resolves when the report on the server does not ask to leave this Instance, or after
+   * {@link WITHDRAWAL_MS}. The controller would take a node out again that joins before.
+   */
+  async leaveWithdrawn(instance: ObjectKey): Promise<void> {
+    const { clock, node } = this.#options
+    const isWithdrawn = () => this.#isOver || this.isMissing || !this.#asksToLeave(instance)
+    if (isWithdrawn()) return
+    const over = new AbortController()
+    const withdrawn = new Promise<void>((resolve) =>
+      this.#known.add(() => isWithdrawn() && resolve(), over.signal),
+    )
+    this.#withdrawals++
+    this.#queue.add(node, 0)
+    await Promise.race([withdrawn, clock.sleep(WITHDRAWAL_MS, over.signal)])
+    this.#withdrawals--
+    over.abort()
+  }
+
+  /** Also if it is not known. */
+  #asksToLeave(instance: ObjectKey): boolean {
+    const stored = this.#stored
+    return stored === undefined || stored.report?.memberships?.[instance]?.wish === 'leave'
+  }
+
   reportSlots(slots: SlotsInUse): void {
     if (isDeepStrictEqual(this.#slots, slots)) return
     this.#slots = slots
@@ -209,9 +250,11 @@ export class NodeReportWriter {
   }
 
   #add(): void {
-    const { node, knownNodes } = this.#options
-    const statusMs = Math.min(MAX_STATUS_MS, STATUS_MS * Math.max(0, knownNodes() - 1))
-    this.#queue.add(node, GATHER_MS + statusMs)
+    this.#queue.add(this.#options.node, GATHER_MS + this.#statusMs)
+  }
+
+  get #statusMs(): number {
+    return Math.min(MAX_STATUS_MS, STATUS_MS * Math.max(0, this.#options.knownNodes() - 1))
   }
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult> {
@@ -220,9 +263,17 @@ export class NodeReportWriter {
     const missingForMs = this.#missingAt === undefined ? undefined : now - this.#missingAt
     if (missingForMs !== undefined && missingForMs < MISSING_MS)
       return this.#later(MISSING_MS - missingForMs)
+    const isStart = this.#readAt === 0
     if (this.#stored === undefined || this.#readAt + REREAD_MS <= now) await this.#read(signal)
+    // The agent before may have asked to leave Instances that this agent serves.
+    const hasOldWishes = isStart && Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
+    const isHurried = hasOldWishes || this.#withdrawals > 0
+    if (isStart && !isHurried && this.#memberships.size === 0 && this.#statusMs > 0) {
+      this.#add()
+      return {}
+    }
     if (this.#patch() === undefined) return this.#later(REREAD_MS)
-    const spreadMs = Math.min(MAX_SPREAD_MS, SPREAD_MS * knownNodes())
+    const spreadMs = isHurried ? 0 : Math.min(MAX_SPREAD_MS, SPREAD_MS * knownNodes())
     await clock.sleep(Math.round(this.#random() * spreadMs), signal)
     // A second write corrects what another program has written meanwhile.
     for (const isCorrection of [false, true]) {
@@ -320,6 +371,7 @@ export class NodeReportWriter {
       if (this.#missingAt === undefined)
         log.error({ resource, err: error }, 'custom resource not installed')
       this.#missingAt = clock.monotonicMs()
+      this.#known.tell()
       return undefined
     }
   }
@@ -339,6 +391,7 @@ export class NodeReportWriter {
     const fields = { agentPod, agentNamespace, counts, configurations, memberships, slots }
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
+    this.#known.tell()
     return this.#stored
   }
 

@@ -99,6 +99,27 @@ describe('the controller', () => {
     await eventually(() => expect(nodes()).toEqual(['x', 'a', 'b']))
   })
 
+  it('A10 R98 lets a node leave once for each wish, however long the report has the wish', async () => {
+    for (const name of ['a', 'b']) node(name)
+    const { uid } = testInstance([]).metadata
+    const leave = { [KEY]: { uid, wish: 'leave' } } as const
+    report('b', leave)
+    api.put(INSTANCE, { ...testInstance(['a', 'b']) })
+    await lead()
+    await eventually(() => expect(nodes()).toEqual(['a']))
+    // The device is there again, and the agent has joined by itself for a container that runs.
+    const rejoined = testInstance(['a', 'b'])
+    const deviceUsage = { 'cam-8120fe-0': 'b' }
+    api.put(INSTANCE, { ...rejoined, spec: { ...rejoined.spec, deviceUsage } })
+    report('b', leave, { slots: {} })
+    report('a', { [KEY]: { uid, wish: 'leave' } })
+    await eventually(() => expect(nodes()).toEqual(['b']))
+    expect(api.objects.get(INSTANCE)).toMatchObject({ spec: { deviceUsage } })
+    report('b', {})
+    report('b', leave)
+    await eventually(() => expect(nodes()).toBeUndefined())
+  })
+
   it('A10 R64 does nothing by the report of an agent that was taken off or exchanged', async () => {
     for (const name of ['a', 'b', 'c', 'x']) node(name)
     const { uid } = testInstance([]).metadata

@@ -1,4 +1,4 @@
-import type { Compatibility, Membership, NodeReport } from '@akrijs/api'
+import type { Compatibility, Instance, Membership, NodeReport } from '@akrijs/api'
 import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
@@ -18,6 +18,11 @@ export class Memberships {
   /** The wishes of all reports, by Instance. */
   readonly #wishes = new Map<ObjectKey, Map<NodeName, Membership>>()
   readonly #reports = new Map<NodeName, NodeReport['memberships']>()
+  /**
+   * Wishes to leave that have come true. A report can have them for long after, and the node may
+   * have joined again by itself: for containers that run there.
+   */
+  readonly #hasLeft = new WeakSet<Membership>()
 
   constructor(options: MembershipsOptions) {
     this.#options = options
@@ -42,11 +47,12 @@ export class Memberships {
       const wish = after[key]
       const known = before[key]
       if (wish === undefined) return false
-      this.#wishes.set(
-        key,
-        (this.#wishes.get(key) ?? new Map<NodeName, Membership>()).set(node, wish),
-      )
-      return known?.uid !== wish.uid || known.wish !== wish.wish
+      const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
+      this.#wishes.set(key, wishes)
+      const isKnown = known?.uid === wish.uid && known.wish === wish.wish
+      // A wish that has come true is told by its object.
+      if (!isKnown || !wishes.has(node)) wishes.set(node, wish)
+      return !isKnown
     })
   }
 
@@ -62,15 +68,28 @@ export class Memberships {
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
     const { state, log, compatibility } = this.#options
     const instance = state.instances.cache.get(key)
-    const wishes = this.#wishes.get(key)
-    if (instance === undefined || wishes === undefined) return {}
+    if (instance === undefined) return {}
+    const wishes = this.#openWishes(key, instance)
+    if (wishes.size === 0) return {}
     // After a node was taken out, the report of its former agent still asks to join.
     const isPresent = (node: NodeName) => state.reportIndex.presence(node) === 'present'
     const change = planMemberships(instance, wishes, isPresent, compatibility)
     // After a lost race, the watch shows the Instance as it is now.
-    if (await changeInstance(state.instances, instance, change, signal))
+    if (await changeInstance(state.instances, instance, change, signal)) {
+      for (const [node, wish] of wishes)
+        if (wish.wish === 'leave' && isPresent(node)) this.#hasLeft.add(wish)
       log.debug({ instance: key, change: change.do }, 'nodes of the Instance changed')
+    }
     return {}
+  }
+
+  /** The wishes about an Instance that have not come true as wishes to leave. */
+  #openWishes(key: ObjectKey, { metadata, spec }: Instance): ReadonlyMap<NodeName, Membership> {
+    const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
+    for (const [node, wish] of wishes)
+      if (wish.wish === 'leave' && wish.uid === metadata.uid && !spec.nodes.includes(node))
+        this.#hasLeft.add(wish)
+    return new Map([...wishes].filter(([, wish]) => !this.#hasLeft.has(wish)))
   }
 }
 
