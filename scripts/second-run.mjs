@@ -1,6 +1,6 @@
 // A second run of the test files that failed. CI runs hundreds of programs and three clusters on two
-// processors, so that a test can fail for want of one. The second run has its files one by one. A
-// test that fails twice has failed; a test that fails once is unsteady, which the summary tells.
+// processors, so a test can fail for lack of a processor. The second run has its files one by one. A
+// test that fails twice has failed. A test that fails once is unsteady: the summary tells it.
 
 /**
  * @typedef {import('./test-report.mjs').TestReport} TestReport
