@@ -27,7 +27,7 @@ it('reads all documents of a file, and omits empty documents', () => {
 
 it('reads JSON, and the items of a List', () => {
   const item = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'lab' }, data: { a: 'b' } }
-  const list = { apiVersion: 'v1', kind: 'List', items: [item, { ...item, kind: 'Pod' }] }
+  const list = { apiVersion: 'v1', kind: 'List', items: [item, { ...item, kind: 'Secrets' }] }
   const { manifests, problems } = parseManifests(JSON.stringify(list), 'lab.json')
   expect(manifests).toHaveLength(1)
   expect(problems).toEqual([
@@ -35,7 +35,7 @@ it('reads JSON, and the items of a List', () => {
       file: 'lab.json',
       document: 1,
       path: 'items[1].kind',
-      message: expect.stringContaining('it is "Pod"'),
+      message: expect.stringContaining('it is "Secrets"'),
     },
   ])
 })
@@ -50,6 +50,41 @@ it('continues after a wrong document, and names the document', () => {
     [1, 'kind'],
     [2, 'spec.discoveryHandler.name'],
   ])
+})
+
+it.each([
+  ['apps/v1', 'DaemonSet'],
+  ['v1', 'Pod'],
+  ['serving.knative.dev/v1', 'Configuration'],
+])('leaves out an object of %s, kind %s', (apiVersion, kind) => {
+  const object = { apiVersion, kind, metadata: { name: 'other' } }
+  const read = parseManifests(`${JSON.stringify(object)}\n---\n${CONFIGURATION}`, 'lab.yaml')
+  expect(read.problems).toEqual([])
+  expect(read.manifests.map(({ document }) => document)).toEqual([2])
+  expect(read.foreign).toEqual([{ document: 1, at: '', object }])
+})
+
+it.each([
+  ['akri.sh/v0', 'Instance', 'kind'],
+  ['akri.sh/v0', 'Deployment', 'kind'],
+  ['akri.io/v0', 'Deployment', 'kind'],
+  ['v1', 'Configuraton', 'kind'],
+  ['v1', 'Configuration', 'apiVersion'],
+  ['akri/v0', 'Configuration', 'apiVersion'],
+  ['akri.sh/v1', 'Configuration', 'apiVersion'],
+  ['v1', 'ConfigMaps', 'kind'],
+  ['v1', undefined, 'kind'],
+  [undefined, 'Pod', 'kind'],
+])('refuses what can be meant for Akri: of %s, kind %s', (apiVersion, kind, path) => {
+  const object = {
+    apiVersion,
+    kind,
+    metadata: { name: 'lab' },
+    spec: { discoveryHandler: { name: 'udev' } },
+  }
+  const { problems, foreign } = parseManifests(JSON.stringify(object), 'lab.yaml')
+  expect(problems).toMatchObject([{ path }])
+  expect(foreign).toEqual([])
 })
 
 it('names the line and column of a syntax error', () => {

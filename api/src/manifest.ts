@@ -1,10 +1,11 @@
-import { excess, fieldOf, shorten, valueAt } from '@akrijs/runtime'
+import { excess, fieldOf, nearest, shorten, valueAt } from '@akrijs/runtime'
 import { loadAll, YAMLException } from 'js-yaml'
 import {
   type ConfigurationManifest,
   type Problem,
   parseConfiguration,
 } from './configuration-schema.js'
+import { GROUP } from './names.js'
 import { READABLE_FROM_ANNOTATION } from './readable-from.js'
 
 /** The values of a Secret or a ConfigMap, as bytes by key. */
@@ -35,7 +36,7 @@ export interface ManifestProblem extends Problem {
   readonly place?: { readonly line: number; readonly column: number }
 }
 
-/** A Configuration of a file, valid or not. */
+/** An object of a file, valid or not. */
 export interface ManifestObject extends Pick<Manifest, 'document' | 'at'> {
   readonly object: unknown
 }
@@ -44,31 +45,38 @@ export interface Manifests {
   readonly manifests: readonly Manifest[]
   readonly problems: readonly ManifestProblem[]
   readonly configurations: readonly ManifestObject[]
+  /** Objects that are none of Akri, such as a Deployment, and are left out. @default none */
+  readonly foreign?: readonly ManifestObject[]
 }
 
 /** The largest file of manifests, in bytes. */
 export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
+const KINDS = ['Configuration', 'Secret', 'ConfigMap'] as const
+
 /**
  * Reads the documents of one file: Configurations, and the Secrets and ConfigMaps that they refer
- * to. Never throws.
+ * to. Files of a deployment also have objects of other groups of the API. Never throws.
  */
 export function parseManifests(text: string, file: string): Manifests {
   const problems: ManifestProblem[] = []
   const manifests: Manifest[] = []
   const configurations: ManifestObject[] = []
+  const foreign: ManifestObject[] = []
   const refuse = (document: number, path: string, message: string) =>
     problems.push({ file, document, path, message })
   const documents = documentsIn(text)
   if ('message' in documents) {
     problems.push({ file, document: 0, path: '', ...documents })
-    return { manifests, problems, configurations }
+    return { manifests, problems, configurations, foreign }
   }
   for (const item of documents.values.flatMap(itemsOf)) {
     const { document, at, object } = item
     if (object === null || object === undefined) continue
     const kind = fieldOf(object, 'kind')
-    if (kind === 'Configuration') {
+    if (isForeign(object)) {
+      foreign.push(item)
+    } else if (kind === 'Configuration') {
       configurations.push(item)
       const parsed = parseConfiguration(object)
       if (parsed.ok)
@@ -91,7 +99,18 @@ export function parseManifests(text: string, file: string): Manifests {
       )
     }
   }
-  return { manifests, problems, configurations }
+  return { manifests, problems, configurations, foreign }
+}
+
+/** Whether an object is clearly not meant for Akri: neither its group nor its kind is a misspelling. */
+function isForeign(object: unknown): boolean {
+  const [apiVersion, kind] = [fieldOf(object, 'apiVersion'), fieldOf(object, 'kind')]
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') return false
+  const group = /^(.*)\/[^/]*$/.exec(apiVersion)?.[1] ?? ''
+  if (nearest(group, [GROUP]) !== undefined) return false
+  // Of serving.knative.dev, for example.
+  if (kind === 'Configuration') return group.includes('.')
+  return nearest(kind, KINDS, 2) === undefined
 }
 
 type Documents =

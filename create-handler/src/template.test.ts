@@ -67,7 +67,10 @@ describe.each(LANGUAGES)('a project in %s', (language) => {
     expect(manifests.map(({ content }) => content)).toMatchObject([
       { kind: 'Configuration', configuration: { name: 'pump' } },
     ])
-    expect(load(files.get('deploy/daemonset.yaml') ?? '')).toMatchObject({
+    const daemonSet = files.get('deploy/daemonset.yaml') ?? ''
+    // `akri validate deploy` and `akri run -f deploy` read it too.
+    expect(parseManifests(daemonSet, 'daemonset.yaml').problems).toEqual([])
+    expect(load(daemonSet)).toMatchObject({
       kind: 'DaemonSet',
       metadata: { name: 'pump' },
     })

@@ -70,6 +70,17 @@ describe('a file', () => {
     ])
   })
 
+  it('warns once of all objects that Akri does not read', async () => {
+    const object = (kind: string) => `---\napiVersion: apps/v1\nkind: ${kind}\n`
+    expect(await linesOf(object('DaemonSet'))).toEqual([
+      '3:1 warning kind: it is "DaemonSet" of "apps/v1", and is left out',
+    ])
+    const several = `${configuration(HANDLER)}${object('Deployment')}${object('DaemonSet')}`
+    expect(await linesOf(several)).toEqual([
+      '8:1 warning kind: it is "Deployment" of "apps/v1", and is left out (the first of 2 such objects)',
+    ])
+  })
+
   it('refuses a broker that a cluster cannot start, and warns if akri run can', async () => {
     const pod = (containers: string) =>
       linesOf(

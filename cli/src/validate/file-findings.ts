@@ -9,7 +9,7 @@ import {
   parseManifests,
   specFindings,
 } from '@akrijs/api'
-import { messageOf, nearest, shorten } from '@akrijs/runtime'
+import { fieldOf, messageOf, nearest, shorten } from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { load, YAMLException } from 'js-yaml'
 import { sourceOffset } from './scalar-offset.js'
@@ -62,7 +62,7 @@ export async function fileFindings(
   text: string,
   handlers: KnownHandlers,
 ): Promise<CheckedFile> {
-  const { problems, manifests, configurations } = parseManifests(text, file)
+  const { problems, manifests, configurations, foreign = [] } = parseManifests(text, file)
   const found: RawFinding[] = problems
     .slice(0, MAX_COLLECTED)
     .map((problem) => ({ level: 'problem', ...problem }))
@@ -70,6 +70,7 @@ export async function fileFindings(
     if (found.length >= MAX_COLLECTED) break
     found.push(...(await configurationFindings(item, handlers)))
   }
+  found.push(...foreignFindings(foreign))
   if (manifests.length === 0 && found.length === 0)
     found.push({ level: 'warning', document: 0, path: '', message: 'it has no Configuration' })
   const places = new FindingPlaces(text)
@@ -85,6 +86,18 @@ export async function fileFindings(
       return { file, place: places.placeOf({ document, path }), path, configuration }
     }),
   }
+}
+
+/** One warning for all objects of a file that Akri does not read: most files of a cluster have some. */
+function foreignFindings(foreign: readonly ManifestObject[]): RawFinding[] {
+  const [first] = foreign
+  if (first === undefined) return []
+  const [kind, apiVersion] = ['kind', 'apiVersion'].map((key) =>
+    shorten(fieldOf(first.object, key)),
+  )
+  const more = foreign.length === 1 ? '' : ` (the first of ${foreign.length} such objects)`
+  const message = `it is ${kind} of ${apiVersion}, and is left out${more}`
+  return [{ level: 'warning', document: first.document, path: `${first.at}kind`, message }]
 }
 
 async function configurationFindings(
