@@ -1,6 +1,7 @@
 import type { NodeName } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { AgentPresence } from '../reports/report-index.js'
 
 interface AbsentAgentsOptions {
   readonly state: ClusterState
@@ -15,15 +16,16 @@ interface AbsentAgentsOptions {
  */
 export class AbsentAgents {
   readonly #options: AbsentAgentsOptions
-  /** Since when the agent of a node is absent, by `monotonicMs`. */
-  readonly #since = new Map<NodeName, number>()
+  /** Since when the agent of a node is absent in the same way, by `monotonicMs`. */
+  readonly #since = new Map<NodeName, { readonly presence: AgentPresence; readonly at: number }>()
 
   constructor(options: AbsentAgentsOptions) {
     this.#options = options
   }
 
   /**
-   * For how much longer the agent of a node may be absent, in milliseconds, at least 0.
+   * For how much longer the agent of a node may be absent, in milliseconds, at least 0. An agent
+   * that has left counts from then on: a new agent that did not start may have been there before.
    * @returns undefined if the agent is there, or the node has no report
    */
   graceLeftMs(node: NodeName): number | undefined {
@@ -33,8 +35,10 @@ export class AbsentAgents {
       this.#since.delete(node)
       return undefined
     }
-    const since = this.#since.get(node) ?? clock.monotonicMs()
-    this.#since.set(node, since)
-    return Math.max(0, since + graceMs - clock.monotonicMs())
+    const now = clock.monotonicMs()
+    const known = this.#since.get(node)
+    const at = known?.presence === presence ? known.at : now
+    this.#since.set(node, { presence, at })
+    return Math.max(0, at + graceMs - now)
   }
 }

@@ -12,6 +12,7 @@ import type { BrokerFailures } from '../brokers/broker-failures.js'
 import type { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { ClusterState } from '../cluster-state.js'
+import type { Pod } from '../kubernetes-objects.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import type { SilentAgents } from '../nodes/silent-agents.js'
 import { earliest } from '../requeue.js'
@@ -212,7 +213,8 @@ export class ConfigurationSummaries {
       const silentForMs = silent.forMs(node)
       const agent = agentState(silentForMs, awayMs)
       if (agent === 'away') changeInMs = earliest(changeInMs, awayMs - (silentForMs ?? 0))
-      reported.push({ node, status, agent, version })
+      const problem = presence === 'exchanged' ? problemOf(state.reportIndex.agentsOn(node)) : {}
+      reported.push({ node, status, agent, version, ...problem })
     }
     return { reported, changeInMs }
   }
@@ -240,6 +242,12 @@ export class ConfigurationSummaries {
     }
     return { silent, silentInMs }
   }
+}
+
+/** Why the agent that should have taken the place of another does not run. */
+function problemOf(agents: readonly Pod[]): Pick<ReportedNode, 'problem'> {
+  const [message] = agents.flatMap(({ ready, problem }) => (ready ? [] : (problem?.message ?? [])))
+  return message === undefined ? {} : { problem: message }
 }
 
 function agentState(silentForMs: number | undefined, awayMs: number): ReportedNode['agent'] {

@@ -1,4 +1,4 @@
-import type { Compatibility } from '@akrijs/api'
+import type { Compatibility, NodeReport } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
@@ -8,6 +8,7 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { Pod } from '../kubernetes-objects.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import { isReplacedByOther } from '../nodes/node-presence.js'
 
@@ -17,6 +18,8 @@ interface LeftReportsOptions {
   readonly clock: Clock
   readonly absent: AbsentAgents
   readonly log: Logger
+  /** How long an agent may be absent, in milliseconds. */
+  readonly nodeGraceMs: number
   /** The other system whose agents run in the cluster too. @default off */
   readonly compatibility?: Compatibility
 }
@@ -42,13 +45,7 @@ export class LeftReports {
     const graceLeftMs = absent.graceLeftMs(node)
     if (report === undefined || graceLeftMs === undefined) return {}
     if (graceLeftMs > 0) return { requeueAfterMs: graceLeftMs }
-    // The report says that the agent has left: until then the node has to leave its Instances.
-    const isLeft = state.reportIndex.presence(node) === 'left'
-    if (
-      isLeft &&
-      state.instancesByNode.has(node) &&
-      !(await isReplacedByOther(node, this.#options, signal))
-    )
+    if (state.instancesByNode.has(node) && (await this.#isNeeded(report, signal)))
       return { requeueAfterMs: RECHECK_MS }
     const { uid, resourceVersion } = report.metadata
     try {
@@ -59,5 +56,22 @@ export class LeftReports {
       if (!ApiError.is(error, 409)) throw error
     }
     return {}
+  }
+
+  /**
+   * Whether the report of a node is needed to take the node out of its Instances: only a report
+   * shows that an agent has left. The next agent may never start, and then leave too.
+   */
+  async #isNeeded({ metadata, agentNamespace }: NodeReport, signal: AbortSignal): Promise<boolean> {
+    const { state, clock, nodeGraceMs } = this.#options
+    const { name: node } = metadata
+    const presence = state.reportIndex.presence(node)
+    if (presence === 'left') return !(await isReplacedByOther(node, this.#options, signal))
+    // Without its namespace, an agent never counts as one that has left.
+    if (presence !== 'exchanged' || agentNamespace === undefined) return false
+    // An agent of the version before works without a report.
+    const works = ({ ready, readySince = 0 }: Pod) =>
+      ready && readySince + nodeGraceMs <= clock.wallMs()
+    return !state.reportIndex.agentsOn(node).some(works)
   }
 }

@@ -82,6 +82,11 @@ export class ReportIndex {
     this.#nodeListeners.add(listener, signal)
   }
 
+  /** The Pods of agents that are on a node, and do not end. */
+  agentsOn(node: NodeName): Pod[] {
+    return this.#podsByNode.get(node).filter((pod) => !isDeleted(pod) && !isEnded(pod))
+  }
+
   /** The nodes without a report that have an agent, none of which is ready; with its Pod. */
   get unreported(): ReadonlyMap<NodeName, Pod> {
     return this.#unreported
@@ -110,9 +115,7 @@ export class ReportIndex {
     const node = key.slice(1) as NodeName
     const wasUnreported = this.#unreported.has(node)
     const agents =
-      reports.get(key) === undefined && nodes.get(key) !== undefined
-        ? this.#podsByNode.get(node).filter((pod) => !isDeleted(pod) && !isEnded(pod))
-        : []
+      reports.get(key) === undefined && nodes.get(key) !== undefined ? this.agentsOn(node) : []
     const [pod] = agents.some(({ ready }) => ready) ? [] : agents
     if (pod === undefined) this.#unreported.delete(node)
     else this.#unreported.set(node, pod)

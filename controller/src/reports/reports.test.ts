@@ -463,6 +463,53 @@ describe('the report of a node without an agent', () => {
     })
   })
 
+  it('stays while the next agent does not start, and shows when that one is taken off', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'), { agentPod: 'agent-before', agentNamespace: 'akri' })
+    putAgent('a', false, { reason: 'ImagePullBackOff' })
+    const path = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
+    api.put(path, { ...testInstance(['a'], { shared: false }) })
+    await start()
+    await eventually(async () => {
+      await clock.advance(GRACE_MS)
+      const message = expect.stringContaining('1 devices before: Pod agent-a: ImagePullBackOff')
+      expect(ready()).toMatchObject({ reason: 'AgentSilent', message })
+    })
+    await clock.advance(GRACE_MS)
+    expect(deletions()).toEqual([])
+    api.remove('/api/v1/namespaces/akri/pods/agent-a')
+    await eventually(async () => {
+      expect(state.reportIndex.presence('a' as never)).toBe('left')
+      expect(clock.sleeping).toContain(GRACE_MS)
+    })
+    // The grace period begins again.
+    await clock.advance(GRACE_MS - 1)
+    expect(deletions()).toEqual([])
+    await eventually(async () => {
+      await clock.advance(10_000)
+      expect(deletions().map((request) => request.path)).toEqual([path, `${REPORTS}/a`])
+    })
+  })
+
+  it.each<[string, boolean, string | undefined]>([
+    ['another agent works without a report', true, 'akri'],
+    ['it does not say where its agent was', false, undefined],
+  ])('does not stay for Instances of its node if %s', async (_why, isReady, agentNamespace) => {
+    putNode('a')
+    const agent = { agentPod: 'agent-before', ...(agentNamespace && { agentNamespace }) }
+    putReport('a', statusWith('True'), agent)
+    putAgent('a', isReady)
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', {
+      ...testInstance(['a']),
+    })
+    await start()
+    expect(state.reportIndex.presence('a' as never)).toBe('exchanged')
+    await eventually(async () => {
+      await clock.advance(GRACE_MS / 10)
+      expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
+    })
+  })
+
   it('is deleted if an agent of the existing system has its place, and both run', async () => {
     putNode('a')
     putReport('a', statusWith('True'), { agentPod: 'agent-a', agentNamespace: 'akri' })

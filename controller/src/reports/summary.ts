@@ -25,6 +25,8 @@ export interface ReportedNode {
    * during a roll-out, and its last report still decides. `silent`: it is not there for longer.
    */
   readonly agent: 'present' | 'away' | 'silent'
+  /** The problem of the Pod of the next agent. */
+  readonly problem?: string
   /** Why a silent agent has never reported: which devices its node has is not known. */
   readonly unreported?: string
 }
@@ -204,12 +206,13 @@ function isReady(status: NodeStatus): boolean {
 }
 
 function silenced(
-  { status: { observedGeneration, devices }, unreported }: ReportedNode,
+  { status: { observedGeneration, devices }, problem, unreported }: ReportedNode,
   types: readonly NodeConditionType[],
 ): NodeStatus {
+  const reason = problem === undefined ? '' : `: ${problem}`
   const message =
     unreported === undefined
-      ? `the Pod of the agent or the Node is not ready; ${devices} devices before`
+      ? `the Pod of the agent or the Node is not ready; ${devices} devices before${reason}`
       : `the agent has never reported: ${unreported}`
   const conditions = types.map(
     (type) => ({ type, status: 'Unknown', reason: SILENT_REASON, message }) as const,
