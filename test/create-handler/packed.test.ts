@@ -71,7 +71,10 @@ describe.skipIf(lacks !== undefined)(title, () => {
 
     it('shows its device, and what it leaves out', async () => {
       const found = await runIn(project, 'npm', 'run', 'discover')
-      expect(found.stdout).toMatch(/^\/dev\/null +PUMP_\w+_KIND=character +\/dev\/null:rw$/m)
+      expect(found.stdout).toMatch(
+        /^\/dev\/null +PUMP_\w+_DEVICE=\/dev\/null PUMP_\w+_KIND=character +\/dev\/null:rw$/m,
+      )
+      expect(found.stdout).toMatch(/^ +mounts: \/etc\/hostname:\/run\/pump-\w+\/hostname:ro$/m)
       const details = ['--details-text', 'paths: [/dev/zero, /dev/none-such]']
       const json = await runIn(project, 'npx', 'akri', 'discover', './', ...details, '--json')
       const prefix = name.toUpperCase().replace('-', '_')

@@ -1,5 +1,5 @@
-import { maskUrls } from '@akrijs/runtime'
-import type { DeviceList } from '@akrijs/runtime/handler'
+import { maskUrls, printable } from '@akrijs/runtime'
+import type { DeviceList, Mount } from '@akrijs/runtime/handler'
 import {
   leftOutSummary,
   problemsSummary,
@@ -35,18 +35,30 @@ export function listText(
   ].join('\n')
 }
 
+/** A row for each device; its mounts stand below the row, as rows are wide. */
 function table(list: DeviceList): string {
   if (list.length === 0) return 'nothing found'
-  return formatTable(
+  const [header = '', ...rows] = formatTable(
     ['ID', 'PROPERTIES', 'NODES'],
     list.map(({ id, properties = {}, deviceSpecs = [] }) => [
       maskUrls(id),
-      propertiesText(
-        Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== id)),
-      ),
-      deviceSpecs.map(({ hostPath, permissions }) => `${hostPath}:${permissions}`).join(' '),
+      propertiesText(properties),
+      deviceSpecs.map((node) => `${pathsOf(node)}:${node.permissions}`).join(' '),
     ]),
-  )
+  ).split('\n')
+  const withMounts = rows.flatMap((row, index) => [row, ...mountsLine(list[index]?.mounts ?? [])])
+  return [header, ...withMounts].join('\n')
+}
+
+function mountsLine(mounts: readonly Mount[]): string[] {
+  if (mounts.length === 0) return []
+  const texts = mounts.map((mount) => `${pathsOf(mount)}:${mount.readOnly ? 'ro' : 'rw'}`)
+  return [printable(`    mounts: ${texts.join(' ')}`)]
+}
+
+/** As container tools write it: the path of the host, and that of the container if it is another. */
+function pathsOf({ hostPath, containerPath }: Pick<Mount, 'hostPath' | 'containerPath'>): string {
+  return hostPath === containerPath ? hostPath : `${hostPath}:${containerPath}`
 }
 
 /** "nothing found" does not stand alone, also if a handler reports nothing. */
