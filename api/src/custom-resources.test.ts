@@ -105,6 +105,10 @@ describe('the custom resource Configuration', () => {
   it('has a status subresource', () => {
     expect(version.subresources).toEqual({ status: {} })
   })
+
+  it('has no alternatives, whose refusals name no field', () => {
+    expect(JSON.stringify(definition)).not.toMatch(/"(anyOf|oneOf|allOf|not)":/)
+  })
 })
 
 describe('the custom resource Instance', () => {
