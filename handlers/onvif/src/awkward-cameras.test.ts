@@ -519,6 +519,20 @@ const ONVIF: readonly Awkward[] = [
     expected: 'offered refused',
   },
   {
+    name: 'has no time for a call with a credential yet',
+    options: () => ({ credential }),
+    misbehave: [page(503), ['GetDeviceInformation']],
+    as: credential,
+    expected: 'offered none',
+  },
+  {
+    name: 'wants a digest for each call, and has no time for it yet',
+    options: () => ({ ...isClosed, authentication: ['http-digest'] }),
+    misbehave: [page(503)],
+    as: credential,
+    expected: 'busy',
+  },
+  {
     name: 'asks for a new digest without end',
     options: () => ({ credential, authentication: ['http-digest'] }),
     misbehave: ['endless-challenge', ['GetDeviceInformation']],

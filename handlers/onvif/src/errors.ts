@@ -6,6 +6,9 @@ export class OnvifAddressError extends defineError('AKRI_ERR_ONVIF_ADDRESS', 'te
 /** A camera cannot be reached, answers too late, or answers with more bytes than the limit. */
 export class OnvifUnreachableError extends defineError('AKRI_ERR_ONVIF_UNREACHABLE', 'transient') {}
 
+/** A camera is too busy to check a credential: it may still start. */
+export class OnvifBusyError extends defineError('AKRI_ERR_ONVIF_BUSY', 'transient') {}
+
 /** The answer of a camera breaks the ONVIF specification. */
 export class OnvifReplyError extends defineError('AKRI_ERR_ONVIF_REPLY', 'transient') {}
 

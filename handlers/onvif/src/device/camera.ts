@@ -3,6 +3,7 @@ import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import {
   OnvifAddressError,
+  OnvifBusyError,
   OnvifCredentialRefusedError,
   OnvifFaultError,
   OnvifNotAuthorizedError,
@@ -93,7 +94,8 @@ export interface CameraFacts extends DeviceInformation {
 
 /**
  * Reads the facts of a camera from its device service. A wrong credential is tried once, because
- * cameras lock users out. After a refusal, the other facts are read without a credential.
+ * cameras lock users out. After a refusal, the other facts are read without a credential. A camera
+ * that is too busy to check the credential has not answered.
  * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws if there is no camera at
  * the URL; the signal's reason
  */
@@ -119,7 +121,8 @@ export function readCamera(
           cause: error,
         })
       : error
-    if (!interview?.isCamera || !OnvifUnreachableError.is(failure)) throw failure
+    const isSilent = OnvifUnreachableError.is(failure) || OnvifBusyError.is(failure)
+    if (!interview?.isCamera || !isSilent) throw failure
     return { ...interview.facts, incomplete: failure }
   })
 }
@@ -342,10 +345,20 @@ class Interview {
     return refused.inTurn(home, credential, async () => {
       if (refused.has(home, credential))
         return new OnvifNotAuthorizedError(`${call.operation}: the credential was just refused`)
-      const answer = await attempt()
-      if (OnvifNotAuthorizedError.is(answer))
-        refused.add(home, credential, session.hasRefusedDigest)
-      return answer
+      if (refused.isPostponed(home, credential))
+        throw new OnvifBusyError(`${call.operation}: the camera was just too busy for a credential`)
+      try {
+        const answer = await attempt()
+        if (OnvifNotAuthorizedError.is(answer))
+          refused.add(home, credential, session.hasRefusedDigest)
+        else if (answer !== undefined) refused.accept(home, credential)
+        return answer
+      } catch (error) {
+        if (!OnvifBusyError.is(error)) throw error
+        refused.postpone(home, credential)
+        if (!refused.has(home, credential)) throw error
+        return new OnvifNotAuthorizedError(error.message, { cause: error })
+      }
     })
   }
 

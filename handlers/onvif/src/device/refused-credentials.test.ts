@@ -135,6 +135,94 @@ describe('a credential that a camera refuses', () => {
     })
   })
 
+  describe('by a camera that is too busy to check it', () => {
+    const forMs = 600_000
+    const busy = (status: number, body = '<p>starting'): Misbehaviour => ({
+      answer: (response) => response.writeHead(status).end(body),
+    })
+
+    it.each([408, 429, 502, 503, 504])(
+      'is no refused credential, and is tried again after 30 s: %d',
+      async (status) => {
+        await using camera = await DeviceService.start({ credential })
+        const clock = new ManualClock(0)
+        const refused = new RefusedCredentials({ forMs, clock })
+        const asked = () => query(camera.url, { as: credential, refused })
+        camera.misbehave(busy(status), ['GetDeviceInformation'])
+        const facts = await Promise.all([asked(), asked()])
+        await clock.advance(29_999)
+        facts.push(await asked())
+        expect(facts.map(({ incomplete }) => incomplete?.code)).toEqual(
+          Array(3).fill('AKRI_ERR_ONVIF_BUSY'),
+        )
+        expect(facts.map(({ authentication }) => authentication)).not.toContain('refused')
+        expect(attemptsAt(camera)).toBe(1)
+        camera.misbehave(undefined)
+        await clock.advance(1)
+        expect(await asked()).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+      },
+    )
+
+    it('is tried less and less often, and in the end as a refused credential', async () => {
+      await using camera = await DeviceService.start({ credential })
+      camera.misbehave(busy(503), ['GetDeviceInformation'])
+      const clock = new ManualClock(0)
+      const refused = new RefusedCredentials({ forMs, clock })
+      const tried: [seconds: number, authentication: string][] = []
+      for (let seconds = 0; seconds <= 2130; seconds += 30) {
+        const before = attemptsAt(camera)
+        const { authentication } = await query(camera.url, { as: credential, refused })
+        if (attemptsAt(camera) > before) tried.push([seconds, authentication])
+        await clock.advance(30_000)
+      }
+      expect(tried).toEqual([
+        ...[0, 30, 90, 210, 450].map((seconds) => [seconds, 'none']),
+        ...[930, 1530, 2130].map((seconds) => [seconds, 'refused']),
+      ])
+    })
+
+    it('waits 30 s again after the camera has accepted it', async () => {
+      await using camera = await DeviceService.start({ credential })
+      const clock = new ManualClock(0)
+      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const asked = async () => {
+        const { authentication } = await query(camera.url, { as: credential, refused })
+        await clock.advance(30_000)
+        return authentication
+      }
+      for (let n = 0; n < 3; n++) {
+        camera.misbehave(busy(503), ['GetDeviceInformation'])
+        expect(await asked()).toBe('none')
+        camera.misbehave(undefined)
+        expect(await asked()).toBe('accepted')
+      }
+    })
+
+    it('is refused if the answer has a fault that says so, and only then', async () => {
+      for (const [subcode, authentication] of [
+        ['NotAuthorized', 'refused'],
+        ['FailedAuthentication', 'refused'],
+        ['Busy', 'none'],
+      ] as const) {
+        await using camera = await DeviceService.start({
+          credential,
+          authentication: ['username-token'],
+          refusal: { status: 503, subcode },
+        })
+        expect(await query(camera.url, { as: wrong })).toMatchObject({ authentication })
+        expect(attemptsAt(camera)).toBe(1)
+      }
+    })
+
+    it('is accepted still if the camera has no time for a later call only', async () => {
+      await using camera = await DeviceService.start({ credential })
+      camera.misbehave(busy(503), ['GetNetworkInterfaces'])
+      const facts = await query(camera.url, { as: credential })
+      expect(facts).toMatchObject({ authentication: 'accepted', scopes: expect.any(Array) })
+      expect(facts.incomplete).toBeUndefined()
+    })
+  })
+
   it('is tried at another port of the address, where another camera may be', async () => {
     await using camera = await DeviceService.start({
       credential: wrong,

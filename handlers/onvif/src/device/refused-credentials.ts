@@ -3,9 +3,14 @@ import { FairQueue } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
-interface Refusal {
+interface Attempt {
   /** In monotonic milliseconds. */
   readonly at: number
+  /** The credential is not tried again before this time is over, in milliseconds. */
+  readonly waitMs: number
+  /** False if the camera was too busy to check the credential, or accepted the credential. */
+  readonly isRefused: boolean
+  /** Whether the last refused attempt was an HTTP digest. */
   readonly wasDigest: boolean
 }
 
@@ -15,8 +20,10 @@ interface RefusedCredentialsOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>
 }
 
-/** The limit of refusals; a new refusal then removes the oldest. */
-const MAX_REFUSALS = 10_000
+/** The limit of remembered attempts; a new attempt then removes the oldest. */
+const MAX_ATTEMPTS = 10_000
+/** The wait after the first answer of a busy camera, in milliseconds. */
+const FIRST_WAIT_MS = 30_000
 
 /**
  * The credentials that cameras refused lately. Cameras lock users out, and any host of the network
@@ -25,18 +32,21 @@ const MAX_REFUSALS = 10_000
  */
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
-  readonly #refusals = new Map<string, Refusal>()
+  readonly #attempts = new Map<string, Attempt>()
   /** By credential and place. */
-  readonly #attempts = new FairQueue({ perKey: 1 })
+  readonly #turns = new FairQueue({ perKey: 1 })
 
   constructor(options: RefusedCredentialsOptions) {
     this.#options = options
   }
 
   has(place: Destination, credential: Credential): boolean {
-    const { clock, forMs } = this.#options
-    const refusal = this.#refusals.get(keyOf(place, credential))
-    return refusal !== undefined && clock.monotonicMs() - refusal.at < forMs
+    return this.#waitingAt(place, credential)?.isRefused === true
+  }
+
+  /** Whether the credential waits because the camera was too busy to check it. */
+  isPostponed(place: Destination, credential: Credential): boolean {
+    return this.#waitingAt(place, credential)?.isRefused === false
   }
 
   /**
@@ -44,7 +54,7 @@ export class RefusedCredentials {
    * digest. Some cameras ask for HTTP digest and accept UsernameToken only.
    */
   hasRefusedDigest(place: Destination, credential: Credential): boolean {
-    return this.#refusals.get(keyOf(place, credential))?.wasDigest ?? false
+    return this.#attempts.get(keyOf(place, credential))?.wasDigest ?? false
   }
 
   /**
@@ -52,15 +62,44 @@ export class RefusedCredentials {
    * of the first.
    */
   inTurn<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
-    return this.#attempts.run(keyOf(place, credential), attempt)
+    return this.#turns.run(keyOf(place, credential), attempt)
   }
 
   add(place: Destination, credential: Credential, wasDigest: boolean): void {
+    this.#set(place, credential, { waitMs: this.#options.forMs, isRefused: true, wasDigest })
+  }
+
+  /**
+   * The camera was too busy to check the credential. Each further time doubles the wait. A wait as
+   * long as that of a refusal is one: the camera may say so to a user that it has locked out.
+   */
+  postpone(place: Destination, credential: Credential): void {
+    const { forMs } = this.#options
+    const { waitMs: before = 0, wasDigest = false } =
+      this.#attempts.get(keyOf(place, credential)) ?? {}
+    const waitMs = Math.min(Math.max(2 * before, FIRST_WAIT_MS), forMs)
+    this.#set(place, credential, { waitMs, isRefused: waitMs === forMs, wasDigest })
+  }
+
+  accept(place: Destination, credential: Credential): void {
+    const before = this.#attempts.get(keyOf(place, credential))
+    if (before !== undefined)
+      this.#set(place, credential, { ...before, waitMs: 0, isRefused: false })
+  }
+
+  #waitingAt(place: Destination, credential: Credential): Attempt | undefined {
+    const attempt = this.#attempts.get(keyOf(place, credential))
+    const isOver =
+      attempt === undefined || this.#options.clock.monotonicMs() - attempt.at >= attempt.waitMs
+    return isOver ? undefined : attempt
+  }
+
+  #set(place: Destination, credential: Credential, attempt: Omit<Attempt, 'at'>): void {
     const key = keyOf(place, credential)
-    this.#refusals.delete(key)
-    this.#refusals.set(key, { at: this.#options.clock.monotonicMs(), wasDigest })
-    const [oldest] = this.#refusals.keys()
-    if (this.#refusals.size > MAX_REFUSALS && oldest !== undefined) this.#refusals.delete(oldest)
+    this.#attempts.delete(key)
+    this.#attempts.set(key, { ...attempt, at: this.#options.clock.monotonicMs() })
+    const [oldest] = this.#attempts.keys()
+    if (this.#attempts.size > MAX_ATTEMPTS && oldest !== undefined) this.#attempts.delete(oldest)
   }
 }
 

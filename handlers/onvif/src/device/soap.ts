@@ -1,6 +1,7 @@
 import { type Clock, messageOf } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import {
+  OnvifBusyError,
   OnvifFaultError,
   OnvifNotAuthorizedError,
   OnvifReplyError,
@@ -106,7 +107,8 @@ export class SoapSession {
    * the camera has accepted the credential, call {@link callOpenly} first: a camera may count a
    * refusal of each of the two.
    * @throws as {@link callOpenly}; OnvifNotAuthorizedError also for each other refusal of the
-   * request, and if there is no credential for this destination
+   * request, and if there is no credential for this destination; OnvifBusyError if the camera has
+   * not accepted the credential before, and answers that it is busy
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options
@@ -164,14 +166,17 @@ export class SoapSession {
     const { status } = reply
     const content = bodyOf(reply, call)
     const isRefused = status === 401 || status === 403
+    const isBusy = withCredential && !this.#isAccepted && BUSY.has(status)
     if (content?.name === 'Fault') {
       this.#hasAnswered = true
       const { codes, message } = readFault(content, operation)
-      const isCredentialRefused = withCredential && !codes.some((code) => NOT_SUPPORTED.has(code))
-      throw isRefused || isCredentialRefused || codes.some((code) => NOT_AUTHORIZED.has(code))
-        ? new OnvifNotAuthorizedError(message)
-        : new OnvifFaultError(message)
+      if (isRefused || codes.some((code) => NOT_AUTHORIZED.has(code)))
+        throw new OnvifNotAuthorizedError(message)
+      if (!withCredential || codes.some((code) => NOT_SUPPORTED.has(code)))
+        throw new OnvifFaultError(message)
+      throw isBusy ? new OnvifBusyError(message) : new OnvifNotAuthorizedError(message)
     }
+    if (isBusy) throw new OnvifBusyError(`${operation}: HTTP status ${status}`)
     if (isRefused || (withCredential && !isSuccess(status)))
       throw new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
     if (!isSuccess(status)) throw failureOf(status, operation)
@@ -205,6 +210,9 @@ function envelope({ namespace, operation, body = '' }: SoapCall, header: string)
     `<s:Body><${operation} xmlns="${namespace}">${body}</${operation}></s:Body></s:Envelope>`
   )
 }
+
+/** HTTP statuses of a camera that could not look at the credential: it starts, or has no time. */
+const BUSY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
 
 /**
  * Many cameras refuse a credential in other words than those of the specification. With a

@@ -1,6 +1,7 @@
 import { type AkriError, messageOf } from '@akrijs/sdk'
 import {
   OnvifAddressError,
+  OnvifBusyError,
   OnvifCredentialRefusedError,
   OnvifNotAuthorizedError,
   OnvifUnreachableError,
@@ -79,6 +80,7 @@ const CODES: Readonly<Record<string, string>> = {
 
 function reasonOf(error: AkriError): string {
   if (OnvifCredentialRefusedError.is(error)) return 'credential refused'
+  if (OnvifBusyError.is(error)) return 'busy'
   const status = /HTTP status \d{3}/.exec(messageOf(error))?.[0]
   if (status !== undefined) return status
   if (OnvifNotAuthorizedError.is(error)) return 'credential required'
