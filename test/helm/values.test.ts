@@ -175,6 +175,27 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     })
   })
 
+  it.each([true, false])(
+    'set the priority of each program, and none if it is empty: oneProcess %j',
+    async (oneProcess) => {
+      const enabled = [...everything, ['discovery.oneProcess', oneProcess]] as const
+      const classes = new Map<string, string | undefined>([
+        [CONTROLLER, 'system-cluster-critical'],
+        [WEBHOOK, undefined],
+      ])
+      for (const [name, { priorityClassName }] of Object.entries(await workloads(nested(enabled))))
+        expect([name, priorityClassName]).toEqual([
+          name,
+          classes.has(name) ? classes.get(name) : 'system-node-critical',
+        ])
+      const none = programs.map(([at]) => [`${at}.priorityClassName`, ''] as const)
+      const pods = await workloads(nested([...enabled, ...none]))
+      expect(Object.keys(pods)).toContain(oneProcess ? NETWORK : ONVIF)
+      for (const [name, pod] of Object.entries(pods))
+        expect([name, pod.priorityClassName]).toEqual([name, undefined])
+    },
+  )
+
   it('place the controller and the webhook on nodes of the control plane', async () => {
     const plane = 'node-role.kubernetes.io/control-plane'
     const pods = async (values: Values) => {

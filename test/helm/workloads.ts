@@ -5,6 +5,7 @@ export interface Workload extends KubernetesObject {
     readonly template: {
       readonly spec: {
         readonly nodeSelector: object
+        readonly priorityClassName?: string
         readonly tolerations?: readonly object[]
         readonly imagePullSecrets?: readonly object[]
         readonly volumes?: readonly {

@@ -15,7 +15,7 @@ The ONVIF handler needs the network of the node.
   "affinity" (list ($onvif.affinity | default dict) ($opcua.affinity | default dict))
   "updateStrategy" (list ($onvif.updateStrategy | default dict) ($opcua.updateStrategy | default dict))
   "podAnnotations" (list ($onvif.podAnnotations | default dict) ($opcua.podAnnotations | default dict))
-  "priorityClassName" (list ($onvif.priorityClassName | default "") ($opcua.priorityClassName | default ""))
+  "priorityClassName" (list $onvif.priorityClassName $opcua.priorityClassName)
   "cpuLimit" (list $onvif.resources.cpuLimit $opcua.resources.cpuLimit)
   "hostNetwork" (list "null" (toJson $opcua.hostNetwork | replace "true" "null"))
 }}

@@ -125,9 +125,9 @@ annotations:
 {{- toYaml $tolerations -}}
 {{- end }}
 
-{{/* Which nodes a program can run on. Arguments: values, priority, affinity. */}}
+{{/* Which nodes a program can run on. Arguments: values, priority (the default class), affinity. */}}
 {{- define "akri.placement" -}}
-{{- with .values.priorityClassName | default .priority }}
+{{- with kindIs "string" .values.priorityClassName | ternary .values.priorityClassName .priority }}
 priorityClassName: {{ . }}
 {{- end }}
 nodeSelector:
