@@ -167,6 +167,28 @@ describe.skipIf(missing.length > 0)(title, () => {
     await eighth.untilIds([])
   })
 
+  it('finds a device when the programs of its rules have ended', async () => {
+    world = await UdevdWorld.open('usb-serial.umockdev')
+    // udevd writes the record of the device before it runs the program.
+    const program = "/bin/sh -c 'sleep 3; echo ended >/run/program'"
+    await world.guest.run(
+      'cat >/run/udev/rules.d/96-akri.rules && udevadm control --reload',
+      `ACTION=="add", SUBSYSTEM=="tty", RUN+="${program}"\n`,
+    )
+    await world.guest.run('mv /sys/class/tty/ttyUSB0 /run/entry')
+    const lists = await world.guest.watch({ udevRules: ['SUBSYSTEM=="tty"'] })
+    expect(lists.ids).toEqual([])
+    await world.guest.run('mv /run/entry /sys/class/tty/ttyUSB0')
+    await world.tell('add')
+    await world.guest.run('while [ ! -e /run/udev/data/c188:0 ]; do sleep 0.05; done')
+    // A further Configuration causes a look at everything.
+    const during = await world.guest.watch({ udevRules: ['SUBSYSTEM=="tty"'] })
+    expect([lists.ids, during.ids]).toEqual([[], []])
+    for (const each of [lists, during])
+      await each.until('the adapter', ({ devices }) => devices.length === 1)
+    expect(await world.guest.run('cat /run/program')).toBe('ended\n')
+  })
+
   it('receives events of udevd itself, before the time limit for udevd ends', async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
     const lists = await world.guest.watch({

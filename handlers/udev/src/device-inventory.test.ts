@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync, utimesSync } from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
@@ -336,6 +336,133 @@ describe('a device that udevd should process', () => {
     await send('kernel', 'change', TTY, 'tty')
     await clock.advance(10_000)
     expect(lists).toEqual([['ttyUSB0 1']])
+  })
+
+  describe('while programs of its rules run (RUN)', () => {
+    const MARKED = [...RECORD, 'E:ID_PROCESSING=1']
+    /** The time of the machine since then, as udevd writes it. */
+    const initialized = (msBefore: number) => `I:${1000 * (uptimeMs() - msBefore)}`
+    /** udevd begins to work: before a record that follows, or after it. */
+    function beginWork(when: 'before' | 'after' = 'before') {
+      tree.udevd('queue')
+      const at = new Date(Date.now() + (when === 'before' ? -1000 : 1000))
+      utimesSync(path.join(tree.roots.runUdevRoot, 'queue'), at, at)
+    }
+
+    /** A device that udevd works on, with the record that it wrote before its programs. */
+    async function plugTty(record: readonly string[]): Promise<string[][]> {
+      tree.udevd('control')
+      const lists = await discover({ udevRules: ['SUBSYSTEM=="tty"'] })
+      addTty()
+      beginWork()
+      tree.database('c188:0', record)
+      await send('kernel', 'add', TTY, 'tty')
+      return lists
+    }
+
+    it('is offered when udevd removes its mark, also beside other work of udevd', async () => {
+      const lists = await plugTty(MARKED)
+      await clock.advance(30_000)
+      expect([lists, leftOut]).toEqual([[[]], ['ttyUSB0: udev is not done with it']])
+      tree.database('c188:0', [...RECORD, 'E:DONE=1'])
+      await clock.advance(25_000)
+      expect([lists, leftOut]).toEqual([[[], ['ttyUSB0 1']], []])
+    })
+
+    it('is offered after a minute if the mark stays', async () => {
+      const lists = await plugTty(MARKED)
+      await clock.advance(59_000)
+      expect(lists).toEqual([[]])
+      await clock.advance(2000)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered after two seconds if the mark stays although udevd has nothing to do', async () => {
+      const lists = await plugTty(MARKED)
+      tree.udevd('queue', false)
+      await clock.advance(1500)
+      expect(lists).toEqual([[]])
+      await clock.advance(1000)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is not offered at the start of the handler if udevd processes it first', async () => {
+      tree.udevd('control')
+      beginWork()
+      addTty()
+      tree.database('c188:0', [initialized(300), 'E:ID_PROCESSING=1', 'V:1'])
+      const lists = await discover({ udevRules: ['SUBSYSTEM=="tty"'] })
+      await clock.advance(5000)
+      expect(lists).toEqual([[]])
+      tree.database('c188:0', [initialized(5300), 'V:1'])
+      tree.udevd('queue', false)
+      await clock.advance(500)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered at the start of the handler if udevd processes it again', async () => {
+      tree.udevd('control')
+      beginWork()
+      addTty()
+      tree.database('c188:0', [initialized(60_000), 'E:ID_PROCESSING=1', 'V:1'])
+      expect(await discover({ udevRules: ['SUBSYSTEM=="tty"'] })).toEqual([['ttyUSB0 1']])
+    })
+
+    it('is offered by a udevd without marks when udevd has nothing more to do', async () => {
+      const lists = await plugTty(RECORD)
+      await clock.advance(30_000)
+      expect([lists, leftOut]).toEqual([[[]], ['ttyUSB0: udev is not done with it']])
+      tree.udevd('queue', false)
+      await clock.advance(250)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered by a udevd without marks at its event for this device', async () => {
+      const lists = await plugTty(RECORD)
+      await clock.advance(5000)
+      // The event for an earlier device at the same path comes late.
+      const properties = new Map([
+        ['SUBSYSTEM', 'tty'],
+        ['SEQNUM', `${sequence - 1}`],
+      ])
+      const late = { source: 'udev', action: 'add', devpath: TTY, properties } as const
+      await monitor.tell({ kind: 'events', events: [late] })
+      await clock.advance(5000)
+      expect(lists).toEqual([[]])
+      await send('udev', 'add', TTY, 'tty')
+      await clock.advance(250)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered by a udevd without marks that works on other devices, but was idle', async () => {
+      const lists = await plugTty(RECORD)
+      await clock.advance(5000)
+      expect(lists).toEqual([[]])
+      beginWork('after')
+      await clock.advance(250)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered by a udevd without marks that is busy with others after a minute', async () => {
+      const lists = await plugTty(RECORD)
+      // Events of this device write its record again.
+      for (let at = 0; at < 59_000; at += 1000) {
+        tree.database('c188:0', [...RECORD, `E:AT=${at}`])
+        await send('kernel', 'change', TTY, 'tty')
+        await clock.advance(1000)
+      }
+      expect(lists).toEqual([[]])
+      await clock.advance(2000)
+      expect(lists).toEqual([[], ['ttyUSB0 1']])
+    })
+
+    it('is offered at the start of the handler if its record has no mark', async () => {
+      tree.udevd('control')
+      beginWork()
+      addTty()
+      tree.database('c188:0', [initialized(300), 'V:1'])
+      expect(await discover({ udevRules: ['SUBSYSTEM=="tty"'] })).toEqual([['ttyUSB0 1']])
+    })
   })
 
   it('does not get the record of an earlier device with the same number', async () => {

@@ -71,6 +71,11 @@ export class InventoryReader {
     this.#wake.abort()
   }
 
+  /** Whether udevd has finished with a device, as far as one can know. */
+  isSettled(device: SysfsDevice): boolean {
+    return this.settling.isSettled(device, () => this.#secondLooks.isAnswered(device.devpath))
+  }
+
   /** Whether all parts of a physical device have appeared, as far as one can know. */
   isComplete(group: DeviceGroup): boolean {
     return this.settling.isComplete(group, () => this.#isAwaited(group.id))
@@ -111,21 +116,22 @@ export class InventoryReader {
     // Drivers and modules have events too.
     if (!devpath.startsWith('/devices/')) return
     const subsystem = properties.get('SUBSYSTEM')
+    const number = Number(properties.get('SEQNUM') ?? 0)
+    const fromKernel = source === 'kernel'
+    if (!fromKernel) this.#secondLooks.answered(devpath, number)
+    else if (action === 'add' || action === 'move') this.#secondLooks.appeared(devpath, number)
     // The devices below a device that moves have no events.
     if (subsystem === undefined || action === 'move') {
       this.#isAllRequested = true
       return
     }
     this.settling.addEvent(devpath)
-    const number = Number(properties.get('SEQNUM') ?? 0)
-    const fromKernel = source === 'kernel'
-    if (!fromKernel) this.#secondLooks.answered(devpath, number)
     if (fromKernel && action !== 'remove' && this.settling.udevdRuns) {
       const now = this.#options.clock.monotonicMs()
       this.#secondLooks.expect(devpath, subsystem, { number, now, pauseMs: this.#pauseMs })
     } else {
       const removed = fromKernel && action === 'remove'
-      if (removed) this.#secondLooks.done(devpath)
+      if (removed) this.#secondLooks.disappeared(devpath)
       this.#touch(devpath, { subsystem, removed })
     }
   }

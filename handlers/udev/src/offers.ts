@@ -53,7 +53,7 @@ export class Offers {
   }
 
   #isSettled(device: SysfsDevice): boolean {
-    const isSettled = this.#reader.settling.isSettled(device)
+    const isSettled = this.#reader.isSettled(device)
     if (!isSettled) this.#reader.expect(device)
     return isSettled
   }

@@ -26,6 +26,8 @@ export class SecondLooks {
   readonly #awaited = new Map<string, Awaited>()
   /** The latest answers: an answer may arrive before the kernel's event at the other socket. */
   readonly #answers = new Map<string, number>()
+  /** The numbers of the events by which devices appeared. */
+  readonly #appearances = new Map<string, number>()
 
   /** The time of the next look; undefined without a device. */
   get nextAt(): number | undefined {
@@ -76,14 +78,29 @@ export class SecondLooks {
     return isDue
   }
 
+  /** A device appeared by an event of the kernel. */
+  appeared(devpath: string, number: number): void {
+    remember(this.#appearances, devpath, number)
+  }
+
+  /** A device disappeared: udevd has nothing to answer. */
+  disappeared(devpath: string): void {
+    this.#appearances.delete(devpath)
+    this.done(devpath)
+  }
+
+  /**
+   * Whether udevd processed the event by which a device appeared, with its programs (`RUN`). An
+   * answer for an earlier device at the same path has a smaller number.
+   */
+  isAnswered(devpath: string): boolean {
+    const number = this.#appearances.get(devpath)
+    return number !== undefined && (this.#answers.get(devpath) ?? -1) >= number
+  }
+
   /** udevd processed an event. */
   answered(devpath: string, number: number): void {
-    this.#answers.delete(devpath)
-    this.#answers.set(devpath, number)
-    for (const oldest of this.#answers.keys()) {
-      if (this.#answers.size <= MAX_DEVICES) break
-      this.#answers.delete(oldest)
-    }
+    remember(this.#answers, devpath, number)
     const last = this.#awaited.get(devpath)?.number
     if (last === undefined || last <= number) this.done(devpath)
   }
@@ -104,6 +121,16 @@ export class SecondLooks {
       awaited.at = Math.min(now + awaited.pauseMs, awaited.until)
     }
     return due
+  }
+}
+
+/** Sets a value as the latest, and forgets the oldest values over the limit. */
+function remember(values: Map<string, number>, devpath: string, number: number): void {
+  values.delete(devpath)
+  values.set(devpath, number)
+  for (const oldest of values.keys()) {
+    if (values.size <= MAX_DEVICES) break
+    values.delete(oldest)
   }
 }
 

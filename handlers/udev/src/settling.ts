@@ -5,6 +5,7 @@ import type { InventoryOptions } from './device-inventory.js'
 import { isWithin } from './devpath.js'
 import { UDEVD_MS } from './second-looks.js'
 import type { SysfsDevice } from './sysfs-device.js'
+import { readStat } from './sysfs-files.js'
 
 /** The time for udevd to start with a new device, in milliseconds. */
 const IDLE_MS = 2000
@@ -30,6 +31,8 @@ export class Settling {
   readonly #events = new Map<string, number>()
   /** The time of the last events whose devices are unknown. */
   #unknownAt = 0
+  /** Whether a record of this udevd had the mark of {@link SysfsDevice.isProcessing}. */
+  #marksRecords = false
 
   constructor({ clock, roots, uptimeMs }: Pick<InventoryOptions, 'clock' | 'roots' | 'uptimeMs'>) {
     this.#clock = clock
@@ -42,9 +45,16 @@ export class Settling {
     return existsSync(path.join(this.#runUdevRoot, 'control'))
   }
 
-  /** udevd keeps this file while it has events to process. */
   get udevdIsBusy(): boolean {
-    return existsSync(path.join(this.#runUdevRoot, 'queue'))
+    return this.#busySinceMs !== undefined
+  }
+
+  /**
+   * udevd keeps this file while it has events to process. It writes the file when an event comes
+   * and there is no other event.
+   */
+  get #busySinceMs(): number | undefined {
+    return readStat(path.join(this.#runUdevRoot, 'queue'))?.mtimeMs
   }
 
   addDevice(device: SysfsDevice, isNew: boolean): void {
@@ -67,18 +77,32 @@ export class Settling {
   }
 
   /**
-   * Whether udevd processed the device once. If udevd does not run, or has nothing to do, the
-   * device counts as processed.
+   * Whether udevd processed the device once, with its programs (`RUN`). If udevd does not run, or
+   * has nothing to do, the device counts as processed.
+   * @param isAnswered whether udevd sent its event for the device
    */
-  isSettled(device: SysfsDevice): boolean {
+  isSettled(device: SysfsDevice, isAnswered: () => boolean): boolean {
     if (this.#settled.has(device)) return true
-    if (!device.initialized && this.udevdRuns) {
-      const { at, isNew } = this.#foundOf(device)
-      const limit = this.udevdIsBusy ? UDEVD_MS : isNew ? IDLE_MS : 0
-      if (this.#clock.monotonicMs() - at < limit) return false
+    if (device.needsUdevd && this.udevdRuns && this.#isUnfinished(device, isAnswered)) {
+      const limit = this.udevdIsBusy ? UDEVD_MS : this.#foundOf(device).isNew ? IDLE_MS : 0
+      if (this.#ageOf(device) < limit) return false
     }
     this.#settled.add(device)
     return true
+  }
+
+  #isUnfinished(device: SysfsDevice, isAnswered: () => boolean): boolean {
+    if (!device.hasRecord) return true
+    if (device.isProcessing) {
+      this.#marksRecords = true
+      return true
+    }
+    // A device that was there before stays offered when the handler starts again.
+    if (this.#marksRecords || !this.#foundOf(device).isNew || isAnswered()) return false
+    // Programs may still run. They have ended if udevd was idle after it wrote the record: the
+    // events of other devices must not delay this device.
+    const [writtenMs, busySinceMs] = [device.recordWrittenMs, this.#busySinceMs]
+    return writtenMs !== undefined && busySinceMs !== undefined && writtenMs >= busySinceMs
   }
 
   /**
@@ -114,7 +138,22 @@ export class Settling {
     return age
   }
 
+  /**
+   * The time since the device appeared. Of a device that appeared before the first look: since
+   * udevd first processed it, if that is known. In milliseconds.
+   */
+  #ageOf(device: SysfsDevice): number {
+    const { at, isNew } = this.#foundOf(device)
+    const age = this.#clock.monotonicMs() - at
+    const { initializedMs } = device
+    return isNew || initializedMs === undefined
+      ? age
+      : Math.max(age, this.#uptimeMs() - initializedMs)
+  }
+
   #foundOf(device: SysfsDevice): Found {
-    return this.#found.get(device) ?? { at: this.#clock.monotonicMs(), isNew: true }
+    const found = this.#found.get(device) ?? { at: this.#clock.monotonicMs(), isNew: true }
+    this.#found.set(device, found)
+    return found
   }
 }

@@ -22,6 +22,8 @@ interface ReadValue {
   readonly text: string | undefined
   /** The state of the file, if an equal state means an equal text. */
   readonly state: string | undefined
+  /** When the file was written, with the clock of the machine. */
+  readonly writtenMs?: number
 }
 
 /** A device from its appearance to its disappearance. Reads each value on the first access. */
@@ -76,14 +78,27 @@ export class SysfsDevice implements DeviceView {
   }
 
   /**
-   * Whether udevd processed the device. As for libudev, a device without a node and a number of a
-   * link is always processed (sd-device, match_initialized), and a link of another network than
+   * Whether udevd prepares the device for use. As for libudev, a device without a node and a number
+   * of a link is always ready (sd-device, match_initialized), and a link of another network than
    * udevd's.
    */
-  get initialized(): boolean {
+  get needsUdevd(): boolean {
     const properties = this.#fromKernel
-    const isLink = properties.has('IFINDEX') && this.#around.sharesNetwork
-    return (!properties.has('DEVNAME') && !isLink) || this.hasRecord
+    return properties.has('DEVNAME') || (properties.has('IFINDEX') && this.#around.sharesNetwork)
+  }
+
+  /**
+   * Whether udevd marked the record because it runs programs for the device (`RUN`). It writes
+   * the record first, so a program can set the permissions of the node later. systemd 256 and later
+   * mark such a record (systemd, pull request 30138).
+   */
+  get isProcessing(): boolean {
+    return this.#fromUdev.properties.get('ID_PROCESSING') === '1'
+  }
+
+  /** When udevd wrote the record of the device, with the clock of the machine. */
+  get recordWrittenMs(): number | undefined {
+    return this.hasRecord ? this.#values.get('record')?.writtenMs : undefined
   }
 
   /** When udevd processed the device first: CLOCK_MONOTONIC, in milliseconds. */
@@ -224,7 +239,7 @@ export class SysfsDevice implements DeviceView {
     if (state === before?.state) return before
     const text = readText(file, MAX_RECORD_BYTES)
     const isStale = text !== undefined && this.#around.stale.has(name, text)
-    return { text: isStale ? undefined : text, state }
+    return { text: isStale ? undefined : text, state, writtenMs: stat.mtimeMs }
   }
 
   /** device_get_device_id(): the number of the device, or its name if it has no number. */

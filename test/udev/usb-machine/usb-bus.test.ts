@@ -319,6 +319,23 @@ describe.skipIf('missing' in image)(title, () => {
     },
   )
 
+  it.each([
+    ['in the network of the machine', false],
+    ['in the network of a Pod', true],
+  ])(
+    'offers no node before a program of the rules of udev has set its permissions, %s',
+    async (_where, alone) => {
+      // udevd writes the record of the device before it runs the program.
+      const program = "/bin/sh -c 'sleep 3; chmod 0642 $devnode'"
+      await addUdevRule(`ACTION=="add", SUBSYSTEM=="hidraw", RUN+="${program}"`)
+      const lists = await watch({ udevRules: ['SUBSYSTEM=="hidraw"'] }, { alone })
+      await plug('3')
+      const { devices } = await lists.until('a node', ({ devices }) => devices.length > 0)
+      const node = devices[0]?.properties?.UDEV_DEVNODE
+      expect((await machine.guest.run(`stat -c %a ${node}`)).trim()).toBe('642')
+    },
+  )
+
   it('offers a camera with a metadata node once, by the rules of the docs', async () => {
     // The kernel's virtual camera, with a capture and a metadata node, as webcams have.
     await machine.guest.run('modprobe vivid n_devs=1 node_types=0x20001; udevadm settle')
