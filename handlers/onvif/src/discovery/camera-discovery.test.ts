@@ -5,6 +5,7 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
+import { OnvifUnreachableError } from '../errors.js'
 import { NetworkPolicy } from '../network-policy.js'
 import { DiscoveryResponder } from '../testing/discovery-responder.js'
 import { announcementAt, listen, sayHello } from '../testing/internal/announcements.js'
@@ -140,6 +141,47 @@ describe('the discovery of cameras', () => {
     expect(sizes.slice(2)).toEqual(Array(8).fill(12))
     // No camera is asked again.
     expect(asked.at(-1)).toBe(asked[2])
+  })
+
+  it('queries a camera that says Hello at once, while many queries wait', async () => {
+    const asked = new Set<string>()
+    const [fresh, restarted] = ['127.77.0.5', '127.77.0.6']
+    discover({
+      read: async ({ url, signal }) => {
+        const { hostname } = new URL(url)
+        asked.add(hostname)
+        if (hostname === fresh || hostname === restarted) return { authentication: 'none' }
+        await clock.sleep(3000, signal)
+        throw new OnvifUnreachableError(`${url}: no answer`)
+      },
+    })
+    await eventually(async () => {
+      await pass(100)
+      expect(cameras).toEqual([])
+    })
+    // A host that announces another address does not prove that a device was switched on there.
+    const unreachable = Array.from({ length: 48 }, (_, n) => `127.78.0.${n + 1}`)
+    for (const host of unreachable) {
+      const source = host.replace('127.78', '127.79')
+      await sayHello([source], announcementAt(host))
+    }
+    const waiting = announcementAt(restarted)
+    await sayHello(['127.79.0.60'], waiting)
+    await eventually(() => expect(asked.size).toBe(16))
+    const before = clock.monotonicMs()
+    await sayHello([fresh])
+    await sayHello([restarted], waiting)
+    await eventually(() => expect(asked).toContain(restarted))
+    await eventually(async () => {
+      await pass(100)
+      expect(urls()).toEqual([fresh, restarted])
+    })
+    expect(clock.monotonicMs() - before).toBeLessThan(1000)
+    // All others still get their turn.
+    await eventually(async () => {
+      await pass(1000)
+      expect([...asked].sort()).toEqual([fresh, restarted, ...unreachable].sort())
+    })
   })
 
   it('lists a camera that a filter excludes beside hundreds of foreign senders', async () => {

@@ -2,7 +2,6 @@ import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, Latest, type Logger, messageOf } from '@akrijs/sdk'
 import {
   addressOfUrl,
-  FairQueue,
   isLinkLocal,
   MulticastSearch,
   machineAddresses,
@@ -18,6 +17,7 @@ import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from 
 import { IgnoredAnnouncements, idOf, type LeftOutCamera, unanswered } from './left-out-cameras.js'
 import { type Announcement, DISCOVERY_PORT } from './message.js'
 import { interfaceOf } from './network-interfaces.js'
+import { QueryQueue } from './query-queue.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
@@ -43,8 +43,6 @@ export interface CameraDiscoveryOptions
   readonly signal: AbortSignal
 }
 
-/** Queries at a time: in all, and of cameras that one address announced. */
-const QUERY_LIMITS = { atOnce: 16, perKey: 2 }
 /**
  * After a round, this many known cameras are queried again, and this many candidates that did not
  * answer before.
@@ -109,7 +107,7 @@ class CameraDiscovery {
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
   readonly #search: MulticastSearch
-  readonly #queries = new FairQueue(QUERY_LIMITS)
+  readonly #queries = new QueryQueue()
   readonly #questions: SenderBudget
   /** Devices that were asked for their URLs in this round: a device answers several Probes. */
   readonly #asked = new Set<string>()
@@ -292,8 +290,11 @@ class CameraDiscovery {
   }
 
   #startQueries(limit: number): void {
+    const started = this.#set.newlyStarted
     for (const query of this.#set.due(limit))
-      void this.#queries.run(query.source, () => this.#run(query))
+      this.#queries.run(query.id, query.source, () => this.#run(query))
+    // The query of a device may have waited since before its Hello.
+    for (const id of started) this.#queries.hasten(id)
   }
 
   async #run(query: CameraQuery): Promise<void> {

@@ -84,6 +84,11 @@ export class CameraSet {
     return new Set(this.#index.entries.map(({ id }) => id))
   }
 
+  /** The ids of devices that have said Hello since their last query was due. */
+  get newlyStarted(): string[] {
+    return this.#index.entries.flatMap(({ id, isNewlyStarted }) => (isNewlyStarted ? [id] : []))
+  }
+
   /** Devices that the filters accept, and that have not answered as cameras. */
   get candidates(): { readonly id: string; readonly uuid: string; readonly source: string }[] {
     return this.#index.entries.flatMap(({ id, announcement, state }) =>
