@@ -6,7 +6,9 @@ import path from 'node:path'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LANGUAGES, type Language } from '../../create-handler/src/template.js'
+import { eventually } from '../support/eventually.js'
 import {
+  authorEnvironment,
   buildImage,
   filesOf,
   INSTALL,
@@ -89,6 +91,36 @@ describe.skipIf(lacks !== undefined)(title, () => {
         ],
         leftOut: [{ id: '/dev/none-such', reason: 'is not a device node' }],
       })
+    })
+
+    it('is started again by npm run watch after a change of its source', async () => {
+      const file = path.join(project, language === 'javascript' ? 'handler.js' : 'src/handler.ts')
+      const source = await readFile(file, 'utf8')
+      const args = ['run', '--silent', 'watch', '--', '--json']
+      // A group of its own, as a shell starts it: Ctrl-C is for all its processes.
+      const child = spawn('npm', args, {
+        cwd: project,
+        env: authorEnvironment(),
+        detached: true,
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      const ended = once(child, 'exit')
+      let output = ''
+      child.stdout.on('data', (chunk) => {
+        output += String(chunk)
+      })
+      try {
+        await eventually(() => expect(output).toContain('_KIND":"character"'))
+        await writeFile(file, source.replace('_KIND: kind', "_KIND: 'changed'"))
+        await eventually(() => expect(output).toContain('_KIND":"changed"'))
+      } finally {
+        const group = -(child.pid ?? expect.fail('npm has not started'))
+        process.kill(group, 'SIGINT')
+        await ended
+        // No compiler is left.
+        await eventually(() => expect(() => process.kill(group, 0)).toThrow('ESRCH'))
+        await writeFile(file, source)
+      }
     })
 
     it('is packed without its tests, and serves others as a package', async () => {

@@ -123,7 +123,7 @@ export async function filesOf(directory: string): Promise<string[]> {
 }
 
 /** Without what npm tells the scripts that it runs: the tests can be such a script. */
-function authorEnvironment(): NodeJS.ProcessEnv {
+export function authorEnvironment(): NodeJS.ProcessEnv {
   const entries = Object.entries(process.env).filter(([name]) => !/^(npm_|INIT_CWD$)/.test(name))
   const { PATH = '' } = process.env
   // Programs of the author run with the Node.js of the tests.
