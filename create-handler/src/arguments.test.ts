@@ -27,7 +27,11 @@ describe('the arguments of npm create', () => {
   })
 
   it.each([
-    [['a', 'b'], 'name one directory, not 2: a b'],
+    [
+      ['a', 'b'],
+      'name one directory, not 2: a b; npm takes away the options that are not after --',
+    ],
+    [['x', 'javascript'], 'npm create @akrijs/handler@latest x -- --language javascript'],
     [['--langage', 'ts'], "Unknown option '--langage'; see --help"],
     [['--name'], "Option '--name <value>' argument missing; see --help"],
     [['--name', ''], 'name is empty'],

@@ -29,8 +29,10 @@ Writes a discovery handler for Akri: an npm package with its tests, its image an
 export function readArguments(argv: readonly string[]): Arguments {
   const { values, positionals } = parse(argv)
   if (positionals.length > 1)
+    // npm takes options before -- for its own, and passes on their values.
     throw new InvalidOptionError(
-      `name one directory, not ${positionals.length}: ${positionals.join(' ')}`,
+      `name one directory, not ${positionals.length}: ${positionals.join(' ')}; options go after ` +
+        `--: npm create @akrijs/handler@latest ${positionals[0]} -- --language typescript`,
     )
   for (const [option, value] of Object.entries({ ...values, directory: positionals[0] }))
     if (value === '') throw new InvalidOptionError(`${option} is empty`)
