@@ -1,6 +1,6 @@
 // Usage: SOURCE=https://github.com/OWNER/REPOSITORY node scripts/released-chart.mjs DIRECTORY REGISTRY
-// Copies the chart to DIRECTORY/akri. The default image of the copy is that of the registry, such as
-// ghcr.io/OWNER. Its alerts link to the runbooks of the version in the repository SOURCE.
+// Copies the chart to DIRECTORY/akri. The default image of the copy is that of the registry, such
+// as ghcr.io/OWNER. Its alerts link to the runbooks of the version in the repository SOURCE.
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { IMAGES } from './image-contents.mjs'
