@@ -27,11 +27,8 @@ describe('the arguments of npm create', () => {
   })
 
   it.each([
-    [
-      ['a', 'b'],
-      'name one directory, not 2: a b; npm takes away the options that are not after --',
-    ],
-    [['x', 'javascript'], 'npm create @akrijs/handler@latest x -- --language javascript'],
+    [['a', 'b'], 'name one directory, not 2: a b; options go after --: npm create '],
+    [['x', 'typescript'], 'npm create @akrijs/handler@latest x -- --language typescript'],
     [['--langage', 'ts'], "Unknown option '--langage'; see --help"],
     [['--name'], "Option '--name <value>' argument missing; see --help"],
     [['--name', ''], 'name is empty'],
