@@ -401,8 +401,8 @@ describe('the work of a controller', () => {
       await clock.advance(10_000)
       expect(sentTo('POST', JOBS)).toHaveLength(2)
       for (const name of ['cam', 'mic']) {
-        const { status } = api.objects.get(`${AKRI}/configurations/${name}`) ?? {}
-        expect(status).toMatchObject({ devices: 1 })
+        const found = api.objects.get(`${AKRI}/configurations/${name}`)
+        expect(found?.status).toMatchObject({ devices: 1 })
       }
     })
   })
