@@ -228,8 +228,7 @@ describe('the inventory of devices', () => {
   })
 })
 
-it('remarks that events do not arrive, until they arrive', async () => {
-  monitor.problem = 'device events unavailable, polling instead'
+async function remarked(): Promise<(readonly string[])[]> {
   const remarks: (readonly string[])[] = []
   const read = async () => {
     const request = {
@@ -244,10 +243,28 @@ it('remarks that events do not arrive, until they arrive', async () => {
   void read()
   await clock.advance(0)
   for (let turn = 0; remarks.length === 0 && turn < 1000; turn++) await clock.advance(0)
+  return remarks
+}
+
+it('remarks that events do not arrive, until they arrive', async () => {
+  monitor.problem = 'device events unavailable, polling instead'
+  const remarks = await remarked()
   expect(remarks).toEqual([[monitor.problem]])
   monitor.problem = undefined
   await clock.advance(60_000)
   expect(remarks.slice(1)).toEqual([[]])
+})
+
+it('remarks at a look at everything that udevd started where its events do not arrive', async () => {
+  const remarks = await remarked()
+  expect(remarks).toEqual([[]])
+  monitor.checkProblem = () => {
+    monitor.problem = 'events of udevd do not reach this network namespace'
+  }
+  await clock.advance(59_000)
+  expect(remarks).toEqual([[]])
+  await clock.advance(1000)
+  expect(remarks.slice(1)).toEqual([[monitor.problem]])
 })
 
 describe('rules that match nothing', () => {

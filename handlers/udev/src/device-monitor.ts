@@ -25,6 +25,8 @@ export type Change =
 export interface DeviceMonitor {
   /** Why changes are found late; undefined while events arrive. @default undefined */
   readonly problem?: string | undefined
+  /** Finds `problem` again: udevd may have started since, or elsewhere. @default nothing to find */
+  checkProblem?(): void
   /**
    * Starts with a rescan after the sockets are open, so that no event is lost between the first
    * scan and the first event. Ends when the signal is aborted.

@@ -179,7 +179,10 @@ export class InventoryReader {
     const [touched, isAll] = [this.#touched, this.#isAllRequested]
     this.#touched = new Map()
     this.#isAllRequested = false
-    if (isAll) this.#looks++
+    if (isAll) {
+      this.#looks++
+      this.#options.monitor.checkProblem?.()
+    }
     const number = this.#looks
     const changed = new Set(await this.tree.lookAt(touched))
     if (isAll) for (const devpath of await this.tree.lookAtAll()) changed.add(devpath)

@@ -1,10 +1,19 @@
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import { promisify } from 'node:util'
 import { type DiscoveryHandler, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { Change } from './device-monitor.js'
 import { createUdevHandler } from './index.js'
@@ -93,6 +102,17 @@ describe('the monitor of device events', () => {
       )
     },
   )
+
+  it.skipIf(!isRoot)('finds a udevd that starts later elsewhere (needs root)', async () => {
+    const runUdevRoot = mkdtempSync(path.join(os.tmpdir(), 'akri-udev-'))
+    onTestFinished(() => rmSync(runUdevRoot, { recursive: true, force: true }))
+    const monitor = new UeventMonitor({ runUdevRoot })
+    await monitor.changes(stop.signal, silentLogger).next()
+    expect(monitor.problem).toBeUndefined()
+    writeFileSync(path.join(runUdevRoot, 'control'), '')
+    monitor.checkProblem()
+    expect(monitor.problem).toMatch(/^events of udevd do not reach this network namespace/)
+  })
 
   it('ends with its signal and leaves no timer behind', async () => {
     const clock = new ManualClock()

@@ -17,6 +17,7 @@ const BURST = { quietMs: 20, ceilingMs: 80 }
 export class UeventMonitor implements DeviceMonitor {
   readonly #options: Required<MonitorOptions>
   #problem: string | undefined
+  #check: (() => void) | undefined
 
   constructor(options: MonitorOptions = {}) {
     this.#options = { clock: systemClock, runUdevRoot: '/run/udev', ...options }
@@ -24,6 +25,10 @@ export class UeventMonitor implements DeviceMonitor {
 
   get problem(): string | undefined {
     return this.#problem
+  }
+
+  checkProblem(): void {
+    this.#check?.()
   }
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
@@ -34,17 +39,20 @@ export class UeventMonitor implements DeviceMonitor {
       burst.end()
     }
     signal.addEventListener('abort', end, { once: true })
+    let check: (() => void) | undefined
     try {
       if (signal.aborted) return
       const onProblem = (problem: string | undefined) => {
         this.#problem = problem
       }
-      readUevents({ ...this.#options, log, onProblem }, burst, ended.signal)
+      check = readUevents({ ...this.#options, log, onProblem }, burst, ended.signal)
+      this.#check = check
       // The sockets are open now, so that no later change is lost.
       burst.rescan('discovery started')
       yield* burst
     } finally {
       signal.removeEventListener('abort', end)
+      if (this.#check === check) this.#check = undefined
       end()
     }
   }

@@ -1,9 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { MessageSource, Uevent } from './device-monitor.js'
 import { UeventSocketError, type UeventSocketListener } from './uevent-socket.js'
 import { readUevents } from './uevent-source.js'
@@ -21,6 +23,7 @@ let asked: number
 let unavailable: Map<MessageSource, string>
 let canHear: boolean
 let warnings: unknown[]
+let infos: string[]
 /** Why changes are found late. */
 let problems: (string | undefined)[]
 let events: Uevent[]
@@ -35,6 +38,7 @@ beforeEach(async () => {
   unavailable = new Map()
   canHear = true
   warnings = []
+  infos = []
   problems = []
   events = []
   rescans = []
@@ -56,17 +60,18 @@ function openSocket(source: MessageSource, listener: UeventSocketListener): () =
   }
 }
 
-function feed(): void {
+function feed(): () => void {
   const log = {
     ...silentLogger,
     warn: (fields: object, message: string) => warnings.push({ ...fields, message }),
+    info: (_fields: object, message: string) => infos.push(message),
   }
   const follower = {
     add: (event: Uevent) => events.push(event),
     rescan: (reason: string) => rescans.push(reason),
   }
   const onProblem = (problem: string | undefined) => void problems.push(problem)
-  readUevents({ log, clock, runUdevRoot, onProblem }, follower, stop.signal, {
+  return readUevents({ log, clock, runUdevRoot, onProblem }, follower, stop.signal, {
     pollMs: POLL_MS,
     openSocket,
     canHear: () => canHear,
@@ -116,6 +121,33 @@ describe('the source of device events', () => {
     expect(rescans).toEqual(Array(3).fill('the poll interval is over'))
     expect(warnings).toHaveLength(1)
     expect(problems.at(-1)).toBe('device events do not reach this user namespace, polling instead')
+  })
+
+  it('finds again whether events of udevd arrive, also beside a problem of the sockets', async () => {
+    const ELSEWHERE = 'events of udevd do not reach this network namespace, reading its database'
+    const control = path.join(runUdevRoot, 'control')
+    const check = feed()
+    expect(problems.at(-1)).toBeUndefined()
+    // udevd starts in another network namespace: no socket of this namespace has the path.
+    await writeFile(control, '')
+    check()
+    check()
+    expect([problems.at(-1), infos]).toEqual([ELSEWHERE, [ELSEWHERE]])
+    unavailable.set('kernel', 'not here')
+    lose('kernel', 'error 5', true)
+    await clock.advance(1000)
+    expect(problems.at(-1)).toBe('device events unavailable, polling instead')
+    await rm(control)
+    check()
+    expect(problems.at(-1)).toBe('device events unavailable, polling instead')
+    const udevd = net.createServer().listen(control)
+    onTestFinished(() => void udevd.close())
+    await once(udevd, 'listening')
+    check()
+    unavailable.clear()
+    await clock.advance(POLL_MS)
+    expect(problems.at(-1)).toBeUndefined()
+    expect(infos).toEqual([ELSEWHERE, 'no udevd runs in another network namespace'])
   })
 
   it.each(['kernel', 'udev'] as const)(

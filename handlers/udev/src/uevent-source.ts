@@ -32,10 +32,15 @@ interface UeventListener {
 /** The wait before a broken socket is opened again, in milliseconds. */
 const REOPEN_MS = 1000
 
+const NO_EVENTS = 'device events do not reach this user namespace, polling instead'
+const NO_EVENTS_OF_UDEVD =
+  'events of udevd do not reach this network namespace, reading its database'
+
 /**
  * Reports events until the signal is aborted; opens the sockets before it returns. The events of
  * udevd come after its rules ran. The kernel's events are necessary too, because udevd's events
  * stay in its own network namespace: a Pod without the network of the host receives none.
+ * @returns a function that checks again where udevd runs, and reports a change
  */
 export function readUevents(
   options: UeventSourceOptions,
@@ -46,23 +51,35 @@ export function readUevents(
     canHear = kernelSendsEvents,
     pollMs = 10_000,
   }: UeventSockets = {},
-): void {
+): () => void {
   const { log, runUdevRoot, onProblem } = options
   const isDeaf = !canHear()
   let problem: string | undefined
+  let failure: string | undefined
+  // A process keeps its user namespace, but udevd may start later, or elsewhere.
   if (isDeaf) {
-    problem = 'device events do not reach this user namespace, polling instead'
+    problem = NO_EVENTS
     log.warn({ pollMs }, problem)
-  } else if (existsSync(path.join(runUdevRoot, 'control')) && !udevdSharesNetwork(runUdevRoot)) {
-    problem = 'events of udevd do not reach this network namespace, reading its database'
-    log.info({}, problem)
   }
-  onProblem(problem)
-  const onSockets = (failure: string | undefined) => onProblem(failure ?? problem)
+  const check = () => {
+    if (isDeaf) return
+    const runs = existsSync(path.join(runUdevRoot, 'control'))
+    const found = runs && !udevdSharesNetwork(runUdevRoot) ? NO_EVENTS_OF_UDEVD : undefined
+    if (found === problem) return
+    problem = found
+    log.info({}, problem ?? 'no udevd runs in another network namespace')
+    onProblem(failure ?? problem)
+  }
+  check()
+  const onSockets = (reason: string | undefined) => {
+    failure = reason
+    onProblem(failure ?? problem)
+  }
   const feed = { ...options, listener, signal, pollMs, onProblem: onSockets }
   const work = [readSockets(feed, openSocket), ...(isDeaf ? [poll(feed)] : [])]
   for (const part of work)
     part.catch((error: unknown) => log.error({ err: error }, 'device monitor failed'))
+  return check
 }
 
 interface UeventFeed extends UeventSourceOptions {

@@ -4,6 +4,7 @@ import type { Change, DeviceMonitor } from '../device-monitor.js'
 export class ManualMonitor implements DeviceMonitor {
   taken = 0
   problem: string | undefined
+  checkProblem?: () => void
   readonly #pending: { readonly change: Change; readonly done: () => void }[] = []
   #wake = () => {}
 
