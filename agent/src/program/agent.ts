@@ -84,6 +84,8 @@ export interface Agent {
   readonly registry: HandlerRegistry
   readonly discovery: Discovery
   readonly plugins: DevicePlugins
+  /** Resolves after the first offer of the devices in the checkpoint, and after a second at most. */
+  readonly offered: Promise<void>
   /**
    * Resolves when all current changes have been reconciled. Retries that are due later do not
    * count.
@@ -275,6 +277,7 @@ async function startParts(
     registry,
     discovery,
     plugins,
+    offered: offer.made,
     settled: () => queue.settled(),
     get queued() {
       return queue.depth

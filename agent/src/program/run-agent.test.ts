@@ -1,15 +1,30 @@
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { silentLogger } from '@akrijs/runtime'
+import { FakeApiServer } from '@akrijs/kube/testing'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { runInContext } from '@akrijs/runtime/program'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { SimulatedKubelet } from '@akrijs/standalone'
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { runAgent } from './run-agent.js'
+
+/** Runs before each start of a process. */
+const spawning = vi.hoisted(() => ({ before: () => {} }))
+vi.mock(import('node:child_process'), async (importOriginal) => {
+  const original = await importOriginal()
+  const spawn = new Proxy(original.spawn, {
+    apply(target, self, args) {
+      spawning.before()
+      return Reflect.apply(target, self, args)
+    },
+  })
+  return { ...original, spawn }
+})
 
 let directory: string
 let api: http.Server
@@ -54,13 +69,14 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-async function kubeconfig(): Promise<string> {
-  const file = path.join(directory, 'kubeconfig')
+function serverOfApi(): string {
   const { port } = api.address() as AddressInfo
-  const cluster = {
-    name: 'c',
-    cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true },
-  }
+  return `http://127.0.0.1:${port}`
+}
+
+async function kubeconfig(server = serverOfApi()): Promise<string> {
+  const file = path.join(directory, 'kubeconfig')
+  const cluster = { name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }
   const context = { name: 'x', context: { cluster: 'c', user: 'u' } }
   const config = {
     apiVersion: 'v1',
@@ -203,4 +219,59 @@ it('a start that fails after the agent was started leaves no socket', async () =
   )
   await expect(start).rejects.toThrow('@akrijs/sdk is not installed')
   expect(await readdir(handlers)).toEqual([])
+})
+
+/** Installs a package in the directory of the test. */
+async function install(name: string, manifest: object, module: string, text: string) {
+  const home = path.join(directory, 'node_modules', name)
+  await mkdir(path.join(home, 'dist'), { recursive: true })
+  await writeFile(path.join(home, 'package.json'), JSON.stringify({ name, ...manifest }))
+  await writeFile(path.join(home, module), text)
+}
+
+it('a restarted agent offers its checkpoint before it starts isolated handlers', async () => {
+  const server = new FakeApiServer(systemClock)
+  const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
+  onTestFinished(async () => {
+    stop.abort()
+    await running
+    spawning.before = () => {}
+    await kubelet.close()
+    await server.close()
+  })
+  const { metadata } = server.put('/apis/akri.sh/v0/namespaces/default/configurations/lab', {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    spec: { discoveryHandler: { name: 'sensor', discoveryDetails: '' }, capacity: 1 },
+  })
+  const options = {
+    ...(await optionsOf(path.join(directory, 'h'), kubelet.pluginDirectory, await freePort())),
+    kubeconfig: await kubeconfig((await server.listen()).href),
+    podResourcesSocket: kubelet.podResourcesSocket,
+    handler: ['sensor'],
+    isolated: 'on',
+  } as const
+  const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
+  const discovery = { 'default/lab': { uid: metadata.uid, lists } }
+  await mkdir(options.stateDirectory)
+  await writeFile(
+    path.join(options.stateDirectory, 'checkpoint.json'),
+    JSON.stringify({ version: 1, node: options.node, discovery }),
+  )
+  await install(
+    'sensor',
+    { main: 'dist/main.js', akri: { contract: 1, handlers: [{ name: 'sensor' }] } },
+    'dist/main.js',
+    '',
+  )
+  // A program that serves no handler, and ends with its standard input.
+  await install('@akrijs/sdk', {}, 'dist/akri-handler.js', 'process.stdin.resume()')
+
+  const atStart = new Promise<string[]>((resolve) => {
+    spawning.before = () => resolve(kubelet.resources)
+  })
+  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent(options, { packagesFrom: directory, ...context }),
+  )
+  expect(await atStart).toEqual(['akri.sh/lab', 'akri.sh/lab-8120fe'])
 })

@@ -177,6 +177,9 @@ export async function runAgent(
   closer.add(() => endHandlers())
   closer.add(() => running.close())
   if (isIsolated) {
+    // The start of their processes takes the processors that the first offer needs.
+    await Promise.race([running.offered, stopped])
+    if (signal.aborted) return
     const { logLevel } = options
     endHandlers = runIsolated(handlers, { ...isolation, logLevel, clock, log })
   }
