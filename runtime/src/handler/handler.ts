@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Logger } from '../logger.js'
+import { nearest } from '../nearest.js'
 import type { DetailsProblem } from './details.js'
 import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
@@ -116,6 +117,7 @@ export function defineDiscoveryHandler<Details>(
   definition: DiscoveryHandlerDefinition<Details>,
 ): DiscoveryHandler<Details> {
   const { name, shared, details, discover } = definition
+  refuseOtherMembers(definition)
   if (!isHandlerName(name)) {
     throw new InvalidHandlerError(
       `name: ${JSON.stringify(name)} is not a handler name; it starts with a letter and has ` +
@@ -145,6 +147,24 @@ export function defineDiscoveryHandler<Details>(
     }),
     [MARK]: true,
   })
+}
+
+const MEMBERS = ['name', 'shared', 'details', 'discover', 'warnings']
+
+/** A misspelt member would be a handler without its details or its warnings. */
+function refuseOtherMembers(definition: { readonly name: unknown }): void {
+  const other = Object.entries(definition).find(
+    // A handler can be defined from another one, which has a contract.
+    ([member, value]) => ![...MEMBERS, 'contract'].includes(member) && value !== undefined,
+  )?.[0]
+  if (other === undefined) return
+  const { name } = definition
+  const where = isHandlerName(name) ? `handler ${name}: ` : ''
+  const meant = nearest(other, MEMBERS)
+  const right = meant === undefined ? `there are ${MEMBERS.join(', ')}` : `did you mean ${meant}?`
+  throw new InvalidHandlerError(
+    `${where}a handler has no member ${JSON.stringify(other)}; ${right}`,
+  )
 }
 
 /** Whether a value can be the name of a handler. */

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { InvalidHandlerError } from './errors.js'
+import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from './handler.js'
+
+const definition: DiscoveryHandlerDefinition<unknown> = {
+  name: 'mine',
+  shared: true,
+  details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  async *discover() {},
+  warnings: () => [],
+}
+
+describe('the definition of a handler', () => {
+  it('can come from another handler', () => {
+    const handler = defineDiscoveryHandler(definition)
+    expect(defineDiscoveryHandler({ ...handler, name: 'other' }).name).toBe('other')
+  })
+
+  it.each([
+    [{ detials: {} }, 'handler mine: a handler has no member "detials"; did you mean details?'],
+    [
+      { warning: () => [] },
+      'handler mine: a handler has no member "warning"; did you mean warnings?',
+    ],
+    [{ name: undefined, nam: 'mine' }, 'a handler has no member "nam"; did you mean name?'],
+    [
+      { interval: '10s' },
+      'handler mine: a handler has no member "interval"; there are name, shared, details, discover, warnings',
+    ],
+    [{ name: '1st' }, 'name: "1st" is not a handler name; it starts with a letter'],
+    [{ shared: 'yes' }, 'handler mine: shared is yes; it must be true or false'],
+    [{ details: {} }, 'handler mine: details is not a Standard Schema'],
+    [{ discover: [] }, 'handler mine: discover is not a function'],
+  ])('is refused with what would be right: %j', (change, message) => {
+    const define = () =>
+      Reflect.apply(defineDiscoveryHandler, undefined, [{ ...definition, ...change }])
+    expect(define).toThrow(InvalidHandlerError)
+    expect(define).toThrow(message)
+  })
+})
