@@ -4,7 +4,7 @@ import { isTurnOver, nextTurn } from '@akrijs/sdk'
 import { ancestorsOf, isWithinAny } from './devpath.js'
 import { udevdSharesNetwork } from './network-namespace.js'
 import { SysfsDevice } from './sysfs-device.js'
-import { isReadable, listDirectory, readLink } from './sysfs-files.js'
+import { isReadable, listDirectory, readLink, readStat } from './sysfs-files.js'
 import { StaleRecords } from './udev-database.js'
 
 export interface SysfsRoots {
@@ -132,10 +132,18 @@ export class DeviceTree {
 
   #refresh(devpath: string, changed: Set<string>): void {
     const device = this.#read.get(devpath)
-    const state =
-      device === undefined ? (this.#isDevice(devpath) ? 'gone' : 'same') : device.refresh()
+    const state = device === undefined ? this.#stateOfOther(devpath) : device.refresh()
     if (state === 'gone') this.#remove(devpath, changed)
     else if (state === 'changed') changed.add(devpath)
+  }
+
+  /** Looks at a directory that was no device. Forgets it if it disappeared. */
+  #stateOfOther(devpath: string): 'same' | 'gone' {
+    if (this.#isDevice(devpath)) return 'gone'
+    // A device that comes again can have a new path each time, such as those of HID.
+    const directory = readStat(path.join(this.roots.sysfsRoot, devpath))
+    if (directory === undefined) this.#read.delete(devpath)
+    return 'same'
   }
 
   /**

@@ -1,9 +1,10 @@
-import { statfsSync } from 'node:fs'
+import { rmSync, statfsSync } from 'node:fs'
 import os from 'node:os'
+import path from 'node:path'
 import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { processorMs } from '../../../test/support/processor-ms.js'
 import { createUdevHandler } from './handler.js'
 import { ManualMonitor } from './testing/manual-monitor.js'
@@ -158,6 +159,39 @@ describe('many Configurations', () => {
     const [beside400] = await workOf(2, 400)
     expect(beside400).toMatchObject({ reads, evaluations })
   })
+})
+
+it('a look at everything reads as much after devices that came and went at new paths', async () => {
+  const tree = new SysfsFolder()
+  const { clock, stop, discover } = follow(tree)
+  onTestFinished(() => {
+    stop.abort()
+    tree.remove()
+  })
+  const busOf = (number: number) => `/devices/virtual/hub/0003:046D.${number}`
+  const plugAt = (number: number) =>
+    tree.add(`${busOf(number)}/${SUBSYSTEM}/sensor${number}`, { class: SUBSYSTEM })
+  const unplug = (number: number) => {
+    tree.delete(`${busOf(number)}/${SUBSYSTEM}/sensor${number}`, SUBSYSTEM)
+    rmSync(path.join(tree.roots.sysfsRoot, busOf(number)), { recursive: true })
+  }
+  const look = async () => {
+    const before = { ...work }
+    await clock.advance(60_000)
+    return since(before).reads
+  }
+  plugAt(0)
+  // The rule reads all directories above a device.
+  expect(await next(discover(['ATTRS{label}=="x"']))).toEqual([])
+  const reads = await look()
+  expect(reads).toBeGreaterThan(0)
+  for (let number = 1; number <= 10; number++) {
+    plugAt(number)
+    expect(await look()).toBeGreaterThan(reads)
+    unplug(number)
+    await look()
+  }
+  expect(await look()).toBe(reads)
 })
 
 describe('20,000 devices', () => {
