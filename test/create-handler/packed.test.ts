@@ -61,10 +61,12 @@ describe.skipIf(lacks !== undefined)(title, () => {
     })
 
     it('has a Configuration whose details the handler takes', async () => {
-      const command = ['validate', '--handler', './']
-      const validate = (file: string) => runIn(project, 'npx', 'akri', ...command, file)
-      expect((await validate('deploy/configuration.yaml')).stdout).toContain(
+      const validate = (file: string) => runIn(project, 'npx', 'akri', 'validate', file)
+      expect((await runIn(project, 'npm', 'run', 'validate')).stdout).toContain(
         '1 Configuration in 1 file: 0 problems, 0 warnings',
+      )
+      expect((await validate('deploy')).stdout).toContain(
+        '1 Configuration in 2 files: 0 problems, 1 warning',
       )
       const text = await readFile(path.join(project, 'deploy/configuration.yaml'), 'utf8')
       await writeFile(path.join(directory, `${name}.yaml`), text.replace('/dev/null', '/etc'))

@@ -271,6 +271,25 @@ kind: Configuraton
     }
   })
 
+  it('checks details by the handler of the working directory', async () => {
+    const akri = { contract: 1, handlers: [{ name: 'pump' }] }
+    const manifest = JSON.stringify({ type: 'module', exports: './pump.js', akri })
+    writeFileSync(path.join(directory, 'package.json'), manifest)
+    const pump = `export default {
+      [Symbol.for('akri.discoveryHandler')]: true,
+      contract: 1,
+      name: 'pump',
+      details: { '~standard': { validate: () => ({ issues: [{ message: 'no pump' }] }) } },
+    }`
+    writeFileSync(path.join(directory, 'pump.js'), pump)
+    writeFileSync(file, configuration('pump', 'x'))
+    const print = (line: string) => void printed.push(line)
+    await expect(
+      validate([file], { json: false, handler: [] }, { print, project: directory }),
+    ).rejects.toThrow('1 problem found')
+    expect(printed[0]).toMatch(/discoveryDetails: no pump$/)
+  })
+
   it('names a handler package that is not installed', async () => {
     writeFileSync(file, configuration('udev', ''))
     await expect(

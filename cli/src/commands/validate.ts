@@ -8,6 +8,7 @@ import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { ValidateOptions } from '../command-options.js'
 import { InvalidManifestError } from '../errors.js'
 import { handlerSource } from '../handler-source.js'
+import { projectHandlers } from '../project-handlers.js'
 import {
   byPlace,
   type CheckedFile,
@@ -24,6 +25,8 @@ interface Surroundings {
   /** @returns the text of a file, or of standard input for `-` */
   readonly read: (file: string) => Promise<string>
   readonly print: (line: string) => void
+  /** Its handlers are known too. @default the working directory */
+  readonly project: string
 }
 
 /** The most findings of a file that are printed. */
@@ -37,9 +40,14 @@ const MAX_PRINTED = 100
 export async function validate(
   paths: readonly string[],
   { json, handler }: Pick<ValidateOptions, 'json' | 'handler'>,
-  { load = loadBuiltIn, read = readManifest, print = printLine }: Partial<Surroundings> = {},
+  {
+    load = loadBuiltIn,
+    read = readManifest,
+    print = printLine,
+    project = process.cwd(),
+  }: Partial<Surroundings> = {},
 ): Promise<void> {
-  const handlers = await handlersOf(handler, load)
+  const handlers = await handlersOf(handler, load, project)
   const checked = new Map<string, CheckedFile>()
   for (const path of paths) {
     for (const file of await filesIn(path)) {
@@ -85,14 +93,17 @@ function report(
 async function handlersOf(
   specifiers: readonly string[],
   load: Surroundings['load'],
+  project: string,
 ): Promise<KnownHandlers> {
   const packages = await Promise.all(
     specifiers.map((specifier) => findHandlerPackage(handlerSource(specifier), HANDLERS_FROM)),
   )
   const byName = new Map(packages.map((each) => [each.name, each]))
+  const ofProject = await projectHandlers(project)
   return {
-    names: [...byName.keys(), ...Object.keys(BUILT_IN_HANDLERS)],
-    load: async (name: string) => byName.get(name)?.load() ?? load(name),
+    names: [...byName.keys(), ...Object.keys(BUILT_IN_HANDLERS), ...ofProject.keys()],
+    load: async (name: string) =>
+      byName.get(name)?.load() ?? (await load(name)) ?? ofProject.get(name)?.(),
   }
 }
 
