@@ -1,4 +1,4 @@
-import { excess, valueAt } from '@akrijs/runtime'
+import { excess, isRecord, valueAt } from '@akrijs/runtime'
 import { containerProblems } from './broker-containers.js'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { checkType } from './kubernetes/check-type.js'
@@ -8,6 +8,8 @@ import type { KubernetesTypes, Root } from './kubernetes/kubernetes-types.js'
  * The most problems of each part: an author with so many mistakes corrects some and tries again.
  */
 const MAX_PROBLEMS = 50
+
+const BROKER_KINDS = ['brokerPodSpec', 'brokerJobSpec', 'brokerDeploymentSpec']
 
 /** The specs of Kubernetes in a Configuration, and the fields that akri.js fills in. */
 const SPECS: readonly {
@@ -37,8 +39,10 @@ export interface Finding extends Problem {
  */
 export type UsedIn = 'cluster' | 'otherCluster' | 'node'
 
-/** What a finding in a spec of Kubernetes is about. */
+/** What a finding in a spec is about. */
 type Subject =
+  /** A `brokerSpec` without a broker. */
+  | 'broker'
   | 'value'
   /** A field that the types do not have. */
   | 'field'
@@ -52,9 +56,21 @@ type Subject =
  * still finds devices: it refuses no Configuration because of a spec.
  */
 const LEVELS: Readonly<Record<UsedIn, Partial<Record<Subject, Finding['level']>>>> = {
-  cluster: { value: 'problem', field: 'problem', container: 'problem', process: 'warning' },
-  otherCluster: { value: 'problem', field: 'warning', container: 'problem', process: 'warning' },
-  node: { value: 'warning', field: 'warning', container: 'warning' },
+  cluster: {
+    broker: 'warning',
+    value: 'problem',
+    field: 'problem',
+    container: 'problem',
+    process: 'warning',
+  },
+  otherCluster: {
+    broker: 'warning',
+    value: 'problem',
+    field: 'warning',
+    container: 'problem',
+    process: 'warning',
+  },
+  node: { broker: 'warning', value: 'warning', field: 'warning', container: 'warning' },
 }
 
 interface SpecOptions {
@@ -72,7 +88,7 @@ export function configurationFindings(object: unknown, options: SpecOptions): Fi
   ]
 }
 
-/** The findings in the specs of Kubernetes in a Configuration. Never throws. */
+/** The findings in the specs of brokers and Services in a Configuration. Never throws. */
 export function specFindings(object: unknown, { types, usedIn }: SpecOptions): Finding[] {
   // A document that is too large or too deep would exhaust the type check.
   if (excess(object) !== undefined) return []
@@ -88,9 +104,21 @@ export function specFindings(object: unknown, { types, usedIn }: SpecOptions): F
     return checkType(spec, { types, root, path: path.join('.'), filledIn, limit: MAX_PROBLEMS })
   })
   return [
+    ...missingBroker(object).flatMap((each) => finding('broker', each)),
     ...inTypes.flatMap((each) => finding(each.isUnknownField ? 'field' : 'value', each)),
     ...containerProblems(object, MAX_PROBLEMS).flatMap((each) =>
       finding(each.runsWithoutCluster ? 'process' : 'container', each),
     ),
   ]
+}
+
+/** The existing system accepts a `brokerSpec` without a broker, so only a warning can name it. */
+function missingBroker(object: unknown): Problem[] {
+  const brokerSpec = valueAt(object, 'spec', 'brokerSpec')
+  // A null counts as absent.
+  if (!isRecord(brokerSpec) || BROKER_KINDS.some((kind) => (brokerSpec[kind] ?? null) !== null))
+    return []
+  const message =
+    'it has no broker: write brokerPodSpec, brokerJobSpec or brokerDeploymentSpec, or leave it out'
+  return [{ path: 'spec.brokerSpec', message }]
 }

@@ -134,6 +134,15 @@ describe('a review', () => {
     expect(await reviewer().review(request({ object }))).toMatchObject({ outcome: 'denied' })
   })
 
+  it('allows a brokerSpec without a broker, and warns of it', async () => {
+    const brokerSpec = { updateStrategy: { type: 'OnDelete' } }
+    const object = { ...good, spec: { ...good.spec, brokerSpec } }
+    expect(await reviewer().review(request({ object }))).toEqual({
+      outcome: 'allowed',
+      warnings: [expect.stringMatching(/^spec\.brokerSpec: it has no broker: /)],
+    })
+  })
+
   it('has at most 10 warnings of fields', async () => {
     const brokerPodSpec = Object.fromEntries(
       Array.from({ length: 100 }, (_, index) => [`x${index}`, 1]),
