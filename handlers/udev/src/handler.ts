@@ -63,23 +63,20 @@ export function createUdevHandler({
       const rules = new RuleSet(details.udevRules)
       const offers = new Offers(follower.reader, { grouped })
       let problem: string | undefined
-      for (let [isFirst, isWaiting] = [true, false]; ; isFirst = false) {
-        const changed = await follower.next(isWaiting ? READY_CHECK_MS : undefined)
+      for (let isFirst = true; ; isFirst = false) {
+        const changed = await follower.next(offers.isWaiting ? READY_CHECK_MS : undefined)
         if (changed === undefined) return
         const differs = await rules.update(follower.reader.tree, changed)
-        const isSame = !differs && problem === follower.reader.problem
-        if (isSame && !isFirst && !isWaiting) continue
+        if (differs || isFirst) await offers.select(group(rules.found))
+        else if (!(await offers.selectAgain()) && problem === follower.reader.problem) continue
         problem = follower.reader.problem
-        const selection = await offers.select(group(rules.found))
-        isWaiting = selection.isWaiting
-        for (const { id } of selection.unready)
-          leaveOut(escapeBytes(id), 'udev is not done with it')
+        for (const { id } of offers.unready) leaveOut(escapeBytes(id), 'udev is not done with it')
         for (const { devpath, reason, detail } of rules.nearMisses(follower.reader.tree))
           leaveOut(escapeBytes(devpath), escapeBytes(reason), escapeBytes(detail))
         for (const text of rules.remarks(follower.reader.tree)) remark(escapeBytes(text))
         if (problem !== undefined) remark(problem)
         const devices: Device[] = []
-        for (const members of selection.ready) {
+        for (const members of offers.ready) {
           if (isTurnOver()) await nextTurn()
           devices.push(describeGroup(members, options))
         }

@@ -161,6 +161,33 @@ describe('many Configurations', () => {
   })
 })
 
+it('a device that waits for udevd causes no work for the other devices of a list', async () => {
+  const tree = newTree(40)
+  const { clock, monitor, stop, discover } = follow(tree)
+  onTestFinished(() => {
+    stop.abort()
+    tree.remove()
+  })
+  tree.udevd('control')
+  const lists = discover([`SUBSYSTEM=="${SUBSYSTEM}"`])
+  expect(await next(lists)).toHaveLength(40)
+  const list = next(lists)
+  tree.udevd('queue')
+  plug(tree, 40)
+  tree.database('c240:40', ['I:40', 'E:ID_PROCESSING=1', 'V:1'])
+  const properties = new Map([['SUBSYSTEM', SUBSYSTEM]])
+  const event = { source: 'kernel', action: 'add', devpath: pathOf(40), properties } as const
+  await monitor.tell({ kind: 'events', events: [event] })
+  await clock.advance(1000)
+  const before = { ...work }
+  await clock.advance(50_000)
+  expect(since(before)).toMatchObject({ evaluations: 0, descriptions: 0 })
+  tree.database('c240:40', ['I:40', 'V:1'])
+  tree.udevd('queue', false)
+  await clock.advance(250)
+  expect(await list).toHaveLength(41)
+})
+
 it('a look at everything reads as much after devices that came and went at new paths', async () => {
   const tree = new SysfsFolder()
   const { clock, stop, discover } = follow(tree)

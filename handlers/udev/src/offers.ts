@@ -3,18 +3,23 @@ import type { DeviceGroup } from './device-group.js'
 import type { InventoryReader } from './inventory-reader.js'
 import type { SysfsDevice } from './sysfs-device.js'
 
-interface Selection {
-  readonly ready: readonly DeviceGroup[]
-  /** Groups that are not offered yet. */
-  readonly unready: readonly DeviceGroup[]
-  /** Whether a device or a part of a device is not ready yet. */
-  readonly isWaiting: boolean
+/** A group and what of it is ready for use. */
+interface Candidate {
+  readonly group: DeviceGroup
+  /** The members that udevd processed. */
+  readonly members: readonly SysfsDevice[]
+  /** Whether all members are ready, and no other member is expected. */
+  readonly isWhole: boolean
+  readonly isReady: boolean
 }
 
 /** Selects the devices of a Configuration that are ready for use. */
 export class Offers {
   readonly #reader: InventoryReader
   readonly #grouped: boolean
+  #candidates: Candidate[] = []
+  /** The indices of the candidates that are not whole: only these can change by themselves. */
+  #waiting: readonly number[] = []
   /** The topmost devices of the offered groups. */
   #offered: ReadonlySet<SysfsDevice> = new Set()
 
@@ -23,25 +28,67 @@ export class Offers {
     this.#grouped = grouped
   }
 
+  /** Whether a device or a part of a device is not ready yet. */
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0
+  }
+
+  /** The groups to offer, with the members that are ready. */
+  get ready(): readonly DeviceGroup[] {
+    return this.#candidates.flatMap(({ group: { id }, members, isReady }) =>
+      isReady ? { id, members } : [],
+    )
+  }
+
+  /** Groups that are not offered yet. */
+  get unready(): readonly DeviceGroup[] {
+    return this.#candidates.flatMap(({ group, isReady }) => (isReady ? [] : group))
+  }
+
   /**
-   * A new group is complete when it is offered for the first time. A later part joins its group
-   * when udevd processed the part.
+   * Selects from other groups. A new group is complete when it is offered for the first time. A
+   * later part joins its group when udevd processed the part.
    */
-  async select(groups: readonly DeviceGroup[]): Promise<Selection> {
-    const ready: DeviceGroup[] = []
-    const unready: DeviceGroup[] = []
-    let isWaiting = false
+  async select(groups: readonly DeviceGroup[]): Promise<void> {
+    const candidates: Candidate[] = []
     for (const group of groups) {
       if (isTurnOver()) await nextTurn()
-      const members = group.members.filter((member) => this.#isSettled(member))
-      const isWhole = members.length === group.members.length && this.#isComplete(group)
-      if (!isWhole) isWaiting = true
-      if (isWhole || (members.length > 0 && this.#wasOffered(group)))
-        ready.push({ id: group.id, members })
-      else unready.push(group)
+      candidates.push(this.#candidateOf(group))
     }
-    this.#offered = new Set(ready.flatMap(({ members: [top] }) => top ?? []))
-    return { ready, unready, isWaiting }
+    this.#candidates = candidates
+    this.#waiting = candidates.flatMap(({ isWhole }, index) => (isWhole ? [] : index))
+    this.#remember()
+  }
+
+  /** Selects again from the same groups. @returns whether the selection differs */
+  async selectAgain(): Promise<boolean> {
+    let differs = false
+    const waiting: number[] = []
+    for (const index of this.#waiting) {
+      if (isTurnOver()) await nextTurn()
+      const before = this.#candidates[index]
+      if (before === undefined) continue
+      const now = this.#candidateOf(before.group)
+      this.#candidates[index] = now
+      if (!now.isWhole) waiting.push(index)
+      // A member that is ready stays ready.
+      const isMore = now.members.length !== before.members.length
+      if (now.isReady !== before.isReady || (now.isReady && isMore)) differs = true
+    }
+    this.#waiting = waiting
+    if (differs) this.#remember()
+    return differs
+  }
+
+  #candidateOf(group: DeviceGroup): Candidate {
+    const members = group.members.filter((member) => this.#isSettled(member))
+    const isWhole = members.length === group.members.length && this.#isComplete(group)
+    const isReady = isWhole || (members.length > 0 && this.#wasOffered(group))
+    return { group, members, isWhole, isReady }
+  }
+
+  #remember(): void {
+    this.#offered = new Set(this.ready.flatMap(({ members: [top] }) => top ?? []))
   }
 
   #wasOffered({ members: [top] }: DeviceGroup): boolean {
