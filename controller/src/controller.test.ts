@@ -203,6 +203,7 @@ describe('the work of a controller', () => {
   it.each([
     ['an Instance', INSTANCE, testInstance([])],
     ['a Configuration', CONFIGURATION, testConfiguration()],
+    ['an invalid Configuration', CONFIGURATION, testConfiguration({ capacity: -1 })],
   ])(
     'A13 releases %s whose deletion waits for the finalizer of a node that is ready',
     async (_what, path, object) => {

@@ -161,8 +161,10 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     objectQueue('Configuration', (key, signal) =>
       reconcileConfigurationService(key, options, signal),
     ),
-    objectQueue('Configuration', (key) => lostNodes.reconcileConfiguration(key, addNode)),
   ]
+  const suspects = objectQueue('Configuration', (key) =>
+    lostNodes.reconcileConfiguration(key, addNode),
+  )
   const rolloutQueue = objectQueue(
     'Configuration',
     (key, signal) => rollouts.reconcile(key, signal),
@@ -177,6 +179,8 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   }
   state.onInstanceChange(addInstance, turn)
   state.onConfigurationChange(addConfiguration, turn)
+  state.statuses.cache.onChange((key) => suspects.add(key), turn)
+  for (const status of state.statuses.cache.list()) suspects.add(keyOf(status))
   const ownerKeyOf = (key: ObjectKey): ObjectKey[] => {
     const instance = state.instances.cache.get(key)
     return instance === undefined ? [] : [configurationOf(instance)]
@@ -273,6 +277,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     ...instances,
     ...configurations,
     rolloutQueue,
+    suspects,
     nodes,
     summaries,
     problems,

@@ -134,6 +134,22 @@ describe('a lost node', () => {
     expect(patches()).toEqual(index === undefined ? [] : [removal])
   })
 
+  it('R64 A13 leaves the rest if the API server refuses each write of one object', async () => {
+    const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
+    const finalizers = { finalizers: ['a'], managedFields }
+    const { metadata, spec } = testConfiguration()
+    api.put(CONFIGURATION, { metadata: { ...metadata, ...finalizers }, spec })
+    const other = { ...metadata, name: 'dog', uid: 'uid-dog', ...finalizers }
+    const OTHER = CONFIGURATION.replace('cam', 'dog')
+    api.put(OTHER, { metadata: other, spec })
+    const message = 'spec.capacity in body should be greater than or equal to 1'
+    api.refusal = ({ method, path }) =>
+      method === 'PATCH' && path === CONFIGURATION ? { status: 422, message } : undefined
+    await expect(leave()).rejects.toThrow(message)
+    expect(api.objects.get(OTHER)?.metadata).toMatchObject({ finalizers: [] })
+    expect(api.objects.get(INSTANCE)).toMatchObject({ spec: { nodes: ['b'] } })
+  })
+
   it('A13 has its finalizer removed from a deleted object after the grace period', async () => {
     const object = testInstance(['b'])
     const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]

@@ -17,6 +17,7 @@ import {
   type Resource,
 } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
+import { Failures } from '../failures.js'
 import { changeInstance } from '../instance-change.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
@@ -51,19 +52,19 @@ export class LostNodes {
   readonly #removals = new Map<string, Removal>()
   /** The objects with finalizers of a node. */
   readonly #finalizedInstances: NodeIndex<Instance>
-  readonly #finalizedConfigurations: NodeIndex<Configuration>
+  readonly #finalizedConfigurations: NodeIndex<StoredConfiguration>
   /** The Configurations whose status the agent of a node has reported. */
-  readonly #reported: NodeIndex<Configuration>
+  readonly #reported: NodeIndex<StoredConfiguration>
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
   /** @param turn the turn of this replica */
   constructor(options: LostNodesOptions, turn: AbortSignal) {
     this.#options = options
-    const { instances, configurations } = options.state
+    const { instances, statuses } = options.state
     this.#finalizedInstances = new NodeIndex(instances.cache, finalizerNodes, turn)
-    this.#finalizedConfigurations = new NodeIndex(configurations.cache, finalizerNodes, turn)
-    this.#reported = new NodeIndex(configurations.cache, reportingNodes, turn)
+    this.#finalizedConfigurations = new NodeIndex(statuses.cache, finalizerNodes, turn)
+    this.#reported = new NodeIndex(statuses.cache, reportingNodes, turn)
   }
 
   /** Deletes an Instance that no node sees and no slot of which is claimed. */
@@ -83,11 +84,12 @@ export class LostNodes {
     return {}
   }
 
+  /** Also of a Configuration whose spec is invalid. */
   async reconcileConfiguration(
     key: ObjectKey,
     addNode: (node: NodeName) => void,
   ): Promise<ReconcileResult> {
-    const configuration = this.#options.state.configurations.cache.get(key)
+    const configuration = this.#options.state.statuses.cache.get(key)
     if (configuration !== undefined)
       this.#addSuspects(configuration, reportingNodes(configuration), addNode)
     return {}
@@ -100,16 +102,22 @@ export class LostNodes {
     const finalized = this.#finalizedBy(node)
     if (instances.length + reported.length + finalized.length === 0) return {}
     const presence = await nodePresence(node, this.#options, signal)
+    // The API server may refuse each write of an object that an earlier custom resource accepted.
+    const failures = new Failures()
     if (presence.state === 'present') {
-      const releaseAt = await this.#release(finalized, node, signal)
+      const releaseAt = await this.#release(finalized, node, failures, signal)
+      failures.throwFirst()
       return requeueAt(earliest(presence.lostAt, releaseAt), clock.wallMs())
     }
-    for (const object of finalized) await removeFinalizer(object, node, signal)
+    for (const object of finalized) await failures.of(removeFinalizer(object, node, signal))
     // The agent of a silent node may still report its status.
-    if (presence.state === 'deleted')
-      for (const configuration of reported) await this.#removeReport(configuration, node, signal)
-    if (instances.length === 0) return {}
-    const recheckAt = await this.#leaveInstances(node, instances, presence, signal)
+    for (const configuration of presence.state === 'deleted' ? reported : [])
+      await failures.of(this.#removeReport(configuration, node, signal))
+    const recheckAt =
+      instances.length === 0
+        ? undefined
+        : await this.#leaveInstances(node, instances, presence, failures, signal)
+    failures.throwFirst()
     return requeueAt(recheckAt, clock.wallMs())
   }
 
@@ -118,7 +126,7 @@ export class LostNodes {
    * with an agent of this system, a finalizer is a leftover.
    */
   #addSuspects(
-    object: Configuration | Instance,
+    object: StoredConfiguration | Instance,
     nodes: Iterable<NodeName>,
     addNode: (node: NodeName) => void,
   ): void {
@@ -134,6 +142,7 @@ export class LostNodes {
     node: NodeName,
     instances: readonly Instance[],
     presence: NodePresence,
+    failures: Failures,
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, client, clock, graceMs, log, compatibility } = this.#options
@@ -158,7 +167,8 @@ export class LostNodes {
         resources.has(`${GROUP}/${spec.configurationName}`)
       podsRemain ||= isUsed
       const change = planDeparture(instance, node, isUsed, compatibility)
-      if (!(await changeInstance(state.instances, instance, change, signal))) continue
+      const written = changeInstance(state.instances, instance, change, signal)
+      if ((await failures.of(written)) !== true) continue
       left++
       if (!isIn) continue
       // The agent of a node without a kubelet adds the node again: one removal per grace period.
@@ -170,11 +180,11 @@ export class LostNodes {
   }
 
   #finalizedBy(node: NodeName): FinalizedObject[] {
-    const { configurations, instances } = this.#options.state
+    const { statuses, instances } = this.#options.state
     const ofConfigurations = this.#finalizedConfigurations.get(node)
     const ofInstances = this.#finalizedInstances.get(node)
     return [
-      ...ofConfigurations.map(({ metadata }) => ({ api: configurations.api, metadata })),
+      ...ofConfigurations.map(({ metadata }) => ({ api: statuses.api, metadata })),
       ...ofInstances.map(({ metadata }) => ({ api: instances.api, metadata })),
     ]
   }
@@ -189,6 +199,7 @@ export class LostNodes {
   async #release(
     finalized: readonly FinalizedObject[],
     node: NodeName,
+    failures: Failures,
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { clock, graceMs, log } = this.#options
@@ -207,10 +218,10 @@ export class LostNodes {
     ready.sort((a, b) => Number(isDeleted(b)) - Number(isDeleted(a)))
     let objects = 0
     for (const object of ready.slice(0, MAX_RELEASES)) {
-      const result = await removeFinalizer(object, node, signal)
+      const result = await failures.of(removeFinalizer(object, node, signal))
       if (result === 'removed') objects++
       // The watch event of the other write starts the next reconcile.
-      if (result !== 'overtaken') this.#releasedAt.set(releaseOf(object), now)
+      if (result === 'removed' || result === 'kept') this.#releasedAt.set(releaseOf(object), now)
     }
     if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
     const waits = due.map(waitedAt).filter((time) => time > now)
@@ -237,19 +248,22 @@ export class LostNodes {
    * of the version before write such entries.
    */
   async #removeReport(
-    configuration: Configuration,
+    configuration: StoredConfiguration,
     node: NodeName,
     signal: AbortSignal,
   ): Promise<void> {
     const { resourceVersion } = configuration.metadata
     const patch = { metadata: { resourceVersion }, status: { nodes: { [node]: null } } }
-    const { cache, api } = this.#options.state.configurations
+    const { cache, api } = this.#options.state.statuses
     const options = { signal, subresource: 'status' } as const
     await unlessOvertaken(api, configuration, signal, async () =>
       cache.observe(await api.patch(keyOf(configuration), 'merge', patch, options)),
     )
   }
 }
+
+/** A Configuration, whether its spec is valid or not. */
+type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'>
 
 interface Removal {
   /** Milliseconds since the epoch. */
@@ -284,6 +298,6 @@ async function removeFinalizer(
 }
 
 /** The nodes whose agents have reported the status of a Configuration. */
-function reportingNodes({ status }: Configuration): NodeName[] {
+function reportingNodes({ status }: StoredConfiguration): NodeName[] {
   return Object.keys(status?.nodes ?? {}) as NodeName[]
 }
