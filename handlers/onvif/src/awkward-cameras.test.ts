@@ -443,6 +443,16 @@ const ONVIF: readonly Awkward[] = [
     expected: 'offered accepted',
   },
   {
+    name: 'wants a credential for its clock too, which is 20 years behind',
+    options: () => ({
+      ...isClosed,
+      authentication: ['username-token'],
+      clockOffsetMs: -20 * 365 * 86_400_000,
+    }),
+    as: credential,
+    expected: 'offered accepted',
+  },
+  {
     name: 'wants a digest for each call',
     options: () => ({ ...isClosed, authentication: ['http-digest'] }),
     as: credential,

@@ -121,6 +121,22 @@ describe('a camera', () => {
     },
   )
 
+  it.each([-20 * 365 * 86_400_000, -3_600_000, 3_600_000])(
+    'that wants a credential for its clock too tells the time in each answer: %d ms',
+    async (clockOffsetMs) => {
+      await using camera = await DeviceService.start({
+        credential,
+        openOperations: [],
+        authentication: ['username-token'],
+        clockOffsetMs,
+      })
+      expect(await query(camera.url, { as: credential })).toMatchObject({
+        authentication: 'accepted',
+        ...INFORMATION,
+      })
+    },
+  )
+
   it.each([
     ['with markup', { username: 'a<b>&"c\'', password: '<&>"' }],
     ['of other scripts', { username: '操作员 é', password: 'пароль' }],

@@ -30,7 +30,7 @@ import {
 } from './device-operations.js'
 import type { CertificatePolicy } from './http-exchange.js'
 import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './media-operations.js'
-import type { RefusedCredentials } from './refused-credentials.js'
+import type { CredentialScheme, RefusedCredentials } from './refused-credentials.js'
 import { type SoapCall, SoapSession } from './soap.js'
 
 /** The options that all cameras share. */
@@ -140,6 +140,8 @@ interface InterviewOptions extends Pick<CameraRequest, 'refused' | 'zone' | 'log
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
+  /** The scheme by which the camera has refused the credential before. */
+  readonly refusedScheme: CredentialScheme | undefined
   readonly policy: NetworkPolicy
 }
 
@@ -149,6 +151,7 @@ class Interview {
   #authentication: CameraFacts['authentication']
   #facts: Omit<CameraFacts, 'authentication'> = {}
   #firstFailure: AkriError | undefined
+  #tokenScheme: CredentialScheme = 'token'
 
   private constructor(options: InterviewOptions) {
     this.#options = options
@@ -166,10 +169,22 @@ class Interview {
     const home = await policy.destination(url, { zone })
     const credential = credentials.for(uuid)
     const { address } = home
-    const isTokenOnly = credential !== undefined && refused.hasRefusedDigest(home, credential)
+    const refusedScheme = credential && refused.refusedScheme(home, credential)
+    const isTokenOnly = refusedScheme === 'digest' || refusedScheme === 'dated-token'
     const own = { credential, address, isTokenOnly, timeoutMs, signal, clock }
     const session = new SoapSession({ ...options, ...own })
-    return new Interview({ session, home, credential, refused, policy, zone, log, clock })
+    const interview = {
+      session,
+      home,
+      credential,
+      refusedScheme,
+      refused,
+      policy,
+      zone,
+      log,
+      clock,
+    }
+    return new Interview(interview)
   }
 
   get facts(): CameraFacts {
@@ -183,12 +198,13 @@ class Interview {
 
   /**
    * Finds out whether there is a camera. By the specification, it tells its time to each caller,
-   * which tokens depend on. Some cameras refuse that, or lack the operation.
+   * which tokens depend on. Some cameras refuse that, or lack the operation: then the header `Date`
+   * tells the time, unless the camera has refused a token with that time before.
    * @throws OnvifCredentialRefusedError, or the reason for the first call, if no call is answered
    * by SOAP
    */
   async identify(): Promise<void> {
-    const { home, session, clock } = this.#options
+    const { home, session, clock, refusedScheme } = this.#options
     const before = clock.monotonicMs()
     const response = await this.#answerOf(
       GET_SYSTEM_DATE_AND_TIME,
@@ -196,6 +212,10 @@ class Interview {
     )
     const time = response === undefined || AkriError.is(response) ? undefined : readTime(response)
     if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
+    else if (session.dateOffsetMs !== undefined && refusedScheme !== 'dated-token') {
+      session.clockOffsetMs = session.dateOffsetMs
+      this.#tokenScheme = 'dated-token'
+    }
     this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
     if (!this.isCamera) await this.#call(home, GET_SERVICES)
     if (!this.isCamera && this.#firstFailure !== undefined)
@@ -350,7 +370,7 @@ class Interview {
       try {
         const answer = await attempt()
         if (OnvifNotAuthorizedError.is(answer))
-          refused.add(home, credential, session.hasRefusedDigest)
+          refused.add(home, credential, session.hasRefusedDigest ? 'digest' : this.#tokenScheme)
         else if (answer !== undefined) refused.accept(home, credential)
         return answer
       } catch (error) {

@@ -35,6 +35,8 @@ export interface HttpReply extends WrittenBody {
   readonly status: number
   /** The value of each header `WWW-Authenticate`. */
   readonly challenges: readonly string[]
+  /** The header `Date`; empty if it is missing. */
+  readonly date: string
 }
 
 interface ExchangeOptions extends CertificatePolicy {
@@ -122,6 +124,7 @@ function send(
         resolve({
           status: response.statusCode ?? 0,
           challenges: challengesOf(response),
+          date: response.headers.date ?? '',
           contentType: response.headers['content-type'] ?? '',
           contentEncoding: response.headers['content-encoding'] ?? '',
           body: Buffer.concat(chunks),

@@ -114,6 +114,28 @@ describe('a credential that a camera refuses', () => {
     ])
   })
 
+  it('is tried with another time if the camera tells a wrong time in its header only', async () => {
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
+    const date = 'Thu, 01 Jan 1970 00:00:00 GMT'
+    const answer: Misbehaviour = { answer: (reply) => reply.writeHead(401, { date }).end() }
+    camera.misbehave(answer, ['GetSystemDateAndTime'])
+    const clock = new ManualClock(0)
+    const refused = new RefusedCredentials({ forMs: 60_000, clock })
+    const asked = async () => {
+      const { authentication } = await query(camera.url, { as: credential, refused })
+      await clock.advance(60_000)
+      return authentication
+    }
+    expect([await asked(), await asked(), await asked()]).toEqual([
+      'refused',
+      'accepted',
+      'accepted',
+    ])
+  })
+
   it.each([
     ['a fault of another code', { status: 401, subcode: 'InvalidArgVal' }],
     ['a fault without a subcode', { status: 403 }],

@@ -3,6 +3,12 @@ import { FairQueue } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
+/**
+ * How a credential was tried: by HTTP digest, or by a UsernameToken with the time of the machine or
+ * of GetSystemDateAndTime, or with that of the header `Date`.
+ */
+export type CredentialScheme = 'digest' | 'token' | 'dated-token'
+
 interface Attempt {
   /** In monotonic milliseconds. */
   readonly at: number
@@ -10,8 +16,8 @@ interface Attempt {
   readonly waitMs: number
   /** False if the camera was too busy to check the credential, or accepted the credential. */
   readonly isRefused: boolean
-  /** Whether the last refused attempt was an HTTP digest. */
-  readonly wasDigest: boolean
+  /** The scheme of the last refused attempt. */
+  readonly refusedScheme: CredentialScheme | undefined
 }
 
 interface RefusedCredentialsOptions {
@@ -50,11 +56,11 @@ export class RefusedCredentials {
   }
 
   /**
-   * Whether the next attempt should be a UsernameToken: the last refused attempt was an HTTP
-   * digest. Some cameras ask for HTTP digest and accept UsernameToken only.
+   * The scheme of the last refused attempt. The next attempt should have another: some cameras ask
+   * for HTTP digest and accept UsernameToken only, and some have a wrong header `Date`.
    */
-  hasRefusedDigest(place: Destination, credential: Credential): boolean {
-    return this.#attempts.get(keyOf(place, credential))?.wasDigest ?? false
+  refusedScheme(place: Destination, credential: Credential): CredentialScheme | undefined {
+    return this.#attempts.get(keyOf(place, credential))?.refusedScheme
   }
 
   /**
@@ -65,8 +71,8 @@ export class RefusedCredentials {
     return this.#turns.run(keyOf(place, credential), attempt)
   }
 
-  add(place: Destination, credential: Credential, wasDigest: boolean): void {
-    this.#set(place, credential, { waitMs: this.#options.forMs, isRefused: true, wasDigest })
+  add(place: Destination, credential: Credential, refusedScheme: CredentialScheme): void {
+    this.#set(place, credential, { waitMs: this.#options.forMs, isRefused: true, refusedScheme })
   }
 
   /**
@@ -75,10 +81,9 @@ export class RefusedCredentials {
    */
   postpone(place: Destination, credential: Credential): void {
     const { forMs } = this.#options
-    const { waitMs: before = 0, wasDigest = false } =
-      this.#attempts.get(keyOf(place, credential)) ?? {}
+    const { waitMs: before = 0, refusedScheme } = this.#attempts.get(keyOf(place, credential)) ?? {}
     const waitMs = Math.min(Math.max(2 * before, FIRST_WAIT_MS), forMs)
-    this.#set(place, credential, { waitMs, isRefused: waitMs === forMs, wasDigest })
+    this.#set(place, credential, { waitMs, isRefused: waitMs === forMs, refusedScheme })
   }
 
   accept(place: Destination, credential: Credential): void {

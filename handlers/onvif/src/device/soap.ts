@@ -10,6 +10,7 @@ import {
 import type { Destination } from '../network-policy.js'
 import { parseXml, type XmlElement, type XmlLimits } from '../xml.js'
 import { cameraText } from './camera-text.js'
+import { readHttpDate } from './http-date.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
 import { documentOf } from './reply-body.js'
@@ -55,6 +56,7 @@ export class SoapSession {
    */
   clockOffsetMs: number
   readonly #options: SoapSessionOptions
+  #dateOffsetMs: number | undefined
   #hasAnswered = false
   #isAccepted = false
   #hasRefusedDigest = false
@@ -64,6 +66,11 @@ export class SoapSession {
     this.#options = options
     const { clock } = options
     this.clockOffsetMs = clock.wallMs() - clock.monotonicMs()
+  }
+
+  /** As {@link clockOffsetMs}, by the header `Date` of the first reply with a valid one. */
+  get dateOffsetMs(): number | undefined {
+    return this.#dateOffsetMs
   }
 
   /** Whether the camera has answered a call by SOAP, if only with a fault. */
@@ -186,7 +193,7 @@ export class SoapSession {
     return content
   }
 
-  #post(
+  async #post(
     to: Destination,
     call: SoapCall,
     header: string,
@@ -198,7 +205,13 @@ export class SoapSession {
       headers: { 'content-type': type, ...headers },
       body: envelope(call, header),
     }
-    return exchange(to, request, { ...this.#options, maxBodyBytes: LONG_REPLY.maxBytes })
+    const { clock } = this.#options
+    const before = clock.monotonicMs()
+    const limits = { maxBodyBytes: LONG_REPLY.maxBytes }
+    const reply = await exchange(to, request, { ...this.#options, ...limits })
+    const date = readHttpDate(reply.date)
+    if (date !== undefined) this.#dateOffsetMs ??= date - (before + clock.monotonicMs()) / 2
+    return reply
   }
 }
 

@@ -176,6 +176,7 @@ export class DeviceService {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await bodyOf(request)
+    response.setHeader('date', this.#now.toUTCString())
     const [path] = (request.url ?? '').split('?')
     if (path?.startsWith('/onvif/') && request.method === 'POST')
       this.#answerSoap(request, response, body)
