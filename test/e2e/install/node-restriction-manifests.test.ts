@@ -1,12 +1,15 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
-import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { load, loadAll } from 'js-yaml'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { hasKubectl, kubectl } from '../support/kubectl.js'
 import { MANIFESTS } from './installation.js'
 
 // The policies must match the manifests of the agent.
 
 interface Policy {
+  readonly kind: string
   readonly metadata: { readonly name: string }
   readonly spec: {
     readonly matchConstraints: {
@@ -61,6 +64,29 @@ describe('deploy/manifests/node-restriction', () => {
     )
     for (const { spec } of bindings) expect(spec.validationActions).toEqual(['Deny'])
   })
+
+  const needs = hasKubectl() ? '' : ' (needs kubectl)'
+  it.skipIf(!hasKubectl())(
+    `applies to agents of another namespace by the kustomization of the docs${needs}`,
+    async () => {
+      const page = readFileSync(path.join(MANIFESTS, '../../docs/operators.md'), 'utf8')
+      const [, text = expect.fail('the docs have no replacement')] =
+        /```yaml\n([^`]*\nreplacements:[^`]*)```/.exec(page) ?? []
+      const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-kustomize-'))
+      onTestFinished(() => rmSync(directory, { recursive: true }))
+      writeFileSync(
+        path.join(directory, 'kustomization.yaml'),
+        text.replaceAll('../akri.js/deploy/manifests', path.relative(directory, MANIFESTS)),
+      )
+      const objects = loadAll(await kubectl('kustomize', directory)) as Policy[]
+      const found = objects.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy')
+      expect(found).toHaveLength(policies.length)
+      for (const { spec } of found)
+        expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([
+          "request.userInfo.username == 'system:serviceaccount:factory:akri-agent-sa'",
+        ])
+    },
+  )
 
   it('covers all that the agent may write of our resources', () => {
     const { rules } = read<{
