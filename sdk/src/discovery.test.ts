@@ -211,7 +211,9 @@ describe('openDiscovery', () => {
     const twins = open(async function* () {
       yield [{ id: 'a' }, { id: 'a' }]
     })
-    await expect(twins.lists.next()).rejects.toBeInstanceOf(InvalidDeviceListError)
+    const refused = twins.lists.next()
+    await expect(refused).rejects.toBeInstanceOf(InvalidDeviceListError)
+    await expect(refused).rejects.toThrow(/^handler test: .*"a"/)
     const cause = new TypeError('no bus')
     const thrown = open(async function* () {
       yield* []

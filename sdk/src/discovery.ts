@@ -1,12 +1,22 @@
 import { isDeepStrictEqual } from 'node:util'
-import { AkriError, aborted, errorText, Latest, type Logger, untilAborted } from '@akrijs/runtime'
+import {
+  type AkriError,
+  aborted,
+  errorText,
+  Latest,
+  type Logger,
+  untilAborted,
+} from '@akrijs/runtime'
 import {
   type DiscoveryHandler,
   type DiscoveryProperties,
+  InvalidDetailsError,
+  InvalidHandlerError,
+  notedHandlers,
   parseDetails,
 } from '@akrijs/runtime/handler'
 import { type CheckedDevice, checkInTurns, DeviceListCheck } from './device-list.js'
-import { HandlerFailedError } from './errors.js'
+import { HandlerFailedError, InvalidDeviceListError } from './errors.js'
 import {
   DeviceReportCollector,
   equalReportedDevices,
@@ -148,12 +158,6 @@ export async function* followDiscovery<Details>(
 /** The longest text of what a handler threw, with its causes, in characters. */
 const MAX_FAILURE = 1000
 
-const OWN_MESSAGES: readonly string[] = [
-  'AKRI_ERR_INVALID_DETAILS',
-  'AKRI_ERR_INVALID_DEVICE_LIST',
-  'AKRI_ERR_INVALID_HANDLER',
-]
-
 /** At run time a handler is JavaScript. */
 type Report = readonly [id: unknown, reason: unknown, detail?: unknown]
 
@@ -174,8 +178,18 @@ async function detailsOf<Details>(
 }
 
 function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
-  // These name what is wrong by themselves; the place in the code explains nothing.
-  if (AkriError.is(error) && OWN_MESSAGES.includes(error.code)) return error
+  // These name what is wrong by themselves; their stacks explain nothing.
+  if (InvalidDetailsError.is(error)) return error
+  for (const BrokenContract of [InvalidDeviceListError, InvalidHandlerError])
+    if (BrokenContract.is(error)) return new BrokenContract(withHandler(handler, error.message))
   const message = `handler ${handler.name} failed: ${errorText(error).slice(0, MAX_FAILURE)}`
   return new HandlerFailedError(message, error)
+}
+
+/** Names the handler and the file of its module, which the stack of a check does not have. */
+function withHandler({ name }: { readonly name: string }, message: string): string {
+  const subject = `handler ${name}: `
+  const [file, ...others] = [...notedHandlers()].filter(([, noted]) => noted === name)
+  const place = file !== undefined && others.length === 0 ? ` (${file[0]})` : ''
+  return `${message.startsWith(subject) ? '' : subject}${message}${place}`
 }

@@ -159,8 +159,16 @@ describe('akri discover', () => {
   ])('says what is right where discover is no generator: %s', async (discover, what) => {
     expect(await failureOf(moduleOf(discover))).toBe(
       `akri: handler mine: discover returned ${what}; write 'async *discover(context)' with a ` +
-        "'*', and 'yield' each list of devices\n",
+        "'*', and 'yield' each list of devices (…/h.mjs)\n",
     )
+  })
+
+  it.each([
+    ['{}', 'a device list is an array; this is a value of type object'],
+    ["[{ id: 'a', propertys: {} }]", 'device "a": there is no field "propertys"; did you mean .*'],
+  ])('names handler and file of a wrong list: %s', async (list, message) => {
+    const failure = await failureOf(moduleOf(`async function* discover() { yield ${list} }`))
+    expect(failure).toMatch(new RegExp(`^akri: handler mine: ${message} \\(…/h\\.mjs\\)\\n$`))
   })
 
   it('survives a handler that throws what has no text', async () => {
