@@ -131,6 +131,16 @@ describe('akri discover', () => {
     )
   })
 
+  const removesTypes = 'typescript' in process.features && process.features.typescript !== false
+  it.skipIf(!removesTypes)(
+    `names the line of a syntax error in TypeScript${removesTypes ? '' : ' (not this Node.js)'}`,
+    async () => {
+      expect(await failureOf('const a: number = 1\n\nconst b = = 2\n', 'h.mts')).toMatch(
+        /^akri: …\/h\.mts cannot be loaded: …\/h\.mts:3: .*\n…\/h\.mts:3\nconst b = = 2\n {10}\^\n$/,
+      )
+    },
+  )
+
   it('names the line of a syntax error in an imported file, and runs no file', async () => {
     await akri.write('lib.mjs', 'export const a = 1\nexport const b = (\n')
     const ran = JSON.stringify(at('ran'))

@@ -7,7 +7,7 @@ import { withTimeLimit } from '../time-limit.js'
 import { HandlerPackageError } from './errors.js'
 import { placeFetchErrors } from './fetch-places.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
-import { PLACE, pathOf, syntaxErrorPlace } from './syntax-error-place.js'
+import { excerptOf, syntaxErrorPlace } from './syntax-error-place.js'
 
 /** The names of modules that Node.js can load. */
 const MODULE_NAME = /\.[cm]?[jt]s$/
@@ -84,9 +84,8 @@ function readSourceMaps(): void {
 async function withPlace(error: unknown, url: string) {
   if (!(error instanceof SyntaxError)) return { place: '', cause: error }
   const stack = error.stack ?? ''
-  const [first = ''] = stack.split('\n', 1)
-  if (PLACE.test(first)) return { place: `${pathOf(first)}: `, cause: error }
-  const lines = await syntaxErrorPlace(url)
+  // An error of TypeScript begins with its place.
+  const lines = excerptOf(stack.split('\n')) ?? (await syntaxErrorPlace(url))
   if (lines === undefined) return { place: '', cause: error }
   const cause = new SyntaxError(error.message)
   cause.stack = `${lines.join('\n')}\n\n${stack}`

@@ -2,11 +2,13 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
 /** The first line of an error that Node.js prints: `/opt/sensor.js:3`. */
-export const PLACE = /^(file:\/\/)?\/.*:\d+$/
+const PLACE = /^(file:\/\/)?\/.*:\d+$/
 const LIMIT_MS = 10_000
 /** The places of modules: Node.js keeps a module that it could not read. */
 const places = new Map<string, Promise<string[] | undefined>>()
 const MAX_PLACES = 100
+/** The mark is in one of the first lines. */
+const MAX_LINES = 10
 
 /**
  * Finds the place of a SyntaxError in a module, or in one that it imports: only a process that
@@ -22,9 +24,21 @@ export function syntaxErrorPlace(url: string): Promise<string[] | undefined> {
   return place
 }
 
-export function pathOf(place: string): string {
+function pathOf(place: string): string {
   const [, url = place, line = ''] = /^(.*):(\d+)$/.exec(place) ?? []
   return url.startsWith('file:') ? `${fileURLToPath(url)}:${line}` : place
+}
+
+/**
+ * The place of a syntax error, the code there, and the mark below the code: of the lines that
+ * Node.js prints. Of TypeScript, other lines of code stand around these.
+ * @returns undefined if the lines do not begin with a place
+ */
+export function excerptOf(lines: readonly string[]): string[] | undefined {
+  const [place = '', ...others] = lines
+  if (!PLACE.test(place)) return undefined
+  const mark = others.slice(0, MAX_LINES).findIndex((line) => /^\s*\^+\s*$/.test(line))
+  return [pathOf(place), ...others.slice(Math.max(0, mark - 1), mark < 0 ? 1 : mark + 1)]
 }
 
 function find(url: string): Promise<string[] | undefined> {
@@ -41,8 +55,7 @@ function find(url: string): Promise<string[] | undefined> {
       killSignal: 'SIGKILL',
     } as const
     execFile(process.execPath, args, options, (_error, _stdout, stderr) => {
-      const [place = '', line = '', mark = ''] = stderr.split('\n', 3)
-      resolve(PLACE.test(place) ? [pathOf(place), line, mark] : undefined)
+      resolve(excerptOf(stderr.split('\n')))
     })
   })
 }
