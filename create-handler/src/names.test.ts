@@ -29,6 +29,8 @@ it.each([
   ['udev', 'is the name of a handler of Akri; use another, such as my-udev'],
   ['@me/onvif', 'is the name of a handler of Akri'],
   ['http', 'is the name of a module of Node.js; use another, such as my-http'],
+  ['zod', 'is the name of a package that the handler needs; use another, such as my-zod'],
+  ['@akrijs/sdk', 'is the name of a package that the handler needs; use another, such as my-sdk'],
   ['null', 'is not a text in YAML'],
   ['on', 'is not a text in YAML'],
 ])('%j is refused: %s', (name, message) => {

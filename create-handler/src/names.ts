@@ -25,6 +25,9 @@ const YAML_WORDS = /^(null|true|false|yes|no|on|off|y|n)$/
 /** Handlers that every agent may have already. */
 const BUILT_IN = ['udev', 'onvif', 'opcua', 'debug-echo']
 
+/** Packages that a project depends on: npm installs no package into one of the same name. */
+export const DEPENDENCIES = ['@akrijs/sdk', '@akrijs/cli', 'zod', 'typescript', '@types/node']
+
 /**
  * @param name of the package: `my-sensor` or `@scope/my-sensor`
  * @returns the names, or what is wrong with the name and what would be right
@@ -45,6 +48,8 @@ export function projectNames(name: string): ProjectNames | string {
     return `${quoted} is too long: a package has a name of at most ${MAX_PACKAGE} characters`
   if (BUILT_IN.includes(handler))
     return `${quoted} is the name of a handler of Akri; use another, such as my-${handler}`
+  if (DEPENDENCIES.includes(name))
+    return `${quoted} is the name of a package that the handler needs; use another, such as my-${handler}`
   if (YAML_WORDS.test(handler))
     return `${quoted} is not a text in YAML; use another name, such as my-${handler}`
   if (isBuiltin(handler))

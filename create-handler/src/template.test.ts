@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import root from '../../package.json' with { type: 'json' }
 import sdk from '../../sdk/package.json' with { type: 'json' }
+import { DEPENDENCIES } from './names.js'
 import { LANGUAGES, readTemplate, renamed } from './template.js'
 
 const TEMPLATES = path.join(import.meta.dirname, '../templates')
@@ -53,6 +54,9 @@ describe.each(LANGUAGES)('a project in %s', (language) => {
       dependencies: { '@akrijs/sdk': '^1.2.3', zod: `^${sdk.devDependencies.zod}` },
       devDependencies: { '@akrijs/cli': '^1.2.3' },
     })
+    // npm installs no package into a package of the same name.
+    for (const name of Object.keys({ ...manifest.dependencies, ...manifest.devDependencies }))
+      expect(DEPENDENCIES).toContain(name)
     // What this repository uses is what its tests have tried.
     for (const name of ['typescript', '@types/node'] as const)
       if (language === 'typescript')
