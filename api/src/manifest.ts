@@ -129,8 +129,10 @@ function documentsIn(text: string): Documents {
     if (!(error instanceof YAMLException)) return { message: `it is not YAML: ${String(error)}` }
     const { reason, mark } = error
     if (!mark) return { message: `it is not YAML: ${reason}` }
+    // A bracket or a quotation mark that is not closed: the error is in the first line after it.
+    const last = reason === 'deficient indentation' ? mark.line - 1 : mark.line
     return {
-      message: `it is not YAML: ${reason}${forgottenBar(text, mark.line)}`,
+      message: `it is not YAML: ${reason}${forgottenBar(text, last)}`,
       place: { line: mark.line + 1, column: mark.column + 1 },
     }
   }
@@ -141,7 +143,7 @@ const MAX_LINES_ABOVE = 100
 
 /**
  * The hint for a syntax error in what is meant as the text of `discoveryDetails`.
- * @param line of the error, from 0
+ * @param line the last line that the error can be in, from 0
  */
 function forgottenBar(text: string, line: number): string {
   const lines = text

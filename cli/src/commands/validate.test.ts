@@ -153,6 +153,14 @@ kind: Configuraton
     expect(
       await problemsOf(`${HEAD}  discoveryHandler:\n    discoveryDetails:\n${quoted}       y\n`),
     ).toEqual([expect.stringMatching(/^cameras\.yaml:9:\d+: it is not YAML: .*; write \| after/)])
+    for (const unclosed of ['{{ x', '"x']) {
+      printed = []
+      expect(
+        await problemsOf(
+          `${HEAD}  discoveryHandler:\n    discoveryDetails:\n      a:\n      - ${unclosed}\n  capacity: 1\n`,
+        ),
+      ).toEqual([`cameras.yaml:9:3: it is not YAML: deficient indentation; ${hint}`])
+    }
   })
 
   it('finds the place of a syntax error in the details', async () => {
