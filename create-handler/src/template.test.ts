@@ -78,7 +78,8 @@ describe.each(LANGUAGES)('a project in %s', (language) => {
       kind: 'DaemonSet',
       metadata: { name: 'pump' },
     })
-    expect(files.get('README.md')).toContain('FROM localhost/akri-agent:1.2.3')
+    // An author has the image of a release or of a cluster, and no clone.
+    expect(files.get('README.md')).toContain('FROM ghcr.io/OWNER/akri-agent:1.2.3')
   })
 
   it('has a workflow that tests the package, and publishes it with provenance', async () => {
@@ -99,6 +100,12 @@ describe.each(LANGUAGES)('a project in %s', (language) => {
     expect(commands[3]).toMatch(/^npm pkg set "repository\.url=.*\n *npm publish .*--provenance$/m)
     expect(commands).toHaveLength(4)
     expect(steps.at(-1)?.env).toHaveProperty('NODE_AUTH_TOKEN')
+  })
+
+  it('has a README with what the workflow needs before the first tag', async () => {
+    const [, publish = ''] = ((await read()).get('README.md') ?? '').split('## Publish')
+    for (const part of ['`git init`', '`package-lock.json`', '`git remote add origin', 'NPM_TOKEN'])
+      expect(publish).toContain(part)
   })
 
   it('has a README that names only files of the project', async () => {
