@@ -10,7 +10,7 @@ import { MANIFESTS } from './installation.js'
 
 interface Policy {
   readonly kind: string
-  readonly metadata: { readonly name: string }
+  readonly metadata: { readonly name: string; readonly namespace?: string }
   readonly spec: {
     readonly matchConstraints: {
       readonly resourceRules: readonly { readonly resources: readonly string[] }[]
@@ -85,6 +85,13 @@ describe('deploy/manifests/node-restriction', () => {
         expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([
           "request.userInfo.username == 'system:serviceaccount:factory:akri-agent-sa'",
         ])
+      const namespaceOf = (name: string) =>
+        objects.flatMap(({ metadata }) => (metadata.name === name ? [metadata.namespace] : []))
+      expect(namespaceOf('akri-controller-node-leases')).toEqual([
+        'kube-node-lease',
+        'kube-node-lease',
+      ])
+      expect(namespaceOf('akri-controller-sa')).toEqual(['factory'])
     },
   )
 
