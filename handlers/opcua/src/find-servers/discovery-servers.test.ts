@@ -1,6 +1,6 @@
 import { AkriError } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
-import { application, endpoint } from '../../test-peers/simulated-server.js'
+import { application, endpoint, type SimulatedServer } from '../../test-peers/simulated-server.js'
 import {
   clock,
   discoveryServer,
@@ -71,6 +71,74 @@ describe('the OPC UA handler, with discovery URLs', () => {
     await listed.close()
     list(lds, [])
     expect(ids(await rounds.next())).toEqual([heard.url])
+  })
+
+  /** The discovery server answers this service in another way than others. */
+  function breakFindServersOnNetwork(
+    lds: SimulatedServer,
+    how: 'closes the connection' | 'stays silent',
+  ) {
+    lds.send = (socket, answers, to) => {
+      const isBroken = to === 'MSG' && lds.asked.at(-1) === 'FindServersOnNetwork'
+      if (!isBroken) for (const answer of answers) socket.write(answer)
+      else if (how === 'closes the connection') socket.end()
+    }
+  }
+
+  it.each(['closes the connection', 'stays silent'] as const)(
+    'offers the servers of a discovery server that %s at FindServersOnNetwork, and calls it less',
+    async (how) => {
+      const first = await start({ name: 'one' })
+      const lds = await discoveryServer(first)
+      breakFindServersOnNetwork(lds, how)
+      const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+      expect(ids(await rounds.first())).toEqual([first.url])
+      for (let round = 1; round < 10; round++) await rounds.next()
+      expect([rounds.lists.length, rounds.leftOut]).toEqual([1, []])
+      // In the rounds 0, 1, 3 and 7.
+      const calls = lds.asked.filter((service) => service === 'FindServersOnNetwork')
+      expect(calls).toHaveLength(4)
+      expect(rounds.logged.map(({ level, message }) => [level, message])).toEqual([
+        ['info', 'FindServersOnNetwork failed'],
+      ])
+      lds.send = undefined
+      lds.records = []
+      for (let round = 10; round < 20; round++) await rounds.next()
+      expect(rounds.logged.map(({ message }) => message).slice(1)).toEqual([
+        'FindServersOnNetwork answered again',
+      ])
+    },
+  )
+
+  it('keeps servers that it received by multicast while FindServersOnNetwork fails', async () => {
+    const [listed, heard, ends] = [
+      await start({ name: 'listed' }),
+      await start({ name: 'heard' }),
+      await start({ name: 'ends' }),
+    ]
+    const lds = await discoveryServer(listed)
+    lds.records = [heard, ends].map(({ url }) => ({
+      serverName: 'whatever',
+      discoveryUrl: url,
+      serverCapabilities: ['NA'],
+    }))
+    const rounds = new Rounds(standard([lds.url]))
+    expect(ids(await rounds.first())).toEqual([listed.url, heard.url, ends.url])
+    breakFindServersOnNetwork(lds, 'closes the connection')
+    await ends.close()
+    for (let round = 1; round <= 2; round++)
+      expect(ids(await rounds.next())).toEqual([listed.url, heard.url, ends.url])
+    // A server that ended answered within the last minute.
+    for (let round = 3; round <= 7; round++) await rounds.next()
+    expect(ids(rounds.lists.at(-1))).toEqual([listed.url, heard.url])
+    // An unlisted server would be removed after 20 minutes.
+    for (let minutes = 0; minutes < 30; minutes += 10) {
+      await clock.advance(10 * 60_000)
+      expect(ids(await rounds.first())).toEqual([listed.url, heard.url])
+    }
+    await heard.close()
+    await clock.advance(60_000)
+    expect(ids(await rounds.first())).toEqual([listed.url])
   })
 
   it('calls FindServersOnNetwork once at a server without the multicast extension', async () => {

@@ -9,7 +9,7 @@ import {
 import { HostNameError, type HostNames } from '@akrijs/sdk/network'
 import { distinct } from '../distinct-servers.js'
 import { parseEndpointUrl, shownUrl } from '../endpoint-url.js'
-import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
+import { OpcuaUnreachableError } from '../errors.js'
 import { reasonOf } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import { addressesIfAny } from '../reach.js'
@@ -18,10 +18,9 @@ import {
   type ApplicationDescription,
   findServers,
   findServersAsRegistered,
-  findServersOnNetwork,
   type ServerOnNetwork,
 } from '../ua-tcp/discovery-services.js'
-import { isUnsupported } from '../ua-tcp/status-code.js'
+import { NetworkRecords } from './network-records.js'
 import {
   type AddressesOf,
   announcedServers,
@@ -81,6 +80,7 @@ export class DiscoveryUrl {
   readonly #discoveryUrl: string
   readonly #options: DiscoveryUrlOptions
   readonly #log: Logger
+  readonly #records: NetworkRecords
   readonly #presence = new Presence<ServerEntry>({ missesAllowed: ROUNDS_OF_SILENCE })
   #entries: readonly ServerEntry[] = []
   #leftOut: readonly ReportedDevice[] = []
@@ -88,7 +88,6 @@ export class DiscoveryUrl {
   #roundsToWait = 0
   /** The code of the last error; undefined after an answer. */
   #errorCode: string | undefined
-  #lacksMulticast = false
   /** See {@link echoesRequestUrl}. */
   #echoes = false
   #answered = false
@@ -97,6 +96,7 @@ export class DiscoveryUrl {
     this.#discoveryUrl = discoveryUrl
     this.#options = options
     this.#log = options.log.child({ discoveryUrl })
+    this.#records = new NetworkRecords(this.#log)
   }
 
   /** Whether `servers` is meaningful: the URL answered once, or failed in all allowed rounds. */
@@ -152,7 +152,7 @@ export class DiscoveryUrl {
       )
       this.#leftOut = [this.#leftOutBecause(reasonOf(error), messageOf(error))]
       // Another server may answer next time.
-      this.#lacksMulticast = false
+      this.#records.reset()
       this.#echoes = false
       // One line for each kind of failure, not for each round.
       if (error.code !== this.#errorCode) this.#log.warn({ err: error }, 'discovery URL failed')
@@ -173,14 +173,16 @@ export class DiscoveryUrl {
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
     const applications = await this.#findServers(respondent, target, { ...timeouts, signal })
     const isOfDiscoveryServer = isDiscoveryServer(applications)
-    const records = isOfDiscoveryServer ? await this.#records(target, signal) : []
+    const records = isOfDiscoveryServer
+      ? await this.#records.round(target, { ...timeouts, signal })
+      : []
     const addressesOf = await this.#addresses([
       ...urlsIn(applications),
       ...records.map(({ discoveryUrl }) => discoveryUrl),
     ])
     const lists = [
       listedServers(applications, respondent, addressesOf),
-      announcedServers(records, respondent, addressesOf),
+      await this.#announced(records, respondent, addressesOf, signal),
     ]
     const servers = distinct(lists.flatMap((list) => list.servers))
     const leftOut = lists.flatMap((list) => list.leftOut)
@@ -219,19 +221,19 @@ export class DiscoveryUrl {
     return (host) => addresses.get(host) ?? []
   }
 
-  /** Servers that the discovery server received by mDNS. Most servers do not have this service. */
-  async #records(target: Target, signal: AbortSignal): Promise<readonly ServerOnNetwork[]> {
-    if (this.#lacksMulticast) return []
-    const { timeouts } = this.#options
-    try {
-      return await callService(findServersOnNetwork, target, { ...timeouts, signal })
-    } catch (error) {
-      signal.throwIfAborted()
-      if (!(error instanceof OpcuaServiceError)) throw error
-      this.#lacksMulticast = isUnsupported(error.statusCode)
-      this.#log.debug({ err: error }, 'FindServersOnNetwork failed')
-      return []
-    }
+  /** Without an answer of the service, an announced server stays as long as it answers itself. */
+  async #announced(
+    records: readonly ServerOnNetwork[],
+    respondent: Respondent,
+    addressesOf: AddressesOf,
+    signal: AbortSignal,
+  ): Promise<ServerList> {
+    const announced = announcedServers(records, respondent, addressesOf)
+    if (!this.#records.areOld || announced.servers.length === 0) return announced
+    const answered = await this.#options.recentlyAnswered(announced.servers, signal)
+    const hasAnswered = ({ discoveryUrl }: OpcuaServer) => answered.has(discoveryUrl)
+    this.#records.forget(announced.servers.filter((server) => !hasAnswered(server)))
+    return { ...announced, servers: announced.servers.filter(hasAnswered) }
   }
 
   /** Servers that are not listed any more, but answer. */
