@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once, setMaxListeners } from 'node:events'
 import { createServer } from 'node:net'
+import { deflateRawSync } from 'node:zlib'
 import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -313,6 +314,16 @@ const HTTP: readonly Awkward[] = [
     name: 'sends megabytes in kilobytes',
     misbehave: ['gzip-bomb'],
     expected: 'no answer of a camera',
+  },
+  {
+    name: 'compresses by deflate without the header of zlib',
+    misbehave: [
+      {
+        answer: (response, correct) =>
+          response.writeHead(200, { 'content-encoding': 'deflate' }).end(deflateRawSync(correct)),
+      },
+    ],
+    expected: 'offered none',
   },
   { name: 'compresses by brotli', misbehave: ['brotli'], expected: 'no answer of a camera' },
   { name: 'answers in several parts', misbehave: ['multipart'], expected: 'offered none' },

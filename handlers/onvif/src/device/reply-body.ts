@@ -1,4 +1,4 @@
-import { unzipSync } from 'node:zlib'
+import { inflateRawSync, unzipSync } from 'node:zlib'
 import { messageOf } from '@akrijs/sdk'
 import { OnvifReplyError } from '../errors.js'
 
@@ -38,14 +38,25 @@ function uncompressed({ body, contentEncoding }: WrittenBody, maxBytes: number):
   if (!isGzip && ['', 'identity', 'gzip', 'x-gzip'].includes(encoding)) return body
   if (!isGzip && encoding !== 'deflate')
     throw new OnvifReplyError(`the answer has the content encoding ${JSON.stringify(encoding)}`)
+  // Some servers send `deflate` without the header of zlib (RFC 9110, section 8.4.1.2).
+  const decompress = isGzip || isZlib(body) ? unzipSync : inflateRawSync
   try {
-    return unzipSync(body, { maxOutputLength: maxBytes })
+    return decompress(body, { maxOutputLength: maxBytes })
   } catch (error) {
     throw new OnvifReplyError(`the answer cannot be decompressed: ${messageOf(error)}`, {
       cause: error,
     })
   }
 }
+
+/** Whether the bytes begin with the header of RFC 1950, section 2.2. */
+function isZlib(body: Buffer): boolean {
+  const header = body.length < 2 ? 0 : body.readUInt16BE()
+  return ((header >> 8) & 0x0f) === DEFLATE && header % 31 === 0
+}
+
+/** The method of compression in the header of zlib. */
+const DEFLATE = 8
 
 /** The limit of the parts before the root part. */
 const MAX_PARTS = 16
@@ -64,11 +75,16 @@ function rootPart(
     const [blank, length] = blankLine(whole)
     if (blank < 0) break
     const headers = headersOf(whole.toString('latin1', 0, blank))
-    if (start === undefined || headers.get('content-id') === start)
+    if (start === undefined || partId(headers.get('content-id') ?? '') === partId(start))
       return { headers, content: whole.subarray(blank + length) }
     from = next
   }
   throw new OnvifReplyError('the multipart answer has no root part')
+}
+
+/** Only one of `start` and Content-ID may have the brackets of RFC 2392. */
+function partId(text: string): string {
+  return text.trim().replace(/^<(.*)>$/, '$1')
 }
 
 /** The place and the length of the end of the headers of a part. */

@@ -1,0 +1,47 @@
+import { deflateRawSync, deflateSync, gzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import { documentOf, type WrittenBody } from './reply-body.js'
+
+const MAX_BYTES = 1000
+const read = (body: Buffer, header: Partial<WrittenBody> = {}) =>
+  documentOf({ contentType: '', contentEncoding: '', ...header, body }, MAX_BYTES).bytes.toString()
+
+describe('the body of a reply', () => {
+  it.each([
+    ['zlib', deflateSync],
+    ['raw deflate', deflateRawSync],
+    ['gzip', gzipSync],
+  ])('may be compressed as deflate: %s', (_how, compress) => {
+    for (const level of [0, 1, 9])
+      for (const text of ['<a/>', 'x'.repeat(MAX_BYTES), '']) {
+        const bytes = compress(text, { level })
+        expect(read(bytes, { contentEncoding: 'deflate' })).toBe(text)
+      }
+  })
+
+  it.each([
+    ['zlib', deflateSync],
+    ['raw deflate', deflateRawSync],
+  ])('has a limit, also if it is compressed: %s', (_how, compress) => {
+    const bytes = compress('x'.repeat(MAX_BYTES + 1))
+    for (const body of [bytes, bytes.subarray(0, 5), Buffer.alloc(0), Buffer.from('<a/>')])
+      expect(() => read(body, { contentEncoding: 'deflate' })).toThrow(
+        expect.objectContaining({ code: 'AKRI_ERR_ONVIF_REPLY' }),
+      )
+  })
+
+  it.each([
+    ['<root>', '<root>'],
+    ['root', '<root>'],
+    ['<root>', 'root'],
+    ['root', 'root'],
+    ['root@camera', ' <root@camera> '],
+  ])('is the part with the Content-ID of start, with any brackets: %s, %s', (start, id) => {
+    const part = (id: string, text: string) => `--x\r\nContent-ID: ${id}\r\n\r\n${text}\r\n`
+    const body = Buffer.from(`${part('<picture>', '...')}${part(id, '<a/>')}--x--`)
+    const contentType = `multipart/related; boundary=x; start="${start}"`
+    expect(read(body, { contentType }).trim()).toBe('<a/>')
+    const other = contentType.replace('start="', 'start="other.')
+    expect(() => read(body, { contentType: other })).toThrow('no root part')
+  })
+})
