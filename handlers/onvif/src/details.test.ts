@@ -34,7 +34,7 @@ const FILTERS = ['ipAddresses', 'macAddresses', 'scopes', 'uuids'] as const
 
 const WRONG: [field: string, value: unknown, path?: string][] = [
   // An unknown field: the path is that of its owner, and the message names the field.
-  ['ipAddress', { items: [] }, ''],
+  ['ipAddress', { items: [] }],
   ...FILTERS.flatMap((filter): [string, unknown, string][] => [
     [filter, 'x', filter],
     [filter, { items: 'x' }, `${filter}.items`],
