@@ -102,7 +102,7 @@ export function parseManifests(text: string, file: string): Manifests {
   return { manifests, problems, configurations, foreign }
 }
 
-/** Whether an object is clearly not meant for Akri: neither its group nor its kind is a misspelling. */
+/** Whether an object is not meant for Akri: neither its group nor its kind is a misspelling. */
 function isForeign(object: unknown): boolean {
   const [apiVersion, kind] = [fieldOf(object, 'apiVersion'), fieldOf(object, 'kind')]
   if (typeof apiVersion !== 'string' || typeof kind !== 'string') return false

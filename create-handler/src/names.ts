@@ -49,7 +49,10 @@ export function projectNames(name: string): ProjectNames | string {
   if (BUILT_IN.includes(handler))
     return `${quoted} is the name of a handler of Akri; use another, such as my-${handler}`
   if (DEPENDENCIES.includes(name))
-    return `${quoted} is the name of a package that the handler needs; use another, such as my-${handler}`
+    return (
+      `${quoted} is the name of a package that the handler needs; use another, such as ` +
+      `my-${handler}`
+    )
   if (YAML_WORDS.test(handler))
     return `${quoted} is not a text in YAML; use another name, such as my-${handler}`
   if (isBuiltin(handler))

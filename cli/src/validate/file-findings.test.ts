@@ -46,8 +46,8 @@ describe('a file', () => {
   })
 
   it('points to an unknown field of the details, and names the field that is meant', async () => {
-    const details =
-      '  discoveryHandler:\n    name: lab\n    discoveryDetails: |\n      ports: []\n      prots: 1\n'
+    const handler = '  discoveryHandler:\n    name: lab\n    discoveryDetails: |\n'
+    const details = `${handler}      ports: []\n      prots: 1\n`
     const schema = z.strictObject({ ports: z.array(z.int()) })
     expect(await linesOf(configuration(details), schema)).toEqual([
       '9:7 problem spec.discoveryHandler.discoveryDetails.prots: there is no such field; ' +
@@ -77,7 +77,8 @@ describe('a file', () => {
     ])
     const several = `${configuration(HANDLER)}${object('Deployment')}${object('DaemonSet')}`
     expect(await linesOf(several)).toEqual([
-      '8:1 warning kind: it is "Deployment" of "apps/v1", and is left out (the first of 2 such objects)',
+      '8:1 warning kind: it is "Deployment" of "apps/v1", and is left out (the first of 2 such ' +
+        'objects)',
     ])
   })
 

@@ -88,7 +88,7 @@ export async function fileFindings(
   }
 }
 
-/** One warning for all objects of a file that Akri does not read: most files of a cluster have some. */
+/** One warning for all objects that Akri does not read: files of a cluster can have many. */
 function foreignFindings(foreign: readonly ManifestObject[]): RawFinding[] {
   const [first] = foreign
   if (first === undefined) return []

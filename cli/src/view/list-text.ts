@@ -56,7 +56,7 @@ function mountsLine(mounts: readonly Mount[]): string[] {
   return [printable(`    mounts: ${texts.join(' ')}`)]
 }
 
-/** As container tools write it: the path of the host, and that of the container if it is another. */
+/** As container tools write it: `HOST:CONTAINER`, or the path alone if both are the same. */
 function pathsOf({ hostPath, containerPath }: Pick<Mount, 'hostPath' | 'containerPath'>): string {
   return hostPath === containerPath ? hostPath : `${hostPath}:${containerPath}`
 }

@@ -31,7 +31,8 @@ describe('parseDetails', () => {
       filters: z.array(filter).default([]),
     })
     await expect(parseDetails('urls: http://a\nother: 1', strict)).rejects.toThrow(
-      /: urls: there is no such field; did you mean url\?; other: there is no such field; there are url, filters$/,
+      'discoveryDetails: urls: there is no such field; did you mean url?; ' +
+        'other: there is no such field; there are url, filters',
     )
     await expect(parseDetails('filters: [{items: [], actoin: Exclude}]', strict)).rejects.toThrow(
       /: filters\[0\]\.actoin: there is no such field; did you mean action\?$/,

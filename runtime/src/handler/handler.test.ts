@@ -25,7 +25,8 @@ describe('the definition of a handler', () => {
     [{ name: undefined, nam: 'mine' }, 'a handler has no member "nam"; did you mean name?'],
     [
       { interval: '10s' },
-      'handler mine: a handler has no member "interval"; there are name, shared, details, discover, warnings',
+      'handler mine: a handler has no member "interval"; there are name, shared, details, ' +
+        'discover, warnings',
     ],
     [{ name: '1st' }, 'name: "1st" is not a handler name; it starts with a letter'],
     [{ shared: 'yes' }, 'handler mine: shared is yes; it must be true or false'],
