@@ -157,7 +157,8 @@ kind: Configuraton
       printed = []
       expect(
         await problemsOf(
-          `${HEAD}  discoveryHandler:\n    discoveryDetails:\n      a:\n      - ${unclosed}\n  capacity: 1\n`,
+          `${HEAD}  discoveryHandler:\n    discoveryDetails:\n      a:\n      - ${unclosed}\n` +
+            '  capacity: 1\n',
         ),
       ).toEqual([`cameras.yaml:9:3: it is not YAML: deficient indentation; ${hint}`])
     }
