@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { createOnvifHandler } from '@akrijs/handler-onvif'
 import { createUdevHandler } from '@akrijs/handler-udev'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { validate } from './validate.js'
@@ -23,7 +24,8 @@ const check = (paths: readonly string[] = [file], options: { json?: boolean } = 
     paths,
     { json: false, handler: [], ...options },
     {
-      load: async (name) => (name === 'udev' ? createUdevHandler() : undefined),
+      load: async (name) =>
+        [createOnvifHandler(), createUdevHandler()].find((handler) => handler.name === name),
       print: (line) => printed.push(line.replaceAll(`${directory}/`, '')),
     },
   )
@@ -62,6 +64,30 @@ describe('akri validate', () => {
         `^cameras\\.yaml:7:${columnOf('SUBSYSTEMS')}: warning: ${at}\\[2\\]: SUBSYSTEMS!= holds if`,
       ),
       '1 Configuration in 1 file: 0 problems, 2 warnings',
+    ])
+  })
+
+  it('warns of filters of cameras that match nothing, with their places', async () => {
+    const text = configuration('onvif', '').replace(
+      '""',
+      `|
+      scopes: { items: [] }
+      macAddresses:
+        items:
+        - 02-00-00-00-ab-cd
+        - eth0
+        action: Exclude
+      discoveryTimeoutSeconds: 90`,
+    )
+    writeFileSync(file, text)
+    await check()
+    const at = 'warning: spec.discoveryHandler.discoveryDetails'
+    expect(printed).toEqual([
+      `cameras.yaml:8:7: ${at}.scopes: Include without items matches nothing`,
+      `cameras.yaml:12:11: ${at}.macAddresses.items[1]: "eth0" is not a hardware address of 12 ` +
+        'digits: it matches nothing',
+      `cameras.yaml:14:7: ${at}.discoveryTimeoutSeconds: 90 is limited to 60`,
+      '1 Configuration in 1 file: 0 problems, 3 warnings',
     ])
   })
 

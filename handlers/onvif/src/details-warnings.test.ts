@@ -15,11 +15,7 @@ describe('a warning about details', () => {
     const details = onvifDetails.parse({ discoveryTimeoutSeconds: seconds })
     expect(limitedTimeoutSeconds(details)).toBe(limit)
     expect(detailsWarnings(details)).toEqual([
-      {
-        field: 'discoveryTimeoutSeconds',
-        problem: `limited to ${limit}`,
-        values: [seconds],
-      },
+      { path: 'discoveryTimeoutSeconds', message: `${seconds} is limited to ${limit}` },
     ])
   })
 
@@ -29,21 +25,29 @@ describe('a warning about details', () => {
     ['scopes', ['onvif://x/y', 'onvif://x/a b', ''], ['onvif://x/a b', '']],
     ['uuids', ['urn:uuid:a', 'a b', 'urn:uuid:'], ['a b', '']],
   ] as const)('names the items of %s that match nothing', (field, items, values) => {
-    const [warning, ...others] = detailsWarnings(onvifDetails.parse({ [field]: { items } }))
-    expect(others).toEqual([])
-    expect(warning).toMatchObject({ field, values })
-    expect(warning?.problem).toContain(`2 of 3 items match nothing`)
+    const warnings = detailsWarnings(onvifDetails.parse({ [field]: { items } }))
+    expect(warnings.map(({ path }) => path)).toEqual([`${field}.items[1]`, `${field}.items[2]`])
+    for (const [index, value] of values.entries()) {
+      const message = warnings[index]?.message
+      expect(message?.startsWith(`${JSON.stringify(value)} is not a`)).toBe(true)
+      expect(message?.endsWith(': it matches nothing')).toBe(true)
+    }
   })
 
-  it('names ten items at most', () => {
-    const items = Array(10_000).fill('x')
-    const [warning] = detailsWarnings(onvifDetails.parse({ macAddresses: { items } }))
-    expect(warning?.values).toHaveLength(10)
+  it('names ten items at most, and their first characters', () => {
+    const items = Array(10_000).fill(`${'x'.repeat(5000)}\u202e`)
+    const warnings = detailsWarnings(onvifDetails.parse({ macAddresses: { items } }))
+    expect(warnings).toHaveLength(11)
+    expect(warnings[10]).toEqual({
+      path: 'macAddresses',
+      message: '9990 more items match nothing',
+    })
+    for (const { message } of warnings) expect(message.length).toBeLessThan(200)
   })
 
   it.each(FILTERS)('says that Include without items matches nothing: %s', (field) => {
     expect(detailsWarnings(onvifDetails.parse({ [field]: { items: [] } }))).toMatchObject([
-      { field },
+      { path: field, message: 'Include without items matches nothing' },
     ])
     const without = { items: [], action: 'Exclude' }
     expect(detailsWarnings(onvifDetails.parse({ [field]: without }))).toEqual([])

@@ -1,17 +1,18 @@
 import { isIPv4 } from 'node:net'
 import type { OnvifDetails } from './details.js'
+import { cameraText } from './device/camera-text.js'
 
 /** A field of the details that does not have the effect that its author expects. */
 export interface DetailsWarning {
-  readonly field: keyof OnvifDetails
-  readonly problem: string
-  /** The first wrong values. */
-  readonly values: readonly unknown[]
+  /** The path of the field, such as `uuids.items[0]`. */
+  readonly path: string
+  readonly message: string
 }
 
 /** Bounds of `discoveryTimeoutSeconds`. */
 const TIMEOUT = { min: 1, max: 60 }
-const MAX_VALUES = 10
+/** The limit of warnings about the items of one filter. */
+const MAX_ITEMS = 10
 
 /** The values that a camera can have, as the details spell them. */
 const POSSIBLE = {
@@ -31,27 +32,33 @@ export function detailsWarnings(details: OnvifDetails): DetailsWarning[] {
   const limited = limitedTimeoutSeconds(details)
   if (limited !== discoveryTimeoutSeconds)
     warnings.push({
-      field: 'discoveryTimeoutSeconds',
-      problem: `limited to ${limited}`,
-      values: [discoveryTimeoutSeconds],
+      path: 'discoveryTimeoutSeconds',
+      message: `${discoveryTimeoutSeconds} is limited to ${limited}`,
     })
   for (const field of FILTERS) {
     const filter = details[field]
     if (filter === undefined) continue
     const { test, expected } = POSSIBLE[field]
-    const impossible = filter.items.filter((item) => !test(item))
-    if (impossible.length > 0) {
-      const problem = `${impossible.length} of ${filter.items.length} items match nothing`
-      const values = impossible.slice(0, MAX_VALUES)
-      warnings.push({ field, problem: `${problem}: each is not ${expected}`, values })
-    }
+    const impossible = filter.items.flatMap((item, index) =>
+      test(item)
+        ? []
+        : [{ path: `${field}.items[${index}]`, message: `${shown(item)} is not ${expected}` }],
+    )
+    for (const { path, message } of impossible.slice(0, MAX_ITEMS))
+      warnings.push({ path, message: `${message}: it matches nothing` })
+    const more = impossible.length - MAX_ITEMS
+    if (more > 0) warnings.push({ path: field, message: `${more} more items match nothing` })
     if (filter.items.length === 0 && filter.action !== 'Exclude')
-      warnings.push({ field, problem: 'Include without items matches nothing', values: [] })
+      warnings.push({ path: field, message: 'Include without items matches nothing' })
   }
   return warnings
 }
 
 const FILTERS = ['ipAddresses', 'macAddresses', 'scopes', 'uuids'] as const
+
+function shown(item: string): string {
+  return JSON.stringify(cameraText(item, 64))
+}
 
 function matches(pattern: RegExp): (text: string) => boolean {
   return (text) => pattern.test(text)

@@ -37,9 +37,10 @@ export function createOnvifHandler({
     name: 'onvif',
     shared: true,
     details: onvifDetails,
+    warnings: detailsWarnings,
     async *discover({ details, properties, signal, log, leaveOut, reportProblem, remark }) {
-      for (const warning of detailsWarnings(details))
-        log.warn({ ...warning }, 'details questionable')
+      for (const { path, message } of detailsWarnings(details))
+        log.warn({ field: path, problem: message }, 'details questionable')
       const credentials = cameraCredentials(properties, log)
       const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
       const lists = discoverCameras({
