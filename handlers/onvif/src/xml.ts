@@ -227,8 +227,8 @@ function decode(bytes: Uint8Array, charset?: string): string {
   )
   const encoding = mark ?? named ?? 'utf-8'
   try {
-    // UTF-8 is what cameras claim that know no encodings: then a scope or a name is in that of
-    // their country. Its bytes become replacement characters. No byte of markup is lost or added.
+    // Many cameras declare UTF-8 or nothing, and write a name in the encoding of their country. Its
+    // bytes become replacement characters; no byte of markup is lost or added.
     const fatal = new TextDecoder(encoding).encoding !== 'utf-8'
     return new TextDecoder(encoding, { fatal }).decode(bytes)
   } catch (error) {
