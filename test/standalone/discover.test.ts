@@ -46,7 +46,8 @@ describe('akri discover', () => {
       new RegExp(
         '^ID +PROPERTIES +NODES\n' +
           // A machine without events has a remark, too.
-          '/devices/virtual/mem/null +UDEV_DEVNODE=/dev/null +/dev/null:rwm\n(\n|$)',
+          '/devices/virtual/mem/null +UDEV_DEVPATH=/devices/virtual/mem/null ' +
+          'UDEV_DEVNODE=/dev/null +/dev/null:rwm\n(\n|$)',
       ),
     )
     expect([stderr, status]).toEqual(['', 0])
