@@ -164,6 +164,23 @@ const OFFERED: readonly Awkward[] = [
     },
   ],
   [
+    'announces no host of this network, and is asked by its address and its name',
+    async () => {
+      const { url, port } = await announcing('127.0.0.1', 'opc.tcp://PLC-IN-THE-HALL:PORT')
+      const byName = `opc.tcp://plc.test:${port}/`
+      const leftOut = [[byName, 'listed with another URL']] as const
+      return { urls: [byName, url], offered: [url], leftOut }
+    },
+  ],
+  [
+    'announces no host of this network, and is asked by a name that has another address too',
+    async () => {
+      const { url, port } = await announcing('127.0.0.1', 'opc.tcp://PLC-IN-THE-HALL:PORT')
+      const byName = `opc.tcp://two-networks.test:${port}/`
+      return { urls: [byName, url], offered: [byName, url] }
+    },
+  ],
+  [
     'reports itself twice',
     async () => {
       const server = await start()

@@ -41,6 +41,14 @@ describe('servers whose URLs differ by their spelling', () => {
       expect(distinct(all)).toEqual([{ ...server, addresses: ['10.0.0.1'] }])
   })
 
+  it('are the server that answered itself, not the entry of a discovery server', () => {
+    const entry = listed('opc.tcp://plc1:4840')
+    const server = { ...listed('opc.tcp://plc1:4840/'), hasHostOfDetails: true }
+    const once = [{ ...server, discoveryUrl: entry.discoveryUrl }]
+    expect(distinct([entry, server])).toEqual(once)
+    expect(distinct([server, entry])).toEqual(once)
+  })
+
   it('keep all claims, unless any server at the URL is meant', () => {
     const claim = (url: string) => ({ url, name: '', applicationUri: url, reason: '' })
     const [a, b] = ['a', 'b'].map((url) => ({

@@ -17,9 +17,13 @@ export function distinct(servers: readonly OpcuaServer[]): OpcuaServer[] {
   return [...groups.values()].map((group) => group.reduce(merged))
 }
 
-/** The server with more information, under the better spelling; of equals, the first. */
+/**
+ * The server with more information, under the better spelling; of equals, the one that answered
+ * itself, or else the first.
+ */
 function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
-  const [best, other] = rank(b) > rank(a) ? [b, a] : [a, b]
+  const isBetter = rank(b) === rank(a) ? answeredItself(b) && !answeredItself(a) : rank(b) > rank(a)
+  const [best, other] = isBetter ? [b, a] : [a, b]
   const isOther = rank(a) === rank(b) && isBetterSpelled(other, best)
   const addresses = best.addresses ?? other.addresses
   // An announced server needs no claim: any answer of a server counts.
@@ -31,6 +35,8 @@ function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
     ...(claims.length > 0 && { claims }),
   }
 }
+
+const answeredItself = ({ hasHostOfDetails = false }: OpcuaServer) => hasHostOfDetails
 
 const CLAIMED = 0
 const ANNOUNCED = 1

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { withoutDuplicates } from './duplicate-servers.js'
+import { withoutDuplicates, withoutNames } from './duplicate-servers.js'
 import type { OpcuaServer } from './opcua-server.js'
 
 const URI = 'urn:plc1'
@@ -37,5 +37,40 @@ describe('servers that are both listed and announced', () => {
     expect(answers).toHaveLength(3)
     for (const answer of answers) answer()
     expect(await once).toEqual([listed, otherHost])
+  })
+})
+
+describe('servers that answered at a discovery URL with a name', () => {
+  const answered = (discoveryUrl: string, addresses: readonly string[], applicationUri = URI) => ({
+    discoveryUrl,
+    listedFrom: addresses,
+    application: { ...application, applicationUri },
+    hasHostOfDetails: true,
+  })
+  const byAddress = answered('opc.tcp://10.0.0.1:4840/', ['10.0.0.1'])
+  const byIPv6 = answered('opc.tcp://[fd00::1]:4840/', ['fd00::1'])
+  const byName = answered('opc.tcp://plc1:4840/', ['10.0.0.1'])
+  const byTwo = answered('opc.tcp://plc1:4840/', ['fd00::1', '10.0.0.1'])
+
+  it('have the URL with the address, in any order', () => {
+    expect(withoutNames([byName, byAddress])).toEqual([byAddress])
+    expect(withoutNames([byAddress, byName])).toEqual([byAddress])
+    expect(withoutNames([byTwo, byAddress, byIPv6])).toEqual([byAddress, byIPv6])
+  })
+
+  it('keep the name if a call by name may have reached another server', () => {
+    for (const other of [
+      byTwo,
+      answered('opc.tcp://plc1:4841/', ['10.0.0.1']),
+      answered('opc.tcp://plc1:4840/', ['10.0.0.2']),
+      answered('opc.tcp://plc1:4840/', ['10.0.0.1'], 'urn:other'),
+      answered('opc.tcp://plc1:4840/', []),
+    ])
+      expect(withoutNames([other, byAddress])).toEqual([other, byAddress])
+  })
+
+  it('keep the name beside an entry of a discovery server, which anyone can register', () => {
+    const registered = { ...byAddress, hasHostOfDetails: false }
+    expect(withoutNames([byName, registered])).toEqual([byName, registered])
   })
 })

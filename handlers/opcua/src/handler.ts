@@ -19,7 +19,7 @@ import {
 import { detailsWarnings, INCLUDES_NOTHING, includesNothing, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
 import { distinct } from './distinct-servers.js'
-import { withoutDuplicates } from './duplicate-servers.js'
+import { withoutDuplicates, withoutNames } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
 import { absentApplications, applicationOf, type EndpointsAnswer } from './identified-server.js'
@@ -118,7 +118,7 @@ export function createOpcuaHandler({
         report(candidates, servers, `more than ${MAX_SERVERS} servers`)
         await descriptions.update(servers, signal)
         const unique = await withoutDuplicates(
-          servers,
+          withoutNames(servers),
           (server) => identityOf(server)?.applicationUri,
           reach.addressesOf,
         )

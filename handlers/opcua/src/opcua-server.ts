@@ -26,6 +26,11 @@ export interface OpcuaServer {
   readonly addresses?: readonly string[]
   /** Addresses of the discovery server that lists this server; the handler may call there too. */
   readonly listedFrom?: readonly string[]
+  /**
+   * Whether the server answered at a discovery URL of the details and has the host of that URL,
+   * because the host that it reported means nothing here. @default false
+   */
+  readonly hasHostOfDetails?: boolean
   /** Whether the discovery server stopped listing a server that still answers. @default false */
   readonly isUnlisted?: boolean
 }

@@ -150,7 +150,11 @@ function serverOf(application: ApplicationDescription, answer: Answer): OpcuaSer
     return { ...server, claims: [{ url: text, name, applicationUri, reason: problem }] }
   if (applicationType === ApplicationType.clientAndServer)
     return { ...server, claims: [{ url: text, name, reason: NO_ENDPOINT }] }
-  return { ...server, application: { applicationUri, productUri, applicationName: name } }
+  return {
+    ...server,
+    application: { applicationUri, productUri, applicationName: name },
+    ...(problem !== undefined && { hasHostOfDetails: true }),
+  }
 }
 
 /** Why a server may not be at its URL. */
