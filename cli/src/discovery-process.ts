@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url'
 import { fieldOf } from '@akrijs/runtime'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { createLogger, failureText, redirectOutput } from '@akrijs/runtime/program'
+import { createLogger, failureText, redirectOutput, watchLoop } from '@akrijs/runtime/program'
 import { endWithStdin, followDiscovery } from '@akrijs/sdk/host'
 import { HANDLERS_FROM } from './built-in-handlers.js'
 import { findHandler } from './commands/discover.js'
@@ -34,6 +34,10 @@ async function followHandler(request: DiscoveryProcessRequest): Promise<void> {
       ? createLogger('akri', { level: logLevel })
       : terminalLogger(logLevel, request.isColored)
   redirectOutput(log, 'warn')
+  watchLoop(new URL('./loop-watch.js', import.meta.url), {
+    program: 'akri',
+    isText: logFormat !== 'json',
+  })
   const handler = await (await findHandler(request.handler, HANDLERS_FROM)).load()
   const properties = new DiscoveryProperties(request.properties)
   const { details } = request

@@ -88,6 +88,17 @@ describe('akri discover FILE --watch', () => {
     expect(errors).not.toContain('not-imported')
   })
 
+  it('names a handler that blocks the event loop, and its line', async () => {
+    const blocking = handler("'a'").replace('yield', '\nwhile (true) {}\nyield')
+    await akri.write('h.mjs', blocking)
+    start('h.mjs')
+    await expect
+      .poll(() => errors, { timeout: 120_000, interval: 100 })
+      .toMatch(/ error event loop blocked by a handler handler="mine" place=".*h\.mjs:8"/)
+    await akri.write('h.mjs', handler("'b'"))
+    await eventually(() => expect(output).toMatch(/^b /m))
+  })
+
   const NO_TYPES = ' (this Node.js does not remove types)'
   const removesTypes = 'typescript' in process.features && process.features.typescript !== false
   const kinds = [
