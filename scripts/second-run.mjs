@@ -1,6 +1,6 @@
-// A second run of the test files that failed. CI runs hundreds of programs and three clusters on two
-// processors, so a test can fail for lack of a processor. The second run has its files one by one. A
-// test that fails twice has failed. A test that fails once is unsteady: the summary tells it.
+// A second run of the test files that failed. CI runs hundreds of programs and three clusters on
+// two processors, so a test can fail for lack of a processor. The second run has its files one by
+// one. A test that fails twice has failed; the summary tells a test that failed only once.
 
 /**
  * @typedef {import('./test-report.mjs').TestReport} TestReport

@@ -96,7 +96,7 @@ describe('akri discover FILE --watch', () => {
       .poll(() => errors, { timeout: 120_000, interval: 100 })
       .toMatch(/ error event loop blocked by a handler handler="mine" place=".*h\.mjs:8"/)
     await akri.write('h.mjs', handler("'b'"))
-    await eventually(() => expect(output).toMatch(/^b /m))
+    await eventually(() => expect(output).toMatch(/^b$/m))
   })
 
   const NO_TYPES = ' (this Node.js does not remove types)'

@@ -84,7 +84,7 @@ export interface Agent {
   readonly registry: HandlerRegistry
   readonly discovery: Discovery
   readonly plugins: DevicePlugins
-  /** Resolves after the first offer of the devices in the checkpoint, and after a second at most. */
+  /** Resolves after the first offer of the devices in the checkpoint; after a second at most. */
   readonly offered: Promise<void>
   /**
    * Resolves when all current changes have been reconciled. Retries that are due later do not

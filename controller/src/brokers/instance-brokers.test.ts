@@ -152,7 +152,7 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toHaveLength(1)
   })
 
-  it('of a new device wait for nodes too if the clock of the API server is far behind', async () => {
+  it('of a new device wait for nodes too if the clock of the server is far behind', async () => {
     await start(['a', 'b'], POD_BROKER)
     const { metadata, ...rest } = testInstance(['a'], { name: 'cam-a19705' })
     const creationTimestamp = new Date(T0 - 60_000).toISOString()
@@ -259,7 +259,7 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toEqual([])
   })
 
-  it('C4 are no Job while the custom resource of Instances has no status for its record', async () => {
+  it('C4 are no Job while the custom resource of Instances has no status for it', async () => {
     await start(['a'], JOB_BROKER)
     api.refusal = withoutStatus
     await expect(reconcile()).rejects.toThrow(OutdatedResourceError)

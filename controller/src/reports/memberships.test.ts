@@ -99,7 +99,7 @@ describe('the controller', () => {
     await eventually(() => expect(nodes()).toEqual(['x', 'a', 'b']))
   })
 
-  it('A10 R98 lets a node leave once for each wish, however long the report has the wish', async () => {
+  it('A10 R98 lets a node leave once for a wish, however long the report has it', async () => {
     for (const name of ['a', 'b']) node(name)
     const { uid } = testInstance([]).metadata
     const leave = { [KEY]: { uid, wish: 'leave' } } as const

@@ -463,7 +463,7 @@ describe('the report of a node without an agent', () => {
     })
   })
 
-  it('stays while the next agent does not start, and shows when that one is taken off', async () => {
+  it('stays while the next agent does not start, and shows when that is taken off', async () => {
     putNode('a')
     putReport('a', statusWith('True'), { agentPod: 'agent-before', agentNamespace: 'akri' })
     putAgent('a', false, { reason: 'ImagePullBackOff' })

@@ -3,10 +3,10 @@ import { readEndpointUrl } from './endpoint-url.js'
 import type { OpcuaServer } from './opcua-server.js'
 
 /**
- * Removes each server that answered at a discovery URL with a name, if it also answered at discovery
- * URLs with the addresses of that name. With all of them: the call by name may have reached any. The
- * address stays, because a failure of DNS must not change ids. Only servers that answered themselves
- * count: an entry of a discovery server must not remove the device of another.
+ * Removes each server that answered at a discovery URL with a name, if it also answered at
+ * discovery URLs with the addresses of that name. With all of them: the call by name may have
+ * reached any. The address stays, because a failure of DNS must not change ids. Only servers that
+ * answered themselves count: an entry of a discovery server must not remove another device.
  */
 export function withoutNames(servers: readonly OpcuaServer[]): readonly OpcuaServer[] {
   const own = servers.filter(({ hasHostOfDetails = false }) => hasHostOfDetails)

@@ -255,7 +255,7 @@ it('remarks that events do not arrive, until they arrive', async () => {
   expect(remarks.slice(1)).toEqual([[]])
 })
 
-it('remarks at a look at everything that udevd started where its events do not arrive', async () => {
+it('remarks at a look at everything that events of a new udevd do not arrive', async () => {
   const remarks = await remarked()
   expect(remarks).toEqual([[]])
   monitor.checkProblem = () => {
@@ -394,7 +394,7 @@ describe('a device that udevd should process', () => {
       expect(lists).toEqual([[], ['ttyUSB0 1']])
     })
 
-    it('is offered after two seconds if the mark stays although udevd has nothing to do', async () => {
+    it('is offered after two seconds if the mark stays and udevd has nothing to do', async () => {
       const lists = await plugTty(MARKED)
       tree.udevd('queue', false)
       await clock.advance(1500)
@@ -451,7 +451,7 @@ describe('a device that udevd should process', () => {
       expect(lists).toEqual([[], ['ttyUSB0 1']])
     })
 
-    it('is offered by a udevd without marks that works on other devices, but was idle', async () => {
+    it('is offered if a udevd without marks was idle since and works on others', async () => {
       const lists = await plugTty(RECORD)
       await clock.advance(5000)
       expect(lists).toEqual([[]])

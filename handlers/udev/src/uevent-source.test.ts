@@ -123,7 +123,7 @@ describe('the source of device events', () => {
     expect(problems.at(-1)).toBe('device events do not reach this user namespace, polling instead')
   })
 
-  it('finds again whether events of udevd arrive, also beside a problem of the sockets', async () => {
+  it('finds again whether events of udevd arrive, also if the sockets have a problem', async () => {
     const ELSEWHERE = 'events of udevd do not reach this network namespace, reading its database'
     const control = path.join(runUdevRoot, 'control')
     const check = feed()
