@@ -215,11 +215,22 @@ describe.skipIf(missing.length > 0)(title, () => {
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const session = await discover({}, 3000)
     await untilFound(session, found, 120_000)
-    const { probes, requests } = await host.call('counts')
+    const rounds = async (number: number) => {
+      const { probes } = await host.call('counts')
+      await until(async () => (await host.call('counts')).probes >= probes + number * 2 * 200)
+      return (await host.call('counts')).requests
+    }
+    // A busy machine interrupts queries, and an interrupted query is made again.
+    let requests = 0
+    await until(async () => {
+      const before = requests
+      requests = await rounds(1)
+      return requests === before
+    })
     // Each camera gets four requests: time, information, interfaces and scopes.
-    expect(requests).toBe(4 * 200)
-    await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * 200)
-    expect((await host.call('counts')).requests).toBe(requests)
+    expect(requests).toBeGreaterThanOrEqual(4 * 200)
+    expect(requests).toBeLessThan(6 * 200)
+    expect(await rounds(2)).toBe(requests)
     expect(session.pending).toBe(0)
   })
 
