@@ -95,7 +95,9 @@ describe.skipIf(lacks !== undefined)(
         await runIn(project, 'npm', ...INSTALL)
       })
       await step('try', async () => {
-        expect((await discover()).stdout).toMatch(/^\/dev\/null +PUMP_KIND=character /m)
+        expect((await discover()).stdout).toMatch(
+          /^\/dev\/null +PUMP_DEVICE=\/dev\/null PUMP_KIND=character +\/dev\/null:rw$/m,
+        )
       })
       const good = await readFile(source, 'utf8')
       await step('break', async () => {
