@@ -4,7 +4,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { processorMs } from '../../../test/support/processor-ms.js'
+import { leastProcessorMs, processorMs } from '../../../test/support/processor-ms.js'
 import { type AdmissionRequest, admissionReview, readAdmissionReview } from './admission-review.js'
 import type { Handlers } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
@@ -347,10 +347,9 @@ describe('a review', () => {
     ['unknown fields', { ...good, spec: { ...good.spec, ...numbers } }, /no such field/],
   ])('of very many %s takes less than 200 ms', async (_what, object, message) => {
     await reviewer().review(request({ object: bad }))
-    const begun = processorMs()
-    const verdict = await reviewer().review(request({ object }))
-    expect(processorMs() - begun).toBeLessThan(200)
-    expect(JSON.stringify(verdict)).toMatch(message)
+    const review = () => reviewer().review(request({ object }))
+    expect(await leastProcessorMs(review)).toBeLessThan(200)
+    expect(JSON.stringify(await review())).toMatch(message)
   })
 
   it('does not read details that would take long, and says so', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
-import { processorMs } from '../../../../test/support/processor-ms.js'
+import { leastProcessorMs } from '../../../../test/support/processor-ms.js'
 import { OnvifMessageError } from '../errors.js'
 import {
   type AnnouncementText,
@@ -208,19 +208,20 @@ describe('messages of WS-Discovery', () => {
     ['attributes up to the limit', answer(match(`<a xmlns:b=""/>`.repeat(490)))],
     ['matches', answer(match('<Types>a:b c:d</Types><Scopes>e f</Scopes>').repeat(100))],
     ['words', full((n) => `a${n} `)],
-  ])('cost little when they are full of %s', (_what, text) => {
+  ])('cost little when they are full of %s', async (_what, text) => {
     const bytes = Buffer.from(text)
     expect(bytes.length).toBeLessThan(16_700)
-    const started = processorMs()
-    for (let n = 0; n < 50; n++) {
-      try {
-        decodeMessage(bytes)
-      } catch (error) {
-        expect(error).toBeInstanceOf(OnvifMessageError)
+    const read = () => {
+      for (let n = 0; n < 50; n++) {
+        try {
+          decodeMessage(bytes)
+        } catch (error) {
+          expect(error).toBeInstanceOf(OnvifMessageError)
+        }
       }
     }
     // On an idle machine, a message takes five milliseconds at most.
-    expect(processorMs() - started).toBeLessThan(50 * 15)
+    expect(await leastProcessorMs(read)).toBeLessThan(50 * 15)
   })
 
   it('of other kinds are ignored', () => {
