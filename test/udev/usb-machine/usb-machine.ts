@@ -11,7 +11,7 @@ import { connected, QemuError, Qmp } from './qmp.js'
 /** The path of the machine's USB controller; its high-speed bus is the first. */
 export const BUS = '/devices/pci0000:00/0000:00:10.0/usb1'
 
-const BOOT_MS = 110_000
+const BOOT_MS = 240_000
 
 /** A device to plug in. */
 export interface UsbDevice {
