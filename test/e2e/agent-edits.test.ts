@@ -60,6 +60,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
     )
+    await eventually(() => world.joined())
     const [first, second] = (await world.instances())[0]?.spec.nodes ?? []
     const [away, here] =
       first === NODE_1 ? ([NODE_1, NODE_2] as const) : ([NODE_2, NODE_1] as const)

@@ -313,18 +313,18 @@ export class World {
 }
 
 /**
- * Retries until the function does not throw: a cluster is slow. @param timeoutMs after which the
- * last error is thrown
+ * Retries until the function does not throw: a cluster is slow. The pauses grow from 100 ms to
+ * 300 ms. @param timeoutMs after which the last error is thrown
  */
 export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 90_000): Promise<T> {
   const end = systemClock.monotonicMs() + timeoutMs
-  while (true) {
+  for (let pause = 100; ; pause = Math.min(300, pause * 1.2)) {
     try {
       return await look()
     } catch (error) {
       if (systemClock.monotonicMs() > end) throw error
     }
-    await systemClock.sleep(100)
+    await systemClock.sleep(pause)
   }
 }
 
