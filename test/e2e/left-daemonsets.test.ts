@@ -7,7 +7,6 @@ import {
   makeNamespace,
   missingForInstallation,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -68,7 +67,6 @@ describe.skipIf(lacks !== undefined)(
         () => removeNamespace(),
         ...NODES.map((node) => () => kubectl('label', 'node', node, `${LABEL}-`)),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

@@ -15,7 +15,6 @@ import {
   joinNodes,
   missingForInstallation,
   provideImage,
-  removeImage,
   separateNodes,
 } from './installation.js'
 
@@ -78,7 +77,6 @@ describe.for(HELMS)('a release of %s with values of the existing chart', (progra
         () => kubectl('delete', 'namespace', 'akri', '--timeout=120s'),
         () => rm(directory, { recursive: true, force: true }),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

@@ -11,7 +11,6 @@ import {
   joinNodes,
   missingForInstallation,
   provideImage,
-  removeImage,
   rolledOut,
   separateNodes,
 } from './installation.js'
@@ -89,7 +88,6 @@ describe.for(HELMS)('handlers in releases of %s', (program) => {
         () => runHelm(program, 'uninstall', 'akri', '--namespace', 'akri'),
         () => kubectl('delete', 'namespace', 'akri', '--timeout=120s'),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

@@ -20,7 +20,6 @@ import {
   missingForInstallation,
   NODE_DIRECTORIES,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -83,7 +82,6 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('delete', '-k', agent, '--ignore-not-found'),
         () => removeNamespace(),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
@@ -85,26 +86,39 @@ export async function imageTree(directory: string): Promise<string> {
 }
 
 /** The tree of the image with the client of node-opcua, in a layer above the other programs. */
-export async function opcuaClientTree(directory: string): Promise<void> {
+export async function opcuaClientTree(directory: string): Promise<string> {
   const layer = `${directory}-layer`
-  await imageTree(directory)
-  await run(process.execPath, [path.join(root, 'scripts/opcua-client-tree.mjs'), layer])
+  const programs = await imageTree(directory)
+  const client = path.join(root, 'scripts/opcua-client-tree.mjs')
+  const { stdout } = await run(process.execPath, [client, layer])
   await cp(path.join(layer, 'app'), path.join(directory, 'app'), { recursive: true })
+  const both = createHash('sha256').update(`${programs}${stdout}`).digest('hex')
+  return `sha256:${both}`
 }
+
+/** The label of an image on a node: the digest of the tree that it was made of. */
+const TREE = 'akri-tree'
 
 /**
  * Builds the image and imports it on each node, if the nodes are processes of this machine. Other
- * nodes must have it already.
- * @param makeTree writes the content of the image to a directory
+ * nodes must have it already. The image stays until its cluster goes: the next test has it at once,
+ * unless the programs have changed.
+ * @param makeTree writes the content of the image to a directory, and resolves with text that has
+ * its digest if it has one
  */
 export async function provideImage(
   image = IMAGE,
-  makeTree: (directory: string) => Promise<unknown> = imageTree,
+  makeTree: (directory: string) => Promise<string> = imageTree,
 ): Promise<void> {
   if (kubeTools === undefined) return
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-image-'))
   try {
-    await makeTree(path.join(directory, 'tree'))
+    const [digest = ''] = /sha256:\w+/.exec(await makeTree(path.join(directory, 'tree'))) ?? []
+    const ctr = (node: string, ...args: readonly string[]) =>
+      onNode(node, 'ctr', '-n', 'k8s.io', 'images', ...args)
+    const label = `${TREE}=${digest}`
+    const labels = await Promise.all(NODES.map((node) => ctr(node, 'ls', `name==${image}`)))
+    if (digest !== '' && labels.every((text) => text.includes(label))) return
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
     await run(path.join(kubeTools, 'kube-node-image'), [
@@ -114,16 +128,14 @@ export async function provideImage(
       ...command,
     ])
     await Promise.all(
-      NODES.map((node) => onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)),
+      NODES.map(async (node) => {
+        await ctr(node, 'import', archive)
+        await ctr(node, 'label', image, label)
+      }),
     )
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
-}
-
-export async function removeImage(image = IMAGE): Promise<void> {
-  if (kubeTools === undefined) return
-  for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', image)
 }
 
 const NAMESPACE = path.join(MANIFESTS, 'namespace.yaml')

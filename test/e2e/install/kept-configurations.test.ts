@@ -8,13 +8,7 @@ import { kubectl } from '../support/kubectl.js'
 import { missingHost } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually } from '../support/world.js'
-import {
-  joinNodes,
-  missingForInstallation,
-  provideImage,
-  removeImage,
-  separateNodes,
-} from './installation.js'
+import { joinNodes, missingForInstallation, provideImage, separateNodes } from './installation.js'
 import { commandBlocks } from './page-commands.js'
 
 // The commands of docs/migration.md that take a release away without its Configurations.
@@ -53,7 +47,6 @@ describe.for(HELMS)('a release of %s that goes without its Configurations', (pro
         () => runHelm(program, 'uninstall', 'akri', '--namespace', 'akri'),
         () => kubectl('delete', 'namespace', 'akri', '--timeout=120s'),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

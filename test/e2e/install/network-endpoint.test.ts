@@ -11,7 +11,6 @@ import {
   makeNamespace,
   missingForInstallation,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -49,7 +48,6 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0'),
         () => removeNamespace(),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

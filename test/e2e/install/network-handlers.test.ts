@@ -21,7 +21,6 @@ import {
   makeNamespace,
   missingForInstallation,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -157,7 +156,6 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0'),
         () => removeNamespace(),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

@@ -10,7 +10,6 @@ import {
   joinNodes,
   MANIFESTS,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -46,7 +45,6 @@ describe.skipIf(lacks !== undefined)(
         ...folders.map((folder) => () => kubectl('delete', '-k', folder, '--ignore-not-found')),
         () => removeNamespace(),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

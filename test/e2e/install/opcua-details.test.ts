@@ -22,7 +22,6 @@ import {
   missingForInstallation,
   opcuaClientTree,
   provideImage,
-  removeImage,
   rolledOut,
   separateNodes,
 } from './installation.js'
@@ -82,8 +81,6 @@ describe.skipIf(lacks !== undefined)(
         () => runHelm(HELM, 'uninstall', 'akri', '--namespace', 'akri'),
         () => kubectl('delete', 'namespace', 'akri', '--timeout=120s'),
         () => joinNodes(),
-        () => removeImage(),
-        () => removeImage(CLIENT_IMAGE),
       )
     })
 

@@ -6,13 +6,7 @@ import { HELMS, missingHelm, runHelm } from '../../helm/programs.js'
 import { kubectl } from '../support/kubectl.js'
 import { missingHost } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
-import {
-  joinNodes,
-  missingForInstallation,
-  provideImage,
-  removeImage,
-  separateNodes,
-} from './installation.js'
+import { joinNodes, missingForInstallation, provideImage, separateNodes } from './installation.js'
 import { commandBlocks } from './page-commands.js'
 
 // The commands of the README for a cluster, as they are there. Only the image comes another way.
@@ -44,7 +38,6 @@ describe.for(HELMS)('the quick start with %s', (program) => {
         () => runHelm(program, 'uninstall', 'akri', '--namespace', 'akri'),
         () => kubectl('delete', 'namespace', 'akri', '--timeout=120s'),
         () => joinNodes(),
-        () => removeImage(),
       )
     })
 

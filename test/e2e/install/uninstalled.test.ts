@@ -13,7 +13,6 @@ import {
   makeNamespace,
   missingForInstallation,
   provideImage,
-  removeImage,
   removeNamespace,
   rolledOut,
   separateNodes,
@@ -74,7 +73,6 @@ describe.skipIf(lacks !== undefined)(
         () => restoreCustomResources(),
         () => removeNamespace(),
         () => joinNodes(),
-        () => removeImage(),
       ),
     )
 

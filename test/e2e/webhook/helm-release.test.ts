@@ -5,7 +5,7 @@ import { objectKey, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CHART } from '../../helm/chart.js'
 import { HELMS, type Helm, missingHelm, runHelm } from '../../helm/programs.js'
-import { missingForInstallation, provideImage, removeImage } from '../install/installation.js'
+import { missingForInstallation, provideImage } from '../install/installation.js'
 import { kubectl } from '../support/kubectl.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually, World } from '../support/world.js'
@@ -49,7 +49,6 @@ afterAll(async () => {
   await tidyUp(
     // After a test that failed.
     () => runHelm('helm3', 'uninstall', 'akri', '--namespace', namespace, '--ignore-not-found'),
-    () => removeImage(),
     () => rm(earlierChart, { recursive: true, force: true }),
     async () => world?.close(),
   )

@@ -7,7 +7,6 @@ import {
   makeNamespace,
   missingForInstallation,
   provideImage,
-  removeImage,
 } from '../install/installation.js'
 import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2 } from '../support/nodes.js'
@@ -87,7 +86,6 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('delete', '-k', FOLDER, '--ignore-not-found'),
         async () => world?.close(),
         () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found'),
-        () => removeImage(),
       )
     })
 
