@@ -53,6 +53,12 @@ const everything = [
   ['debugEcho.discovery.enabled', true],
 ] as const
 
+/** As for an API server that has admission policies. */
+const WITH_POLICIES = [
+  '--api-versions',
+  'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy',
+] as const
+
 /** A value of the resources of a handler. */
 const at = (handler: string, key: string, value: unknown) =>
   [`${handler}.discovery.resources.${key}`, value] as const
@@ -267,13 +273,28 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
   })
 
-  it('warn of the other system without a webhook that refuses', async () => {
-    const isWarned = async (webhookConfiguration: Values, compatibility = 'akri-0.13') =>
-      (await notesOf({ compatibility, webhookConfiguration })).includes('compatibility: akri-0.13')
+  it('warn of the other system where neither a webhook nor a policy refuses', async () => {
+    const isWarned = async (webhookConfiguration: Values, ...options: readonly string[]) => {
+      const values = { compatibility: 'akri-0.13', webhookConfiguration }
+      return (await notesOf(values, ...options)).includes('compatibility: akri-0.13')
+    }
     expect(await isWarned({})).toBe(false)
     expect(await isWarned({ enabled: false })).toBe(true)
     expect(await isWarned({ failurePolicy: 'Ignore' })).toBe(true)
-    expect(await isWarned({ failurePolicy: 'Ignore' }, 'off')).toBe(false)
+    expect(await isWarned({ failurePolicy: 'Ignore' }, ...WITH_POLICIES)).toBe(false)
+    expect(await isWarned({ failurePolicy: 'Ignore' }, '--set', 'compatibility=off')).toBe(false)
+  })
+
+  it('refuse what stops the other system by a policy where the API server has policies', async () => {
+    const policies = async (compatibility: string, ...options: readonly string[]) =>
+      (await render({ compatibility }, 'akri', options))
+        .filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'))
+        .map(({ kind }) => kind)
+        .toSorted()
+    const both = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding']
+    expect(await policies('akri-0.13', ...WITH_POLICIES)).toEqual(both)
+    expect(await policies('akri-0.13')).toEqual([])
+    expect(await policies('off', ...WITH_POLICIES)).toEqual([])
   })
 
   it('take labels of nodes that are no text, as --set writes them', async () => {

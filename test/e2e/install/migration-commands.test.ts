@@ -7,16 +7,10 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { HELMS, missingHelm } from '../../helm/programs.js'
 import { kubectl, kubectlWith } from '../support/kubectl.js'
-import { missingHost, NODE_1, NODES } from '../support/nodes.js'
+import { missingHost, NODE_1, NODE_2, NODES } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually } from '../support/world.js'
-import {
-  joinNodes,
-  missingForInstallation,
-  provideImage,
-  removeImage,
-  separateNodes,
-} from './installation.js'
+import { joinNodes, missingForInstallation, provideImage, separateNodes } from './installation.js'
 import { commandBlocks } from './page-commands.js'
 import { writeStandIn } from './stand-in-chart.js'
 
@@ -33,6 +27,16 @@ const [checkBack, uninstall, deleteObjects, writeBack, installExisting, ...other
   PAGE,
   'Back',
 )
+const [
+  checkBoth,
+  keepOffLabelled,
+  giveRights,
+  installBeside,
+  labelNode,
+  returnNode,
+  finish,
+  ...furtherSteps
+] = commandBlocks(PAGE, 'Forward, node by node')
 const CONFIGURATION = 'akri-debug-echo'
 const INSTANCE = `${CONFIGURATION}-8120fe`
 
@@ -43,16 +47,13 @@ const applyCustomResources = () =>
     ...['-f', path.join(root, 'deploy/helm/akri/crds')],
   )
 
-/** No test runs these commands: they need agents of the existing system on some of the nodes. */
-const NOT_RUN = 'Forward, node by node'
-
-it(`runs all commands of docs/migration.md except those of "${NOT_RUN}"`, () => {
-  expect([rest, others]).toEqual([[], []])
+it('runs all commands of docs/migration.md', () => {
+  expect([rest, furtherSteps, others]).toEqual([[], [], []])
   const page = readFileSync(path.join(root, PAGE), 'utf8')
   const sections = [...page.matchAll(/^## (.*)$/gm)].map(([, section = '']) => section)
   expect(sections.filter((section) => commandBlocks(PAGE, section).length > 0)).toEqual([
     'Forward',
-    NOT_RUN,
+    'Forward, node by node',
     'Back',
   ])
   expect(installExisting).toContain('helm install')
@@ -68,11 +69,13 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       const script = [
         `helm() { ${program} "$@"; }`,
         `akri() { '${process.execPath}' '${path.join(root, 'cli/dist/akri.js')}' "$@"; }`,
-        // The release of this test is in the same namespace before and after the change.
-        commands.replaceAll('--namespace akri', '--namespace default'),
+        commands,
       ]
       return (await run('bash', ['-ec', script.join('\n')], { cwd: directory })).stdout
     }
+    /** The release is in one namespace before and after the change. */
+    const shellInDefault = (commands?: string) =>
+      shell(commands?.replaceAll('--namespace akri', '--namespace default'))
 
     const values = (isEnabled: boolean) =>
       writeFile(
@@ -91,6 +94,56 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       )
     const programsEnd = () =>
       eventually(async () => expect(await shell(isExistingGone)).toBe(''), 180_000)
+    /** The Pods of agents of one system, as `<node> <uid>`. */
+    const agents = async (namespace: string) => {
+      const columns = '{range .items[*]}{.spec.nodeName} {.metadata.uid}{"\\n"}{end}'
+      const ofAgents = ['--selector', 'app.kubernetes.io/name=akri-agent']
+      const running = ['--field-selector', 'status.phase=Running', '-o', `jsonpath=${columns}`]
+      const lines = await kubectl('get', 'pods', '-n', namespace, ...ofAgents, ...running)
+      return lines.split('\n').filter(Boolean).sort()
+    }
+    const nodesOf = async (namespace: string) =>
+      (await agents(namespace)).map((line) => line.split(' ')[0])
+    const mayExistingList = () =>
+      kubectl(
+        ...['auth', 'can-i', 'list', 'akrii', '--all-namespaces'],
+        '--as=system:serviceaccount:default:akri-agent-sa',
+      ).then(
+        () => true,
+        () => false,
+      )
+    const applyCam = () =>
+      kubectlWith(
+        JSON.stringify({
+          apiVersion: 'akri.sh/v0',
+          kind: 'Configuration',
+          metadata: { name: 'cam' },
+          spec: {
+            capacity: 2,
+            discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' },
+          },
+        }),
+        ...['apply', '-f', '-'],
+      )
+    /** As agents of the existing system do that see the one device of a Configuration. */
+    async function joinAsExisting(configuration: string): Promise<string> {
+      const name = `${configuration}-8120fe`
+      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: configuration }
+      const ownerUid = await uid(`akric/${configuration}`)
+      await applyAs(NODE_1, {
+        kind: 'Instance',
+        metadata: { name, ownerReferences: [{ ...owner, uid: ownerUid, controller: true }] },
+        spec: {
+          configurationName: configuration,
+          cdiName: `akri.sh/${configuration}=8120fe`,
+          capacity: 2,
+          shared: true,
+          brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
+          nodes: [...NODES],
+        },
+      })
+      return uid(`akrii/${name}`)
+    }
     const finalizers = async () =>
       kubectl('get', 'akric,akrii', '-o', 'jsonpath={.items[*].metadata.finalizers}')
 
@@ -116,35 +169,21 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
     afterAll(async () => {
       await tidyUp(
         () => run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found']),
+        () => run(program, ['uninstall', 'akri', '-n', 'akri', '--no-hooks', '--ignore-not-found']),
+        () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found', '--timeout=120s'),
+        () => kubectl('label', 'node', '--all', 'akri-js-'),
         () => deleteConfigurations(),
         () => applyCustomResources(),
         () => joinNodes(),
-        () => removeImage(),
         () => rm(directory, { recursive: true, force: true }),
       )
     })
 
     it('keeps the Configurations of a release, forward and back', async () => {
       await values(true)
-      await shell(installExisting?.split('\n')[0])
+      await shellInDefault(installExisting?.split('\n')[0])
       const configuration = await uid(`akric/${CONFIGURATION}`)
-      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: CONFIGURATION }
-      await applyAs(NODE_1, {
-        kind: 'Instance',
-        metadata: {
-          name: INSTANCE,
-          ownerReferences: [{ ...owner, uid: configuration, controller: true }],
-        },
-        spec: {
-          configurationName: CONFIGURATION,
-          cdiName: `akri.sh/${CONFIGURATION}=8120fe`,
-          capacity: 2,
-          shared: true,
-          brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
-          nodes: [...NODES],
-        },
-      })
-      const instance = await uid(`akrii/${INSTANCE}`)
+      const instance = await joinAsExisting(CONFIGURATION)
       for (const [kind, name] of [
         ['Configuration', CONFIGURATION],
         ['Instance', INSTANCE],
@@ -155,26 +194,28 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
         expect(await uid(`akrii/${INSTANCE}`)).toBe(instance)
       }
 
-      expect(await shell(checkForward)).toMatch(
+      expect(await shellInDefault(checkForward)).toMatch(
         new RegExp(`warning +Instance default/${INSTANCE} +its finalizer ${NODE_1} stays`),
       )
-      await shell(deleteExisting)
+      await shellInDefault(deleteExisting)
       await programsEnd()
       await isSame()
-      await shell(install)
+      await shellInDefault(install)
       await eventually(async () => {
         expect(await finalizers()).toBe('')
-        expect(await shell(look)).toMatch(/^nothing to change$/m)
+        expect(await shellInDefault(look)).toMatch(/^nothing to change$/m)
       })
       await kubectl('wait', `akric/${CONFIGURATION}`, '--for=condition=Ready', '--timeout=120s')
       await isSame()
 
-      expect(await shell(checkBack)).toMatch(new RegExp(`change +Instance default/${INSTANCE} `))
-      await shell(deleteObjects)
+      expect(await shellInDefault(checkBack)).toMatch(
+        new RegExp(`change +Instance default/${INSTANCE} `),
+      )
+      await shellInDefault(deleteObjects)
       await programsEnd()
       await isSame()
-      expect(await shell(writeBack)).toMatch(/^(\d+) of \1 objects changed$/m)
-      await shell(installExisting)
+      expect(await shellInDefault(writeBack)).toMatch(/^(\d+) of \1 objects changed$/m)
+      await shellInDefault(installExisting)
       await isSame()
       const { stdout } = await run(program, ['list', '--namespace', 'default'])
       expect(stdout).toMatch(/^akri\s.*akri-0\.13\.26/m)
@@ -185,27 +226,72 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await values(false)
       await run(program, ['uninstall', 'akri', '--no-hooks'])
       await deleteConfigurations()
-      await shell(installExisting?.split('\n')[0])
-      await kubectlWith(
-        JSON.stringify({
-          apiVersion: 'akri.sh/v0',
-          kind: 'Configuration',
-          metadata: { name: 'cam' },
-          spec: {
-            discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' },
-          },
-        }),
-        ...['apply', '-f', '-'],
-      )
+      await shellInDefault(installExisting?.split('\n')[0])
+      await applyCam()
       const before = await uid('akric/cam')
-      await shell(uninstallExisting)
+      await shellInDefault(uninstallExisting)
       await programsEnd()
       expect(await uid('akric/cam')).toBe(before)
-      await shell(install)
+      await shellInDefault(install)
       await kubectl('wait', 'akric/cam', '--for=condition=Ready', '--timeout=120s')
-      await shell(uninstall)
+      await shellInDefault(uninstall)
       await programsEnd()
       expect(await uid('akric/cam')).toBe(before)
+    }, 600_000)
+
+    it('changes one node after another, and returns a node', async () => {
+      await applyCustomResources()
+      await values(false)
+      await run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found'])
+      await deleteConfigurations()
+      await shellInDefault(installExisting?.split('\n')[0])
+      await applyCam()
+      const instance = await joinAsExisting('cam')
+      const finalizersOf = async () =>
+        JSON.parse(await kubectl('get', 'akrii/cam-8120fe', '-o', 'json')).metadata.finalizers
+      const isSame = async () => expect(await uid('akrii/cam-8120fe')).toBe(instance)
+      for (const node of NODES)
+        await applyAs(`${node}-fin`, {
+          kind: 'Instance',
+          metadata: { name: 'cam-8120fe', finalizers: [node] },
+        })
+      await eventually(async () => expect(await nodesOf('default')).toEqual([...NODES]))
+      const existing = await agents('default')
+
+      expect(await shell(checkBoth)).toMatch(/^Back, .*\nnothing to change$/m)
+      await shell(keepOffLabelled)
+      await shell(giveRights)
+      expect(await mayExistingList()).toBe(true)
+      await shell(installBeside)
+      expect(await agents('default')).toEqual(existing)
+      expect(await nodesOf('akri')).toEqual([])
+
+      const change = (node: string) => shell(labelNode?.replaceAll('node-a', node))
+      await change(NODE_1)
+      expect(await nodesOf('akri')).toEqual([NODE_1])
+      await eventually(async () => {
+        expect(await agents('default')).toEqual(existing.filter((line) => line.startsWith(NODE_2)))
+        expect(await finalizersOf()).toEqual([NODE_2])
+      })
+      await shell(returnNode?.replaceAll('node-a', NODE_1))
+      await eventually(async () => {
+        expect(await nodesOf('akri')).toEqual([])
+        expect(await nodesOf('default')).toEqual([...NODES])
+      })
+      await isSame()
+
+      for (const node of NODES) await change(node)
+      await eventually(async () => {
+        expect(await nodesOf('default')).toEqual([])
+        expect(await finalizersOf()).toBeUndefined()
+      })
+      await shell(finish)
+      expect(await mayExistingList()).toBe(false)
+      expect(await nodesOf('akri')).toEqual([...NODES])
+      await kubectl('wait', 'akric/cam', '--for=condition=Ready', '--timeout=120s')
+      await isSame()
+      const { stdout } = await run(program, ['list', '--all-namespaces'])
+      expect(stdout.split('\n').filter((line) => line.startsWith('akri'))).toHaveLength(1)
     }, 600_000)
   })
 })

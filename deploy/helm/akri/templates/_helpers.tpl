@@ -202,6 +202,11 @@ podAntiAffinity:
 {{- end }}
 {{- end }}
 
+{{/* Not empty if the API server has admission policies. */}}
+{{- define "akri.hasPolicies" -}}
+{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}true{{ end -}}
+{{- end }}
+
 {{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
 {{- define "akri.handlers" -}}
 {{- $handlers := list -}}

@@ -137,7 +137,8 @@ release is installed already. Arguments: path, resources, found.
 
 {{/* Values of programs that would break them silently. Arguments: root, found. */}}
 {{- define "akri.programChecks" -}}
-{{- $values := .root.Values -}}
+{{- $root := .root -}}
+{{- $values := $root.Values -}}
 {{- $found := .found -}}
 {{- range $path, $beside := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 "debugEcho.discovery" 64 "onvif.discovery" 64 "opcua.discovery" 64 "udev.discovery" 64 -}}
 {{- $program := include "akri.valueAt" (dict "values" $values "path" $path) | fromJson -}}
@@ -160,8 +161,8 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end -}}
 {{- with $values.webhookConfiguration -}}
-{{- if and (eq ($values.compatibility | default "off") "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) -}}
-{{- include "akri.note" (dict "found" $found "list" "warnings" "line" "compatibility: akri-0.13: without the webhook and failurePolicy Fail the cluster takes Configurations that stop all agents of the existing system; see docs/migration.md") -}}
+{{- if and (eq ($values.compatibility | default "off") "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) (not (include "akri.hasPolicies" $root)) -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" "compatibility: akri-0.13: before Kubernetes 1.30, without the webhook and failurePolicy Fail, the cluster takes Configurations that stop all agents of the existing system; see docs/migration.md") -}}
 {{- end -}}
 {{- end -}}
 {{- if $values.custom.discovery.enabled -}}
