@@ -10,6 +10,7 @@ import { summarize } from '../scripts/test-summary.mjs'
  * @typedef {object} Job
  * @property {string} name
  * @property {number} [status] its exit code; undefined when it has not ended
+ * @property {number} [late] the minutes after which ci/repeat left it out
  * @property {import('../scripts/test-report.mjs').TestReport} [report] of its tests
  *
  * @typedef {object} Expected
@@ -28,6 +29,8 @@ import { summarize } from '../scripts/test-summary.mjs'
  */
 export function judge(jobs, expected, files) {
   const ended = jobs.filter(({ status }) => status !== undefined)
+  const late = jobs.filter(({ late }) => late !== undefined)
+  const isLate = (name) => late.some((job) => job.name === name)
   const failures = ended.flatMap(({ name, status, report }) => {
     const { failed } = summarize(report ?? { files: [], unhandled: [] })
     if (status !== 0 && failed.length === 0) failed.push(`it ended with ${status}`)
@@ -42,7 +45,7 @@ export function judge(jobs, expected, files) {
   const skipped = results.filter(({ state }) => state === 'skipped')
   const missing = [
     ...expected.jobs
-      .filter(({ name }) => ended.every((job) => job.name !== name))
+      .filter(({ name }) => !isLate(name) && ended.every((job) => job.name !== name))
       .map(({ name }) => `the job ${name} did not end`),
     ...expected.jobs
       .filter(({ name, tests }) => tests && ended.some((job) => job.name === name && !job.report))
@@ -51,6 +54,7 @@ export function judge(jobs, expected, files) {
       .filter(({ skips = true }) => !skips)
       .flatMap(({ name }) => skipLines(skipped.filter(({ job }) => job === name))),
     ...expected.tests.flatMap(({ name, job, tests }) => {
+      if (isLate(job)) return []
       const isPart = (result) =>
         result.job === job && new RegExp(tests).test(`${result.file} > ${result.name}`)
       if (ran.some(isPart)) return []
@@ -66,8 +70,11 @@ export function judge(jobs, expected, files) {
   return {
     passed: ran.filter(({ state }) => state === 'passed').length,
     failed: [...failures, ...missing.map((line) => `expected to run: ${line}`)],
-    skipped: skipped.length,
-    skips: skipLines(skipped),
+    skipped: skipped.length + late.length,
+    skips: [
+      ...skipLines(skipped),
+      ...late.map(({ name, late }) => `all of ${name}, as ${late} min had passed before it`),
+    ],
     unsteady: ended.flatMap(({ name, report }) =>
       (report?.unsteady ?? []).map((line) => `${name}: ${line}`),
     ),
@@ -90,6 +97,7 @@ function readJob(directory, { name }) {
   return {
     name,
     ...(exists(`${name}.status`) && { status: Number(read(`${name}.status`)) }),
+    ...(exists(`${name}.late`) && { late: Number(read(`${name}.late`)) }),
     ...(exists(`${name}.json`) && { report: JSON.parse(read(`${name}.json`)) }),
   }
 }

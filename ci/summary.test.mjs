@@ -49,6 +49,21 @@ describe('the summary of CI', () => {
     ])
   })
 
+  it('names a job that a late run left out, and expects nothing of it', () => {
+    const again = { name: 'node-24', tests: true }
+    const tests = { name: 'the USB machine, on Node 24', job: 'node-24', tests: 'usb' }
+    const list = { jobs: [...expected.jobs, again], tests: [...expected.tests, tests] }
+    const jobs = jobsOf(fileOf(passing))
+    expect(judge([...jobs, { name: 'node-24', late: 41 }], list, FILES)).toEqual({
+      passed: 1,
+      failed: [],
+      skipped: 1,
+      skips: ['all of node-24, as 41 min had passed before it'],
+      unsteady: [],
+    })
+    expect(judge([...jobs, { name: 'node-24' }], list, FILES).failed).toHaveLength(2)
+  })
+
   it('fails when a job fails that runs no test', () => {
     const [, unit] = jobsOf(fileOf(passing))
     expect(failuresOf([{ name: 'check', status: 1 }, unit])).toEqual(['check: it ended with 1'])
@@ -108,5 +123,5 @@ it('the list of CI names jobs that it has', () => {
     expect(names).toContain(job)
     expect(() => new RegExp(tests)).not.toThrow()
   }
-  for (const name of names) expect(run).toContain(`ci/job ${name} `)
+  for (const name of names) expect(run).toMatch(new RegExp(`ci/(job|repeat) ${name} `))
 })

@@ -130,18 +130,19 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       const name = `${configuration}-8120fe`
       const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: configuration }
       const ownerUid = await uid(`akric/${configuration}`)
-      await applyAs(NODE_1, {
-        kind: 'Instance',
-        metadata: { name, ownerReferences: [{ ...owner, uid: ownerUid, controller: true }] },
-        spec: {
-          configurationName: configuration,
-          cdiName: `akri.sh/${configuration}=8120fe`,
-          capacity: 2,
-          shared: true,
-          brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
-          nodes: [...NODES],
-        },
-      })
+      for (const node of NODES)
+        await applyAs(node, {
+          kind: 'Instance',
+          metadata: { name, ownerReferences: [{ ...owner, uid: ownerUid, controller: true }] },
+          spec: {
+            configurationName: configuration,
+            cdiName: `akri.sh/${configuration}=8120fe`,
+            capacity: 2,
+            shared: true,
+            brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
+            nodes: [node],
+          },
+        })
       return uid(`akrii/${name}`)
     }
     const finalizers = async () =>
@@ -209,7 +210,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await isSame()
 
       expect(await shellInDefault(checkBack)).toMatch(
-        new RegExp(`change +Instance default/${INSTANCE} `),
+        new RegExp(`change +Instance default/${CONFIGURATION}-a19705 `),
       )
       await shellInDefault(deleteObjects)
       await programsEnd()
@@ -220,6 +221,9 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       const { stdout } = await run(program, ['list', '--namespace', 'default'])
       expect(stdout).toMatch(/^akri\s.*akri-0\.13\.26/m)
     }, 600_000)
+
+    // What differs between versions of Helm is in the first test.
+    if (program !== HELMS.at(-1)) return
 
     it('keeps Configurations that belong to no release', async () => {
       await applyCustomResources()
@@ -258,7 +262,8 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await eventually(async () => expect(await nodesOf('default')).toEqual([...NODES]))
       const existing = await agents('default')
 
-      expect(await shell(checkBoth)).toMatch(/^Back, .*\nnothing to change$/m)
+      const [, back] = (await shell(checkBoth)).split(/^Back, .*$/m)
+      expect(back).not.toMatch(/^(obstacle|change) /m)
       await shell(keepOffLabelled)
       await shell(giveRights)
       expect(await mayExistingList()).toBe(true)
