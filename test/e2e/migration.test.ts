@@ -139,10 +139,16 @@ describe.skipIf(missingHere() !== undefined)(
     })
 
     it('goes back by `akri migrate back`: existing agents change all of their fields', async () => {
+      const secretKeyRef = { name: 'lab', key: 'token', optional: true }
       await controller.lead()
       await start()
       await world.apply(
         echoYaml('cam', ['foo0'], 3, {
+          discoveryHandler: {
+            name: 'debugEcho',
+            discoveryDetails: 'descriptions: [foo0]',
+            discoveryProperties: [{ name: 'token', valueFrom: { secretKeyRef } }],
+          },
           brokerProperties: null,
           brokerSpec: {
             brokerPodSpec: podSpec(undefined, {}, {}),
@@ -191,7 +197,12 @@ describe.skipIf(missingHere() !== undefined)(
       )
       const configuration = await world.get<{ spec: object }>('Configuration', 'cam')
       expect(configuration?.spec).not.toHaveProperty('brokerProperties')
-      expect(configuration?.spec).toMatchObject({ brokerSpec: { brokerPodSpec: {} } })
+      // Without a namespace the existing system looks in `default`.
+      const property = { valueFrom: { secretKeyRef: { namespace: world.namespace } } }
+      expect(configuration?.spec).toMatchObject({
+        discoveryHandler: { discoveryProperties: [property] },
+        brokerSpec: { brokerPodSpec: {} },
+      })
       expect(configuration?.spec).not.toHaveProperty('brokerSpec.updateStrategy')
 
       // One agent claims a slot more, frees its slots, and leaves.

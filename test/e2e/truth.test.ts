@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
+import { readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { promisify } from 'node:util'
 import type { Configuration } from '@akrijs/api'
 import { objectKey, PODS, Resource } from '@akrijs/kube'
 import {
@@ -29,6 +31,8 @@ import {
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
 // What the status of a Configuration says is so.
+
+const run = promisify(execFile)
 
 const MANIFESTS = path.join(import.meta.dirname, '../../deploy/manifests')
 /** An agent may be silent for so long. */
@@ -210,12 +214,11 @@ describe.skipIf(missingHere() !== undefined)(`the truth of conditions${unlessHer
     await world.apply(podYaml('user', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
     const [instance = expect.fail('no Instance')] = await world.instances()
     const { name } = instance.metadata
-    // The command of operators.md.
-    const template =
-      '{{range .items}}{{$node := .metadata.name}}{{with .slots}}' +
-      `{{range index . "${world.namespace}/${name}"}}{{$node}} {{.slot}} {{.pod}} {{.since}}` +
-      '{{"\\n"}}{{end}}{{end}}{{end}}'
-    const shown = () => kubectl('get', 'akrir', '-o', `go-template=${template}`)
+    const page = await readFile(path.join(import.meta.dirname, '../../docs/operators.md'), 'utf8')
+    const [, command = expect.fail('the page has no such command')] =
+      /^### Which Pod uses which slot$.*?^```sh\n(.*?)^```$/ms.exec(page) ?? []
+    const ofInstance = command.replace('factory/cameras-8120fe', `${world.namespace}/${name}`)
+    const shown = async () => (await run('sh', ['-ec', ofInstance])).stdout
     await eventually(async () =>
       expect(await shown()).toMatch(
         new RegExp(`^${NODE_1} ${name}-[01] ${world.namespace}/user 20[0-9-]+T[0-9:]+Z$`, 'm'),

@@ -154,7 +154,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       const none = JSON.stringify({ metadata: { finalizers: null } })
       for (const name of names.filter(Boolean))
         await kubectl('patch', name, '--type=merge', '-p', none)
-      await kubectl('delete', 'akric', '--all', '--timeout=120s')
+      await kubectl('delete', 'akric,akrii', '--all', '--timeout=120s')
     }
 
     beforeAll(async () => {
@@ -172,6 +172,17 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
         () => run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found']),
         () => run(program, ['uninstall', 'akri', '-n', 'akri', '--no-hooks', '--ignore-not-found']),
         () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found', '--timeout=120s'),
+        // Of a change that a failure has ended.
+        () =>
+          kubectl(
+            ...['delete', 'daemonset,deployment,service,serviceaccount'],
+            ...['--namespace=default', '--selector=app.kubernetes.io/part-of=akri'],
+          ),
+        () =>
+          kubectl(
+            ...['delete', 'clusterrole,clusterrolebinding', 'akri-existing-agent'],
+            '--ignore-not-found',
+          ),
         () => kubectl('label', 'node', '--all', 'akri-js-'),
         () => deleteConfigurations(),
         () => applyCustomResources(),
@@ -215,7 +226,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await shellInDefault(deleteObjects)
       await programsEnd()
       await isSame()
-      expect(await shellInDefault(writeBack)).toMatch(/^(\d+) of \1 objects changed$/m)
+      expect(await shellInDefault(writeBack)).toMatch(/^(\d+) of \1 objects? changed$/m)
       await shellInDefault(installExisting)
       await isSame()
       const { stdout } = await run(program, ['list', '--namespace', 'default'])
