@@ -285,7 +285,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await isWarned({ failurePolicy: 'Ignore' }, '--set', 'compatibility=off')).toBe(false)
   })
 
-  it('refuse what stops the other system by a policy where the API server has policies', async () => {
+  it('refuse what stops the other system by a policy where there are policies', async () => {
     const policies = async (compatibility: string, ...options: readonly string[]) =>
       (await render({ compatibility }, 'akri', options))
         .filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'))
