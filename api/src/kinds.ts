@@ -13,3 +13,12 @@ export const NODE_REPORTS: ResourceKind = {
   version: VERSION,
   plural: 'nodereports',
 }
+
+/** Puts the custom resources of this version in the place of those that are there. */
+export const APPLY_CUSTOM_RESOURCES =
+  'kubectl apply --server-side --force-conflicts -f deploy/helm/akri/crds'
+
+/** Such as `instances.akri.sh`. */
+export function customResourceName({ plural, group }: ResourceKind): string {
+  return `${plural}.${group}`
+}

@@ -1,8 +1,11 @@
+import { NODE_REPORTS, parseNodeReport } from '@akrijs/api'
 import { ApiClient, CONFIG_MAPS, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { collectionOf } from './collection.js'
 import { parseAppliedObject } from './kubernetes-objects.js'
+import { TestApi } from './testing/api.js'
 
 it('keeps the last state of an object that hits a bug in a parser, and follows all others', () => {
   const bug = new TypeError('x is not a function')
@@ -45,4 +48,27 @@ it('keeps the last state of an object that hits a bug in a parser, and follows a
   put('b', '3')
   expect(cache.list().map(({ metadata }) => metadata.name)).toEqual(['a', 'b'])
   expect(errors).toEqual([{ path: '/api/v1/configmaps', key: objectKey('plant', 'a'), err: bug }])
+})
+
+it('names the command that installs a custom resource that is missing', async () => {
+  const lines: [message: string, fields: object][] = []
+  const api = new TestApi()
+  api.refusal = ({ path }) =>
+    path.includes('nodereports') ? { status: 404, message: '404 page not found' } : undefined
+  const stop = new AbortController()
+  const { cache } = collectionOf(NODE_REPORTS, parseNodeReport, {
+    client: await api.open(),
+    clock: systemClock,
+    log: { ...silentLogger, error: (fields, message) => lines.push([message, fields]) },
+  })
+  const running = cache.run(stop.signal)
+  await eventually(() => expect(lines).not.toEqual([]))
+  stop.abort()
+  await running
+  await api.close()
+  const message = expect.stringContaining('nodereports.akri.sh: install it by kubectl apply')
+  expect(lines[0]).toEqual([
+    'custom resource not installed',
+    { err: expect.objectContaining({ message }), retryInMs: expect.any(Number) },
+  ])
 })

@@ -1,6 +1,7 @@
-import { parseObjectMeta } from '@akrijs/api'
+import { customResourceName, GROUP, parseObjectMeta } from '@akrijs/api'
 import {
   type ApiClient,
+  ApiError,
   type ApiObject,
   keyOf,
   Reflector,
@@ -8,6 +9,7 @@ import {
   type ResourceKind,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
+import { MissingResourceError } from './errors.js'
 
 /** All objects of one kind: a cache that a watch keeps current, and the resource for writes. */
 export interface Collection<T extends ApiObject> {
@@ -53,8 +55,13 @@ export function collectionOf<T extends ApiObject>(
         return cached
       }
     },
-    onError: (error, retryInMs) =>
-      log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'watch failed'),
+    onError(error, delayMs) {
+      const retryInMs = Math.round(delayMs)
+      if (kind.group === GROUP && ApiError.is(error, 404)) {
+        const err = new MissingResourceError(customResourceName(kind), { cause: error })
+        log.error({ err, retryInMs }, 'custom resource not installed')
+      } else log.warn({ path, err: error, retryInMs }, 'watch failed')
+    },
   })
   return { cache, api }
 }

@@ -1,3 +1,4 @@
+import { APPLY_CUSTOM_RESOURCES } from '@akrijs/api'
 import { defineError } from '@akrijs/runtime'
 
 /** An object of another owner has the name that an object of the controller should have. */
@@ -10,8 +11,17 @@ export class BrokerHeldError extends defineError('AKRI_ERR_BROKER_HELD', 'transi
 export class OutdatedResourceError extends defineError('AKRI_ERR_OUTDATED_RESOURCE', 'transient') {
   constructor(resource: string, options?: ErrorOptions) {
     super(
-      `the custom resource ${resource} has no status: update it by ` +
-        'kubectl apply --server-side --force-conflicts -f deploy/helm/akri/crds',
+      `the custom resource ${resource} has no status: update it by ${APPLY_CUSTOM_RESOURCES}`,
+      options,
+    )
+  }
+}
+
+/** The cluster does not have the custom resource. */
+export class MissingResourceError extends defineError('AKRI_ERR_MISSING_RESOURCE', 'transient') {
+  constructor(resource: string, options?: ErrorOptions) {
+    super(
+      `there is no custom resource ${resource}: install it by ${APPLY_CUSTOM_RESOURCES}`,
       options,
     )
   }

@@ -1,4 +1,4 @@
-import { parseObjectMeta } from '@akrijs/api'
+import { customResourceName, parseObjectMeta } from '@akrijs/api'
 import { ApiError, keyOf, type ResourceKind } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Collection } from './collection.js'
@@ -71,8 +71,7 @@ export class StatusWriter<T extends KubernetesObject> {
   }
 
   get #resource(): string {
-    const { plural, group } = this.#options.kind
-    return `${plural}.${group}`
+    return customResourceName(this.#options.kind)
   }
 
   #outdated(cause: ApiError): OutdatedResourceError {

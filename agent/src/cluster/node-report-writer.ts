@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
   API_VERSION,
+  APPLY_CUSTOM_RESOURCES,
   type Configuration,
+  customResourceName,
   type DeviceProblem,
   type Membership,
   NODE_REPORTS,
@@ -78,7 +80,7 @@ const REREAD_MS = 600_000
 /** How long the end of a wish is waited for, in milliseconds: a report may not be writable. */
 const WITHDRAWAL_MS = 5000
 /** When an agent without the custom resource looks for it again, in milliseconds. */
-const MISSING_MS = 300_000
+const MISSING_MS = 60_000
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -367,9 +369,12 @@ export class NodeReportWriter {
       return this.#store(stored).fields
     } catch (error) {
       if (!ApiError.is(error, 404)) throw error
-      const resource = `${NODE_REPORTS.plural}.${NODE_REPORTS.group}`
+      const resource = customResourceName(NODE_REPORTS)
       if (this.#missingAt === undefined)
-        log.error({ resource, err: error }, 'custom resource not installed')
+        log.error(
+          { resource, install: APPLY_CUSTOM_RESOURCES, err: error },
+          'custom resource not installed',
+        )
       this.#missingAt = clock.monotonicMs()
       this.#known.tell()
       return undefined
