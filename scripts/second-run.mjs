@@ -6,6 +6,7 @@
  * @typedef {import('./test-report.mjs').TestReport} TestReport
  */
 
+const ONE_BY_ONE = '--no-file-parallelism'
 /** More files than these fail for a reason of the code. */
 const MOST_FILES = 6
 
@@ -25,8 +26,20 @@ export function filesToRunAgain({ files, unhandled }) {
  * @returns {string[]} the arguments of the second run
  */
 export function argumentsOfSecondRun(args, files, isPath) {
-  const options = args.filter((arg) => arg !== '--no-file-parallelism' && !isPath(arg))
-  return [...options, '--no-file-parallelism', ...files]
+  const options = args.filter((arg) => arg !== ONE_BY_ONE && !isPath(arg))
+  return [...options, ONE_BY_ONE, ...files]
+}
+
+/**
+ * vitest takes VITEST_MAX_WORKERS before its option for one file after the other.
+ *
+ * @param {string[]} args
+ * @param {NodeJS.ProcessEnv} env
+ * @returns {NodeJS.ProcessEnv}
+ */
+export function environmentOf(args, env) {
+  const { VITEST_MAX_WORKERS, ...others } = env
+  return args.includes(ONE_BY_ONE) ? others : env
 }
 
 /**

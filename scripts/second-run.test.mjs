@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { argumentsOfSecondRun, filesToRunAgain, withSecondRun } from './second-run.mjs'
+import {
+  argumentsOfSecondRun,
+  environmentOf,
+  filesToRunAgain,
+  withSecondRun,
+} from './second-run.mjs'
 
 const good = { name: 'is quick', state: 'passed' }
 const bad = { name: 'is quick', state: 'failed', error: 'too slow' }
@@ -26,6 +31,19 @@ describe('a second run of test files', () => {
     expect(argumentsOfSecondRun(args, ['b.test.ts'], isPath)).toEqual([
       ...['--project', 'cluster', '--no-file-parallelism', 'b.test.ts'],
     ])
+  })
+
+  it('has its files one by one whatever number of workers the environment names', () => {
+    const env = { VITEST_MAX_WORKERS: '3', CI: 'true' }
+    expect(
+      environmentOf(
+        argumentsOfSecondRun([], ['b.test.ts'], () => true),
+        env,
+      ),
+    ).toEqual({
+      CI: 'true',
+    })
+    expect(environmentOf(['b.test.ts'], env)).toBe(env)
   })
 
   it('decides about its files, and tells what failed only once', () => {

@@ -4,7 +4,12 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { argumentsOfSecondRun, filesToRunAgain, withSecondRun } from './second-run.mjs'
+import {
+  argumentsOfSecondRun,
+  environmentOf,
+  filesToRunAgain,
+  withSecondRun,
+} from './second-run.mjs'
 import { summarize } from './test-summary.mjs'
 import { root } from './workspaces.mjs'
 
@@ -15,7 +20,7 @@ const node = (...argv) =>
   spawnSync(process.execPath, argv, {
     cwd: root,
     stdio: 'inherit',
-    env: { ...process.env, AKRI_TEST_REPORT: report },
+    env: { ...environmentOf(argv, process.env), AKRI_TEST_REPORT: report },
   }).status
 
 const checks = args.length > 0 ? 0 : node('scripts/check.mjs')
