@@ -4,7 +4,8 @@
 # so that it is the same on older releases. Programs: DIRECTORY/bin/server, DIRECTORY/bin/find. Does nothing when they are there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-out=$1
+# apt-get reads relative paths from its own directory.
+out=$(realpath -m "$1")
 library=$out/root/usr/lib/$(gcc -dumpmachine)
 mkdir -p "$out"/{apt/lists,apt/cache,debs,root,bin}
 # Several files of tests want them, at the same time.
