@@ -8,8 +8,11 @@ import { HELMS, missingHelm, runHelm } from '../../helm/programs.js'
 import { missing } from '../support/nodes.js'
 
 const NAME = 'akri-webhook-configuration'
-/** The webhook alone. Its Pods need not start: Helm does not wait. */
-const VALUES = ['--set', 'agent.enabled=false,controller.enabled=false', '--skip-crds']
+/** The webhook alone, on no node: its Pods would write the Secret. Helm does not wait for them. */
+const VALUES = [
+  ...['--set', 'agent.enabled=false,controller.enabled=false'],
+  ...['--set', 'webhookConfiguration.nodeSelectors.none=here', '--skip-crds'],
+]
 
 interface Secret {
   readonly type: string
