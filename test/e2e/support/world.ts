@@ -19,10 +19,10 @@ import {
   SECRETS,
   SERVICES,
 } from '@akrijs/kube'
-import { systemClock } from '@akrijs/runtime'
 import { loadAll } from 'js-yaml'
 import { clientOfCluster } from '../../cluster/support/client.js'
 import { applyCustomResources } from '../../cluster/support/custom-resources.js'
+import { eventually as retried } from '../../support/eventually.js'
 import { access, NODE_1, NODES } from './nodes.js'
 
 const KINDS: Readonly<Record<string, ResourceKind>> = {
@@ -312,20 +312,9 @@ export class World {
   }
 }
 
-/**
- * Retries until the function does not throw: a cluster is slow. The pauses grow from 100 ms to
- * 300 ms. @param timeoutMs after which the last error is thrown
- */
-export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 90_000): Promise<T> {
-  const end = systemClock.monotonicMs() + timeoutMs
-  for (let pause = 100; ; pause = Math.min(300, pause * 1.2)) {
-    try {
-      return await look()
-    } catch (error) {
-      if (systemClock.monotonicMs() > end) throw error
-    }
-    await systemClock.sleep(pause)
-  }
+/** As of all tests, for 90 s by default: a cluster is slow. */
+export function eventually<T>(look: () => Promise<T> | T, limitMs = 90_000): Promise<T> {
+  return retried(look, limitMs)
 }
 
 export interface PodOptions {
