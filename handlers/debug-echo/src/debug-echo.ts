@@ -2,7 +2,7 @@ import { type FSWatcher, statSync, watch } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { type DeviceList, defineDiscoveryHandler, every, InvalidHandlerError } from '@akrijs/sdk'
+import { type DeviceList, defineDiscoveryHandler, InvalidHandlerError } from '@akrijs/sdk'
 import { debugEchoDetails } from './details.js'
 
 export interface DebugEchoOptions {
@@ -42,7 +42,8 @@ export function createDebugEcho(options: DebugEchoOptions = {}) {
         properties: { DEBUG_ECHO_DESCRIPTION: description },
       }))
       let wasOffline: boolean | undefined
-      for await (const _ of every(intervalMs, { signal })) {
+      while (!signal.aborted) {
+        const begun = performance.now()
         // Before the file is read, so that no change is missed.
         using change = new FileChange(availabilityFile, signal)
         const offline = await isOffline(availabilityFile)
@@ -52,6 +53,8 @@ export function createDebugEcho(options: DebugEchoOptions = {}) {
           yield offline ? [] : online
         }
         await change.within(UNCHANGED_MS)
+        // A file that changes all the time.
+        await pause(begun + intervalMs - performance.now(), signal)
       }
     },
   })
@@ -113,13 +116,17 @@ class FileChange implements Disposable {
 
   /** Resolves after the change, at the latest after `ms`. */
   async within(ms: number): Promise<void> {
-    await setTimeout(ms, undefined, { signal: this.#over.signal }).catch(() => undefined)
+    await pause(ms, this.#over.signal)
   }
 
   [Symbol.dispose](): void {
     this.#signal.removeEventListener('abort', this.#end)
     this.#watcher?.close()
   }
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms > 0) await setTimeout(ms, undefined, { signal }).catch(() => undefined)
 }
 
 /** With an unreadable file, the devices are available. */

@@ -70,6 +70,7 @@ export class KubeletSockets implements Kubelet {
       const found = await lstat(socket).catch(() => undefined)
       if (found?.isSocket() === true && !(await isServed(socket))) await rm(socket, { force: true })
     }
+    this.#watchDirectory()
     this.#watching = this.#watch(await this.#identity())
   }
 
@@ -127,9 +128,14 @@ export class KubeletSockets implements Kubelet {
       if (this.#stop.signal.aborted) break
       this.#wait = new AbortController()
       this.#quiet = new AbortController()
-      const now = await this.#identity()
-      // The directory may be another one too.
-      if (now !== identity) this.#endWatch()
+      let now = await this.#identity()
+      if (now !== identity) {
+        // The directory may be another one too.
+        this.#endWatch()
+        this.#watchDirectory()
+        // The socket may have changed while nothing was watched.
+        now = await this.#identity()
+      }
       if (now === undefined) continue
       if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
@@ -149,9 +155,11 @@ export class KubeletSockets implements Kubelet {
   /** Many sockets change at once: they are read once in {@link POLL_MS}. */
   async #untilCheck(): Promise<void> {
     const { clock } = this.#options
-    await clock.sleep(POLL_MS, this.#wait.signal).catch(() => undefined)
-    if (this.#watcher === undefined || this.#wait.signal.aborted) return
-    await clock.sleep(WATCHED_POLL_MS - POLL_MS, this.#quiet.signal).catch(() => undefined)
+    const begun = clock.monotonicMs()
+    if (this.#watcher !== undefined)
+      await clock.sleep(WATCHED_POLL_MS, this.#quiet.signal).catch(() => undefined)
+    const rest = begun + POLL_MS - clock.monotonicMs()
+    if (rest > 0) await clock.sleep(rest, this.#wait.signal).catch(() => undefined)
   }
 
   /**
