@@ -1,5 +1,5 @@
 /** The longest work in one iteration of the event loop, in milliseconds. */
-const TURN_MS = 10
+const TURN_MS = 5
 
 /** End of the turn of this iteration; undefined before the first work. */
 let end: number | undefined
