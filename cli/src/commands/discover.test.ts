@@ -8,9 +8,9 @@ import { findHandler, showLists } from './discover.js'
 // Nothing is installed there.
 const from = os.tmpdir()
 
-it('a misspelt name of a built-in handler is refused with the name', async () => {
-  await expect(findHandler('udef', from)).rejects.toThrow(
-    'there is no handler udef; did you mean udev?',
+it.each(['udef', 'ud'])('a misspelt name of a built-in handler, %s, names it', async (name) => {
+  await expect(findHandler(name, from)).rejects.toThrow(
+    `there is no handler ${name}; did you mean udev?`,
   )
 })
 

@@ -172,13 +172,14 @@ function isEmpty({ devices, leftOut }: ReportedList): boolean {
 
 /**
  * Finds a handler by the name of a built-in handler, the name of a package, or a path.
- * @throws InvalidOptionError if the name is a misspelt name of a built-in handler
+ * @throws InvalidOptionError if the name is a misspelt name of a built-in handler, or the start of one
  */
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
   const specifier = handlerSource(handlerSpecifier(handler))
   return findHandlerPackage(specifier, from).catch((error: unknown) => {
     if (path.isAbsolute(specifier) || Object.hasOwn(BUILT_IN_HANDLERS, handler)) throw error
-    const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
+    const names = Object.keys(BUILT_IN_HANDLERS)
+    const similar = nearest(handler, names) ?? names.find((name) => name.startsWith(handler))
     if (similar === undefined) throw error
     const message = `there is no handler ${handler}; did you mean ${similar}?`
     throw new InvalidOptionError(message, { cause: error })
