@@ -233,10 +233,14 @@ export class ClusterState {
     for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
   }
 
-  /** Calls back with a Configuration after something changed that its summary depends on. */
-  onSummaryChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+  /** Calls back with a Configuration after itself or a report about it changed. */
+  onReportChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.statuses.cache.onChange(listener, signal)
     this.reportIndex.onChange(listener, signal)
+  }
+
+  /** Calls back with a Configuration after an Instance of it changed. */
+  onOwnInstancesChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#instancesByConfiguration.onChange(listener, signal)
   }
 

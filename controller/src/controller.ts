@@ -65,6 +65,11 @@ const CONCURRENCY = 8
 const GATHER_MEMBERSHIPS_MS = 500
 /** How long problems of devices are gathered: each write of an Instance wakes all agents. */
 const GATHER_PROBLEMS_MS = 1000
+/**
+ * How long the summary of changed Instances waits: each write of it wakes all agents. The report of
+ * a node comes a quarter of a second after the Instance of a new device, and ends the wait.
+ */
+const GATHER_SUMMARIES_MS = 1000
 /** How long changes of Pods are gathered: a roll-out looks at all brokers of a Configuration. */
 const GATHER_ROLLOUTS_MS = 100
 
@@ -221,8 +226,12 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const reports = queueOf<NodeName>('NodeReport', (node, signal) =>
     leftReports.reconcile(node, signal),
   )
-  state.onSummaryChange((key) => {
+  state.onReportChange((key) => {
     summaries.add(key)
+    problems.add(key)
+  }, turn)
+  state.onOwnInstancesChange((key) => {
+    summaries.add(key, GATHER_SUMMARIES_MS)
     problems.add(key)
   }, turn)
   const addSummaries = () => {

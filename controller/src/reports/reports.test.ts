@@ -152,6 +152,30 @@ describe('the summary of a Configuration', () => {
     expect(writes().length).toBeLessThanOrEqual(4)
   })
 
+  it('of a new Instance waits for the report of its node, for a second at most', async () => {
+    const putInstance = async (name: string, count: number) => {
+      api.put(`/apis/akri.sh/v0/namespaces/plant/instances/${name}`, { ...testInstance(['a']) })
+      await eventually(() => expect(state.instances.cache.list()).toHaveLength(count))
+    }
+    putNode('a')
+    await start()
+    putReport('a', statusWith('Unknown', 0))
+    await eventually(() => expect(writes()).toHaveLength(1))
+    await clock.advance(10_000)
+    await putInstance('cam-8120fe', 1)
+    await clock.advance(400)
+    expect(writes()).toHaveLength(1)
+    putReport('a', statusWith('True'))
+    await eventually(() => expect(writes()).toHaveLength(2))
+    expect(status()).toMatchObject({ devices: 1, nodeCounts: { ready: 1 } })
+    await clock.advance(10_000)
+    expect(writes()).toHaveLength(2)
+    await putInstance('cam-a19705', 2)
+    await clock.advance(1000)
+    await eventually(() => expect(writes()).toHaveLength(3))
+    expect(status()).toMatchObject({ devices: 2 })
+  })
+
   it('counts only reports of this Configuration, of nodes that exist', async () => {
     putNode('a')
     putNode('b')
