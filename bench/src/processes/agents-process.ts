@@ -42,7 +42,8 @@ let healthPort = 0
 const client = await clientOfCluster()
 const plugins = new Map<string, DevicePluginClient>()
 
-async function start({ name, directory, kubeletDirectory, devices: first }: BenchNode) {
+async function start(node: BenchNode) {
+  const { name, directory, kubeletDirectory, devices: first, handlers: further = [] } = node
   const kubelet =
     kubeletDirectory === undefined
       ? await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
@@ -63,7 +64,7 @@ async function start({ name, directory, kubeletDirectory, devices: first }: Benc
     'plugin-directory': path.join(at, 'device-plugins'),
     'pod-resources-socket': path.join(at, 'pod-resources/kubelet.sock'),
     kubeconfig: process.env.KUBECONFIG ?? '',
-    handler: packages.join(','),
+    handler: [...packages, ...further].join(','),
     'metrics-port': '0',
     'max-configuration-devices': '100000',
     'max-devices': '100000',

@@ -13,6 +13,8 @@ export interface BenchNode {
   readonly kubeletDirectory?: string
   /** The first lists, by the Configuration. */
   readonly devices: DeviceLists
+  /** The directories of handlers that the agent has besides. */
+  readonly handlers?: readonly string[]
 }
 
 /** The ids of devices, by the name of the Configuration. */
