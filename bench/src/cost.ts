@@ -1,5 +1,7 @@
 // What an agent, a controller and a webhook cost on a real Kubernetes: memory, CPU and requests.
 
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
 import path from 'node:path'
@@ -14,11 +16,11 @@ import { NodeAgent } from '../../test/e2e/support/node-agent.js'
 import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'
 import { echoYaml, eventually, World } from '../../test/e2e/support/world.js'
 import { HostWebhook } from '../../test/e2e/webhook/host-webhook.js'
+import { AuditLog } from './audit-log.js'
 import { BarePlugin } from './bare-plugin.js'
 import { type Figure, percentile, printRows } from './table.mjs'
 
 const NODE = NODE_1
-const PORT = 19_392
 const IDLE_MS = 300_000
 const SLOTS = 120
 const ALLOCATIONS = 100
@@ -43,11 +45,11 @@ export async function measure(): Promise<Figure[]> {
   // As in a Pod: a kubeconfig takes memory that an agent of a node does not need.
   const account = await Account.create(world.client, 'agent', world.namespace)
   const { hostname, port } = (await accessOfCluster()).server
+  const audit = await AuditLog.start(world)
   const agent = await NodeAgent.create(
     NODE,
     {
       ...IMAGE,
-      METRICS_PORT: String(PORT),
       LOG_LEVEL: 'warn',
       // No Pod has the slots: on a slow machine their releases would count as costs of Allocate.
       AKRI_SLOT_GRACE: '3600',
@@ -62,21 +64,27 @@ export async function measure(): Promise<Figure[]> {
   try {
     return [
       ...(await measureMemory(world, agent)),
-      ...(await measureIdle(world, agent)),
+      ...(await measureIdle(world, agent, audit)),
       ...(await measureAllocate(world, agent)),
       ...(await measureConfigurations(world)),
       ...(await measureReviews(world)),
     ]
   } finally {
-    await world.close()
     await agent.dispose()
     await account.dispose()
+    await audit.end()
+    await world.close()
   }
 }
+
+type Memory = Readonly<Record<'resident' | 'proportional' | 'unshared', number>>
 
 async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> {
   const figures: Figure[] = []
   const rows = [['devices', 'RSS MB', 'PSS MB', 'not shared MB']]
+  const row = (name: string, { resident, proportional, unshared }: Memory) =>
+    rows.push([name, ...[resident, proportional, unshared].map((value) => value.toFixed(0))])
+  row('Node alone', await memoryOfNodeAlone())
   for (const [count, budget, existing] of [
     [0, 20, 11],
     [100, 25, 19],
@@ -85,11 +93,11 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
     await applyDevices(world, count)
     // Memory that only the start needed is free by now, and statuses are written.
     await systemClock.sleep(10_000)
-    const { resident, proportional, unshared } = memoryOf(agent.pid)
-    rows.push([count, resident, proportional, unshared].map((value) => value.toFixed(0)))
+    const memory = memoryOf(agent.pid)
+    row(String(count), memory)
     figures.push({
       what: `memory of the agent (PSS) with ${count} devices`,
-      value: proportional,
+      value: memory.proportional,
       unit: 'MB',
       budget,
       peer: { name: EXISTING, value: existing },
@@ -100,18 +108,20 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
   return figures
 }
 
-async function measureIdle(world: World, agent: NodeAgent): Promise<Figure[]> {
-  const controller = new HostController('bench', world.namespace)
+async function measureIdle(world: World, agent: NodeAgent, audit: AuditLog): Promise<Figure[]> {
+  const account = await Account.create(world.client, 'controller', world.namespace)
+  const controller = new HostController('bench', world.namespace, {
+    KUBECONFIG: account.kubeconfig,
+  })
   await controller.lead()
   try {
     await applyDevices(world, 100)
     await systemClock.sleep(30_000)
-    const asked = async () =>
-      (await agentRequests()) +
-      Object.values(await controller.requests()).reduce((sum, count) => sum + count, 0)
-    const [requestsBefore, cpuBefore] = [await asked(), cpuSeconds(agent.pid)]
+    const [begun, cpuBefore] = [Date.now(), cpuSeconds(agent.pid)]
     await systemClock.sleep(IDLE_MS)
-    const [requests, cpu] = [(await asked()) - requestsBefore, cpuSeconds(agent.pid) - cpuBefore]
+    const cpu = cpuSeconds(agent.pid) - cpuBefore
+    const requests = audit.requestsBetween(begun, begun + IDLE_MS)
+    printRows([['idle requests', 'number'], ...requests.map(([what, count]) => [what, `${count}`])])
     return [
       {
         what: 'CPU of the agent in 5 idle minutes, 100 devices',
@@ -122,7 +132,7 @@ async function measureIdle(world: World, agent: NodeAgent): Promise<Figure[]> {
       },
       {
         what: 'requests of agent and controller in 5 idle minutes',
-        value: requests,
+        value: requests.reduce((sum, [, count]) => sum + count, 0),
         unit: '',
         budget: 60,
         peer: { name: EXISTING, value: 5 },
@@ -130,6 +140,7 @@ async function measureIdle(world: World, agent: NodeAgent): Promise<Figure[]> {
     ]
   } finally {
     await controller.stop()
+    await account.dispose()
     await world.clear()
   }
 }
@@ -301,11 +312,21 @@ async function applyDevices(world: World, count: number): Promise<void> {
   )
 }
 
+/** The memory of a program of Node.js that does nothing. */
+async function memoryOfNodeAlone(): Promise<Memory> {
+  const child = spawn(process.execPath, ['-e', 'console.log(0); setInterval(() => {}, 1e6)'])
+  await once(child.stdout, 'data')
+  const memory = memoryOf(child.pid)
+  child.kill()
+  await once(child, 'exit')
+  return memory
+}
+
 /**
  * The memory of a process in MB. `proportional` has its share of pages that several processes map:
  * the more programs of Node.js run, the smaller it is.
  */
-function memoryOf(pid: number | undefined) {
+function memoryOf(pid: number | undefined): Memory {
   const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
   const megabytes = (...fields: readonly string[]) =>
     fields.reduce(
@@ -327,12 +348,6 @@ function cpuSeconds(pid: number | undefined): number {
       readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0],
     )
   return nanoseconds / 1e9
-}
-
-async function agentRequests(): Promise<number> {
-  const text = await (await fetch(`http://127.0.0.1:${PORT}/metrics`)).text()
-  const counts = text.matchAll(/^akri_api_requests_total\{[^}]*\} (\d+)$/gm)
-  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
 async function timed(work: () => Promise<unknown>): Promise<number> {

@@ -35,14 +35,15 @@ export class ApiServer {
 
   /**
    * Ends the API server. @returns starts it with the same arguments, and resolves when it answers
+   * @param change makes other arguments of them
    */
-  kill(): (world: World) => Promise<void> {
+  kill(change = (args: readonly string[]) => args): (world: World) => Promise<void> {
     const pid = this.pid
     const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
       .split('\0')
       .slice(0, -1)
     process.kill(pid, 'SIGKILL')
-    return (world) => this.#start(world, file, args)
+    return (world) => this.#start(world, file, change(args))
   }
 
   async #start(world: World, file: string, args: readonly string[]): Promise<void> {
