@@ -172,7 +172,7 @@ function isEmpty({ devices, leftOut }: ReportedList): boolean {
 
 /**
  * Finds a handler by the name of a built-in handler, the name of a package, or a path.
- * @throws InvalidOptionError if the name is a misspelt name of a built-in handler, or the start of one
+ * @throws InvalidOptionError if the name is a misspelt name of a built-in handler, or starts one
  */
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
   const specifier = handlerSource(handlerSpecifier(handler))
