@@ -1,5 +1,5 @@
 import { ManualClock } from '@akrijs/runtime/testing'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { atLeastEvery } from './at-least-every.js'
 
 describe('atLeastEvery', () => {
@@ -49,5 +49,48 @@ describe('atLeastEvery', () => {
     await values.next()
     await expect(values.next()).rejects.toThrow('broken')
     expect(clock.sleeping).toEqual([])
+  })
+
+  it('waits for the end of its source after an abort, and repeats nothing', async () => {
+    const stop = new AbortController()
+    let hasClosed = false
+    async function* source() {
+      try {
+        yield 1
+        await new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
+      } finally {
+        // As long as the event loop does not turn, no connection ends.
+        await new Promise((resolve) => setImmediate(resolve))
+        hasClosed = true
+      }
+    }
+    const clock = new ManualClock()
+    const values = atLeastEvery(source(), 100, { signal: stop.signal, clock })
+    expect(await values.next()).toEqual({ value: 1, done: false })
+    const end = values.next()
+    await clock.untilSleeping()
+    stop.abort()
+    expect(await end).toEqual({ value: undefined, done: true })
+    expect(hasClosed).toBe(true)
+  })
+
+  it('adds nothing to a value that does not come, however often it repeats', async () => {
+    const { signal } = new AbortController()
+    const coming = new Promise<IteratorResult<number>>(() => {})
+    const reactions = vi.spyOn(coming, 'then')
+    const results = [Promise.resolve({ value: 1, done: false } as const), coming]
+    const source = {
+      [Symbol.asyncIterator]: () => ({ next: () => results.shift() ?? expect.fail('too many') }),
+    }
+    const clock = new ManualClock()
+    const values = atLeastEvery(source, 100, { signal, clock })
+    await values.next()
+    for (let tick = 0; tick < 100; tick++) {
+      const next = values.next()
+      await clock.untilSleeping()
+      await clock.advance(100)
+      await next
+    }
+    expect(reactions).toHaveBeenCalledTimes(1)
   })
 })

@@ -1,5 +1,5 @@
 import { type Clock, currentClock } from '@akrijs/runtime'
-import { every } from '../every.js'
+import { toMilliseconds } from '../interval.js'
 
 /**
  * Yields each value of a source at once, and repeats the last value at each interval. Ends with the
@@ -15,29 +15,38 @@ export async function* atLeastEvery<T>(
   interval: number | string,
   { signal, clock = currentClock() }: { readonly signal: AbortSignal; readonly clock?: Clock },
 ): AsyncGenerator<T, void, void> {
-  const over = new AbortController()
-  const ticks = every(interval, { signal: AbortSignal.any([signal, over.signal]), clock })
+  const ms = toMilliseconds(interval)
   const values = source[Symbol.asyncIterator]()
-  try {
-    const first = await values.next()
-    if (first.done) return
-    let last = first.value
-    yield last
-    await ticks.next()
-    let value = values.next()
-    let tick = ticks.next()
-    for (;;) {
-      const event = await Promise.race([value.then((result) => ({ result })), tick])
-      if ('result' in event) {
-        if (event.result.done) return
-        last = event.result.value
-        value = values.next()
-      } else {
-        tick = ticks.next()
+  const first = await values.next()
+  if (first.done) return
+  let last = first.value
+  yield last
+  let due = clock.monotonicMs() + ms
+  for (;;) {
+    const value = values.next()
+    const wake = new AbortController()
+    const end = () => wake.abort()
+    signal.addEventListener('abort', end, { once: true })
+    if (signal.aborted) end()
+    // One reaction for each value, not for each tick: a value that does not come would keep them.
+    value.then(end, end)
+    let result: IteratorResult<T>
+    try {
+      while (!wake.signal.aborted) {
+        const now = clock.monotonicMs()
+        if (due <= now) due += ms * Math.max(1, Math.ceil((now - due) / ms))
+        await clock.sleep(due - now, wake.signal).catch((error: unknown) => {
+          if (!wake.signal.aborted) throw error
+        })
+        if (!wake.signal.aborted) yield last
       }
-      yield last
+      result = await value
+    } finally {
+      signal.removeEventListener('abort', end)
+      end()
     }
-  } finally {
-    over.abort()
+    if (result.done) return
+    last = result.value
+    yield last
   }
 }

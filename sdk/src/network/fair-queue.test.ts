@@ -73,6 +73,20 @@ describe('a fair queue', () => {
     expect(await Promise.all(results)).toEqual([undefined, undefined, 'broken', undefined])
   })
 
+  it('counts a task that throws before it returns a promise as failed, and no other', async () => {
+    const queue = new FairQueue({ atOnce: 1, perKey: 1 })
+    const broken = (): Promise<string> => {
+      throw new TypeError('broken')
+    }
+    const results = [
+      queue.run('a', async () => 'A'),
+      queue.run('b', broken),
+      queue.run('c', async () => 'C'),
+    ].map((result) => result.catch((error: Error) => error.message))
+    expect(await Promise.all(results)).toEqual(['A', 'broken', 'C'])
+    await queue.idle()
+  })
+
   it('removes a waiting task when its signal is aborted', async () => {
     const queue = new FairQueue({ atOnce: 1, perKey: 1 })
     const { running, work, end } = open()

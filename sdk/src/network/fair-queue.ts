@@ -31,7 +31,8 @@ export class FairQueue {
       if (signal?.aborted) return reject(signal.reason)
       const start = () => {
         signal?.removeEventListener('abort', onAbort)
-        task()
+        // A task that throws before it returns a promise has failed as well.
+        new Promise<T>((done) => done(task()))
           .finally(() => this.#end(key))
           .then(resolve, reject)
       }
