@@ -96,10 +96,9 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
         return metrics === undefined ? work() : metrics.measure(kind, work)
       },
       onError(key, error, retryInMs) {
-        const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
         // The writer of statuses has logged this error once for all objects.
         if (!OutdatedResourceError.is(error))
-          log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
+          log.warn({ kind, key, err: error, retryInMs: Math.round(retryInMs) }, 'reconcile failed')
         showFailure?.(key, error)
       },
     })

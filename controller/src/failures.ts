@@ -1,3 +1,5 @@
+import { kindOf } from '@akrijs/runtime'
+
 /** The failures of a pass over objects: one of them must not stop the work on the others. */
 export class Failures {
   readonly #errors: unknown[] = []
@@ -12,8 +14,9 @@ export class Failures {
     }
   }
 
-  /** @throws the first failure, if there is one */
+  /** @throws the first failure that a retry can mend, or else the first */
   throwFirst(): void {
-    if (this.#errors.length > 0) throw this.#errors[0]
+    if (this.#errors.length === 0) return
+    throw this.#errors.find((error) => kindOf(error) !== 'terminal') ?? this.#errors[0]
   }
 }

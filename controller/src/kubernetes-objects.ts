@@ -51,6 +51,8 @@ export interface Job extends KubernetesObject {
   readonly endedAt: number | undefined
   /** Why it failed. */
   readonly failure: string
+  /** How many of its Pods have failed, also Pods that are deleted. */
+  readonly failedPods: number
   /** Whether the Job should have Pods now, and has none by its own count. */
   readonly lacksPods: boolean
 }
@@ -166,7 +168,7 @@ export function parsePod(object: unknown): Pod | undefined {
 
 const job = lenient({
   spec: lenient({ suspend: z.boolean().optional().catch(undefined) }),
-  status: lenient({ conditions, active: count }),
+  status: lenient({ conditions, active: count, failed: count }),
 })
 
 export function parseJob(object: unknown): Job | undefined {
@@ -176,13 +178,14 @@ export function parseJob(object: unknown): Job | undefined {
   const end = status.conditions?.find(
     ({ type, status: is }) => is === 'True' && (type === 'Complete' || type === 'Failed'),
   )
+  const common = { metadata, failedPods: status.failed ?? 0 }
   if (end === undefined) {
     const lacksPods = spec.suspend !== true && (status.active ?? 0) === 0
-    return { metadata, outcome: undefined, endedAt: undefined, failure: '', lacksPods }
+    return { ...common, outcome: undefined, endedAt: undefined, failure: '', lacksPods }
   }
   const outcome = end.type === 'Complete' ? 'complete' : 'failed'
   const failure = outcome === 'failed' ? objectMessage(end.message) : ''
-  return { metadata, outcome, endedAt: end.lastTransitionTime, failure, lacksPods: false }
+  return { ...common, outcome, endedAt: end.lastTransitionTime, failure, lacksPods: false }
 }
 
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {

@@ -13,7 +13,7 @@ class TerminalError extends defineError('AKRI_ERR_TEST_TERMINAL', 'terminal') {}
 let clock: ManualClock
 let stop: AbortController
 let calls: string[]
-let errors: [string, number | undefined][]
+let errors: [string, number][]
 let ran: Promise<void>
 let reconcile: (key: string) => Promise<ReconcileResult>
 
@@ -283,14 +283,19 @@ describe('the reconcile queue', () => {
     ])
   })
 
-  it('does not retry a terminal error', async () => {
+  it('retries a terminal error after minutes: a policy that refuses can change', async () => {
     const queue = start()
     reconcile = async () => {
       throw new TerminalError('no such handler')
     }
     queue.add('a')
-    await clock.advance(100_000)
-    expect(errors).toEqual([['a', undefined]])
+    await clock.advance(299_999)
+    expect(errors).toEqual([['a', 300_000]])
+    reconcile = async () => ({})
+    await clock.advance(1)
+    expect(calls).toEqual(['a', 'a'])
+    await clock.advance(300_000)
+    expect(calls).toEqual(['a', 'a'])
   })
 
   it('calls again after the time that the result names', async () => {

@@ -3,11 +3,8 @@ import { aborted, Backoff, type Clock, kindOf, runAfter } from '@akrijs/runtime'
 export interface ReconcileQueueOptions<Key extends string> {
   /** Brings the world to what the spec of this key says, from the state that it finds. */
   reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
-  /**
-   * A reconcile failed: log the error as it is.
-   * @param retryInMs undefined for a terminal error, which is not retried
-   */
-  onError(key: Key, error: unknown, retryInMs: number | undefined): void
+  /** A reconcile failed: log the error as it is. */
+  onError(key: Key, error: unknown, retryInMs: number): void
   readonly clock: Pick<Clock, 'sleep'>
   /**
    * How long an addition waits for others of its key, in milliseconds: between half and all of
@@ -33,6 +30,13 @@ interface ReconcileQueueTiming {
   readonly ceilingMs?: number
 }
 
+/**
+ * The longest wait before a key is tried again after a terminal error, in milliseconds. What the
+ * error says can be over by something else than a change of the key: a policy of the cluster that
+ * refused an object, and that a person corrects.
+ */
+const TERMINAL_MS = 300_000
+
 /** Ends a wait. A constant, because an error of each wait would cost more than the wait. */
 const OVERTAKEN = 'overtaken'
 
@@ -53,7 +57,7 @@ interface Wait {
  *
  * A rejection concerns its key only, and never stops the queue. A transient error and a bug are
  * retried with a back-off. After a terminal error the key waits for the next {@link
- * ReconcileQueue.add}.
+ * ReconcileQueue.add}, or for five minutes at most.
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
@@ -152,9 +156,10 @@ export class ReconcileQueue<Key extends string> {
     const backoff = this.#backoffs.get(key) ?? new Backoff(this.#timing)
     this.#backoffs.set(key, backoff)
     const next = backoff.next()
-    const retryInMs = kindOf(error) === 'terminal' ? undefined : next
+    const retryInMs =
+      kindOf(error) === 'terminal' ? TERMINAL_MS * (1 - this.#timing.random() / 2) : next
     onError(key, error, retryInMs)
-    if (retryInMs !== undefined) this.#retryLater(key, retryInMs)
+    this.#retryLater(key, retryInMs)
   }
 
   #retryLater(key: Key, ms: number): void {

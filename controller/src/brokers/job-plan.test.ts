@@ -136,6 +136,15 @@ describe('the broker Job of an Instance', () => {
       })
     })
 
+    it('stays failed if a Pod of it was deleted, which may have run', () => {
+      const more = testJob('cam-8120fe-3-job', { outcome: 'failed', endedAt: T0, failedPods: 2 })
+      const now = T0 + 3_600_000
+      expect(plan(withRecord, [more], { pods: [refused], now })).toEqual({ do: 'nothing' })
+      expect(plan(withRecord, [more], { pods: [refused, refused], now })).toMatchObject({
+        do: 'forget',
+      })
+    })
+
     it('stays failed if one of its Pods has run', () => {
       const ran = testPod('b', { phase: 'Failed', ready: false })
       expect(plan(withRecord, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({

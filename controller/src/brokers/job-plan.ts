@@ -99,10 +99,15 @@ function recheck(at: number | undefined, now: number): { readonly recheckAt?: nu
   return at === undefined || at <= now ? {} : { recheckAt: at }
 }
 
-/** Whether the Job failed and no Pod of it ever ran: refusals used up its limit. */
-function wasRefused({ outcome }: Job, pods: readonly Pod[]): boolean {
+/**
+ * Whether the Job failed and no Pod of it ever ran: refusals used up its limit. A Pod that is
+ * deleted may have run: the Job ends those that still run when it fails.
+ */
+function wasRefused({ outcome, failedPods }: Job, pods: readonly Pod[]): boolean {
   return (
-    outcome === 'failed' && pods.length > 0 && pods.every((pod) => isRefused(pod) && !pod.hasRun)
+    outcome === 'failed' &&
+    pods.length >= Math.max(failedPods, 1) &&
+    pods.every((pod) => isRefused(pod) && !pod.hasRun)
   )
 }
 

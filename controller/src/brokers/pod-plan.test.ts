@@ -226,6 +226,14 @@ describe('a broker that has ended', () => {
     expect(plan(testInstance(['a']), [pod], { now: recheckAt }).removes).toEqual(['a-pod'])
   })
 
+  it('C6 waits before its restart also if the clock of its node is behind', () => {
+    const behind = T0 - 10 * MINUTE
+    const pod = testPod('a', failed({ restarts: 3, startedAt: behind, endedAt: behind + 1000 }))
+    const { removes, recheckAt = 0 } = plan(testInstance(['a']), [pod])
+    expect(removes).toEqual([])
+    expect(recheckAt - T0).toBeGreaterThanOrEqual(8000)
+  })
+
   it('C6 waits if it was deleted soon after creation; other nodes go on', () => {
     const notBefore = (node: NodeName) => (node === 'a' ? T0 + 2000 : 0)
     const instance = testInstance(['a', 'b'], { capacity: 2 })
@@ -261,6 +269,17 @@ describe('a broker that is pending', () => {
     expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([
       { restarts: 1 },
     ])
+  })
+
+  it.each([
+    ['behind', -10],
+    ['ahead', 600],
+  ])('has five minutes also if the clock of its node is %s', (_what, minutes) => {
+    const pod = testPod('a', { ...pending, startedAt: T0 + minutes * MINUTE })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + MINUTE })).toMatchObject({
+      removes: [],
+      recheckAt: T0 + 5 * MINUTE,
+    })
   })
 
   it('R76 stays while no node has room for it', () => {

@@ -294,7 +294,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   // A Pod that no node has had room for must not hold up the updates of the others for ever.
   const blocksUpdates = rank !== 'stuck' && before !== 'broken'
   if (pod.startedAt === undefined) return keep(blocksUpdates)
-  const expiresAt = pod.startedAt + PENDING_MS
+  const expiresAt = timeOnNode(pod, pod.startedAt, now) + PENDING_MS
   return expiresAt > now
     ? keep(blocksUpdates, expiresAt)
     : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
@@ -326,10 +326,18 @@ function stuckAt({ metadata }: Pod): number {
   return Date.parse(metadata.creationTimestamp) + PENDING_MS
 }
 
-/** By the clock of the node, unless that clock is ahead. */
-function endedAt({ endedAt: end, startedAt, metadata }: Pod, now: number): number {
-  const past = [end, startedAt].find((time) => time !== undefined && time <= now)
-  return past ?? Date.parse(metadata.creationTimestamp)
+function endedAt(pod: Pod, now: number): number {
+  const past = [pod.endedAt, pod.startedAt].find((time) => time !== undefined && time <= now)
+  return timeOnNode(pod, past, now)
+}
+
+/**
+ * A time by the clock of the node. If that clock is wrong, and the time is before the creation of
+ * the Pod or has not come yet, the creation counts.
+ */
+function timeOnNode({ metadata }: Pod, time: number | undefined, now: number): number {
+  const created = Date.parse(metadata.creationTimestamp)
+  return time !== undefined && time <= now ? Math.max(time, created) : created
 }
 
 function endOf(pod: Pod): { restarts: number; refused: boolean; ranMs: number } {

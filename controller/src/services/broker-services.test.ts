@@ -160,6 +160,28 @@ describe('the Service of an Instance', () => {
     expect(state.services.cache.list()[0]?.metadata.uid).not.toBe(uid)
   })
 
+  it('stays as it is if the API server refuses the change for another reason', async () => {
+    configuration(SPEC)
+    broker('Running')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    const before = api.objects.get(SERVICE)
+    const ports = [{ port: 80, nodePort: 30_080 }]
+    configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, ports } })
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty(
+        'ports',
+        ports,
+      ),
+    )
+    api.refusal = ({ method }) =>
+      method === 'PATCH'
+        ? { status: 422, message: 'spec.ports[0].nodePort: provided port is already allocated' }
+        : undefined
+    await expect(reconcile()).rejects.toThrow('already allocated')
+    expect(api.objects.get(SERVICE)).toEqual(before)
+  })
+
   it('is removed by its uid: a new Service of the same name stays', async () => {
     configuration(SPEC)
     broker('Running')

@@ -12,6 +12,9 @@ import { brokerService } from './service-template.js'
 // The Services of Instances and Configurations. A Service is created with the first running broker.
 // It stays, with its address, while brokers run or will run again, and is removed with the last.
 
+/** How an API server says that a field of a Service cannot be changed. */
+const IMMUTABLE = /immutable|may not change once set|can ?not be unset/
+
 interface ServiceOptions {
   readonly state: ClusterState
   readonly log: Logger
@@ -90,7 +93,9 @@ async function reconcileService(
     await services.apply(service, id, signal)
   } catch (error) {
     // Some fields of a Service are immutable, such as clusterIP: the Service has to be replaced.
-    if (current === undefined || !ApiError.is(error, 422)) throw error
+    // With any other refusal, such as a port that another Service has, the Service stays.
+    if (current === undefined || !ApiError.is(error, 422) || !IMMUTABLE.test(error.answer))
+      throw error
     await services.remove(current, { signal })
     await services.apply(service, id, signal)
   }

@@ -156,6 +156,7 @@ export function testJob(
     outcome: undefined,
     endedAt: undefined,
     failure: '',
+    failedPods: 0,
     lacksPods: false,
     ...rest,
   }

@@ -32,9 +32,7 @@ export class FairQueue {
       const start = () => {
         signal?.removeEventListener('abort', onAbort)
         // A task that throws before it returns a promise has failed as well.
-        new Promise<T>((done) => done(task()))
-          .finally(() => this.#end(key))
-          .then(resolve, reject)
+        new Promise<T>((done) => done(task())).finally(() => this.#end(key)).then(resolve, reject)
       }
       const onAbort = () => {
         this.#setWaiting(
