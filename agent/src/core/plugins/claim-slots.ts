@@ -38,8 +38,10 @@ export async function claimAllOrNone<T>(
     })
   } catch (error) {
     // After a failed release, the slot reconciler releases the slot, because no container uses it.
-    for (const { instance, slot, usage } of claimed)
+    for (const { instance, slot, usage } of claimed) {
       await options.cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
+      options.directories?.discard(instance, slot)
+    }
     throw error
   }
 }

@@ -93,7 +93,9 @@ export class InstancePlugin implements PluginBehaviour {
   ): Promise<readonly ContainerAllocation[]> {
     // An update during the request must not mix two states of a device in one answer.
     const instance = this.#instance
-    const containers = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
+    // Once for all ids: there can be thousands of each.
+    const offered = this.#offered()
+    const containers = requests.map((ids) => ids.map((id) => this.#checkedSlot(id, offered)))
     await claimAllOrNone({ ...this.#options, claims, level: this.level }, async (claim) => {
       for (const slot of new Set(containers.flat())) await this.#claim(slot, claim)
     })
@@ -127,7 +129,7 @@ export class InstancePlugin implements PluginBehaviour {
     return this.#offer
   }
 
-  #checkedSlot(id: string): SlotName {
+  #checkedSlot(id: string, offered: Offer): SlotName {
     const { key, name, healthy } = this.#instance
     const shown = JSON.stringify(id.slice(0, 200))
     const index = slotIndex(name, id)
@@ -140,13 +142,13 @@ export class InstancePlugin implements PluginBehaviour {
     if (instance.metadata.deletionTimestamp !== undefined)
       throw new AllocationRefusedError(`Instance ${name} is being deleted`)
     const slot = slotName(name, index)
-    const isOffered = this.#offered().slots.get(slot)
+    const isOffered = offered.slots.get(slot)
     if (isOffered === undefined)
       throw new AllocationRefusedError(
-        `Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`,
+        `Instance ${name} has no slot ${shown}; its capacity is ${offered.by.slots.size}`,
       )
     if (!isOffered) {
-      const usage = this.#table().slots.get(slot)
+      const usage = offered.by.slots.get(slot)
       const holder = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
       throw new AllocationRefusedError(`slot ${id} is taken${holder}`)
     }

@@ -323,6 +323,39 @@ describe('for any slots and requests', () => {
     )
   })
 
+  it('three thousand devices for one container are preferred within two seconds', () => {
+    const all = Array.from({ length: 3000 }, (_, index) =>
+      camera(index.toString(16).padStart(6, '0'), ['']),
+    )
+    const available = advertisedIds(all, NODE).map(({ id }) => id)
+    const begun = performance.now()
+    expect(preferredIds(all, NODE, { available, mustInclude: [], size: 3000 })).toHaveLength(3000)
+    expect(performance.now() - begun).toBeLessThan(2000)
+  })
+
+  it('preferred ids are those that are possible one after the other', () => {
+    const ids = fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 9 })
+    fc.assert(
+      fc.property(instances, ids, ids, fc.nat({ max: 9 }), (all, available, mustInclude, size) => {
+        const one = [...mustInclude]
+        const held = new Set(
+          all.flatMap(({ slots }) =>
+            [...slots.values()].flatMap((usage) =>
+              usage.level === 'configuration' && usage.node === NODE ? usage.virtualId : [],
+            ),
+          ),
+        )
+        const left = available.filter((id) => !mustInclude.includes(id)).sort()
+        for (const id of [
+          ...left.filter((each) => held.has(each)),
+          ...left.filter((each) => !held.has(each)),
+        ])
+          if (one.length < size && chooseSlots(all, NODE, [[...one, id]]).ok) one.push(id)
+        expect(preferredIds(all, NODE, { available, mustInclude, size })).toEqual(one)
+      }),
+    )
+  })
+
   it('R34 a single container is refused only if there are not enough different devices', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, count) => {

@@ -168,12 +168,30 @@ export function preferredIds(
   const compareIds = (a: string, b: string) => virtualIds.compare(a, b)
   const claimed = left.filter((id) => claims.has(id)).sort(compareIds)
   const unclaimed = left.filter((id) => !claims.has(id))
-  // Unclaimed ids are alike: each stands for any free slot.
-  const first = firstOf(unclaimed, request.size - preferred.length, compareIds)
-  for (const id of [...claimed, ...first]) {
-    if (preferred.length >= request.size) break
-    if (chooseSlots(instances, node, [[...preferred, id]], virtualIds).ok) preferred.push(id)
+  const room = () => Math.max(0, request.size - preferred.length)
+  const isPossible = (ids: readonly string[]) =>
+    chooseSlots(instances, node, [[...preferred, ...ids]], virtualIds).ok
+  // A question looks at all Instances, and a Pod may ask for a thousand devices: so many ids are
+  // asked about at once. Those that are possible together are possible one after the other.
+  const addPossible = (ids: readonly string[]): void => {
+    if (ids.length === 0 || room() === 0) return
+    if (ids.length <= room() && isPossible(ids)) {
+      preferred.push(...ids)
+      return
+    }
+    if (ids.length === 1) return
+    const half = Math.min(room(), Math.ceil(ids.length / 2))
+    addPossible(ids.slice(0, half))
+    addPossible(ids.slice(half))
   }
+  addPossible(claimed)
+  // Unclaimed ids are alike: each stands for any free slot. So many are possible.
+  const first = firstOf(unclaimed, room(), compareIds)
+  let [possible, impossible] = [0, first.length + 1]
+  for (let count = first.length; possible + 1 < impossible; count = (possible + impossible) >> 1)
+    if (isPossible(first.slice(0, count))) possible = count
+    else impossible = count
+  preferred.push(...first.slice(0, possible))
   return preferred
 }
 

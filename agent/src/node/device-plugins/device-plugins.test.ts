@@ -534,6 +534,21 @@ describe('the device plugin of an Instance', () => {
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
   })
 
+  it('is no problem if the kubelet took it, and answered too late', async () => {
+    const register = sockets.register.bind(sockets)
+    const registering = vi.spyOn(sockets, 'register')
+    registering.mockImplementation(async (...registration) => {
+      await register(...registration)
+      throw new PluginRefusedError('too late')
+    })
+    await serve(served)
+    const problems = () => plugins.registrationProblems(objectKey('default', 'cam'))
+    expect(problems()).toMatchObject([{ resourceName: resource }])
+    await eventually(() => expect(problems()).toEqual([]))
+    expect(kubelet.resource(resource).allocatable).toBe(3)
+    expect(registering).toHaveBeenCalledTimes(1)
+  })
+
   it('is a problem of its Configuration if the kubelet stays away', async () => {
     const clock = new ManualClock()
     await plugins.close()

@@ -141,6 +141,8 @@ export class DevicePluginServer {
           level = 'debug'
         }
         await clock.sleep(backoff.next(), signal).catch(() => undefined)
+        // The kubelet may have taken a registration whose answer came too late.
+        if (this.#streams.size > 0) this.#registered()
         isRegistered = this.#streams.size > 0 || (await this.#serveAndRegister(level, signal))
       }
     }
@@ -152,7 +154,7 @@ export class DevicePluginServer {
    * kubelet is logged
    */
   async #serveAndRegister(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
-    const { behaviour, kubelet, log, observer, onRegistration } = this.#options
+    const { behaviour, kubelet, log, observer } = this.#options
     if (signal.aborted) return false
     try {
       this.#serving ??= await this.#serve()
@@ -169,8 +171,7 @@ export class DevicePluginServer {
       }
       await kubelet.register(registration, signal)
       observer.registered('accepted')
-      this.#failingSince = undefined
-      onRegistration(undefined)
+      this.#registered()
       log.debug({}, 'device plugin registered')
       return true
     } catch (error) {
@@ -181,6 +182,11 @@ export class DevicePluginServer {
       this.#notRegistered(error)
       return false
     }
+  }
+
+  #registered(): void {
+    this.#failingSince = undefined
+    this.#options.onRegistration(undefined)
   }
 
   #notRegistered(error: unknown): void {

@@ -47,6 +47,8 @@ const KEEPALIVE_MS = 30_000
  * allow one in five minutes (gRPC A8), and close the connection after a few more.
  */
 const SLOW_KEEPALIVE_MS = 330_000
+/** How gRPC says that an answer has more than `MAX_ANSWER_BYTES`. */
+const TOO_LONG = /larger than max/
 
 /** The pause of gRPC between two connection attempts, in milliseconds. */
 const RECONNECT_MS = 10
@@ -236,8 +238,9 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const details = error.details || error.message
     if (error.code === status.INVALID_ARGUMENT)
       return new DiscoveryFailedError('invalid-details', details, { cause: error })
-    // HTTP/2 has the code ENHANCE_YOUR_CALM for this.
-    if (error.code === status.RESOURCE_EXHAUSTED) this.#keepaliveMs = SLOW_KEEPALIVE_MS
+    // HTTP/2 has the code ENHANCE_YOUR_CALM for this. An answer that is too long has it too.
+    if (error.code === status.RESOURCE_EXHAUSTED && !TOO_LONG.test(details))
+      this.#keepaliveMs = SLOW_KEEPALIVE_MS
     if (error.code === status.UNAVAILABLE && !answered) {
       return new DiscoveryFailedError(
         'unreachable',
