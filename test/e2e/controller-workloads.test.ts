@@ -142,6 +142,39 @@ describe.skipIf(missing() !== undefined)(
       })
     })
 
+    it('R61 a refused change of a Service leaves it; a fixed field has it replaced', async () => {
+      const foreign = (name: string, more: object) =>
+        world.api('Service').create(world.namespace, {
+          metadata: { name },
+          spec: { ...service(80), ...more },
+        }) as Promise<Made>
+      const { spec } = await foreign('foreign', { type: 'NodePort' })
+      const [{ nodePort }] = spec.ports
+      const { clusterIP } = (await foreign('gone', {})).spec
+      await world.remove('Service', 'gone')
+      const apply = (more: object) =>
+        world.apply(
+          echoYaml('cam', ['foo0'], 1, {
+            brokerSpec: {
+              brokerDeploymentSpec: { replicas: 1, template: { spec: podSpec() } },
+            },
+            configurationServiceSpec: { ...service(81), ...more },
+          }),
+        )
+      const uid = async () => (await world.get<Made>('Service', 'cam-svc'))?.metadata.uid
+      await apply({})
+      const first = await eventually(async () => (await uid()) ?? expect.fail('it is not there'))
+      await apply({ type: 'NodePort', ports: [{ port: 81, nodePort }] })
+      await eventually(() => expect(controller.output).toContain('port is already allocated'))
+      expect(await uid()).toBe(first)
+      await apply({ clusterIP })
+      await eventually(async () => {
+        expect(await uid()).not.toBe(first)
+        expect((await world.get<Made>('Service', 'cam-svc'))?.spec).toMatchObject({ clusterIP })
+      })
+      await world.remove('Service', 'foreign')
+    })
+
     it('R102 edited fields of Services and the Deployment are restored', async () => {
       const pod = podSpec(undefined, {}, {})
       const containers = [{ ...pod.containers[0], env: [{ name: 'DOOR', value: 'shut' }] }]

@@ -20,7 +20,7 @@ interface Spec {
   ]
   readonly template: { readonly metadata: { readonly annotations?: object }; readonly spec: Spec }
   readonly selector: Readonly<Record<string, string>>
-  readonly ports: readonly [{ readonly port: number }]
+  readonly ports: readonly [{ readonly port: number; readonly nodePort?: number }]
   readonly clusterIP: string
 }
 
