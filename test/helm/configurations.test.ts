@@ -217,6 +217,27 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     },
   )
 
+  it.each([
+    ['onvif', 'uuids', 12_345, '12345'],
+    ['onvif', 'macAddresses', 112_233_445_566, '112233445566'],
+    ['opcua', 'applicationNames', 4711, '4711'],
+  ])(
+    'of %s have %s as texts, also if they look like a number',
+    async (handler, name, item, text) => {
+      const discoveryDetails = { [name]: { action: 'Include', items: [item, 'b'] } }
+      const configuration = await configurationOf(handler, { discoveryDetails })
+      expect(detailsOf(configuration)).toMatchObject({ [name]: { items: [text, 'b'] } })
+      expect(await problemsOf(configuration)).toEqual([])
+    },
+  )
+
+  it('are refused if two of them have one name', async () => {
+    const cam = { enabled: true, name: 'cam' }
+    await expect(
+      render({ opcua: { configuration: cam }, debugEcho: { configuration: cam } }),
+    ).rejects.toThrow(/opcua\.configuration\.name: debugEcho\.configuration has the name cam too/)
+  })
+
   it('have a Job for brokerJob', async () => {
     const brokerJob = {
       image: { repository: 'job', tag: '2' },

@@ -389,6 +389,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       ],
       [/^controller\.image\.tag: this is an image of the existing system/],
     ],
+    [['agent.image.tag=v0.12.20'], [/^agent\.image\.tag: this is an image of the existing/]],
     [
       [
         ...['agent', 'controller', 'webhookConfiguration', 'debugEcho.discovery'].flatMap(local),

@@ -75,6 +75,11 @@ toleration list can be a map, as in `tolerations: {}`.
 {{- $ours := "this is an image of the existing system; the image of this chart is used" -}}
 {{- range $path := list "agent.image" "controller.image" "webhookConfiguration.image" "debugEcho.discovery.image" "onvif.discovery.image" "opcua.discovery.image" "udev.discovery.image" -}}
 {{- $image := include "akri.valueAt" (dict "values" $root.Values "path" $path) | fromJson -}}
+{{- /* Beside its default repository. Versions of this chart have no "v". */}}
+{{- if and (not $image.repository) (not $image.fullRepository) (regexMatch "^v0\\.[0-9]+\\.[0-9]+" (toString $image.tag)) -}}
+{{- include "akri.note" (dict "found" $found "list" "warnings" "line" (printf "%s.tag: %s" $path $ours)) -}}
+{{- include "akri.setAt" (dict "values" $root.Values "path" (printf "%s.tag" $path) "value" "") -}}
+{{- end -}}
 {{- range $key := list "repository" "fullRepository" -}}
 {{- $repository := get $image $key | default "" -}}
 {{- if regexMatch "^ghcr\\.io/(project-akri|deislabs)/" $repository -}}
@@ -213,10 +218,25 @@ release is installed already. Arguments: path, resources, found.
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" "custom.configuration.discoveryHandlerName: name the handler that the Configuration is for") -}}
 {{- end -}}
 {{- end -}}
-{{- /* `action` alone is a filter without items. A setting of --set can be a number. */}}
+{{- $names := dict -}}
+{{- range $part := list "debugEcho" "udev" "onvif" "opcua" "custom" -}}
+{{- $configuration := (get $values $part).configuration -}}
+{{- if $configuration.enabled -}}
+{{- $name := toString $configuration.name -}}
+{{- if hasKey $names $name -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.configuration.name: %s.configuration has the name %s too" $part (get $names $name) $name)) -}}
+{{- end -}}
+{{- $_ := set $names $name $part -}}
+{{- end -}}
+{{- end -}}
+{{- /* `action` alone is a filter without items. A setting of --set can be a number; items are texts. */}}
 {{- range $handler := list $values.onvif $values.opcua -}}
 {{- range $name, $filter := $handler.configuration.discoveryDetails -}}
-{{- if kindIs "map" $filter }}{{ if and (hasKey $filter "action") (not $filter.items) }}{{ $_ := set $filter "items" list }}{{ end }}{{ end -}}
+{{- if kindIs "map" $filter }}{{ if hasKey $filter "action" -}}
+{{- $items := list -}}
+{{- range $filter.items }}{{ $items = append $items (include "akri.text" .) }}{{ end -}}
+{{- $_ := set $filter "items" $items -}}
+{{- end }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
