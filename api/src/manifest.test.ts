@@ -40,6 +40,40 @@ it('reads JSON, and the items of a List', () => {
   ])
 })
 
+it('reads YAML as kubectl does: merged mappings, and the words for true and false', () => {
+  const { manifests, problems } = parseManifests(
+    `
+    apiVersion: akri.sh/v0
+    kind: Configuration
+    metadata: {name: cam}
+    spec:
+      discoveryHandler: {name: onvif}
+      instanceServiceSpec: &service {ports: [{port: 80}], publishNotReadyAddresses: yes}
+      configurationServiceSpec: {<<: *service, type: ClusterIP}
+    `,
+    'lab.yaml',
+  )
+  expect(problems).toEqual([])
+  const service = { ports: [{ port: 80 }], publishNotReadyAddresses: true }
+  expect(manifests).toMatchObject([
+    {
+      content: {
+        configuration: {
+          spec: {
+            instanceServiceSpec: service,
+            configurationServiceSpec: { ...service, type: 'ClusterIP' },
+          },
+        },
+      },
+    },
+  ])
+  const text = `{apiVersion: akri.sh/v0, kind: Configuration, metadata: {name: cam}, spec: {
+    discoveryHandler: {name: onvif}, brokerProperties: {COUNTRY: NO}}}`
+  expect(parseManifests(text, 'lab.yaml').problems).toMatchObject([
+    { path: 'spec.brokerProperties.COUNTRY', message: expect.stringContaining('false') },
+  ])
+})
+
 it('continues after a wrong document, and names the document', () => {
   const { manifests, problems } = parseManifests(
     `kind: Pod\n---\n${CONFIGURATION.replace('udev', '[]')}---\n${CONFIGURATION}`,

@@ -1,5 +1,5 @@
 import { excess, fieldOf, nearest, shorten, valueAt } from '@akrijs/runtime'
-import { loadAll, YAMLException } from 'js-yaml'
+import { boolYaml11Tag, CORE_SCHEMA, loadAll, mergeTag, YAMLException } from 'js-yaml'
 import {
   type ConfigurationManifest,
   type Problem,
@@ -113,6 +113,9 @@ function isForeign(object: unknown): boolean {
   return nearest(kind, KINDS, 2) === undefined
 }
 
+/** As kubectl reads YAML: `<<` merges a mapping, and `yes` and `on` are true. */
+const KUBECTL_SCHEMA = CORE_SCHEMA.withTags(mergeTag, boolYaml11Tag)
+
 type Documents =
   | { readonly values: readonly unknown[] }
   | Pick<ManifestProblem, 'message' | 'place'>
@@ -121,7 +124,7 @@ function documentsIn(text: string): Documents {
   if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES)
     return { message: `the file has more than ${MAX_MANIFEST_BYTES} bytes` }
   try {
-    const values = loadAll(text)
+    const values = loadAll(text, { schema: KUBECTL_SCHEMA })
     // Before any other check: an alias of a few bytes may stand for a large value, or for itself.
     const tooMuch = excess(values)
     return tooMuch === undefined ? { values } : { message: tooMuch }

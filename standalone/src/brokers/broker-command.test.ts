@@ -69,10 +69,17 @@ describe('the command of a broker', () => {
   })
 
   it('treats null and empty values as absent', () => {
-    const container = { command: ['sh'], args: null, workingDir: '' }
-    expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
-      command: { file: 'sh', args: [], workingDirectory: undefined },
-    })
+    const env = [{ name: 'X', value: null, valueFrom: null }]
+    for (const [more, expected] of [
+      [{ args: null, workingDir: '' }, {}],
+      [{ env: null, workingDir: null }, {}],
+      [{ env }, { X: '' }],
+    ] as const) {
+      const containers = [{ command: ['sh'], ...more }]
+      expect(planBroker({ brokerPodSpec: { containers } }, 'akri.sh/x')).toMatchObject({
+        command: { file: 'sh', args: [], env: expected, workingDirectory: undefined },
+      })
+    }
   })
 
   it('R52 takes retries and completions from the Job, with the defaults of Kubernetes', () => {

@@ -78,7 +78,7 @@ function planPod(
     return none(
       `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster`,
     )
-  const { workingDir = '' } = container
+  const workingDir = container.workingDir ?? ''
   if (typeof workingDir !== 'string' || workingDir.includes('\0')) {
     const message = `${shorten(workingDir)} is no path; write one as a text`
     return wrong({ path: `${at}.workingDir`, message })
@@ -168,15 +168,16 @@ function resources(
 }
 
 function environment(entries: unknown): Record<string, string> | undefined {
-  if (entries === undefined) return {}
+  if (entries === undefined || entries === null) return {}
   if (!Array.isArray(entries)) return undefined
   const env: Record<string, string> = {}
   for (const entry of entries) {
     if (!isRecord(entry) || typeof entry.name !== 'string' || !/^[^=\0]+$/.test(entry.name))
       return undefined
-    if (entry.value !== undefined && typeof entry.value !== 'string') return undefined
-    if (entry.valueFrom !== undefined) return undefined
-    env[entry.name] = entry.value ?? ''
+    const value = entry.value ?? ''
+    if (typeof value !== 'string') return undefined
+    if (entry.valueFrom !== undefined && entry.valueFrom !== null) return undefined
+    env[entry.name] = value
   }
   return env
 }
