@@ -29,6 +29,8 @@ async function install(manifest: object, handlerName = 'sensor'): Promise<void> 
     path.join(home, 'package.json'),
     JSON.stringify({ name: 'sensor', version: '1.2.3', type: 'module', ...manifest }),
   )
+  await mkdir(path.join(home, 'lib'), { recursive: true })
+  await writeFile(path.join(home, 'lib/index.js'), "export { default } from '../main.js'")
   await writeFile(
     path.join(home, 'main.js'),
     `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
@@ -50,6 +52,8 @@ describe('the package of a handler', () => {
     ['by default', { exports: { '.': { types: './main.d.ts', default: './main.js' } } }],
     ['by a plain path', { exports: './main.js' }],
     ['by main', { main: 'main.js' }],
+    ['by main without its extension', { main: './main' }],
+    ['by main that is a directory', { main: 'lib' }],
   ])(
     'is read from its package.json, and imported on demand: exported %s',
     async (_how, manifest) => {

@@ -207,11 +207,17 @@ function mainModule(manifest: unknown, directory: string): string | undefined {
   const dot = fieldOf(exports, '.') ?? exports
   const target = dot === undefined ? (fieldOf(manifest, 'main') ?? 'index.js') : importTarget(dot)
   if (typeof target !== 'string') return undefined
-  const file = path.resolve(directory, target)
-  // Node.js also refuses a path outside of the package.
-  return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file)
-    ? file
-    : undefined
+  // "main" can lack the extension, or name a directory.
+  const targets =
+    dot === undefined ? [target, `${target}.js`, `${target}/index.js`, 'index.js'] : [target]
+  return targets
+    .map((each) => path.resolve(directory, each))
+    .find(
+      (file) =>
+        // Node.js also refuses a path outside of the package.
+        file.startsWith(`${path.resolve(directory)}${path.sep}`) &&
+        statSync(file, { throwIfNoEntry: false })?.isFile() === true,
+    )
 }
 
 /** The target of the first condition that applies to an import. */
