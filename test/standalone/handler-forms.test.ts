@@ -182,7 +182,10 @@ describe('a handler as a path or a package', () => {
       expect(output).toMatch(fix)
       expect(status).toBe(1)
     }
-    const { output } = start(AKRI, await runArguments(form))
+    const { child, output } = start(AKRI, await runArguments(form))
     await eventually(() => expect(output()).toMatch(fix))
+    // It writes to the directory that is removed after the test.
+    child.kill('SIGTERM')
+    await once(child, 'exit')
   })
 })
