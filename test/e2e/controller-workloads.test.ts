@@ -164,7 +164,7 @@ describe.skipIf(missing() !== undefined)(
       const uid = async () => (await world.get<Made>('Service', 'cam-svc'))?.metadata.uid
       await apply({})
       const first = await eventually(async () => (await uid()) ?? expect.fail('it is not there'))
-      await apply({ type: 'NodePort', ports: [{ port: 81, nodePort }] })
+      await apply({ type: 'NodePort', ports: [{ ...service(81).ports[0], nodePort }] })
       await eventually(() => expect(controller.output).toContain('port is already allocated'))
       expect(await uid()).toBe(first)
       await apply({ clusterIP })
