@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
 import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
 import { beforeAll, describe, expect } from 'vitest'
+import { eventually } from '../../support/eventually.js'
 import { clientOfCluster, missingSettings } from './client.js'
 import { applyCustomResources } from './custom-resources.js'
 
@@ -57,8 +59,18 @@ export async function makeNamespace(client: ApiClient): Promise<string> {
   return name
 }
 
-/** Removes a namespace with its objects. The server does so in the background. */
+/**
+ * Removes a namespace. The server does so in the background, for seconds: the custom resources are
+ * removed before, or else the controller of the next test writes their statuses meanwhile.
+ */
 export async function removeNamespace(client: ApiClient, name: string): Promise<void> {
+  for (const kind of [CONFIGURATIONS, INSTANCES]) {
+    const path = new Resource(client, kind).path(name)
+    await client.request({ method: 'DELETE', path })
+    await eventually(async () =>
+      expect(await client.request({ method: 'GET', path })).toMatchObject({ items: [] }),
+    )
+  }
   await new Resource(client, NAMESPACES).delete(objectKey('', name))
 }
 

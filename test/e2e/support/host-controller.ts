@@ -1,5 +1,10 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
 import { HostProgram } from './host-program.js'
 import { eventually } from './world.js'
+
+/** Longer than the controller waits before it writes the summary of a Configuration again. */
+const SETTLED_MS = 3000
 
 /** A replica of the controller as a process of this machine. */
 export class HostController extends HostProgram {
@@ -49,6 +54,22 @@ export class HostController extends HostProgram {
     ))
       found[method] = (found[method] ?? 0) + Number(count)
     return found
+  }
+
+  /**
+   * Resolves when this replica has written nothing but its Lease for so long that it has no status
+   * left to write: the tests before have left objects behind.
+   */
+  async settled(): Promise<void> {
+    const writes = async () => {
+      const { GET: _reads, PUT: _lease, ...others } = await this.requests()
+      return others
+    }
+    await eventually(async () => {
+      const before = await writes()
+      await sleep(SETTLED_MS)
+      expect(await writes()).toEqual(before)
+    })
   }
 
   get #turns(): number {
