@@ -72,6 +72,18 @@ describe('the clean-up before an uninstall', () => {
     })
   })
 
+  it('deletes the others if the API server refuses one, and names it', async () => {
+    for (const name of ['a', 'b']) server.put(pathOf('plant', name), {})
+    server.refusal = ({ method, path }) =>
+      method === 'DELETE' && path.endsWith('/a') ? { status: 403, message: 'kept' } : undefined
+    expect(await cleanUp()).toMatchObject({
+      message: expect.stringContaining('plant/a'),
+      cause: { message: expect.stringContaining('kept') },
+    })
+    expect(left()).toEqual([pathOf('plant', 'a')])
+    expect(messages).toEqual([{ configuration: 'plant/b' }])
+  })
+
   it('has nothing to do in a cluster without Configurations', async () => {
     server.refusal = () => ({ status: 404, message: 'no such resource' })
     expect(await cleanUp()).toBeUndefined()

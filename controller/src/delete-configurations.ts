@@ -2,6 +2,7 @@ import { CONFIGURATIONS } from '@akrijs/api'
 import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
 import { type Clock, isRecord, type Logger } from '@akrijs/runtime'
 import { ConfigurationsLeftError } from './errors.js'
+import { Failures } from './failures.js'
 
 interface DeleteConfigurationsOptions {
   readonly client: ApiClient
@@ -32,12 +33,15 @@ export async function deleteConfigurations(
     let left: readonly ObjectKey[] = []
     try {
       left = await listed(client, configurations, signal)
+      const failures = new Failures()
       for (const key of left) {
-        await configurations.delete(key, undefined, { signal })
+        const isDone = configurations.delete(key, undefined, { signal }).then(() => true)
+        if (!(await failures.of(isDone))) continue
         if (!deleted.has(key)) log.info({ configuration: key }, 'Configuration deleted')
         deleted.add(key)
       }
       if (left.length === 0) return
+      failures.throwFirst()
     } catch (error) {
       signal.throwIfAborted()
       problem = error

@@ -229,4 +229,20 @@ describe('the condition DeviceProblem of an Instance', () => {
     }
     expect(names.map((name) => conditionOf(name)?.status)).toEqual(names.map(() => 'True'))
   })
+
+  it('is written for the others if the API server refuses it for one Instance', async () => {
+    putNode('a')
+    const names = Array.from({ length: 23 }, (_, index) => `cam-${index + 100_000}`)
+    for (const name of names) putInstance(['a'], name)
+    putReport('a', { x: names })
+    const { look } = await started()
+    api.refusal = ({ method, path }) =>
+      method === 'PATCH' && path.includes('cam-100000') ? { status: 422, message: 'no' } : undefined
+    expect(await look()).toEqual({ requeueAfterMs: 2000 })
+    await expect(look()).rejects.toMatchObject({ status: 422 })
+    expect(names.filter((name) => conditionOf(name) === undefined)).toEqual(['cam-100000'])
+    api.refusal = () => undefined
+    expect(await look()).toEqual({})
+    expect(conditionOf('cam-100000')).toMatchObject(has('True', 'x'))
+  })
 })

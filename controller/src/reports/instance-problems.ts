@@ -10,6 +10,7 @@ import {
 import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import { Failures } from '../failures.js'
 import type { StatusWriter } from '../status-writer.js'
 
 interface InstanceProblemsOptions {
@@ -52,11 +53,17 @@ export class InstanceProblems {
       const conditions = instanceConditions(before, problemOf(instance, problems), now)
       return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
     })
-    for (const { instance, conditions } of changes.slice(0, MAX_WRITES)) {
+    const failures = new Failures()
+    let written = 0
+    for (const { instance, conditions } of changes) {
+      if (written === MAX_WRITES) return { requeueAfterMs: REST_MS }
       const { uid } = instance.metadata
-      await status.write(instance, { metadata: { uid }, status: { conditions } }, signal)
+      const change = { metadata: { uid }, status: { conditions } }
+      const writing = status.write(instance, change, signal).then(() => true)
+      if (await failures.of(writing)) written++
     }
-    return changes.length > MAX_WRITES ? { requeueAfterMs: REST_MS } : {}
+    failures.throwFirst()
+    return {}
   }
 
   #problemsOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Problems {

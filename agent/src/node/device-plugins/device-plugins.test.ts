@@ -87,6 +87,20 @@ afterEach(async () => {
   await home.close()
 })
 
+/** Restarts the agent's part. @returns its clock, which only the test moves */
+async function restartWithClock(): Promise<ManualClock> {
+  const clock = new ManualClock()
+  await plugins.close()
+  plugins = new DevicePlugins({
+    cluster,
+    kubelet: sockets,
+    ledger,
+    node,
+    clock,
+    log: silentLogger,
+  })
+  return clock
+}
 const pod = (uid: string, ...containers: number[]) => ({
   uid,
   name: uid,
@@ -549,17 +563,25 @@ describe('the device plugin of an Instance', () => {
     expect(registering).toHaveBeenCalledTimes(1)
   })
 
-  it('is a problem of its Configuration if the kubelet stays away', async () => {
-    const clock = new ManualClock()
-    await plugins.close()
-    plugins = new DevicePlugins({
-      cluster,
-      kubelet: sockets,
-      ledger,
-      node,
-      clock,
-      log: silentLogger,
+  it('A21 is registered again if the kubelet has accepted it, and reads no list', async () => {
+    const clock = await restartWithClock()
+    const registering = vi.spyOn(sockets, 'register')
+    registering.mockResolvedValueOnce()
+    registering.mockResolvedValueOnce()
+    await serve(served)
+    await clock.advance(14_000)
+    expect(registering).toHaveBeenCalledTimes(1)
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(kubelet.resource(resource).allocatable).toBe(3)
     })
+    expect(registering).toHaveBeenCalledTimes(3)
+    await clock.advance(60_000)
+    expect(registering).toHaveBeenCalledTimes(3)
+  })
+
+  it('is a problem of its Configuration if the kubelet stays away', async () => {
+    const clock = await restartWithClock()
     await kubelet.close()
     await serve(served)
     const problems = () => plugins.registrationProblems(objectKey('default', 'cam'))

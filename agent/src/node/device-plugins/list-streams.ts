@@ -20,6 +20,7 @@ export class ListStreams {
   open(call: GrpcStream): () => void {
     const lists = new ListStream(call)
     this.#streams.add(lists)
+    this.#wake?.()
     return () => {
       if (!this.#streams.delete(lists) || this.#streams.size > 0) return
       this.#hasLeft = true
@@ -32,10 +33,20 @@ export class ListStreams {
     for (const stream of this.#streams) stream.send(devices, repeat)
   }
 
+  /** Resolves when there is a stream, with true, or when the signal is aborted. */
+  opened(signal: AbortSignal): Promise<boolean> {
+    return this.#until(() => this.size > 0 || this.#hasLeft, signal)
+  }
+
   /** Resolves after the kubelet has ended its last stream, or when the signal is aborted. */
   async left(signal: AbortSignal): Promise<void> {
+    await this.#until(() => this.#hasLeft, signal)
+    this.#hasLeft = false
+  }
+
+  async #until(isTrue: () => boolean, signal: AbortSignal): Promise<boolean> {
     // Not `untilAborted`, whose signals take 3 kB: each device plugin waits here.
-    if (!this.#hasLeft && !signal.aborted)
+    while (!isTrue() && !signal.aborted)
       await new Promise<void>((resolve) => {
         const wake = () => {
           signal.removeEventListener('abort', wake)
@@ -44,7 +55,7 @@ export class ListStreams {
         signal.addEventListener('abort', wake)
         this.#wake = wake
       })
-    this.#hasLeft = false
+    return isTrue()
   }
 
   end(): void {

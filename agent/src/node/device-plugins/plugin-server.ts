@@ -36,6 +36,12 @@ const AWAY_MS = 10_000
 const LAST_LIST_MS = 1000
 
 /**
+ * How long the kubelet may take to read the list after it has accepted a plugin, in milliseconds.
+ * It gives up after 10 s, and only its log says so.
+ */
+const FIRST_READ_MS = 15_000
+
+/**
  * One device plugin of either level: serves on its own socket and stays registered with the
  * kubelet.
  */
@@ -136,8 +142,10 @@ export class DevicePluginServer {
         if (isRegistered) {
           // The kubelet offers nothing of a plugin without a stream, until the plugin registers
           // again.
-          await this.#streams.left(signal)
-          backoff = new Backoff()
+          if (await this.#isRead(level, signal)) {
+            await this.#streams.left(signal)
+            backoff = new Backoff()
+          }
           level = 'debug'
         }
         await clock.sleep(backoff.next(), signal).catch(() => undefined)
@@ -147,6 +155,26 @@ export class DevicePluginServer {
       }
     }
     await this.#endServing()
+  }
+
+  /**
+   * Waits for the kubelet that has accepted the registration. @param level the level at which its
+   * absence is logged @returns whether it reads the list
+   */
+  async #isRead(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
+    const { clock, log } = this.#options
+    if (signal.aborted) return false
+    const limit = new AbortController()
+    const end = () => limit.abort()
+    signal.addEventListener('abort', end)
+    const waiting = clock.sleep(FIRST_READ_MS, limit.signal).then(end, () => undefined)
+    const isRead = await this.#streams.opened(limit.signal)
+    end()
+    signal.removeEventListener('abort', end)
+    await waiting
+    if (!isRead && !signal.aborted)
+      log[level]({}, 'the kubelet has registered the device plugin, and does not read its list')
+    return isRead
   }
 
   /**
