@@ -3,9 +3,10 @@ import {
   CONFIGURATIONS,
   type Configuration,
   INSTANCES,
+  NODE_REPORTS,
   type SlotName,
 } from '@akrijs/api'
-import { type NodeName, type ObjectKey, Resource } from '@akrijs/kube'
+import { type NodeName, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { KubernetesCluster } from '../../agent/src/cluster/kubernetes-cluster.js'
@@ -37,6 +38,9 @@ describeOnCluster('fifty nodes on one API server', () => {
 
   afterAll(async () => {
     await Promise.all(clusters.map((cluster) => cluster.close()))
+    // No garbage collector removes reports of nodes that have never existed.
+    const reports = new Resource(home.client, NODE_REPORTS)
+    await Promise.all(NODES.map((node) => reports.delete(objectKey('', node))))
     await home.remove()
   })
 

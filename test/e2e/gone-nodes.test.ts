@@ -28,7 +28,8 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     })
     await controller.lead()
     await world.apply(echoYaml('cam', [], 2))
-    await controller.settled()
+    // Reports of nodes without an agent are deleted after the grace period.
+    await controller.settled((GRACE_SECONDS + 2) * 1000)
     configuration = (await world.get('Configuration', 'cam')) ?? expect.fail()
   })
 

@@ -199,6 +199,25 @@ describe('the checkpoint', () => {
     expect(await loaded).toEqual(large(1000))
   })
 
+  it('that cannot be read costs the warm start only, and is a problem of the node', async () => {
+    await mkdir(file)
+    const failed = vi.fn()
+    const checkpoint = new Checkpoint(file, NODE, silentLogger, { failed })
+    expect(await checkpoint.load()).toEqual(nothing)
+    expect(failed.mock.calls).toMatchObject([['StateNotWritten', { code: 'EISDIR' }]])
+  })
+
+  it('is written again after its content could not be made', async () => {
+    const failed = vi.fn()
+    const checkpoint = new Checkpoint(file, NODE, silentLogger, { failed })
+    await checkpoint.save(() => {
+      throw new TypeError('a bug')
+    })
+    expect(failed).toHaveBeenCalledTimes(1)
+    await checkpoint.save(() => content)
+    expect(await open().load()).toEqual(content)
+  })
+
   it('is ignored if a device breaks the rules of lists', async () => {
     const devices = [{ id: 'a' }, { id: 'a' }]
     const discovery = {

@@ -101,10 +101,20 @@ export class Checkpoint {
   }
 
   /**
-   * @returns the last saved content; nothing if the file is unusable or is from another node, which
-   * is logged
+   * @returns the last saved content; nothing if the file cannot be read, is unusable or is from
+   * another node, which is logged
    */
   async load(): Promise<CheckpointContent> {
+    try {
+      return await this.#read()
+    } catch (error) {
+      this.#log.warn({ file: this.#path, err: error }, 'checkpoint not read')
+      this.#observer.failed('StateNotWritten', error)
+      return { discovery: {}, given: [] }
+    }
+  }
+
+  async #read(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, async (json) => {
       const parsed = file.safeParse(json)
       if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
@@ -160,15 +170,15 @@ export class Checkpoint {
 
   /**
    * Writes the content if it has changed; calls before the write starts share it. Resolves after
-   * the write. A full disk costs only the warm start.
+   * the write, and never rejects. A full disk costs only the warm start.
    */
   save(content: () => CheckpointContent): Promise<void> {
     this.#next ??= this.#writing.then(async () => {
       this.#next = undefined
-      const { pieces, digest } = await inPieces(partsOf(this.#node, content()))
-      this.#isFailed = false
-      if (digest === this.#last) return
       try {
+        const { pieces, digest } = await inPieces(partsOf(this.#node, content()))
+        this.#isFailed = false
+        if (digest === this.#last) return
         await replaceFile(this.#path, pieces)
         this.#last = digest
         this.#length = pieces.reduce((sum, { length }) => sum + length, 0)

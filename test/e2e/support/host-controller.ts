@@ -3,9 +3,6 @@ import { expect } from 'vitest'
 import { HostProgram } from './host-program.js'
 import { eventually } from './world.js'
 
-/** Longer than the controller waits before it writes the summary of a Configuration again. */
-const SETTLED_MS = 3000
-
 /** A replica of the controller as a process of this machine. */
 export class HostController extends HostProgram {
   readonly identity: string
@@ -57,17 +54,17 @@ export class HostController extends HostProgram {
   }
 
   /**
-   * Resolves when this replica has written nothing but its Lease for so long that it has no status
-   * left to write: the tests before have left objects behind.
+   * Resolves when this replica has written nothing but its Lease for a while: the tests before have
+   * left objects behind. @param ms longer than the controller waits before it writes
    */
-  async settled(): Promise<void> {
+  async settled(ms: number): Promise<void> {
     const writes = async () => {
       const { GET: _reads, PUT: _lease, ...others } = await this.requests()
       return others
     }
     await eventually(async () => {
       const before = await writes()
-      await sleep(SETTLED_MS)
+      await sleep(ms)
       expect(await writes()).toEqual(before)
     })
   }

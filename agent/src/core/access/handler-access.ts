@@ -79,6 +79,7 @@ interface Problem {
  */
 export class HandlerAccess {
   readonly #options: HandlerAccessOptions
+  /** By handler; those of all handlers that have no rules of their own are at ''. */
   readonly #rules = new Map<string, AccessRules>()
 
   constructor(options: HandlerAccessOptions) {
@@ -156,10 +157,14 @@ export class HandlerAccess {
   }
 
   #rulesOf(handler: string): AccessRules {
-    const known = this.#rules.get(handler)
-    if (known !== undefined) return known
     const { mounts, devices, environment } = this.#options.rules ?? NO_RULES
     const isOf = (rule: { readonly handler: string }) => rule.handler === handler
+    // Handlers without rules of their own have the same: registrations can bring names without end.
+    const isOther =
+      !Object.hasOwn(STANDARD, handler) && ![...mounts, ...devices, ...environment].some(isOf)
+    const key = isOther ? '' : handler
+    const known = this.#rules.get(key)
+    if (known !== undefined) return known
     const read = <Rule>(kind: AccessKind, reader: (text: string) => Rule | undefined) =>
       standardOf(handler, kind).flatMap((text) => reader(`${handler}=${text}`) ?? [])
     const [ownMounts, ownDevices] = [mounts.filter(isOf), devices.filter(isOf)]
@@ -169,7 +174,7 @@ export class HandlerAccess {
       devices: ownDevices.length > 0 ? ownDevices : read('devices', readDeviceRule),
       environment: ownNames.length > 0 ? ownNames : read('environment', readNameRule),
     }
-    this.#rules.set(handler, rules)
+    this.#rules.set(key, rules)
     return rules
   }
 

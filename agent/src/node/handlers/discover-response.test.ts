@@ -171,6 +171,19 @@ describe('a message', () => {
     expect(now.devices.filter((device) => before.devices.includes(device))).toHaveLength(100)
   })
 
+  it.each([
+    ['beside the devices', (group: Uint8Array) => group],
+    // A device has the number 1.
+    ['in a device', (group: Uint8Array) => Buffer.from([0x0a, group.length, ...group])],
+  ])('with a group, which proto3 does not have, is refused: %s', async (_, within) => {
+    // Start and end of a group of the number 7, with an empty group of the number 8 in it.
+    const group = Buffer.from([0x3b, 0x43, 0x44, 0x3c])
+    await expect(readResponse(within(group), bound(10), never)).rejects.toMatchObject({
+      code: 'AKRI_ERR_INVALID_RESPONSE',
+      message: 'a message has a group, in field 7',
+    })
+  })
+
   it('with the id of one device twice is refused', async () => {
     for (const most of [1, 2, 3])
       await expect(

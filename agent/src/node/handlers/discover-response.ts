@@ -115,7 +115,7 @@ async function eachDevice(
       continue
     }
     if (field !== FIELD_DEVICES || type !== WireType.LengthDelimited) {
-      reader.skip(type, field)
+      skip(reader, field, type)
       continue
     }
     const device = reader.bytes()
@@ -140,9 +140,17 @@ export function wireUnits(device: Uint8Array): number {
   let entries = 0
   for (; reader.pos < reader.len; entries++) {
     const [field, type] = reader.tag()
-    reader.skip(type, field)
+    skip(reader, field, type)
   }
   return unitsOf(device.length, entries)
+}
+
+/** Skips a field that is not read. @throws InvalidResponseError */
+function skip(reader: BinaryReader, field: number, type: WireType): void {
+  // proto3 never writes groups, and one of them takes as long as its content.
+  if (type === WireType.StartGroup || type === WireType.EndGroup)
+    throw new InvalidResponseError(`a message has a group, in field ${field}`)
+  reader.skip(type, field)
 }
 
 function idOf(device: Uint8Array): string {
@@ -151,7 +159,7 @@ function idOf(device: Uint8Array): string {
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag()
     if (field === FIELD_ID && type === WireType.LengthDelimited) id = reader.string()
-    else reader.skip(type, field)
+    else skip(reader, field, type)
   }
   return id
 }

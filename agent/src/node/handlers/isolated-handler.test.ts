@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -31,13 +31,24 @@ describe('a handler in a process of its own', () => {
    * with the agent.
    */
   function run(script: string, variables: readonly string[] = []): IsolatedHandler {
+    writeProgram(script)
+    handler = isolated(variables)
+    return handler
+  }
+
+  function writeProgram(script: string): void {
+    writeFileSync(
+      file('program.cjs'),
+      `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`,
+    )
+  }
+
+  function isolated(variables: readonly string[] = []): IsolatedHandler {
     const note = (fields: object, message: string) => logged.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
-    const program = file('program.cjs')
-    writeFileSync(program, `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`)
-    handler = new IsolatedHandler({
+    return new IsolatedHandler({
       name: 'sensor',
-      program,
+      program: file('program.cjs'),
       module: '/opt/sensor.js',
       directory,
       variables,
@@ -45,7 +56,6 @@ describe('a handler in a process of its own', () => {
       clock,
       log,
     })
-    return handler
   }
 
   const ends = () =>
@@ -202,5 +212,24 @@ describe('a handler in a process of its own', () => {
     } finally {
       vi.restoreAllMocks()
     }
+  })
+
+  it('is tried again after there were no file descriptors left', async () => {
+    writeProgram(`require('node:fs').writeFileSync(directory + '/here', 'again')`)
+    const open: number[] = []
+    try {
+      for (;;) open.push(openSync('/dev/null', 'r'))
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'EMFILE' })
+    }
+    try {
+      handler = isolated()
+      await clock.untilSleeping()
+    } finally {
+      for (const descriptor of open) closeSync(descriptor)
+    }
+    expect(ends()).toMatchObject([{ reason: expect.stringMatching(/cannot be started: .*EMFILE/) }])
+    await clock.advance(10_000)
+    await written('here', 'again')
   })
 })

@@ -1,7 +1,7 @@
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import {
   Backoff,
@@ -97,26 +97,26 @@ export class IsolatedHandler {
 
   /** Runs the process once. @returns how it ended */
   async #once(): Promise<string> {
-    const { program, module, directory, variables, logLevel, clock } = this.#options
-    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
-    // Nothing is written to its standard input, whose end tells it that this process is gone.
-    const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
-      env: { ...handlerEnvironment(process.env, directory, variables), LOG_LEVEL: logLevel },
-      detached: true,
-    })
+    const { clock } = this.#options
+    let child: ChildProcess
+    try {
+      child = this.#spawn()
+    } catch (error) {
+      return notStarted(error)
+    }
     this.#pid = child.pid
-    const relay = (stream: NodeJS.ReadableStream, level: 'info' | 'warn') =>
-      splitLines(stream, (line) => this.#output.take(line, level), MAX_HANDLER_LINE)
-    relay(child.stdout, 'info')
-    relay(child.stderr, 'warn')
-    const closed = new AbortController()
-    child.once('close', () => closed.abort())
+    const closed = new Promise((resolve) => child.once('close', resolve))
     const ended = new Promise<string>((resolve) => {
-      child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
+      child.once('error', (error) => resolve(notStarted(error)))
       child.once('exit', (code, signal) =>
         resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
       )
     })
+    // A process has no pipes if this process has no file descriptors left.
+    const relay = (stream: NodeJS.ReadableStream | null, level: 'info' | 'warn') =>
+      stream && splitLines(stream, (line) => this.#output.take(line, level), MAX_HANDLER_LINE)
+    relay(child.stdout, 'info')
+    relay(child.stderr, 'warn')
     const deadline = new AbortController()
     const onStop = () => {
       child.kill('SIGTERM')
@@ -127,12 +127,28 @@ export class IsolatedHandler {
     const end = await ended
     deadline.abort()
     // A process that the handler started can hold the pipes for longer.
-    const limit = AbortSignal.any([closed.signal, AbortSignal.timeout(LAST_LINES_MS)])
-    if (!limit.aborted) await once(limit, 'abort')
+    const over = new AbortController()
+    const waiting = sleep(LAST_LINES_MS, undefined, over).catch(() => undefined)
+    await Promise.race([closed, waiting])
+    over.abort()
     this.#stop.signal.removeEventListener('abort', onStop)
     this.#pid = undefined
     return end
   }
+
+  #spawn(): ChildProcess {
+    const { program, module, directory, variables, logLevel } = this.#options
+    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
+    // Nothing is written to its standard input, whose end tells it that this process is gone.
+    return spawn(process.execPath, [program, '--until-stdin-ends', module], {
+      env: { ...handlerEnvironment(process.env, directory, variables), LOG_LEVEL: logLevel },
+      detached: true,
+    })
+  }
+}
+
+function notStarted(error: unknown): string {
+  return `it cannot be started: ${messageOf(error)}`
 }
 
 /**
