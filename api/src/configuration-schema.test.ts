@@ -201,6 +201,16 @@ describe('a Configuration', () => {
     ['spec.capacity', withSpec({ capacity: '2' }), 'it is "2"'],
     ['spec.capacity', withSpec({ capacity: 10_001 }), '<=10000'],
     ['spec.discoveryHandler.name', withSpec({ discoveryHandler: {} }), 'it is missing'],
+    [
+      'spec.discoveryHandler.name',
+      withSpec({ discoveryHandler: { name: 'x'.repeat(64) } }),
+      'at most 63 characters',
+    ],
+    [
+      'spec.brokerProperties',
+      withSpec({ brokerProperties: { AB: 'ö'.repeat(8191), B: '' } }),
+      'at most 16384 bytes, names and values together; there are 16385',
+    ],
     ['spec', { ...minimal, spec: undefined }, 'it is missing'],
     ['spec.brokerProperties.PORT', withSpec({ brokerProperties: { PORT: 80 } }), 'it is 80'],
     ['metadata.name', withSpec({}, { name: 'Lab' }), 'lower-case letters'],
@@ -209,6 +219,10 @@ describe('a Configuration', () => {
     ['apiVersion', { ...minimal, apiVersion: 'akri.sh/v1' }, 'akri.sh/v0'],
   ])('reports a mistake at %s (%#)', (path, object, message) => {
     expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  it('can have broker properties up to their bound', () => {
+    expect(problemsOf(withSpec({ brokerProperties: { AB: 'ö'.repeat(8191) } }))).toEqual([])
   })
 
   it('can have the longest name with which Instances still have a resource', () => {

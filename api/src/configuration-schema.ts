@@ -44,6 +44,15 @@ const MAX_PROBLEMS = 100
  */
 const MAX_ENTRIES = 1000
 
+/** The longest name of a handler: no handler can register with a longer one. */
+const MAX_HANDLER_NAME = 63
+
+/**
+ * The most bytes of `brokerProperties`, names and values together: each Instance has all of them,
+ * and an agent may have thousands.
+ */
+const MAX_BROKER_PROPERTIES_BYTES = 16 * 1024
+
 const text = z.string()
 
 /** A mapping of texts. Its entries are checked only if their number is right. */
@@ -149,7 +158,9 @@ const discoveryDetails = z.string({
 
 const spec = z.strictObject({
   discoveryHandler: z.strictObject({
-    name: text.min(1),
+    name: text
+      .min(1)
+      .max(MAX_HANDLER_NAME, `a handler's name has at most ${MAX_HANDLER_NAME} characters`),
     discoveryDetails: orDefault(discoveryDetails, ''),
     discoveryProperties: orDefault(
       z
@@ -219,7 +230,18 @@ const spec = z.strictObject({
   instanceServiceSpec: absentOr(anything),
   configurationServiceSpec: absentOr(anything),
   brokerProperties: orDefault(
-    textMap(text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL')),
+    textMap(
+      text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'),
+    ).superRefine((properties, context) => {
+      const bytes = Buffer.byteLength(Object.entries(properties).flat().join(''))
+      if (bytes > MAX_BROKER_PROPERTIES_BYTES)
+        context.addIssue({
+          code: 'custom',
+          message:
+            `write at most ${MAX_BROKER_PROPERTIES_BYTES} bytes, names and values together; ` +
+            `there are ${bytes}: brokers can have more from a ConfigMap`,
+        })
+    }),
     {},
   ),
 })

@@ -36,6 +36,31 @@ describe('the cache of a collection', () => {
     expect(values()).toEqual({ a: 34 })
   })
 
+  it('tells of objects that it has left out when they are gone, by event or by list', () => {
+    const gone: string[] = []
+    cache = new ObjectCache<Thing>({
+      parse: () => undefined,
+      deleted: (key) => gone.push(key),
+    })
+    part = cache.part()
+    part.beginList(true)
+    const list = (...names: string[]) => {
+      for (const _ of part.replace(
+        names.map((name) => thing(name, 10)),
+        '10',
+      ));
+    }
+    list('a', 'b')
+    part.apply('ADDED', thing('c', 11))
+    expect(gone).toEqual([])
+    part.apply('DELETED', thing('b', 12))
+    expect(gone).toEqual(['n/b'])
+    list('a')
+    expect(gone).toEqual(['n/b', 'n/c'])
+    list()
+    expect(gone).toEqual(['n/b', 'n/c', 'n/a'])
+  })
+
   it('ignores events that are older than an observed answer', () => {
     cache.observe(thing('a', 50))
     expect(part.apply('MODIFIED', thing('a', 40))).toEqual([])

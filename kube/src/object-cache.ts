@@ -107,10 +107,13 @@ class CachePart<T extends ApiObject> {
   /** Whether the current list is the newest, which is true whatever its versions are. */
   #listsNewest = false
   /**
-   * Keys of writes that were answered after the current list was requested: the list may be older
-   * than the writes.
+   * Keys of writes that were answered after the current list was requested, until it is taken over:
+   * the list may be older than the writes.
    */
   readonly #observed = new Set<ObjectKey>()
+  #isListing = false
+  /** The keys of objects that the cache has left out. */
+  readonly #leftOut = new Set<ObjectKey>()
 
   constructor(objects: CachedObjects<T>, has: (object: T) => boolean) {
     this.#objects = objects
@@ -132,6 +135,7 @@ class CachePart<T extends ApiObject> {
    */
   beginList(isNewest: boolean): void {
     this.#observed.clear()
+    this.#isListing = true
     this.#listsNewest = isNewest
     // Versions may be smaller from now on, for example after a backup was restored.
     if (isNewest) this.#version = undefined
@@ -147,7 +151,7 @@ class CachePart<T extends ApiObject> {
   *replace(objects: readonly unknown[], version: string): Generator<readonly ObjectKey[]> {
     if (this.#listsNewest) this.#newest = this.#newestObserved()
     this.#reached(version)
-    const absent = new Set<ObjectKey>()
+    const absent = new Set(this.#leftOut)
     for (const [key, object] of this.#objects.entries()) if (this.has(object)) absent.add(key)
     const isNewer = (key: ObjectKey, listed: string | undefined) => {
       const cached = this.#objects.get(key)
@@ -158,14 +162,16 @@ class CachePart<T extends ApiObject> {
       const key = keyIn(object)
       if (key === undefined) continue
       absent.delete(key)
-      if (!isNewer(key, versionIn(object))) yield this.#objects.take(key, object)
+      if (!isNewer(key, versionIn(object))) yield this.#take(key, object)
     }
     for (const key of absent) {
       const cached = this.#objects.get(key)
+      if (cached === undefined) this.#deleted(key)
       // The object may have moved to another part meanwhile.
-      if (cached !== undefined && this.has(cached) && !isNewer(key, version))
-        yield this.#objects.remove(key)
+      else if (this.has(cached) && !isNewer(key, version)) yield this.#objects.remove(key)
     }
+    this.#isListing = false
+    this.#observed.clear()
   }
 
   /** @param type the type of a watch event. A `BOOKMARK` tells a version alone */
@@ -176,8 +182,8 @@ class CachePart<T extends ApiObject> {
     if (type === 'BOOKMARK' || key === undefined) return []
     const cached = this.#objects.get(key)
     if (isOlder(version, cached?.metadata.resourceVersion)) return []
-    if (type !== 'DELETED') return this.#objects.take(key, object)
-    if (cached === undefined) this.#objects.deleted(key)
+    if (type !== 'DELETED') return this.#take(key, object)
+    if (cached === undefined) this.#deleted(key)
     // The object may have moved to another part, whose watch was faster.
     return cached !== undefined && this.has(cached) ? this.#objects.remove(key) : []
   }
@@ -188,8 +194,20 @@ class CachePart<T extends ApiObject> {
   }
 
   observed(key: ObjectKey, version: string | undefined): void {
-    this.#observed.add(key)
+    if (this.#isListing) this.#observed.add(key)
     this.#newest = newerOf(this.#newest, version)
+  }
+
+  #take(key: ObjectKey, object: unknown): readonly ObjectKey[] {
+    const changed = this.#objects.take(key, object)
+    if (this.#objects.get(key) === undefined) this.#leftOut.add(key)
+    else this.#leftOut.delete(key)
+    return changed
+  }
+
+  #deleted(key: ObjectKey): void {
+    this.#leftOut.delete(key)
+    this.#objects.deleted(key)
   }
 
   #newestObserved(): string | undefined {

@@ -7,6 +7,9 @@ const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, 
     spec: { configurationName: 'cam', shared, nodes, capacity: 2, deviceUsage },
   }) as unknown as Instance
 
+const configuration = (name: string, handler: string) =>
+  ({ metadata: { name }, spec: { discoveryHandler: { name: handler } } }) as Configuration
+
 it('counts Instances and slots of its node, by the names of the existing system', async () => {
   let instances = [
     instance(true, ['a', 'b'], { 's-0': 'a', 's-1': 'C:0:b' }),
@@ -16,9 +19,7 @@ it('counts Instances and slots of its node, by the names of the existing system'
   const problems: string[] = []
   const metrics = new AgentMetrics({
     node: 'a',
-    configurations: () => [
-      { metadata: { name: 'cam' }, spec: { discoveryHandler: { name: 'onvif' } } } as Configuration,
-    ],
+    configurations: () => [configuration('cam', 'onvif'), configuration('disk', 'udev')],
     instances: () => instances,
     endpoints: () => 3,
     queued: () => 4,
@@ -64,4 +65,27 @@ it('counts Instances and slots of its node, by the names of the existing system'
     'akri_instance_count{configuration="cam",is_shared="true"} 0\n',
   )
   expect(await metrics.registry.metrics()).not.toContain('akri_slots{')
+})
+
+it('forgets Configurations and handlers that no Configuration has any more', async () => {
+  let configurations: Configuration[] = []
+  const metrics = new AgentMetrics({
+    node: 'a',
+    configurations: () => configurations,
+    instances: () => [],
+    endpoints: () => 0,
+    queued: () => 0,
+    apiSilenceMs: () => undefined,
+  })
+  const empty = await metrics.registry.metrics()
+  const series = async () => (await metrics.registry.metrics()).match(/"(cam|h)-\d+"/g)
+  for (let round = 0; round < 50; round++) {
+    configurations = [configuration(`cam-${round}`, `h-${round}`)]
+    metrics.handlerAnswered(`cam-${round}`, `h-${round}`, 0.3)
+    // The last answer of a Configuration that is gone.
+    metrics.handlerFailed(`h-${round - 1}`)
+  }
+  expect(new Set(await series())).toEqual(new Set(['"cam-49"', '"h-49"']))
+  configurations = []
+  expect(await metrics.registry.metrics()).toBe(empty)
 })

@@ -40,8 +40,11 @@ export class AgentMetrics implements AgentObserver {
     labelNames: ['configuration'],
     buckets: [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 60],
     registers: [this.registry],
+    collect: () => this.#forgetSeries(),
   })
   readonly #responses: Counter
+  /** The Configurations and the handlers that have series in these two. */
+  readonly #measured = { configurations: new Set<string>(), handlers: new Set<string>() }
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
@@ -80,10 +83,10 @@ export class AgentMetrics implements AgentObserver {
       labelNames: ['discovery_handler_name', 'result'],
       registers: [this.registry],
       // A handler that is configured has a series before its first answer.
-      collect() {
+      collect: () => {
+        this.#forgetSeries()
         for (const { spec } of state.configurations())
-          for (const result of RESULTS)
-            this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
+          this.#answered(spec.discoveryHandler.name, 'Success', 0)
       },
     })
     this.#gauge(
@@ -134,12 +137,43 @@ export class AgentMetrics implements AgentObserver {
   }
 
   handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void {
-    this.#responses.inc({ discovery_handler_name: handler, result: 'Success' })
-    if (seconds !== undefined) this.#responseTime.observe({ configuration }, seconds)
+    this.#answered(handler, 'Success')
+    if (seconds === undefined) return
+    const { configurations } = this.#measured
+    if (!configurations.has(configuration)) this.#forgetSeries()
+    configurations.add(configuration)
+    this.#responseTime.observe({ configuration }, seconds)
   }
 
   handlerFailed(handler: string): void {
-    this.#responses.inc({ discovery_handler_name: handler, result: 'Fail' })
+    this.#answered(handler, 'Fail')
+  }
+
+  #answered(handler: string, result: (typeof RESULTS)[number], count = 1): void {
+    const { handlers } = this.#measured
+    if (!handlers.has(handler)) {
+      this.#forgetSeries()
+      for (const each of RESULTS) this.#responses.inc(seriesOf(handler, each), 0)
+    }
+    handlers.add(handler)
+    this.#responses.inc(seriesOf(handler, result), count)
+  }
+
+  /**
+   * Forgets the series of Configurations and of handlers that no Configuration has any more: the
+   * author of one Configuration could give it new names without end.
+   */
+  #forgetSeries(): void {
+    const present = this.#state.configurations()
+    const { configurations, handlers } = this.#measured
+    const names = new Set(present.map(({ metadata }): string => metadata.name))
+    for (const configuration of configurations)
+      if (!names.has(configuration) && configurations.delete(configuration))
+        this.#responseTime.remove({ configuration })
+    const named = new Set(present.map(({ spec }) => spec.discoveryHandler.name))
+    for (const handler of handlers)
+      if (!named.has(handler) && handlers.delete(handler))
+        for (const each of RESULTS) this.#responses.remove(seriesOf(handler, each))
   }
 
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
@@ -209,4 +243,8 @@ export class AgentMetrics implements AgentObserver {
       },
     })
   }
+}
+
+function seriesOf(handler: string, result: (typeof RESULTS)[number]) {
+  return { discovery_handler_name: handler, result }
 }

@@ -14,6 +14,30 @@ describe('parseDetails', () => {
     expect(await parseDetails(' \n', z.object({}))).toEqual({})
   })
 
+  it('reads a long text as JSON only, in a moment', async () => {
+    const list = (item: string) => Array.from({ length: 60_000 }, () => item)
+    const ports = list('80').join(',')
+    const text = `{"url":"http://a","ports":[${ports},${ports}]}`
+    expect(text.length).toBeGreaterThan(256 * 1024)
+    expect((await parseDetails(text, schema)).ports).toHaveLength(120_000)
+    const yaml = `url: http://a\npassword: hunter2\nports:\n${list('- 80').join('\n')}`
+    await expect(parseDetails(yaml, schema)).rejects.toThrow(
+      /^discoveryDetails: it has 300038 bytes: with more than 262144, write it as JSON$/,
+    )
+  })
+
+  it('leaves a turn to other work before each text', async () => {
+    let turns = 0
+    const count = () => {
+      turns++
+      timer = setImmediate(count)
+    }
+    let timer = setImmediate(count)
+    await Promise.all(Array.from({ length: 10 }, () => parseDetails('url: http://a', schema)))
+    clearImmediate(timer)
+    expect(turns).toBeGreaterThanOrEqual(9)
+  })
+
   it('names the path and the value of a wrong field', async () => {
     await expect(parseDetails('url: http://a\nports: [1, x]', schema)).rejects.toThrow(
       /ports\[1\]: .*it is "x"/,

@@ -5,11 +5,17 @@ import { pathText, valueAt } from '../json.js'
 import { nearest } from '../nearest.js'
 import { shorten } from '../printable.js'
 import { isSecretAt, maskUrls } from '../secrets.js'
+import { nextTurn } from '../turns.js'
 import { InvalidDetailsError } from './errors.js'
 import { unknownFields } from './unknown-fields.js'
 
 /** The longest `discoveryDetails`, in bytes: the limit of an object of the Kubernetes API. */
 const MAX_BYTES = 1024 * 1024
+/**
+ * The longest text that is read as YAML, in bytes. No other work has a turn meanwhile, and YAML
+ * takes fifty times as long as JSON.
+ */
+const MAX_YAML_BYTES = 256 * 1024
 
 /** A problem in `discoveryDetails`. */
 export interface DetailsProblem {
@@ -35,7 +41,9 @@ export async function readDetails<Details>(
 ): Promise<ReadDetails<Details>> {
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_BYTES) return refusal(`it has ${bytes} bytes, more than ${MAX_BYTES}`)
-  const read = readYaml(text)
+  // All Configurations are read at a start, and others would wait for the last of them.
+  await nextTurn()
+  const read = bytes > MAX_YAML_BYTES ? readLongJson(text, bytes) : readYaml(text)
   if ('wrong' in read) return refusal(read.wrong)
   const { value } = read
   const result = await schema['~standard'].validate(value)
@@ -70,19 +78,33 @@ function refusal(message: string): ReadDetails<never> {
   return { ok: false, problems: [{ path: '', message }] }
 }
 
-function readYaml(text: string): { readonly value: unknown } | { readonly wrong: string } {
+type ReadText = { readonly value: unknown } | { readonly wrong: string }
+
+function readLongJson(text: string, bytes: number): ReadText {
+  try {
+    return checked(JSON.parse(text))
+  } catch {
+    // The message of the parser quotes the text, which can have passwords.
+    return { wrong: `it has ${bytes} bytes: with more than ${MAX_YAML_BYTES}, write it as JSON` }
+  }
+}
+
+function readYaml(text: string): ReadText {
   if (text.trim() === '') return { value: {} }
   try {
-    const value = load(text) ?? {}
-    // Schemas follow aliases, also without an end.
-    const tooMuch = excess(value)
-    return tooMuch === undefined ? { value } : { wrong: tooMuch }
+    return checked(load(text) ?? {})
   } catch (error) {
     if (!(error instanceof YAMLException)) return { wrong: 'it cannot be read as YAML' }
     const { reason, mark } = error
     const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
     return { wrong: `it is not YAML: ${reason}${place}` }
   }
+}
+
+/** Schemas follow aliases, also without an end. */
+function checked(value: unknown): ReadText {
+  const tooMuch = excess(value)
+  return tooMuch === undefined ? { value } : { wrong: tooMuch }
 }
 
 /**

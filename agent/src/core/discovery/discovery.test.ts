@@ -714,6 +714,16 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
+  it('forgets the devices of a Configuration that was deleted while no agent ran', async () => {
+    const snapshot = {
+      [key]: { uid: 'gone', lists: [{ endpoint: 'told@a', shared: true, devices: [{ id: '1' }] }] },
+    }
+    await discovery.restore(snapshot)
+    expect(discovery.snapshot()).toMatchObject(snapshot)
+    discovery.start()
+    expect(discovery.snapshot()).toEqual({})
+  })
+
   it('A5 describes a device as its first endpoint does, also after a restart', async () => {
     const urls = () =>
       [...discovery.deviceSet(key).devices.values()].map(({ device }) => device.properties?.URL)

@@ -127,6 +127,8 @@ export class Discovery {
       return USES.find((use) => uses.includes(use)) ?? 'unused'
     })
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
+    // What is left is of Configurations that went while no agent ran.
+    this.#restored.clear()
   }
 
   /**
@@ -159,7 +161,7 @@ export class Discovery {
       )
       return [key, { uid, lists: written }] as const
     })
-    // Restored lists that no discovery has taken over yet outlive a second restart too.
+    // Before the start no discovery has restored lists: they outlive a second restart too.
     const all: RestoredLists = new Map(this.#restored)
     for (const [key, lists] of current) all.set(key, lists)
     return Object.fromEntries(
