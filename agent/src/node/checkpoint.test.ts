@@ -199,12 +199,18 @@ describe('the checkpoint', () => {
     expect(await loaded).toEqual(large(1000))
   })
 
-  it('that cannot be read costs the warm start only, and is a problem of the node', async () => {
+  it('that cannot be read costs the warm start only', async () => {
     await mkdir(file)
     const failed = vi.fn()
-    const checkpoint = new Checkpoint(file, NODE, silentLogger, { failed })
+    const warn = vi.fn()
+    const checkpoint = new Checkpoint(file, NODE, { ...silentLogger, warn }, { failed })
     expect(await checkpoint.load()).toEqual(nothing)
-    expect(failed.mock.calls).toMatchObject([['StateNotWritten', { code: 'EISDIR' }]])
+    expect(warn.mock.calls).toMatchObject([[{ err: { code: 'EISDIR' } }, 'checkpoint not read']])
+    await checkpoint.save(() => content)
+    expect(failed).toHaveBeenCalledTimes(1)
+    await rm(file, { recursive: true })
+    await checkpoint.save(() => content)
+    expect(await open().load()).toEqual(content)
   })
 
   it('is written again after its content could not be made', async () => {

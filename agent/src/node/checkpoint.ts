@@ -108,8 +108,8 @@ export class Checkpoint {
     try {
       return await this.#read()
     } catch (error) {
+      // The next write says whether the file system is in order.
       this.#log.warn({ file: this.#path, err: error }, 'checkpoint not read')
-      this.#observer.failed('StateNotWritten', error)
       return { discovery: {}, given: [] }
     }
   }
