@@ -224,10 +224,13 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   ])(
     'of %s have %s as texts, also if they look like a number',
     async (handler, name, item, text) => {
-      const discoveryDetails = { [name]: { action: 'Include', items: [item, 'b'] } }
-      const configuration = await configurationOf(handler, { discoveryDetails })
-      expect(detailsOf(configuration)).toMatchObject({ [name]: { items: [text, 'b'] } })
-      expect(await problemsOf(configuration)).toEqual([])
+      for (const action of [{}, { action: 'Include' }]) {
+        const discoveryDetails = { [name]: { ...action, items: [item, 'b'] } }
+        const configuration = await configurationOf(handler, { discoveryDetails })
+        const expected = { [name]: { ...action, items: [text, 'b'] } }
+        expect(detailsOf(configuration)).toMatchObject(expected)
+        expect(await problemsOf(configuration)).toEqual([])
+      }
     },
   )
 

@@ -232,7 +232,7 @@ release is installed already. Arguments: path, resources, found.
 {{- /* `action` alone is a filter without items. A setting of --set can be a number; items are texts. */}}
 {{- range $handler := list $values.onvif $values.opcua -}}
 {{- range $name, $filter := $handler.configuration.discoveryDetails -}}
-{{- if kindIs "map" $filter }}{{ if hasKey $filter "action" -}}
+{{- if kindIs "map" $filter }}{{ if or (hasKey $filter "action") $filter.items -}}
 {{- $items := list -}}
 {{- range $filter.items }}{{ $items = append $items (include "akri.text" .) }}{{ end -}}
 {{- $_ := set $filter "items" $items -}}
