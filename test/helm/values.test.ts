@@ -496,6 +496,55 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     await expect(render({ agent: { handlerAccess: { mounts: ['/x'] } } })).rejects.toThrow(/mounts/)
   })
 
+  it.each(['no', 'on', 'null', '1e3', 'a-1'])(
+    'stay texts where YAML would read something else: %s',
+    async (text) => {
+      const values = nested([
+        ['prometheus', { enabled: true, portName: text, rules: { enabled: true, runbooks: text } }],
+        ['controller.priorityClassName', text],
+        ['custom.discovery', { enabled: true, name: text, image: { repository: 'handler' } }],
+        ['custom.configuration', { enabled: true, discoveryHandlerName: text }],
+      ])
+      const objects = await render(values)
+      for (const name of [AGENT, CONTROLLER]) {
+        const [container = {}] = (await workloads(values))[name]?.containers ?? []
+        const httpGet = { port: text }
+        const probes = { livenessProbe: { httpGet }, readinessProbe: { httpGet } }
+        expect(container).toMatchObject({ ports: [{ name: text }], ...probes })
+      }
+      const named = (kind: string) => objects.filter((object) => object.kind === kind)
+      expect(named('Deployment')[0]).toMatchObject({
+        spec: { template: { spec: { priorityClassName: text } } },
+      })
+      expect(named('Configuration')).toMatchObject([{ spec: { discoveryHandler: { name: text } } }])
+      const labels = objects.flatMap(({ metadata }) =>
+        metadata.name === `${text}-daemonset` ? [metadata.labels?.['app.kubernetes.io/name']] : [],
+      )
+      expect(labels).toEqual([text])
+      expect(JSON.stringify(named('PrometheusRule'))).toContain(`"runbook_url":"${text}#akri`)
+    },
+  )
+
+  it.each(['@acme/sensor', '=on', '*a', '- a', '%a', '123'])(
+    'name any handler: %s',
+    async (discoveryHandlerName) => {
+      const objects = await render({
+        prometheus: { rules: { enabled: true, runbooks: discoveryHandlerName.replace(' ', '') } },
+        custom: { configuration: { enabled: true, discoveryHandlerName } },
+      })
+      expect(objects.find(({ kind }) => kind === 'Configuration')).toMatchObject({
+        spec: { discoveryHandler: { name: discoveryHandlerName } },
+      })
+    },
+  )
+
+  it.each(['a'.repeat(16), 'a--b', '-a', 'a-', '8080', 'A', ''])(
+    'name no port that Kubernetes refuses: %j',
+    async (portName) => {
+      await expect(render({ prometheus: { portName } })).rejects.toThrow(/portName/)
+    },
+  )
+
   it('set directories of the node, for the agent and for handlers', async () => {
     const host = {
       discoveryHandlers: '/srv/akri: #1',

@@ -14,7 +14,7 @@ metadata:
     {{- include "akri.labels" (dict "root" .root) | nindent 4 }}
 spec:
   discoveryHandler:
-    name: {{ .handler }}
+    name: {{ toJson .handler }}
     {{- if kindIs "string" .details }}
     discoveryDetails: {{ toJson .details }}
     {{- else }}

@@ -1,7 +1,7 @@
 {{/* Labels of an object. Arguments: root, name, component. A Configuration belongs to no program: it has only the first label. */}}
 {{- define "akri.labels" -}}
 {{- if .component -}}
-app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/name: {{ toJson .name }}
 app.kubernetes.io/component: {{ .component }}
 {{ end -}}
 app.kubernetes.io/part-of: akri
@@ -32,7 +32,7 @@ imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 livenessProbe:
   httpGet:
     path: /healthz
-    port: {{ . }}
+    port: {{ toJson . }}
   initialDelaySeconds: 10
   periodSeconds: 10
   timeoutSeconds: 5
@@ -40,7 +40,7 @@ livenessProbe:
 readinessProbe:
   httpGet:
     path: /readyz
-    port: {{ . }}
+    port: {{ toJson . }}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 2
@@ -128,7 +128,7 @@ annotations:
 {{/* Which nodes a program can run on. Arguments: values, priority (the default class), affinity. */}}
 {{- define "akri.placement" -}}
 {{- with kindIs "string" .values.priorityClassName | ternary .values.priorityClassName .priority }}
-priorityClassName: {{ . }}
+priorityClassName: {{ toJson . }}
 {{- end }}
 nodeSelector:
   {{- include "akri.nodeSelector" (.values.nodeSelectors | default dict) | nindent 2 }}
