@@ -53,10 +53,18 @@ const everything = [
   ['debugEcho.discovery.enabled', true],
 ] as const
 
-/** As for an API server that has admission policies. */
+const version = (kubernetes: string) => ['--kube-version', kubernetes] as const
+const BEFORE_POLICIES = version('1.29.9')
+/** As for API servers that have admission policies. */
 const WITH_POLICIES = [
-  '--api-versions',
-  'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy',
+  version('1.30.0'),
+  version('v1.30.0-gke.100'),
+  version('1.36.1'),
+  [
+    ...BEFORE_POLICIES,
+    '--api-versions',
+    'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy',
+  ],
 ] as const
 
 /** A value of the resources of a handler. */
@@ -278,11 +286,14 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       const values = { compatibility: 'akri-0.13', webhookConfiguration }
       return (await notesOf(values, ...options)).includes('compatibility: akri-0.13')
     }
-    expect(await isWarned({})).toBe(false)
-    expect(await isWarned({ enabled: false })).toBe(true)
-    expect(await isWarned({ failurePolicy: 'Ignore' })).toBe(true)
-    expect(await isWarned({ failurePolicy: 'Ignore' }, ...WITH_POLICIES)).toBe(false)
-    expect(await isWarned({ failurePolicy: 'Ignore' }, '--set', 'compatibility=off')).toBe(false)
+    const before = (webhook: Values, ...options: readonly string[]) =>
+      isWarned(webhook, ...BEFORE_POLICIES, ...options)
+    const ignored = { failurePolicy: 'Ignore' }
+    expect(await before({})).toBe(false)
+    expect(await before({ enabled: false })).toBe(true)
+    expect(await before(ignored)).toBe(true)
+    expect(await isWarned(ignored)).toBe(false)
+    expect(await before(ignored, '--set', 'compatibility=off')).toBe(false)
   })
 
   it('refuse what stops the other system by a policy where there are policies', async () => {
@@ -292,9 +303,10 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
         .map(({ kind }) => kind)
         .toSorted()
     const both = ['ValidatingAdmissionPolicy', 'ValidatingAdmissionPolicyBinding']
-    expect(await policies('akri-0.13', ...WITH_POLICIES)).toEqual(both)
-    expect(await policies('akri-0.13')).toEqual([])
-    expect(await policies('off', ...WITH_POLICIES)).toEqual([])
+    for (const options of WITH_POLICIES)
+      expect(await policies('akri-0.13', ...options), options.join(' ')).toEqual(both)
+    expect(await policies('akri-0.13', ...BEFORE_POLICIES)).toEqual([])
+    expect(await policies('off')).toEqual([])
   })
 
   it('take labels of nodes that are no text, as --set writes them', async () => {

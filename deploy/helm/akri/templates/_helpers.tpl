@@ -202,9 +202,13 @@ podAntiAffinity:
 {{- end }}
 {{- end }}
 
-{{/* Not empty if the API server has admission policies. */}}
+{{/*
+Not empty if the API server has admission policies, as each of Kubernetes 1.30 has. `helm template` knows the APIs
+of no cluster, but it takes a version.
+*/}}
 {{- define "akri.hasPolicies" -}}
-{{- if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" }}true{{ end -}}
+{{- $listed := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{- if or $listed (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
 {{- end }}
 
 {{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
