@@ -115,31 +115,55 @@ describe('the table of rights in docs/operators.md', () => {
     }
   })
 
-  it('holds for all programs: no other Pod has a token', async () => {
-    interface Workload extends KubernetesObject {
-      readonly spec: {
-        readonly template: {
-          readonly spec: {
-            readonly serviceAccountName?: string
-            readonly automountServiceAccountToken?: boolean
-          }
+  interface Workload extends KubernetesObject {
+    readonly spec: {
+      readonly template: {
+        readonly spec: {
+          readonly serviceAccountName?: string
+          readonly automountServiceAccountToken?: boolean
         }
       }
     }
-    const workloads = manifests(MANIFESTS).filter(({ kind }) =>
-      /^(DaemonSet|Deployment)$/.test(kind),
-    )
+  }
+  /** The account of each Pod with a token. */
+  function accountsOf(objects: readonly KubernetesObject[]): Record<string, string> {
+    const workloads = objects.filter(({ kind }) => /^(DaemonSet|Deployment|Job)$/.test(kind))
     const accounts = (workloads as Workload[]).map(({ metadata, spec }) => {
       const { serviceAccountName, automountServiceAccountToken } = spec.template.spec
-      return [metadata.name, automountServiceAccountToken === false ? 'none' : serviceAccountName]
+      const account = serviceAccountName ?? 'default'
+      return [metadata.name, automountServiceAccountToken === false ? 'none' : account]
     })
-    expect(Object.fromEntries(accounts)).toEqual({
+    return Object.fromEntries(accounts)
+  }
+
+  it('holds for all programs: no other Pod has a token', () => {
+    expect(accountsOf(manifests(MANIFESTS))).toEqual({
       'akri-agent-daemonset': 'akri-agent-sa',
       'akri-controller-deployment': 'akri-controller-sa',
       'akri-webhook-configuration': 'akri-webhook-sa',
       'akri-onvif-discovery-daemonset': 'none',
       'akri-opcua-discovery-daemonset': 'none',
       'akri-network-discovery-daemonset': 'none',
+    })
+  })
+
+  it.skipIf(missingForChart !== undefined)('holds for all Pods of the chart', async () => {
+    const handlers = ['debugEcho', 'onvif', 'opcua', 'udev'].map((name) => [
+      name,
+      { discovery: { enabled: true } },
+    ])
+    const custom = { discovery: { enabled: true, image: { repository: 'handler' } } }
+    const values = { ...Object.fromEntries(handlers), custom, discovery: { oneProcess: false } }
+    expect(accountsOf(await render(values))).toEqual({
+      'akri-agent-daemonset': 'akri-agent-sa',
+      'akri-controller-deployment': 'akri-controller-sa',
+      'akri-webhook-configuration': 'akri-webhook-sa',
+      'akri-cleanup': 'akri-helm-cleanup-hook-sa',
+      'akri-custom-discovery-daemonset': 'none',
+      'akri-debug-echo-discovery-daemonset': 'none',
+      'akri-onvif-discovery-daemonset': 'none',
+      'akri-opcua-discovery-daemonset': 'none',
+      'akri-udev-discovery-daemonset': 'none',
     })
   })
 })
