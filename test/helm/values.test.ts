@@ -118,6 +118,11 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     await expect(render({ agent: { 'x-common': {} } })).rejects.toThrow('x-common')
   })
 
+  it('can have the condition of a chart that has this chart as a part', async () => {
+    expect(await render({ enabled: true })).toEqual(await render())
+    await expect(render({ enabled: 'yes' })).rejects.toThrow('enabled')
+  })
+
   it('set the image of all programs, and of each program', async () => {
     const image = { repository: 'registry.example:5000/akri', tag: '1.2', pullPolicy: 'Always' }
     const common = nested([
