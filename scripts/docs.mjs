@@ -1,6 +1,6 @@
 // Writes the parts of docs and chart that come from the code: docs/errors.md, docs/helm-values.md,
-// the tables of options, the chart's handlers and CRDs, the JSON Schemas of Configurations.
-// `--check` writes nothing, and fails if something would change.
+// the tables of options, the handlers, defaults and CRDs of the chart, the JSON Schemas of
+// Configurations. `--check` writes nothing, and fails if something would change.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -24,7 +24,11 @@ const MEANING = {
 const changed = [
   writeIfOther('docs/errors.md', errorsPage()),
   writeIfOther('docs/helm-values.md', valuesPage()),
-  // A chart reads only files of its own folder.
+  // A chart reads only files of its own folder, and its templates only the values that Helm merged.
+  writeIfOther(
+    'deploy/helm/akri/defaults.yaml',
+    readFileSync(path.join(root, 'deploy/helm/akri/values.yaml'), 'utf8'),
+  ),
   writeIfOther(
     'deploy/helm/akri/handlers.json',
     readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'),

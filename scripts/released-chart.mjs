@@ -26,7 +26,7 @@ const released = [
   [`localhost/${IMAGES.all.name}`, `${registry}/${IMAGES.all.name}`],
   [`runbooks: ${RUNBOOKS}\n`, `runbooks: ${releasedFile(RUNBOOKS, { source, version })}\n`],
 ].reduce(replaceOnce, readFileSync(values, 'utf8'))
-writeFileSync(values, released)
+for (const file of [values, path.join(chart, 'defaults.yaml')]) writeFileSync(file, released)
 
 function replaceOnce(text, [unreleased, value]) {
   const [before, after, ...others] = text.split(unreleased)

@@ -156,6 +156,7 @@ describe.skipIf(missing !== undefined)(
         return ['--set', `${at}.image.tag=next`]
       })
       expect(await imagesOf(...enabled, ...tags)).toEqual([`${name}:next`])
+      expect(await imagesOf('--set', 'image=null')).toEqual([`${name}:${chartYaml.appVersion}`])
       const { status } = spawnSync(process.execPath, [script, released, 'ghcr.io/a b'], { env })
       expect(status).toBe(1)
     })

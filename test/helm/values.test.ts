@@ -1,4 +1,5 @@
 import { commanderOptions } from '@akrijs/runtime/program'
+import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../agent/src/program/agent-options.js'
 import { controllerOptions } from '../../controller/src/program/controller-options.js'
@@ -7,11 +8,15 @@ import { opcuaDetails } from '../../handlers/opcua/src/details.js'
 import { udevDetails } from '../../handlers/udev/src/details.js'
 import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
 import { chartYaml, missingForChart, notesOf, readChart, render, type Values } from './chart.js'
+import { HELMS, missingHelm } from './programs.js'
 import { nested, workloads } from './workloads.js'
 
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: unknown
+  readonly type?: string | readonly string[]
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Schema[]
   readonly $ref?: string
   readonly definitions?: Readonly<Record<string, Schema>>
 }
@@ -67,6 +72,16 @@ const WITH_POLICIES = [
   ],
 ] as const
 
+/** The paths of the values in a file, each list and each empty map among them. */
+function pathsOf(values: Values): string[] {
+  const { '<<': merged = {}, ...others } = values
+  return Object.entries({ ...Object(merged), ...others }).flatMap(([name, value]) => {
+    const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
+    const paths = isMap ? pathsOf(value as Values) : []
+    return paths.length > 0 ? paths.map((path) => `${name}.${path}`) : [name]
+  })
+}
+
 /** A value of the resources of a handler. */
 const at = (handler: string, key: string, value: unknown) =>
   [`${handler}.discovery.resources.${key}`, value] as const
@@ -83,7 +98,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   // Versions of Helm use different words.
   it.each([
     ['repository', { image: { repository: '' } }],
-    ['repository', { image: { repository: null } }],
     ['ful', { agent: { ful: true } }],
     ['agents', { agents: {} }],
     ['AKRI_SLOT_GRAC', { agent: { env: { AKRI_SLOT_GRAC: 5 } } }],
@@ -121,6 +135,58 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   it('can have the condition of a chart that has this chart as a part', async () => {
     expect(await render({ enabled: true })).toEqual(await render())
     await expect(render({ enabled: 'yes' })).rejects.toThrow('enabled')
+  })
+
+  it.each(HELMS)('mean their defaults if they are null, by %s', async (helm) => {
+    if (missingHelm(helm) !== undefined) return
+    const image = { repository: 'a' }
+    const context = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
+      (name, index) =>
+        [
+          [`${name}.discovery.enabled`, true],
+          [`${name}.configuration.enabled`, true],
+          [`${name}.configuration.${index < 2 ? 'brokerJob' : 'brokerPod'}.image`, image],
+        ] as const,
+    )
+    const required = [
+      ['custom.discovery.image', image],
+      ['custom.discovery.useNetworkConnection', true],
+      ['custom.configuration.discoveryHandlerName', 'mine'],
+      ['udev.configuration.discoveryDetails', { udevRules: ['KERNEL=="a"'] }],
+      ['prometheus', { enabled: true, rules: { enabled: true } }],
+    ] as const
+    const defaults = load(readChart('values.yaml')) as Values
+    const paths = pathsOf(defaults)
+    expect(paths.length).toBeGreaterThan(250)
+    expect(paths).toContain('opcua.configuration.brokerPod.image.tag')
+    const unset = paths.map((path) => [path, null] as const)
+    const both = [...context, ...required]
+    const by = (values: Values) => render(values, 'akri', [], helm)
+    expect(await by(nested([...unset, ...both]))).toEqual(await by(nested(both)))
+    const parts = Object.keys(defaults).map((name) => [name, null] as const)
+    expect(await by(nested(parts))).toEqual(await by({}))
+  })
+
+  it('without a default are left out if they are null', async () => {
+    const values = (entry: Values, details: Values, networks: Values) =>
+      nested([
+        ['agent.env', entry],
+        ['agent.nodeSelectors', entry],
+        ['controller.podAnnotations', entry],
+        ['opcua.configuration', { enabled: true, brokerProperties: entry }],
+        ['opcua.configuration.discoveryDetails', { ...networks, ...mdns }],
+        [
+          'udev.configuration',
+          { enabled: true, discoveryDetails: { udevRules: ['a'], ...details } },
+        ],
+      ])
+    const mdns = { opcuaDiscoveryMethod: { mdns: {} } }
+    const nulls = values(
+      { AKRI_SLOT_GRACE: null },
+      { permissions: null, groupRecursive: null },
+      { allowedNetworks: null, applicationNames: null },
+    )
+    expect(await render(nulls)).toEqual(await render(values({}, {}, {})))
   })
 
   it('set the image of all programs, and of each program', async () => {
@@ -696,20 +762,38 @@ describe('values.schema.json', () => {
     const open: string[] = []
     const visit = (at: unknown, path: string) => {
       if (typeof at !== 'object' || at === null) return
-      if (Reflect.get(at, 'type') === 'object' && Reflect.get(at, 'additionalProperties') !== false)
+      const isMap = [Reflect.get(at, 'type')].flat().includes('object')
+      if (isMap && [undefined, true].includes(Reflect.get(at, 'additionalProperties')))
         open.push(path)
       for (const [key, inner] of Object.entries(at)) visit(inner, `${path}/${key}`)
     }
     visit(schema, '')
     expect(open.sort()).toEqual([
       // Fields of Kubernetes.
+      '/definitions/brokerJob/properties/securityContext',
       '/definitions/brokerJob/properties/volumeMounts/items',
       '/definitions/brokerJob/properties/volumes/items',
+      '/definitions/brokerPod/properties/securityContext',
       '/definitions/brokerPod/properties/volumeMounts/items',
       '/definitions/brokerPod/properties/volumes/items',
+      '/definitions/openMap',
       '/properties/global',
       '/properties/webhookConfiguration/properties/networkPolicy/properties/from/items',
     ])
+  })
+
+  it('admits null for each value', () => {
+    const others: string[] = []
+    const visit = (at: Schema, path: string) => {
+      const [, name = ''] = /^#\/definitions\/(\w+)$/.exec(at.$ref ?? '') ?? []
+      const { type, enum: texts, anyOf = [], properties = {} } = schema.definitions?.[name] ?? at
+      const types = [type, ...anyOf.map((one) => one.type)].flat()
+      const admitted = texts?.includes(null) ?? (types.includes('null') || name === 'existing')
+      if (!admitted) others.push(path)
+      for (const [key, inner] of Object.entries(properties)) visit(inner, `${path}.${key}`)
+    }
+    for (const [key, inner] of Object.entries(schema.properties ?? {})) visit(inner, key)
+    expect(others).toEqual([])
   })
 
   it('is valid for all versions of Helm, and all its references exist', () => {

@@ -25,7 +25,7 @@ spec:
     discoveryProperties:
       {{- range . }}
       {{- $property := omit . "value" }}
-      {{- if hasKey . "value" }}{{ $_ := set $property "value" (include "akri.text" .value) }}{{ end }}
+      {{- if not (kindIs "invalid" .value) }}{{ $_ := set $property "value" (include "akri.text" .value) }}{{ end }}
       - {{- toYaml $property | nindent 8 }}
       {{- end }}
     {{- end }}
@@ -40,21 +40,15 @@ spec:
   {{- else if $values.brokerJob.image.repository }}
   brokerSpec:
     brokerJobSpec:
-      {{- if not (kindIs "invalid" $values.brokerJob.backoffLimit) }}
       backoffLimit: {{ toJson $values.brokerJob.backoffLimit }}
-      {{- end }}
-      {{- if not (kindIs "invalid" $values.brokerJob.parallelism) }}
       parallelism: {{ toJson $values.brokerJob.parallelism }}
-      {{- end }}
-      {{- if not (kindIs "invalid" $values.brokerJob.completions) }}
       completions: {{ toJson $values.brokerJob.completions }}
-      {{- end }}
-      {{- if has (kindOf $values.brokerJob.ttlSecondsAfterFinished) (list "float64" "int64") }}
+      {{- if not (kindIs "invalid" $values.brokerJob.ttlSecondsAfterFinished) }}
       ttlSecondsAfterFinished: {{ toJson $values.brokerJob.ttlSecondsAfterFinished }}
       {{- end }}
       template:
         spec:
-          restartPolicy: {{ $values.brokerJob.restartPolicy | default "OnFailure" }}
+          restartPolicy: {{ $values.brokerJob.restartPolicy }}
           {{- include "akri.brokerPod" (dict "root" .root "name" $values.name "broker" $values.brokerJob "volumes" .volumes "mounts" .mounts) | nindent 10 }}
   {{- end }}
   {{- $served := or $values.brokerPod.image.repository (and .jobServices $values.brokerJob.image.repository) }}
@@ -138,11 +132,11 @@ imagePullSecrets:
 {{/* Arguments: service, named. */}}
 {{- define "akri.brokerService" -}}
 {{- with .service -}}
-type: {{ .type | default "ClusterIP" }}
+type: {{ .type }}
 ports:
   - name: {{ ternary .name "" (not (empty $.named)) | default .portName | default "grpc" | toJson }}
-    port: {{ toJson (.port | default 80) }}
-    targetPort: {{ toJson (.targetPort | default .port | default 80) }}
-    protocol: {{ .protocol | default "TCP" }}
+    port: {{ toJson .port }}
+    targetPort: {{ toJson .targetPort }}
+    protocol: {{ .protocol }}
 {{- end }}
 {{- end }}

@@ -33,9 +33,9 @@ one of the same name. Arguments: root, name.
 {{- if and $values.enabled (not (and .root.Values.agent.enabled .root.Values.agent.full)) }}yes{{ end -}}
 {{- end }}
 
-{{/* Whether the ONVIF and the OPC UA handler run in one process. A release of an earlier chart has no `discovery`. */}}
+{{/* Whether the ONVIF and the OPC UA handler run in one process. */}}
 {{- define "akri.oneProcess" -}}
-{{- if and (.Values.discovery | default dict).oneProcess (include "akri.handlerApart" (dict "root" . "name" "onvif")) (include "akri.handlerApart" (dict "root" . "name" "opcua")) (not (include "akri.differentValues" .)) }}yes{{ end -}}
+{{- if and .Values.discovery.oneProcess (include "akri.handlerApart" (dict "root" . "name" "onvif")) (include "akri.handlerApart" (dict "root" . "name" "opcua")) (not (include "akri.differentValues" .)) }}yes{{ end -}}
 {{- end }}
 
 {{/* The memory of two handlers in one process. The 64Mi of the program itself count once. Arguments: two quantities. */}}
@@ -103,7 +103,7 @@ spec:
             - name: METRICS_PORT
               value: {{ toJson $port | quote }}
             - name: LOG_LEVEL
-              value: {{ .values.logLevel | default "info" }}
+              value: {{ .values.logLevel }}
             - name: NODE_OPTIONS
               value: {{ include "akri.nodeOptions" (dict "limit" .values.resources.memoryLimit "beside" 64) }}
             {{- with .environment }}

@@ -165,9 +165,9 @@ podAntiAffinity:
             app.kubernetes.io/name: {{ . }}
 {{- end }}
 
-{{/* Whether the roles are part of this release. A release of an earlier chart has no `rbac`. */}}
+{{/* Whether the roles are part of this release. */}}
 {{- define "akri.rights" -}}
-{{- if ne (toJson .Values.rbac.enabled) "false" }}yes{{ end -}}
+{{- if .Values.rbac.enabled }}yes{{ end -}}
 {{- end }}
 
 {{/* Whether the webhook is part of this release. Without rights, a release of Configurations alone has none. */}}
@@ -196,7 +196,7 @@ podAntiAffinity:
 
 {{/* The other system whose agents run too, for the programs that write what its agents read. */}}
 {{- define "akri.compatibility" -}}
-{{- if ne (.Values.compatibility | default "off") "off" }}
+{{- if ne (.Values.compatibility) "off" }}
 - name: AKRI_COMPATIBILITY
   value: {{ .Values.compatibility }}
 {{- end }}

@@ -5,7 +5,7 @@ any order; only the first time matters. All refusals come at once. `.Values.warn
 {{- define "akri.values" -}}
 {{- if not (hasKey .Values "warnings") -}}
 {{- $found := dict "warnings" list "refusals" list -}}
-{{- include "akri.mapsOfRelease" . -}}
+{{- include "akri.unsetValues" . -}}
 {{- include "akri.existingImages" (dict "root" . "found" $found) -}}
 {{- include "akri.existingValues" (dict "root" . "found" $found) -}}
 {{- include "akri.programChecks" (dict "root" . "found" $found) -}}
@@ -38,32 +38,40 @@ any order; only the first time matters. All refusals come at once. `.Values.warn
 {{- end }}
 
 {{/*
-Maps that values set to null, or that a release of an earlier chart lacks (--reuse-values). A
-toleration list can be a map, as in `tolerations: {}`.
+An unset value means its default: Helm removes a value that is null, or that a release of an earlier chart lacks
+(--reuse-values). defaults.yaml is a copy of values.yaml, which templates cannot read.
 */}}
-{{- define "akri.mapsOfRelease" -}}
-{{- range $name := list "cleanupHook" "rbac" "prometheus" "discovery" "custom" -}}
-{{- if not (get $.Values $name) }}{{ $_ := set $.Values $name dict }}{{ end -}}
+{{- define "akri.unsetValues" -}}
+{{- /* Two DaemonSets of an earlier release stay two. */}}
+{{- if kindIs "invalid" .Values.discovery }}{{ $_ := set .Values "discovery" (dict "oneProcess" false) }}{{ end -}}
+{{- range $name, $defaults := .Files.Get "defaults.yaml" | fromYaml -}}
+{{- $part := get $.Values $name -}}
+{{- if kindIs "map" $part }}{{ include "akri.withoutNulls" $part }}{{ end -}}
 {{- end -}}
-{{- range $name := list "custom" "debugEcho" "onvif" "opcua" "udev" -}}
-{{- $handler := get $.Values $name -}}
-{{- range $key := list "configuration" "discovery" -}}
-{{- if not (get $handler $key) }}{{ $_ := set $handler $key dict }}{{ end -}}
+{{- include "akri.withDefaults" (dict "values" .Values "defaults" (.Files.Get "defaults.yaml" | fromYaml)) -}}
+{{- /* A list of tolerations can be an empty map. */}}
+{{- range list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
+{{- if not .tolerations }}{{ $_ := set . "tolerations" list }}{{ end -}}
 {{- end -}}
-{{- range $key := list "brokerPod" "brokerJob" "instanceService" "configurationService" "discoveryDetails" -}}
-{{- if not (get $handler.configuration $key) }}{{ $_ := set $handler.configuration $key dict }}{{ end -}}
+{{- end }}
+
+{{/* Removes nulls from a map and its maps. Among fields of Kubernetes a null removes a field of the chart. */}}
+{{- define "akri.withoutNulls" -}}
+{{- range $name, $value := . -}}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $ $name -}}
+{{- else if and (kindIs "map" $value) (not (has $name (list "securityContext" "affinity" "updateStrategy"))) }}{{ include "akri.withoutNulls" $value }}{{ end -}}
 {{- end -}}
-{{- range $broker := list $handler.configuration.brokerPod $handler.configuration.brokerJob -}}
-{{- range $key := list "image" "resources" -}}
-{{- if not (get $broker $key) }}{{ $_ := set $broker $key dict }}{{ end -}}
+{{- end }}
+
+{{/* Adds what values lack. Arguments: values, defaults. */}}
+{{- define "akri.withDefaults" -}}
+{{- $values := .values -}}
+{{- range $name, $default := .defaults -}}
+{{- if kindIs "invalid" $default -}}
+{{- else if kindIs "invalid" (index $values $name) }}{{ $_ := set $values $name (deepCopy $default) -}}
+{{- else if and (kindIs "map" $default) (kindIs "map" (index $values $name)) -}}
+{{- include "akri.withDefaults" (dict "values" (index $values $name) "defaults" $default) -}}
 {{- end -}}
-{{- end -}}
-{{- end -}}
-{{- range $program := list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
-{{- range $key := list "image" "resources" -}}
-{{- if not (get $program $key) }}{{ $_ := set $program $key dict }}{{ end -}}
-{{- end -}}
-{{- if not $program.tolerations }}{{ $_ := set $program "tolerations" list }}{{ end -}}
 {{- end -}}
 {{- end }}
 
@@ -161,12 +169,12 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end -}}
 {{- with $values.webhookConfiguration -}}
-{{- if and .enabled (.networkPolicy | default dict).enabled (not (concat (.networkPolicy.apiServers | default list) (.networkPolicy.from | default list))) -}}
+{{- if and .enabled .networkPolicy.enabled (not (concat (.networkPolicy.apiServers | default list) (.networkPolicy.from | default list))) -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" "webhookConfiguration.networkPolicy.apiServers: write the networks from which the API servers reach Pods, such as 10.0.0.0/24, or peers into from; see docs/webhook.md") -}}
 {{- end -}}
 {{- end -}}
 {{- with $values.webhookConfiguration -}}
-{{- if and (eq ($values.compatibility | default "off") "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) (not (include "akri.hasPolicies" $root)) -}}
+{{- if and (eq ($values.compatibility) "akri-0.13") (or (not .enabled) (eq (.failurePolicy | default "Fail") "Ignore")) (not (include "akri.hasPolicies" $root)) -}}
 {{- include "akri.note" (dict "found" $found "list" "warnings" "line" "compatibility: akri-0.13: before Kubernetes 1.30, without the webhook and failurePolicy Fail, the cluster takes Configurations that stop all agents of the existing system; see docs/migration.md") -}}
 {{- end -}}
 {{- end -}}
@@ -194,7 +202,7 @@ release is installed already. Arguments: path, resources, found.
 {{- include "akri.note" (dict "found" $found "list" "warnings" "line" "rbac.enabled: false: the service accounts have no rights of this chart; the programs start when others give them these rights") -}}
 {{- end -}}
 {{- end -}}
-{{- if and $values.custom.discovery.enabled (not ($values.agent.handlerAccess | default dict).mounts) (not ($values.agent.handlerAccess | default dict).devices) -}}
+{{- if and $values.custom.discovery.enabled (not $values.agent.handlerAccess.mounts) (not $values.agent.handlerAccess.devices) -}}
 {{- include "akri.note" (dict "found" $found "list" "warnings" "line" "custom.discovery.enabled: true: a handler that reports mounts or device nodes needs rules: set agent.handlerAccess") -}}
 {{- end -}}
 {{- end }}
