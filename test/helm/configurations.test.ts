@@ -234,6 +234,16 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     },
   )
 
+  it.each([
+    ['onvif', { discoveryTimeoutSeconds: 90 }],
+    ['onvif', { discoveryTimeoutSeconds: 0 }],
+    ['onvif', { discoveryTimeoutSeconds: 1.5, interfaces: null, refreshSeconds: null }],
+    ['opcua', { opcuaDiscoveryMethod: { mdns: {} }, allowedNetworks: null }],
+    ['debugEcho', { descriptions: null }],
+  ])('of %s have details that the handler takes: %j', async (handler, discoveryDetails) => {
+    expect(await problemsOf(await configurationOf(handler, { discoveryDetails }))).toEqual([])
+  })
+
   it('are refused if two of them have one name', async () => {
     const cam = { enabled: true, name: 'cam' }
     await expect(
@@ -447,6 +457,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       { discoveryProperties: [{ name: 'a', value: 'b', valueFrom: {} }] },
       /discoveryProperties/,
     ],
+    ['onvif', { discoveryDetails: { interfaces: [] } }, /interfaces/],
+    ['onvif', { discoveryDetails: { interfaces: ['eth 0'] } }, /interfaces/],
     ['onvif', { name: 'a'.repeat(57) }, /\bname\b/],
   ])('of %s is rejected: %j', async (handler, values, message) => {
     await expect(configurationOf(handler, values)).rejects.toThrow(message)

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
@@ -757,6 +759,27 @@ describe('values.schema.json', () => {
     const known = keysOf(schemaAt(name, 'configuration', 'discoveryDetails'))
     expect(known).toEqual([...Object.keys(shape), ...others].sort())
   })
+
+  it.each(['debugEcho', 'onvif', 'opcua', 'udev'])(
+    'has the bounds that the handler %s has for its details',
+    (name) => {
+      const file = path.join(import.meta.dirname, '../../cli/schemas', `${name}-details.json`)
+      const boundsOf = (at: unknown) =>
+        ['minimum', 'maximum', 'minItems', 'maxItems', 'minLength', 'pattern', 'items'].map(
+          (key) => [key, key === 'items' ? boundsOfItems(at) : Reflect.get(Object(at), key)],
+        )
+      const boundsOfItems = (at: unknown) => {
+        const items = Reflect.get(Object(at), 'items')
+        return ['minLength', 'pattern'].map((key) => [key, Reflect.get(Object(items), key)])
+      }
+      const { properties } = JSON.parse(readFileSync(file, 'utf8')) as Required<Schema>
+      for (const [key, inner] of Object.entries(properties))
+        expect([key, boundsOf(schemaAt(name, 'configuration', 'discoveryDetails', key))]).toEqual([
+          key,
+          boundsOf(inner),
+        ])
+    },
+  )
 
   it('rejects unknown names in all mappings, except those with free names', () => {
     const open: string[] = []
