@@ -293,6 +293,13 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       pod?.tolerations?.some((toleration) => Reflect.get(toleration, 'key') === plane) ?? false
     expect((await pods({ allowOnControlPlane: true })).map(tolerated)).toEqual([true, true])
     expect((await pods({ allowOnControlPlane: false })).map(tolerated)).toEqual([false, false])
+    for (const effect of [{}, { effect: 'NoSchedule' }]) {
+      const tolerations = [{ operator: 'Exists', ...effect }]
+      await expect(pods({ allowOnControlPlane: false, tolerations })).rejects.toThrow(
+        'controller.allowOnControlPlane: false: a toleration without a key tolerates the control',
+      )
+      await pods({ allowOnControlPlane: true, tolerations })
+    }
     for (const pod of await pods({ onlyOnControlPlane: true })) {
       expect(tolerated(pod)).toBe(true)
       // Beside the rule that keeps replicas apart.
@@ -448,6 +455,56 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     Object.keys(await workloads(nested([...bothHandlers, ...values]))).filter((name) =>
       name.includes('-discovery-'),
     )
+
+  it.each([
+    ['agent.metricsPort', 18_081, 'onvif.discovery.metricsPort: 18081 is the port of agent too'],
+    ['prometheus.port', 18_082, 'opcua.discovery.metricsPort: 18082 is the port of agent too'],
+    [
+      'onvif.discovery.metricsPort',
+      18_082,
+      'opcua.discovery.metricsPort: 18082 is the port of onvif',
+    ],
+  ])('are refused if two programs of a node have one port: %s', async (path, port, refusal) => {
+    const hostNetworks = [
+      ...everything,
+      ['agent.hostNetwork', true],
+      ['opcua.discovery.hostNetwork', true],
+    ] as const
+    await render(nested(hostNetworks))
+    const values = [...hostNetworks, [path, port] as const]
+    await expect(render(nested(values))).rejects.toThrow(refusal)
+    // The programs never meet.
+    const sites = programs.map(([at], index) => [`${at}.nodeSelectors`, { site: index }] as const)
+    await render(nested([...values, ...sites]))
+  })
+
+  it('are refused if the agent and a DaemonSet would run one handler', async () => {
+    const handlers = ['@akrijs/handler-onvif', '@akrijs/handler-udev']
+    const { env } = await containerOf(AGENT, { agent: { handlers } })
+    expect(env.get('AKRI_HANDLERS')?.split(',').sort()).toEqual([
+      '@akrijs/handler-debug-echo',
+      ...handlers,
+    ])
+    await expect(render(nested([...everything, ['agent.handlers', handlers]]))).rejects.toThrow(
+      /agent\.handlers: @akrijs\/handler-udev: .*\nagent\.handlers: @akrijs\/handler-onvif: /,
+    )
+  })
+
+  it.each([
+    ['akri-agent', []],
+    ['akri-webhook', []],
+    ['akri-network-discovery', bothHandlers],
+    ['akri-opcua-discovery', everything],
+    ['akri-debug-echo-discovery', everything],
+  ])(
+    'are refused if custom.discovery has the name of another program: %s',
+    async (name, others) => {
+      const discovery = { enabled: true, name, image: { repository: 'handler' } }
+      await expect(render(nested([...others, ['custom.discovery', discovery]]))).rejects.toThrow(
+        `custom.discovery.name: ${name} is the name of another program`,
+      )
+    },
+  )
 
   it('keep both handlers in one process, with the values that they share', async () => {
     expect(await handlersOf()).toEqual([NETWORK])

@@ -27,6 +27,13 @@ imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{/* The group of handlers in containers of their own. The agent opens its directory to this group. */}}
 {{- define "akri.handlersGroup" -}}65520{{- end }}
 
+{{/* The port of the agent. 8080 is the default of prometheus.port, so it chooses nothing. */}}
+{{- define "akri.agentPort" -}}
+{{- $chosen := ternary "" .Values.prometheus.port (eq (toJson .Values.prometheus.port) "8080") -}}
+{{- $hostNetwork := or .Values.agent.full .Values.agent.hostNetwork -}}
+{{- .Values.agent.metricsPort | default $chosen | default (ternary 18080 8080 $hostNetwork) | toJson -}}
+{{- end }}
+
 {{/* Probes. The argument is the name of the port. */}}
 {{- define "akri.probes" -}}
 livenessProbe:
@@ -220,14 +227,14 @@ of no cluster, but it takes a version.
 {{- if eq .name "debugEcho" }}{{ $embedded = and $embedded $.Values.agent.allowDebugEcho }}{{ end -}}
 {{- if or $.Values.agent.full $embedded }}{{ $handlers = append $handlers .package }}{{ end -}}
 {{- end -}}
-{{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
+{{- concat $handlers (.Values.agent.handlers | default list) | uniq | join "," -}}
 {{- end }}
 
 {{/* The handlers whose details the webhook checks: all. */}}
 {{- define "akri.allHandlers" -}}
 {{- $handlers := list -}}
 {{- range (.Files.Get "handlers.json" | fromJson).handlers }}{{ $handlers = append $handlers .package }}{{ end -}}
-{{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
+{{- concat $handlers (.Values.agent.handlers | default list) | uniq | join "," -}}
 {{- end }}
 
 {{/* Whether there is a Configuration in this release. */}}

@@ -148,11 +148,72 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end }}
 
+{{/* Whether the nodes of two programs differ: by a label, or perhaps by affinity. The argument is a list of their values. */}}
+{{- define "akri.nodesDiffer" -}}
+{{- $others := (last .).nodeSelectors -}}
+{{- $differ := or (first .).affinity.nodeAffinity (last .).affinity.nodeAffinity -}}
+{{- range $label, $value := (first .).nodeSelectors -}}
+{{- if and (hasKey $others $label) (ne (include "akri.text" $value) (include "akri.text" (get $others $label))) }}{{ $differ = true }}{{ end -}}
+{{- end -}}
+{{- if $differ }}yes{{ end -}}
+{{- end }}
+
+{{/* Two programs with one port in the network of the node: one of them would not start. Arguments: root, found. */}}
+{{- define "akri.portChecks" -}}
+{{- $root := .root -}}
+{{- $found := .found -}}
+{{- $programs := list -}}
+{{- with $root.Values.agent -}}
+{{- if and .enabled (or .full .hostNetwork) }}{{ $programs = append $programs (dict "path" "agent" "port" (include "akri.agentPort" $root) "values" .) }}{{ end -}}
+{{- end -}}
+{{- range $name, $port := dict "onvif" 18081 "opcua" 18082 -}}
+{{- $values := (get $root.Values $name).discovery -}}
+{{- $hostNetwork := or (eq $name "onvif") (and $values.hostNetwork (not (include "akri.oneProcess" $root))) -}}
+{{- if and $hostNetwork (include "akri.handlerApart" (dict "root" $root "name" $name)) -}}
+{{- $programs = append $programs (dict "path" (printf "%s.discovery" $name) "port" ($values.metricsPort | default $port | toJson) "values" $values) -}}
+{{- end -}}
+{{- end -}}
+{{- range $index, $program := $programs -}}
+{{- range slice $programs 0 $index -}}
+{{- if and (eq .port $program.port) (not (include "akri.nodesDiffer" (list .values $program.values))) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.metricsPort: %s is the port of %s too, and both run in the network of the node" $program.path .port .path)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Handlers that two programs would run, and names that two workloads would have. Arguments: root, found. */}}
+{{- define "akri.handlerChecks" -}}
+{{- $root := .root -}}
+{{- $values := .root.Values -}}
+{{- $found := .found -}}
+{{- $names := list -}}
+{{- if $values.agent.enabled }}{{ $names = append $names "akri-agent" }}{{ end -}}
+{{- if $values.controller.enabled }}{{ $names = append $names "akri-controller" }}{{ end -}}
+{{- if include "akri.webhook" $root }}{{ $names = append $names "akri-webhook" }}{{ end -}}
+{{- range (.root.Files.Get "handlers.json" | fromJson).handlers -}}
+{{- if include "akri.handlerApart" (dict "root" $root "name" .name) -}}
+{{- $together := and (has .name (list "onvif" "opcua")) (include "akri.oneProcess" $root) -}}
+{{- $names = printf "akri-%s-discovery" (ternary "network" (kebabcase .name) (not (empty $together))) | append $names -}}
+{{- if and $values.agent.enabled (has .package ($values.agent.handlers | default list)) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "agent.handlers: %s: the agent would refuse the DaemonSet of %s.discovery.enabled, which runs the same handler: give one of both" .package .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.custom.discovery -}}
+{{- if and .enabled (has .name $names) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "custom.discovery.name: %s is the name of another program of this release" .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* Values of programs that would break them silently. Arguments: root, found. */}}
 {{- define "akri.programChecks" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values -}}
 {{- $found := .found -}}
+{{- include "akri.portChecks" . -}}
+{{- include "akri.handlerChecks" . -}}
 {{- range $path, $beside := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 "debugEcho.discovery" 64 "onvif.discovery" 64 "opcua.discovery" 64 "udev.discovery" 64 -}}
 {{- $program := include "akri.valueAt" (dict "values" $values "path" $path) | fromJson -}}
 {{- if and $program.enabled $program.resources -}}
@@ -193,6 +254,13 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- range $path := list "controller" "webhookConfiguration" -}}
 {{- $program := get $values $path -}}
+{{- if and (eq (toJson $program.allowOnControlPlane) "false") (not $program.onlyOnControlPlane) -}}
+{{- range $program.tolerations -}}
+{{- if and (not .key) (eq (.effect | default "NoSchedule") "NoSchedule") -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.allowOnControlPlane: false: a toleration without a key tolerates the control plane too: name keys in %s.tolerations" $path $path)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and $program.onlyOnControlPlane ($program.affinity | default dict).nodeAffinity -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.onlyOnControlPlane: true: give this or %s.affinity.nodeAffinity, not both" $path $path)) -}}
 {{- end -}}
