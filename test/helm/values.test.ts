@@ -542,13 +542,21 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['metricsPort', 19_000],
     ['nodeSelectors', { camera: 'true' }],
     ['tolerations', []],
+    ['affinity', { podAffinity: {} }],
+    ['updateStrategy', { type: 'OnDelete' }],
+    ['podAnnotations', { team: 'a' }],
+    ['priorityClassName', 'mine'],
+    ['resources.cpuLimit', '1'],
     ['hostNetwork', false],
   ])('keep the handlers apart, and name the value in the notes: %s', async (field, value) => {
     const different = [[`opcua.discovery.${field}`, value] as const]
     expect(await handlersOf(...different)).toEqual([ONVIF, OPCUA])
     expect(await notesOf(nested([...bothHandlers, ...different]))).toContain(
-      `in two processes on each node, because these values differ: ${field}.`,
+      `in two processes on each node, because these values differ: ${field.replace(/.*\./, '')}.`,
     )
+    const page = readFileSync(path.join(import.meta.dirname, '../../docs/helm.md'), 'utf8')
+    const [, table = ''] = /\n\| Values of the handlers \|.*\n((?:\|.*\n)+)/.exec(page) ?? []
+    expect(table).toMatch(new RegExp(`^\\|.*[\`.]${field}\`.*\\|.*\\|$`, 'm'))
     // Not if a person has chosen that.
     expect(await notesOf(nested([...everything, ...different]))).not.toContain('process')
   })
