@@ -165,6 +165,14 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(role).toMatchObject({
       rules: [{ apiGroups: ['akri.sh'], resources: ['configurations'], verbs: ['list', 'delete'] }],
     })
+    // An annotation keeps a sidecar out, which would never end.
+    const podAnnotations = { 'sidecar.istio.io/inject': false }
+    const job = (await render({ controller: { podAnnotations } })).find(
+      ({ kind }) => kind === 'Job',
+    )
+    expect(job?.spec).toMatchObject({
+      template: { metadata: { annotations: { 'sidecar.istio.io/inject': 'false' } } },
+    })
     const off = { enabled: false }
     for (const values of [
       { cleanupHook: off },
