@@ -139,8 +139,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     await expect(render({ enabled: 'yes' })).rejects.toThrow('enabled')
   })
 
-  it.each(HELMS)('mean their defaults if they are null, by %s', async (helm) => {
-    if (missingHelm(helm) !== undefined) return
+  it.for(HELMS)('mean their defaults if they are null, by %s', async (helm, { skip }) => {
+    const lacks = missingHelm(helm)
+    skip(lacks !== undefined, lacks)
     const image = { repository: 'a' }
     const context = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
       (name, index) =>
