@@ -70,6 +70,9 @@ export class InternalError extends defineError('AKRI_ERR_INTERNAL', 'bug') {}
 /** An option or argument of a program makes no sense; the message names it. */
 export class InvalidOptionError extends defineError('AKRI_ERR_INVALID_OPTION', 'terminal') {}
 
+/** Standard output cannot be written, as on a full disk. A pipe without a reader is no error. */
+export class OutputError extends defineError('AKRI_ERR_OUTPUT', 'terminal') {}
+
 /** `AKRI_ERR_STATE_FILE` gives `StateFileError`. */
 function nameOf(code: ErrorCode): string {
   const words = code.slice('AKRI_ERR_'.length).toLowerCase().split('_')

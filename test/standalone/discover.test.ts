@@ -110,16 +110,27 @@ describe('akri discover', () => {
     expect([watching.status, watching.errors]).toEqual([0, ''])
   })
 
-  it('reports an output that cannot be written, and ends', async () => {
-    await using full = await open('/dev/full', 'w')
-    const { status, stderr } = spawnSync(
-      process.execPath,
-      [program, 'discover', 'udev', '--details-text', NULL, '--watch'],
-      {
-        encoding: 'utf8',
-        stdio: ['ignore', full.fd, 'pipe'],
-      },
+  it.each([
+    ['discover --watch', ['discover', 'udev', '--details-text', NULL, '--watch']],
+    ['discover', ['discover', 'udev', '--details-text', NULL]],
+    ['validate', ['validate', 'run.yaml']],
+    ['completion', ['completion', 'bash']],
+    ['--help', ['--help']],
+    ['run', ['run', '-f', 'run.yaml', '--plain', '--state-dir', 's']],
+  ])('reports an output of %s that cannot be written, and fails', async (_, args) => {
+    await akri.write(
+      'run.yaml',
+      `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: echo }
+spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a]' } }`,
     )
+    await using full = await open('/dev/full', 'w')
+    const { status, stderr } = spawnSync(process.execPath, [program, ...args], {
+      cwd: akri.directory,
+      encoding: 'utf8',
+      stdio: ['ignore', full.fd, 'pipe'],
+    })
     expect(stderr).toMatch(/^akri: standard output cannot be written: .*ENOSPC.*\n$/)
     expect(status).toBe(1)
   })

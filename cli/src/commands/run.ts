@@ -1,7 +1,12 @@
 import os from 'node:os'
 import path from 'node:path'
 import { aborted, InvalidOptionError, printable, systemClock } from '@akrijs/runtime'
-import { type ProcessContext, redirectOutput } from '@akrijs/runtime/program'
+import {
+  isClosedOutput,
+  outputError,
+  type ProcessContext,
+  redirectOutput,
+} from '@akrijs/runtime/program'
 import {
   BrokerLedger,
   BrokerSet,
@@ -37,9 +42,17 @@ export async function run(
   const output = new RunOutput(isLive, isColored)
   onSuddenEnd(() => output.close())
   onSuddenEnd(() => ledger.kill())
-  // A closed output ends the program as Ctrl-C does, so that no broker is left.
-  process.stdout.off('error', endOnOutputError)
-  process.stdout.on('error', stop)
+  // An output that takes no text ends the program as Ctrl-C does, so that no broker is left.
+  let failure: Error | undefined
+  const stopOnOutputError = (error: NodeJS.ErrnoException) => {
+    if (!isClosedOutput(error)) failure ??= outputError(error)
+    stop()
+  }
+  process.stdout.off('error', endOnOutputError).on('error', stopOnOutputError)
+  closer.add(() => {
+    process.stdout.off('error', stopOnOutputError).on('error', endOnOutputError)
+    if (failure !== undefined) throw failure
+  })
 
   const log = isJson
     ? programLog

@@ -2,6 +2,7 @@
 export * from './create-logger.js'
 export * from './health-server.js'
 export * from './option-schema.js'
+export * from './output-errors.js'
 export * from './program.js'
 export * from './program-context.js'
 export * from './program-options.js'

@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, open, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -12,7 +12,7 @@ const SOURCE = `
 import { writeSync } from 'node:fs'
 import { aborted, InvalidOptionError } from './src/index.js'
 import { logLevelOption, programCommand } from './src/program/index.js'
-import { startCommands, startProgram, text } from './src/program/index.js'
+import { print as printTo, startCommands, startProgram, text } from './src/program/index.js'
 
 // Past the streams, whose text is logged.
 const print = (text) => void writeSync(1, text + '\\n')
@@ -24,6 +24,11 @@ const work = {
   options: { logLevel: logLevelOption(), word },
   arguments: { '<what>': 'what it does' },
   async run({ word }, { args: [what], log, signal, closer, stop, mayBlock, onSuddenEnd }) {
+    if (what === 'large') {
+      printTo(process.stdout, 'x'.repeat(300_000))
+      if (word === 'fails') throw new InvalidOptionError('--word is wrong')
+      return
+    }
     closer.add(() => print('closed'))
     onSuddenEnd(() => print('ended suddenly'))
     setInterval(() => {}, 1000)
@@ -215,6 +220,52 @@ describe('a program', () => {
     const { code, errors } = await end(['do', ...args, 'b'], { EXAMPLE_COMMANDS: '1' })
     expect(code).toBe(2)
     expect(errors).toMatch(/^error: /)
+  })
+
+  it.each<[string, NodeJS.ProcessEnv, number]>([
+    ['ends', {}, 0],
+    ['fails', {}, 2],
+    ['fails', { EXAMPLE_COMMANDS: '1' }, 2],
+  ])('waits for a slow reader of its output when it %s', async (word, variables, expected) => {
+    const command = variables.EXAMPLE_COMMANDS === undefined ? [] : ['do']
+    const child = start([...command, 'large', '--word', word], variables)
+    const exited = once(child, 'exit')
+    if (child.stdout === null || child.stderr === null) throw new Error('the program has no pipes')
+    if (word === 'fails') await once(child.stderr, 'data')
+    else await once(child.stdout, 'readable')
+    expect(await text(child.stdout)).toBe('x'.repeat(300_000))
+    expect(await exited).toEqual([expected, null])
+  })
+
+  it('ends with its exit code if the reader closes the output', async () => {
+    for (const [word, expected] of [
+      ['ends', 0],
+      ['fails', 2],
+    ] as const) {
+      const child = start(['large', '--word', word])
+      child.stdout?.once('data', () => child.stdout?.destroy())
+      expect(await once(child, 'exit')).toEqual([expected, null])
+    }
+  })
+
+  it('ends by a signal if the reader takes no more of its output', async () => {
+    const child = start(['do', 'large', '--word', 'fails'], { EXAMPLE_COMMANDS: '1' })
+    if (child.stderr !== null) await once(child.stderr, 'data')
+    const again = setInterval(() => child.kill('SIGTERM'), 50)
+    onTestFinished(() => clearInterval(again))
+    expect(await once(child, 'exit')).toEqual([143, null])
+  })
+
+  it('fails if its help cannot be written', async () => {
+    for (const args of [['--help'], ['do', '--help']]) {
+      await using full = await open('/dev/full', 'w')
+      const { status, stderr } = spawnSync(process.execPath, [file, ...args], {
+        encoding: 'utf8',
+        stdio: ['ignore', full.fd, 'pipe'],
+      })
+      expect(stderr).toMatch(/^example: standard output cannot be written: ENOSPC.*\n$/)
+      expect(status).toBe(1)
+    }
   })
 
   it('logs warnings of Node.js, and what other code writes, a line each', async () => {

@@ -13,10 +13,11 @@ import { printableLines } from '../printable.js'
 import { maskUrls } from '../secrets.js'
 import { createLogger } from './create-logger.js'
 import { commanderOptions, type OptionSchema, type OptionsOf } from './option-schema.js'
+import { outputErrorEnd } from './output-errors.js'
 import { BugCounter, type ProgramContext, runInContext } from './program-context.js'
 import { unsetEmpty } from './program-options.js'
-import { StopSignals } from './stop-signals.js'
-import { holdWarnings, print, redirectOutput } from './stray-output.js'
+import { endOnSignals, StopSignals } from './stop-signals.js'
+import { holdWarnings, print, printed, redirectOutput } from './stray-output.js'
 import { watchLoop } from './watch-loop.js'
 
 export interface ProgramIdentity {
@@ -82,6 +83,7 @@ export async function startProgram<Schema extends OptionSchema & { readonly logL
   // These programs run on each node and do little. V8 keeps less free memory in its heap then.
   setFlagsFromString('--optimize-for-size')
   const command = baseCommand(program)
+  process.stdout.on('error', outputErrorEnd(program.name))
   const logWarnings = holdWarnings()
   // A person at a terminal reads failures as text.
   const failures = process.stderr.isTTY ? undefined : logRefusals(command)
@@ -186,7 +188,7 @@ function addWork<Schema extends OptionSchema>(
       }),
     ).catch((error: unknown) => {
       if (options.logFormat !== 'json') throw error
-      endWithFailure(log, error)
+      return endWithFailure(log, error)
     })
   })
 }
@@ -199,19 +201,29 @@ async function start(command: Command, failures?: Logger): Promise<never> {
   try {
     await command.parseAsync()
     // A handler may leave something running that would keep the process.
-    process.exit(0)
+    return await end(0)
   } catch (error) {
     // Commander has printed its errors; --help and --version come here too, with 0.
-    if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
-    if (failures !== undefined) endWithFailure(failures, error)
+    if (error instanceof CommanderError) return end(error.exitCode === 0 ? 0 : 2)
+    if (failures !== undefined) return endWithFailure(failures, error)
     print(process.stderr, `${failureText(command.name(), error)}\n`)
-    process.exit(exitCodeOf(error))
+    return end(exitCodeOf(error))
   }
 }
 
-function endWithFailure(log: Logger, error: unknown): never {
+function endWithFailure(log: Logger, error: unknown): Promise<never> {
   log.error({ err: error }, 'program failed')
-  process.exit(exitCodeOf(error))
+  return end(exitCodeOf(error))
+}
+
+/** Ends the process after its output is written. An error of the output can end it before. */
+async function end(code: number): Promise<never> {
+  process.exitCode = code
+  const streams = [process.stdout, process.stderr]
+  // A reader may take no more text.
+  if (streams.some(({ writableLength }) => writableLength > 0)) endOnSignals()
+  await Promise.all(streams.map(printed))
+  process.exit(code)
 }
 
 function exitCodeOf(error: unknown): number {

@@ -8,6 +8,12 @@ const SAME_PRESS_MS = 500
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
+/** Ends the process by each further signal, with the exit code of a shell for the signal. */
+export function endOnSignals(): void {
+  for (const signal of SIGNALS)
+    process.on(signal, () => process.exit(128 + os.constants.signals[signal]))
+}
+
 /**
  * SIGINT, SIGTERM and SIGHUP. The first signal aborts {@link signal}, and the second one ends the
  * process at once. While work may block, the first signal ends the process.

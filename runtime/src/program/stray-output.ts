@@ -1,4 +1,5 @@
 import { StringDecoder } from 'node:string_decoder'
+import { setImmediate } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
 import type { Logger } from '../logger.js'
 import { printable } from '../printable.js'
@@ -39,6 +40,19 @@ const writes = new Map<NodeJS.WriteStream, NodeJS.WriteStream['write']>()
 export function print(stream: NodeJS.WriteStream, text: string): void {
   const write = writes.get(stream) ?? stream.write
   write.call(stream, text)
+}
+
+/**
+ * Resolves when the text of before is written, or after the stream emitted the error of it.
+ * process.exit() waits for neither: a pipe holds 64 KiB, and the rest of the text is lost.
+ */
+export async function printed(stream: NodeJS.WriteStream): Promise<void> {
+  const write = writes.get(stream) ?? stream.write
+  // An empty write fails on a full disk too: no text, no error.
+  if (stream.writableLength > 0)
+    await new Promise<void>((resolve) => void write.call(stream, '', undefined, () => resolve()))
+  // The stream emits an error after the callbacks of its writes.
+  await setImmediate()
 }
 
 /**
