@@ -336,6 +336,26 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(() => expect(readFileSync(file, 'utf8')).toContain('completed'), patience)
   })
 
+  it('of a Job run after the end of the Job of before, also if it changes twice', async () => {
+    const runs = path.join(directory, 'runs')
+    const job = (name: string) =>
+      `trap 'sleep 0.7; echo ${name} ended >> ${runs}; exit 1' TERM; ` +
+      `echo ${name} started >> ${runs}; while :; do sleep 0.05; done`
+    const text = () => (existsSync(runs) ? readFileSync(runs, 'utf8') : '')
+    writeJob(job('first'))
+    await eventually(() => expect(text()).toBe('first started\n'))
+    writeJob(job('second'))
+    const waiting = { phase: 'waiting', reason: 'for the end of the previous broker' }
+    await eventually(() => expect(state()).toEqual(waiting))
+    writeJob(job('third'))
+    await eventually(() => expect(text()).toContain('third started\n'))
+    expect(text()).toBe('first started\nfirst ended\nthird started\n')
+    writeJob(job('fourth'))
+    await eventually(() => expect(state()).toEqual(waiting))
+    await brokers.close()
+    expect(text()).toBe('first started\nfirst ended\nthird started\nthird ended\n')
+  })
+
   it('R52 of a Job are restarted backoffLimit times', async () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
     await vi.waitFor(

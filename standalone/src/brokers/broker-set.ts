@@ -17,7 +17,8 @@ export class BrokerSet {
   readonly #options: BrokerSetOptions
   readonly #brokers = new Map<ObjectKey, Broker>()
   readonly #stop = new AbortController()
-  readonly #ending = new Set<Promise<void>>()
+  /** The ends of the brokers that each Instance had before. */
+  readonly #endings = new Map<ObjectKey, Promise<unknown>>()
   /** The problems that were logged for the present brokerSpec of each Configuration. */
   readonly #logged = new Map<ObjectKey, { readonly spec: string; readonly problems: Set<string> }>()
   #runs = 0
@@ -47,7 +48,7 @@ export class BrokerSet {
   async close(): Promise<void> {
     this.#stop.abort()
     for (const key of [...this.#brokers.keys()]) this.#end(key)
-    await Promise.all(this.#ending)
+    await Promise.all(this.#endings.values())
   }
 
   #follow(key: ObjectKey): void {
@@ -68,6 +69,7 @@ export class BrokerSet {
       nextRun: () => ++this.#runs,
       capacity: () => cluster.instances.get(key)?.spec.capacity,
       refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
+      previous: this.#endings.get(key),
     }
     this.#brokers.set(key, new Broker(instance, text, plan, this.#options, context))
   }
@@ -88,8 +90,10 @@ export class BrokerSet {
     const broker = this.#brokers.get(key)
     if (broker === undefined) return
     this.#brokers.delete(key)
-    const ending = broker.close()
-    this.#ending.add(ending)
-    void ending.finally(() => this.#ending.delete(ending))
+    // A broker that waits for the end of an earlier one ends first.
+    const ending = Promise.all([this.#endings.get(key), broker.close()]).finally(() => {
+      if (this.#endings.get(key) === ending) this.#endings.delete(key)
+    })
+    this.#endings.set(key, ending)
   }
 }

@@ -1,5 +1,5 @@
 import type { Instance, Problem } from '@akrijs/api'
-import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, untilAborted } from '@akrijs/runtime'
 import { retry } from '../retry.js'
 import type { StandaloneAgent } from '../standalone.js'
 import type { BrokerCommand, BrokerGoal, BrokerPlan } from './broker-command.js'
@@ -40,6 +40,8 @@ export interface BrokerContext {
   capacity(): number | undefined
   /** Reports a problem of the Configuration. */
   refuse(problem: Problem): void
+  /** The end of the brokers that the Instance had before: two must not use its device. */
+  readonly previous: Promise<unknown> | undefined
 }
 
 /** A broker that ran for so long was no failure, in milliseconds. */
@@ -91,8 +93,17 @@ export class Broker {
       const { path, message } = plan.problem
       this.#setState({ phase: 'none', reason: `${path}: ${message}` })
       this.#context.refuse(plan.problem)
-    } else if (plan.goal.kind === 'forever') await this.#runForever(plan.command)
-    else await this.#runJob(plan.command, plan.goal)
+    } else {
+      const { previous } = this.#context
+      if (previous !== undefined) await this.#waitFor(previous)
+      if (plan.goal.kind === 'forever') await this.#runForever(plan.command)
+      else await this.#runJob(plan.command, plan.goal)
+    }
+  }
+
+  async #waitFor(previous: Promise<unknown>): Promise<void> {
+    this.#setState({ phase: 'waiting', reason: 'for the end of the previous broker' })
+    await untilAborted(previous, this.#stop.signal)
   }
 
   /** As the broker of a Pod: it is restarted after each end. */
@@ -116,7 +127,7 @@ export class Broker {
     const restarts = new Backoff()
     let succeeded = 0
     let failed = 0
-    while (succeeded < completions) {
+    while (succeeded < completions && !this.#stop.signal.aborted) {
       const end = await this.#run(command)
       if (this.#stop.signal.aborted) return
       if (end.succeeded) succeeded++
@@ -124,8 +135,8 @@ export class Broker {
         log.warn({ broker: name, reason: end.reason, failed }, 'job failed')
         return this.#finish({ outcome: 'failed', reason: end.reason })
       } else await this.#wait(restarts, end.reason)
-      if (this.#stop.signal.aborted) return
     }
+    if (this.#stop.signal.aborted) return
     log.info({ broker: name }, 'job completed')
     await this.#finish({ outcome: 'completed' })
   }
