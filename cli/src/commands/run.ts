@@ -41,7 +41,6 @@ export async function run(
   const isLive = isCapable(stdout) && !options.plain && !isJson
   const output = new RunOutput(isLive, isColored)
   onSuddenEnd(() => output.close())
-  onSuddenEnd(() => ledger.kill())
   // An output that takes no text ends the program as Ctrl-C does, so that no broker is left.
   let failure: Error | undefined
   const stopOnOutputError = (error: NodeJS.ErrnoException) => {
@@ -62,6 +61,10 @@ export async function run(
         logLevel,
       )
   redirectOutput(log)
+  onSuddenEnd(() => {
+    const pids = ledger.kill()
+    if (pids.length > 0) log.warn({ pids }, 'brokers go on: they run as another user')
+  })
   const { sockets, standalone, finished } = await mayBlock(async () => {
     await makeStateDirectory(stateDir)
     const sockets = await socketDirectory(stateDir)
@@ -79,7 +82,13 @@ export async function run(
     })
     closer.add(() => standalone.close())
     const leftovers = await ledger.endLeftovers()
-    if (leftovers.length > 0) log.warn({ pids: leftovers }, 'brokers of a killed agent ended')
+    if (leftovers.ended.length > 0)
+      log.warn({ pids: leftovers.ended }, 'brokers of a killed agent ended')
+    if (leftovers.left.length > 0)
+      log.warn(
+        { pids: leftovers.left },
+        'brokers of an earlier agent go on: they run as another user, and use their devices',
+      )
     const finished = await FinishedJobs.open(path.join(stateDir, 'jobs.json'))
     return { sockets, standalone, finished }
   })

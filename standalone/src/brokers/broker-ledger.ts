@@ -10,6 +10,13 @@ interface LedgerEntry {
   readonly started: string
 }
 
+/** The pids of the brokers of a killed agent. */
+interface Leftovers {
+  readonly ended: readonly number[]
+  /** Those of another user, which this agent may not end. */
+  readonly left: readonly number[]
+}
+
 /**
  * A file with the brokers that run. An agent that is killed cannot end its brokers, so the next
  * agent does: no program reads their output, and their slots are free.
@@ -22,15 +29,16 @@ export class BrokerLedger {
     this.file = file
   }
 
-  /** Ends the brokers of an agent that was killed. @returns their pids */
-  async endLeftovers(): Promise<number[]> {
+  /** Ends the brokers of an agent that was killed. */
+  async endLeftovers(): Promise<Leftovers> {
     const entries = await readJson(this.file)
     // Without a valid file there is no process to end.
-    const leftovers = (Array.isArray(entries) ? entries.filter(isEntry) : []).filter(
-      ({ pid, started }) => leads(pid, started) || outlives(pid, started),
-    )
-    for (const { pid } of leftovers) signalGroup(pid, 'SIGKILL')
-    return leftovers.map(({ pid }) => pid)
+    const leftovers = (Array.isArray(entries) ? entries.filter(isEntry) : []).filter(isPresent)
+    const left = leftovers.filter(({ pid }) => !signalGroup(pid, 'SIGKILL'))
+    // The agent after this one looks for them again.
+    for (const entry of left) this.#entries.set(entry.pid, entry)
+    const ended = leftovers.filter((entry) => !left.includes(entry))
+    return { ended: ended.map(({ pid }) => pid), left: left.map(({ pid }) => pid) }
   }
 
   /** Throws the system's error if the file cannot be written; the caller tries again. */
@@ -50,9 +58,10 @@ export class BrokerLedger {
     }
   }
 
-  /** Ends all brokers at once. */
-  kill(): void {
-    for (const pid of this.#entries.keys()) signalGroup(pid, 'SIGKILL')
+  /** Ends all brokers at once. @returns the pids of those of another user, which go on */
+  kill(): number[] {
+    const present = [...this.#entries.values()].filter(isPresent)
+    return present.map(({ pid }) => pid).filter((pid) => !signalGroup(pid, 'SIGKILL'))
   }
 
   #write(): void {
@@ -64,6 +73,11 @@ function isEntry(value: unknown): value is LedgerEntry {
   if (!isRecord(value)) return false
   const { pid, started } = value
   return Number.isInteger(pid) && Number(pid) > 1 && typeof started === 'string'
+}
+
+/** Whether a process of the broker exists, and not only a later process with its pid. */
+function isPresent({ pid, started }: LedgerEntry): boolean {
+  return leads(pid, started) || outlives(pid, started)
 }
 
 function leads(pid: number, started: string): boolean {

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { systemClock } from '@akrijs/runtime'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { BrokerLedger } from './broker-ledger.js'
 import { BrokerProcess } from './broker-process.js'
@@ -20,6 +20,22 @@ function start(script: string) {
     onLine: (line) => lines.push(line),
   })
   return { broker, lines }
+}
+
+const stopping = (abandon = new AbortController().signal, onStubborn = () => {}) => ({
+  abandon,
+  onStubborn,
+})
+
+/** Signals to this process fail as those to a process of another user. @returns ends that */
+function refuseSignals(pid: number): () => void {
+  const { kill } = process
+  const spy = vi.spyOn(process, 'kill').mockImplementation((target, signal) => {
+    if (Math.abs(target) === pid) throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' })
+    return kill.call(process, target, signal)
+  })
+  onTestFinished(() => spy.mockRestore())
+  return () => spy.mockRestore()
 }
 
 /** Ended: also if its parent has not reaped it yet. */
@@ -126,8 +142,32 @@ describe('the process of a broker', () => {
       'sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait',
     )
     await eventually(() => expect(lines).toHaveLength(1))
-    await broker.stop()
+    expect(await broker.stop(stopping())).toBe(true)
     await eventually(() => expect(isGone(Number(lines[0]))).toBe(true))
+  })
+
+  it('waits for a process of another user, which it may not end', async () => {
+    const { broker } = start('exec sleep 1000')
+    refuseSignals(broker.pid ?? 0)
+    const stubborn = vi.fn()
+    let isStopped = false
+    const stop = broker.stop(stopping(undefined, stubborn)).finally(() => {
+      isStopped = true
+    })
+    await eventually(() => expect(stubborn).toHaveBeenCalledTimes(1))
+    expect(isStopped).toBe(false)
+    vi.restoreAllMocks()
+    process.kill(broker.pid ?? 0, 'SIGKILL')
+    expect(await stop).toBe(true)
+    expect(stubborn).toHaveBeenCalledTimes(1)
+  })
+
+  it('leaves a process of another user behind when the agent ends', async () => {
+    const { broker } = start('exec sleep 1000')
+    const allow = refuseSignals(broker.pid ?? 0)
+    expect(await broker.stop(stopping(AbortSignal.abort()))).toBe(false)
+    allow()
+    expect(await broker.stop(stopping())).toBe(true)
   })
 
   it('bounds a line without an end', async () => {
@@ -151,10 +191,10 @@ describe('the ledger of brokers', () => {
       const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
       // The pid of an earlier broker, which another program has now.
       writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
-      expect(await new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [left.pid], left: [] })
       await ended
       expect(isGone(other.pid ?? 0)).toBe(false)
-      expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
     } finally {
       left.kill('SIGKILL')
       other.kill('SIGKILL')
@@ -174,13 +214,36 @@ describe('the ledger of brokers', () => {
     leader.kill('SIGKILL')
     await ended
     expect(isGone(member)).toBe(false)
-    expect(await new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [leader.pid], left: [] })
     await eventually(() => expect(isGone(member)).toBe(true))
+  })
+
+  it('ends the other brokers if one runs as another user, which it remembers', async () => {
+    const at = file()
+    const foreign = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const pids = [foreign.pid ?? 0, other.pid ?? 0] as const
+    const ended = once(other, 'exit')
+    try {
+      const ledger = new BrokerLedger(at)
+      for (const pid of pids) ledger.add(pid)
+      refuseSignals(pids[0])
+      const next = new BrokerLedger(at)
+      expect(await next.endLeftovers()).toEqual({ ended: [pids[1]], left: [pids[0]] })
+      await ended
+      next.add(process.pid)
+      next.remove(process.pid)
+      expect(JSON.parse(readFileSync(at, 'utf8'))).toMatchObject([{ pid: pids[0] }])
+      expect(ledger.kill()).toEqual([pids[0]])
+    } finally {
+      foreign.kill('SIGKILL')
+      other.kill('SIGKILL')
+    }
   })
 
   it('treats an invalid file as an empty one', async () => {
     const at = file()
     writeFileSync(at, '[{"pid": 1, "started": "1"}, nonsense')
-    expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
   })
 })

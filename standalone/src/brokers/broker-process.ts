@@ -21,8 +21,17 @@ export interface BrokerEnd {
   readonly field?: 'command[0]' | 'workingDir'
 }
 
+interface StopOptions {
+  /** Aborted when a process that signals do not end is left behind. */
+  readonly abandon: AbortSignal
+  /** Signals do not end the processes: they run as another user, or the kernel holds them. */
+  onStubborn(): void
+}
+
 /** How long a broker has to end after SIGTERM, in milliseconds. */
 const TERM_MS = 5000
+/** How long SIGKILL may take, and the time between two attempts, in milliseconds. */
+const KILL_MS = 1000
 
 /** A process of a broker with its children: one process group. */
 export class BrokerProcess {
@@ -52,27 +61,52 @@ export class BrokerProcess {
     })
   }
 
-  /** Ends the whole group: by SIGTERM, and then by SIGKILL. */
-  async stop(): Promise<void> {
-    if (this.pid === undefined) return
-    const over = new AbortController()
+  /**
+   * Ends the whole group: by SIGTERM, and then by SIGKILL. Waits for processes that signals do not
+   * end, such as those of another user.
+   * @returns whether the group has ended
+   */
+  async stop({ abandon, onStubborn }: StopOptions): Promise<boolean> {
+    if (this.pid === undefined) return true
     signalGroup(this.pid, 'SIGTERM')
-    const limit = this.#clock.sleep(TERM_MS, over.signal).catch(() => undefined)
-    await Promise.race([this.ended, limit])
-    over.abort()
+    await this.#endsWithin(TERM_MS)
     // The group lives as long as any of its members.
     signalGroup(this.pid, 'SIGKILL')
-    await this.ended
+    for (let isFirst = true; ; isFirst = false) {
+      // The rest of a group can refuse signals.
+      if ((await this.#endsWithin(KILL_MS)) && signalGroup(this.pid, 'SIGKILL')) return true
+      if (isFirst) onStubborn()
+      await this.#clock.sleep(KILL_MS, abandon).catch(() => undefined)
+      if (abandon.aborted) return false
+      signalGroup(this.pid, 'SIGKILL')
+    }
+  }
+
+  /** Whether the process that leads the group ends within a time. */
+  async #endsWithin(ms: number): Promise<boolean> {
+    const over = new AbortController()
+    const limit = this.#clock.sleep(ms, over.signal).then(
+      () => false,
+      () => false,
+    )
+    const isEnded = await Promise.race([this.ended.then(() => true), limit])
+    over.abort()
+    return isEnded
   }
 }
 
-/** Sends a signal to all processes of a group, if there are any. */
-export function signalGroup(pid: number, signal: NodeJS.Signals): void {
+/**
+ * Sends a signal to all processes of a group, if there are any.
+ * @returns false if all of them run as another user, as after sudo
+ */
+export function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   try {
     process.kill(-pid, signal)
   } catch (error) {
+    if (codeOf(error) === 'EPERM') return false
     if (codeOf(error) !== 'ESRCH') throw error
   }
+  return true
 }
 
 type Start = Omit<BrokerProcessOptions, 'clock' | 'onLine'>

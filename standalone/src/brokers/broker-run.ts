@@ -71,7 +71,7 @@ export async function runBroker(
 /** Waits until a process has ended, and stops it when the signal is aborted. */
 async function endOf(
   process: BrokerProcess,
-  { ledger, clock, log, instance, signal, setState }: BrokerRunOptions,
+  { ledger, clock, log, instance, context, signal, setState }: BrokerRunOptions,
 ): Promise<BrokerEnd> {
   const { pid } = process
   const over = new AbortController()
@@ -94,9 +94,16 @@ async function endOf(
     return await Promise.race([process.ended, aborted(signal, over.signal).then(() => STOPPED)])
   } finally {
     over.abort()
-    await process.stop()
+    const isGone = await process.stop({
+      abandon: context.closing,
+      onStubborn: () => {
+        const reason = `process ${pid} cannot be ended; does it run as another user?`
+        setState({ phase: 'waiting', reason })
+        log.warn({ broker: instance.name, pid, reason }, 'broker keeps its slots until it ends')
+      },
+    })
     await recorded
-    if (pid !== undefined) ledger.remove(pid)
+    if (pid !== undefined && isGone) ledger.remove(pid)
   }
 }
 

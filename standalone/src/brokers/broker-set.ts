@@ -69,6 +69,7 @@ export class BrokerSet {
       nextRun: () => ++this.#runs,
       capacity: () => cluster.instances.get(key)?.spec.capacity,
       refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
+      closing: this.#stop.signal,
       previous: this.#endings.get(key),
     }
     this.#brokers.set(key, new Broker(instance, text, plan, this.#options, context))

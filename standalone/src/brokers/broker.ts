@@ -40,6 +40,8 @@ export interface BrokerContext {
   capacity(): number | undefined
   /** Reports a problem of the Configuration. */
   refuse(problem: Problem): void
+  /** Aborted when the agent ends. */
+  readonly closing: AbortSignal
   /** The end of the brokers that the Instance had before: two must not use its device. */
   readonly previous: Promise<unknown> | undefined
 }
