@@ -283,6 +283,16 @@ spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a
     [['udev', '--details', 'a', '--details-text', 'b'], 2, /--details.*--details-text/],
     [['udev', '--property', '1=x'], 2, /--property "1=x" is not NAME=VALUE or NAME=@FILE/],
     [['udev', '--property', 'a=@none-such'], 2, /--property none-such cannot be read/],
+    [
+      ['udev', '--property', 'a=@-', '--property', 'b=@-'],
+      2,
+      /--property a=@- and --property b=@- both read standard input/,
+    ],
+    [
+      ['./mine', '--watch', '--details', '-', '--property', 'a=@-'],
+      2,
+      /--details - and --property a=@- both read standard input/,
+    ],
     [['udev', '--once', '--watch'], 2, /--once.*--watch|--watch.*--once/],
     [['udev', '--detail', 'x'], 2, /unknown option '--detail'.*--details/s],
     [[], 2, /missing required argument 'handler'/],

@@ -45,6 +45,7 @@ export async function discover(
   const { log, mayBlock } = context
   // An author looks for the text: the level is one that is shown by default.
   redirectOutput(log, 'warn')
+  refuseSecondStdin(options)
   const { details, properties } = await mayBlock(async () => ({
     details: await detailsOf(options),
     properties: await propertiesOf(options.property),
@@ -135,6 +136,7 @@ async function discoverFromFile(
   const { logLevel, logFormat, details: detailsFile } = options
   const isColored = hasColorsOnStderr(options.color)
   const form = options.json ? 'json' : 'text'
+  refuseSecondStdin(options)
   // These fail now, and not with each version of the handler.
   const { first, properties } = await mayBlock(async () => ({
     first: await detailsOf(options),
@@ -184,6 +186,18 @@ export async function findHandler(handler: string, from: string): Promise<Handle
     const message = `there is no handler ${handler}; did you mean ${similar}?`
     throw new InvalidOptionError(message, { cause: error })
   })
+}
+
+/** The program can read standard input only once. */
+function refuseSecondStdin({ details, property }: DiscoverOptions): void {
+  const [first, second] = [
+    ...(details === '-' ? ['--details -'] : []),
+    ...property.filter((each) => /^\w+=@-$/.test(each)).map((each) => `--property ${each}`),
+  ]
+  if (second !== undefined)
+    throw new InvalidOptionError(
+      `${first} and ${second} both read standard input; give one of them a file`,
+    )
 }
 
 async function detailsOf({ details, detailsText }: DiscoverOptions): Promise<string> {
