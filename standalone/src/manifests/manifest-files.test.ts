@@ -57,6 +57,14 @@ it('A8 refuses a second Configuration of a name, and names both files', async ()
   ])
 })
 
+it('reads a file once that is named in several ways, and reports its first name', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  const first = path.relative('.', at('a.yaml'))
+  const set = await new ManifestReader([first, at('a.yaml'), `./${first}`, directory]).read()
+  expect(set.problems).toEqual([])
+  expect([...set.files]).toEqual([['default/a', first]])
+})
+
 it('refuses a Configuration whose name an Instance could have, in any order', async () => {
   await writeFile(
     at('a.yaml'),

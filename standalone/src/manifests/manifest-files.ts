@@ -105,7 +105,13 @@ export class ManifestReader {
         })
       }
     }
-    return [...new Set(files)]
+    // Two options can name one file, with and without `./`. Messages have the first name.
+    const byPath = new Map<string, string>()
+    for (const file of files) {
+      const key = path.resolve(file)
+      if (!byPath.has(key)) byPath.set(key, file)
+    }
+    return [...byPath.values()]
   }
 }
 
