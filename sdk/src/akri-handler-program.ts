@@ -2,12 +2,13 @@ import { statSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { aborted, messageOf } from '@akrijs/runtime'
+import { aborted, codeOf, messageOf } from '@akrijs/runtime'
 import {
   type DiscoveryHandler,
   findHandlerPackage,
   HandlerPackageError,
   importHandler,
+  packageModule,
 } from '@akrijs/runtime/handler'
 import { type OptionSpec, startProgram } from '@akrijs/runtime/program'
 import { akriHandlerOptions } from './akri-handler-options.js'
@@ -60,17 +61,19 @@ async function load(specifier: string): Promise<DiscoveryHandler> {
   // Of a directory and a package with the same name, the package counts.
   const isPackagePath = found?.isDirectory() && /^(\/|\.{1,2}(\/|$))/.test(specifier)
   if (isPackagePath) return (await findHandlerPackage(specifier, process.cwd())).load()
-  return importHandler(urlOf(specifier), specifier)
+  return importHandler(await urlOf(specifier), specifier)
 }
 
-function urlOf(specifier: string): string {
+async function urlOf(specifier: string): Promise<string> {
   try {
     return pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier)).href
   } catch (error) {
-    // The package exports to `import` only. `import.meta.resolve` resolves it from here, where it
-    // is installed too.
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_PACKAGE_PATH_NOT_EXPORTED')
-      return import.meta.resolve(specifier)
+    // The package exports to `import` only. Not by `import.meta.resolve` alone: a program that is
+    // installed globally is outside of the project.
+    if (codeOf(error) === 'ERR_PACKAGE_PATH_NOT_EXPORTED') {
+      const module = await packageModule(specifier, process.cwd())
+      return module === undefined ? import.meta.resolve(specifier) : pathToFileURL(module).href
+    }
     // Node.js adds the stack of requires in further lines.
     const [reason = ''] = messageOf(error).split('\n')
     throw new HandlerPackageError(`${specifier} cannot be loaded: ${reason}`, { cause: error })

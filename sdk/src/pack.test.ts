@@ -225,6 +225,13 @@ it('akri-handler loads a package for import only, and names a module that is mis
     expect((await agent.registration('packed')).endpoint).toBe(
       path.join(agent.directory, 'packed.sock'),
     )
+    // As a program that is installed globally, which cannot import from the project.
+    const names = await run(
+      process.execPath,
+      [path.join(sdk, 'dist/akri-handler.js'), 'only-import', '--print-names'],
+      { cwd: project },
+    )
+    expect(names.stdout).toBe('["packed"]')
     for (const [module, reason] of [
       ['./plain.js', 'does not export a handler as its default'],
       ['no-such-package', "Cannot find module 'no-such-package'"],

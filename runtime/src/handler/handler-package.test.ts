@@ -50,6 +50,15 @@ describe('the package of a handler', () => {
   it.each([
     ['by import alone', { exports: { '.': { import: './main.js' } } }],
     ['by default', { exports: { '.': { types: './main.d.ts', default: './main.js' } } }],
+    [
+      'by nested conditions',
+      {
+        exports: { '.': { node: { require: './c.cjs', import: './main.js' }, default: './no.js' } },
+      },
+    ],
+    ['by a list of targets', { exports: [{ deno: './no.js' }, 'std:sensor', './main.js'] }],
+    ['by a list of a condition', { exports: { '.': { import: ['sensor', './main.js'] } } }],
+    ['by main beside exports of null', { exports: null, main: 'main.js' }],
     ['by a plain path', { exports: './main.js' }],
     ['by main', { main: 'main.js' }],
     ['by main without its extension', { main: './main' }],
@@ -78,6 +87,11 @@ describe('the package of a handler', () => {
       /contract 2, and this program has 1; install a newer akri\.js/,
     ],
     ['names no handler', { akri: { contract: 1 }, exports: './main.js' }, /must name one handler/],
+    [
+      'excludes imports',
+      { akri, exports: { import: null, default: './main.js' } },
+      /names no module/,
+    ],
     ['has not been built', { akri, exports: './dist/main.js' }, /has the package been built/],
     [
       'leads out of itself',

@@ -201,9 +201,23 @@ export function packageDirectory(specifier: string, from: string): string | unde
   return undefined
 }
 
+/**
+ * The main module of a package, as an import in `from` finds it. createRequire() finds no module
+ * that a package exports to `import` only.
+ * @returns undefined if there is no such package, or it has no such module
+ */
+export async function packageModule(name: string, from: string): Promise<string | undefined> {
+  const directory = packageDirectory(name, from)
+  if (directory === undefined) return undefined
+  const manifest = await readFile(path.join(directory, 'package.json'), 'utf8')
+    .then((text): unknown => JSON.parse(text))
+    .catch(() => undefined)
+  return mainModule(manifest, directory)
+}
+
 /** The main module of the package: from "exports", as Node.js reads it, else from "main". */
 function mainModule(manifest: unknown, directory: string): string | undefined {
-  const exports = fieldOf(manifest, 'exports')
+  const exports = fieldOf(manifest, 'exports') ?? undefined
   const dot = fieldOf(exports, '.') ?? exports
   const target = dot === undefined ? (fieldOf(manifest, 'main') ?? 'index.js') : importTarget(dot)
   if (typeof target !== 'string') return undefined
@@ -220,14 +234,23 @@ function mainModule(manifest: unknown, directory: string): string | undefined {
     )
 }
 
-/** The target of the first condition that applies to an import. */
+/** The conditions of an import. */
+const CONDITIONS = ['import', 'node', 'node-addons', 'module-sync', 'default']
+
+/**
+ * The target of the first condition that applies to an import: PACKAGE_TARGET_RESOLVE of Node.js.
+ * Null excludes the module; undefined leaves it to the next condition.
+ */
 function importTarget(target: unknown): unknown {
+  if (Array.isArray(target)) {
+    const found = target.map(importTarget).filter((each) => each !== undefined)
+    // The first one that can be a path: a list has targets for other programs too.
+    return found.find((each) => typeof each === 'string' && each.startsWith('./')) ?? found.at(-1)
+  }
   if (!isRecord(target)) return target
   for (const [condition, inner] of Object.entries(target)) {
-    const found = ['import', 'node', 'module-sync', 'default'].includes(condition)
-      ? importTarget(inner)
-      : undefined
-    if (typeof found === 'string') return found
+    const found = CONDITIONS.includes(condition) ? importTarget(inner) : undefined
+    if (found !== undefined) return found
   }
   return undefined
 }

@@ -20,6 +20,7 @@ export {
   type HandlerPackage,
   MODULE_LOAD_MS,
   packageDirectory,
+  packageModule,
   type ReadHandlerName,
 } from './handler-package.js'
 export { DiscoveryProperties } from './properties.js'
