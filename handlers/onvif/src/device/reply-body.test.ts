@@ -44,4 +44,17 @@ describe('the body of a reply', () => {
     const other = contentType.replace('start="', 'start="other.')
     expect(() => read(body, { contentType: other })).toThrow('no root part')
   })
+
+  it('is not a part with a long header, whatever characters the header has', () => {
+    const body = Buffer.from(`--x\r\nA:${' \r'.repeat(100_000)}b\r\n\r\n<a/>\r\n--x--`)
+    expect(() => read(body, { contentType: 'multipart/related; boundary=x' })).toThrow(
+      'a part of the multipart answer has a header of 200005 bytes, more than 4096',
+    )
+  })
+
+  it('is a part whose header has white space around names and values', () => {
+    const body = Buffer.from(`--x\nContent-ID \t:  <root> \r\n: x\nnone\n\n<a/>\n--x--`)
+    const contentType = 'multipart/related; boundary=x; start=root'
+    expect(read(body, { contentType }).trim()).toBe('<a/>')
+  })
 })

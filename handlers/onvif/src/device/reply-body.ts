@@ -60,6 +60,7 @@ const DEFLATE = 8
 
 /** The limit of the parts before the root part. */
 const MAX_PARTS = 16
+const MAX_PART_HEADER_BYTES = 4096
 
 function rootPart(
   bytes: Buffer,
@@ -74,6 +75,11 @@ function rootPart(
     const whole = bytes.subarray(from + delimiter.length, next < 0 ? bytes.length : next)
     const [blank, length] = blankLine(whole)
     if (blank < 0) break
+    if (blank > MAX_PART_HEADER_BYTES)
+      throw new OnvifReplyError(
+        `a part of the multipart answer has a header of ${blank} bytes, more than ` +
+          `${MAX_PART_HEADER_BYTES}`,
+      )
     const headers = headersOf(whole.toString('latin1', 0, blank))
     if (start === undefined || partId(headers.get('content-id') ?? '') === partId(start))
       return { headers, content: whole.subarray(blank + length) }
@@ -96,9 +102,11 @@ function blankLine(part: Buffer): readonly [place: number, length: number] {
 
 function headersOf(text: string): Map<string, string> {
   return new Map(
-    text.split(/\r?\n/).flatMap((line) => {
-      const [, name, value] = /^([\w-]+)\s*:\s*(.*)$/.exec(line) ?? []
-      return name === undefined || value === undefined ? [] : [[name.toLowerCase(), value.trim()]]
+    text.split('\n').flatMap((line) => {
+      // Not one regular expression: a long row of spaces would take quadratic time.
+      const colon = line.indexOf(':')
+      const name = line.slice(0, Math.max(colon, 0)).trimEnd().toLowerCase()
+      return name === '' ? [] : [[name, line.slice(colon + 1).trim()]]
     }),
   )
 }
