@@ -1,5 +1,6 @@
 import { type Network, readNetwork } from '@akrijs/sdk/network'
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../../test/support/processor-ms.js'
 import { NetworkPolicy } from './network-policy.js'
 
 function networks(...texts: string[]): Network[] {
@@ -44,6 +45,22 @@ describe('the URL from a camera', () => {
       expect(error).toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
       expect(String(error)).not.toContain('hunter2')
     }
+  })
+
+  it.each([
+    ['ftp://192.168.1.7/a@b', '"ftp://…@b" does not'],
+    ['a:b:c@d@e', '"a:…@e" is not'],
+    ['//root:hunter2@x', '"…@x" is not'],
+    ['no-url', '"no-url" is not'],
+  ])('is quoted in the error without what can be a password: %s', (url, reason) => {
+    expect(() => lan.read(url)).toThrow(reason)
+  })
+
+  it('is refused in a time that grows with its length', () => {
+    const before = processorMs()
+    for (const text of ['/', 'a:', '@'])
+      expect(() => lan.read(text.repeat(250_000))).toThrow('is not the URL of a service')
+    expect(processorMs() - before).toBeLessThan(5000)
   })
 
   it('can have a host name if all its addresses are allowed, and keep it', async () => {

@@ -135,6 +135,8 @@ function readUrl(text: string, protocols: readonly string[]): URL {
  * is not a URL.
  */
 function withoutPassword(text: string): string {
-  const safe = text.replace(/^([a-z][a-z\d+.-]*:\/*)?.*@/is, '$1…@')
+  const at = text.lastIndexOf('@')
+  const [scheme = ''] = /^[a-z][a-z\d+.-]*:\/*/i.exec(text.slice(0, Math.max(at, 0))) ?? []
+  const safe = at < 0 ? text : `${scheme}…${text.slice(at)}`
   return JSON.stringify(safe.length > 100 ? `${safe.slice(0, 100)}…` : safe)
 }
