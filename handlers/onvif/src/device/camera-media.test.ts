@@ -87,12 +87,13 @@ describe('the media services of a camera', () => {
     const secret = { username: 'operator', password: 'hunter2' }
     await using camera = await DeviceService.start({
       credential: secret,
-      identity: { profiles: ['main', 'a-hunter2'] },
+      identity: { profiles: ['main', 'a-hunter2', 'a-%68unter2'] },
     })
     const found = (await query(camera.url, { as: secret, options })).profiles
     expect(found?.map(({ token, streamUri }) => [token, streamUri !== undefined])).toEqual([
       ['main', true],
       ['a-hunter2', false],
+      ['a-%68unter2', false],
     ])
   })
 })

@@ -30,6 +30,7 @@ import {
 } from './device-operations.js'
 import type { CertificatePolicy } from './http-exchange.js'
 import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './media-operations.js'
+import { hasPassword } from './published-password.js'
 import type { CredentialScheme, RefusedCredentials } from './refused-credentials.js'
 import { type SoapCall, SoapSession } from './soap.js'
 
@@ -295,18 +296,10 @@ class Interview {
     const url = new URL(text)
     url.username = ''
     url.password = ''
-    return this.#hasPassword(url.href) ||
+    return hasPassword(url.href, this.#options.credential?.password ?? '') ||
       (await this.#destination(url.href, protocols)) === undefined
       ? undefined
       : url.href
-  }
-
-  /** Some cameras write the password into the query of the URI. */
-  #hasPassword(uri: string): boolean {
-    const password = this.#options.credential?.password ?? ''
-    return (
-      password.length >= 4 && (uri.includes(password) || uri.includes(encodeURIComponent(password)))
-    )
   }
 
   /** The destination of a URL that the camera names; undefined if the handler may not call it. */
