@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
@@ -94,6 +95,19 @@ describe('HTTP digest authentication', () => {
     expect(digest('a"b, c=\\')).toContain('username="a\\"b, c=\\\\", realm="a\\"b\\\\"')
     expect(digest('Jäsøn Doe')).toContain("username*=UTF-8''J%C3%A4s%C3%B8n%20Doe")
     expect(digest('a\r\nX: y')).toContain("username*=UTF-8''a%0D%0AX%3A%20y")
+  })
+
+  it('hashes the bytes of the realm and the nonce that the camera sent', () => {
+    const md5 = (text: string) => createHash('md5').update(text, 'latin1').digest('hex')
+    // In Latin-1, in UTF-8 and in GB 18030.
+    for (const realm of ['Caf\xe9', 'Caf\xc3\xa9', '\xc9\xe3\xcf\xf1'])
+      for (const nonce of ['1', '\xe9']) {
+        const digest = answer(`Digest realm="${realm}", nonce="${nonce}"`).authorization(request)
+        const secret = md5(`Mufasa:${realm}:Circle of Life`)
+        const response = md5(`${secret}:${nonce}:${md5('GET:/dir/index.html')}`)
+        expect(digest).toContain(`realm="${realm}", nonce="${nonce}"`)
+        expect(field(digest, 'response')).toBe(response)
+      }
   })
 
   it('reads any header without an error, and answers in printable characters', {

@@ -58,12 +58,12 @@ export class DigestAnswer {
     const { username, password } = this.#credential
     const cnonce = this.#newNonce()
     const nc = (++this.#count).toString(16).padStart(8, '0')
+    // Node.js decodes headers as Latin-1: each character of the challenge stands for one byte.
     const hash = (...parts: readonly string[]) =>
       createHash(algorithm.startsWith('MD5') ? 'md5' : 'sha256')
-        .update(parts.join(':'))
+        .update(parts.join(':'), 'latin1')
         .digest('hex')
-    // Node.js decodes headers as Latin-1.
-    const secret = hash(username, Buffer.from(realm, 'latin1').toString('utf8'), password)
+    const secret = hash(utf8Bytes(username), realm, utf8Bytes(password))
     const a1 = algorithm.endsWith('-sess') ? hash(secret, nonce, cnonce) : secret
     const a2 = hash(method, uri)
     const response = qop ? hash(a1, nonce, nc, cnonce, 'auth', a2) : hash(a1, nonce, a2)
@@ -79,6 +79,11 @@ export class DigestAnswer {
       ...(opaque === undefined ? [] : [`opaque=${quoted(opaque)}`]),
     ].join(', ')}`
   }
+}
+
+/** The bytes of UTF-8 (section 4), each as a character. */
+function utf8Bytes(text: string): string {
+  return Buffer.from(text).toString('latin1')
 }
 
 /**
