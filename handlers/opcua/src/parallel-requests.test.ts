@@ -8,11 +8,11 @@ import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 
-/** The limit of parallel calls in find-servers-method.ts and server-descriptions.ts. */
-const AT_MOST = 16
+/** The limits of parallel calls in background-rounds.ts and server-descriptions.ts. */
+const AT_MOST = { rounds: 64, calls: 16 }
 const timeouts = { connectMs: 60_000, totalMs: 60_000 }
 
-describe('40 servers that delay their answers', () => {
+describe('80 servers that delay their answers', () => {
   let server: SimulatedServer
   let urls: readonly string[]
   let answer: () => void
@@ -23,7 +23,7 @@ describe('40 servers that delay their answers', () => {
     stop = new AbortController()
     // Each server has its own path at one port, which counts all connections.
     server = await SimulatedServer.start()
-    urls = Array.from({ length: 40 }, (_, index) => `${server.url}${index}`)
+    urls = Array.from({ length: 80 }, (_, index) => `${server.url}${index}`)
     server.answersAfter = new Promise<void>((resolve) => {
       answer = resolve
     })
@@ -49,7 +49,7 @@ describe('40 servers that delay their answers', () => {
     await expect.poll(() => server.connections).toBe(count)
   }
 
-  it(`all receive FindServers as discovery URLs, ${AT_MOST} at a time`, async () => {
+  it(`all receive FindServers as discovery URLs, ${AT_MOST.rounds} at a time`, async () => {
     const noAddresses = async () => new Set<string>()
     const lists = findServersMethod({
       discoveryUrls: urls,
@@ -63,23 +63,23 @@ describe('40 servers that delay their answers', () => {
       interval: '1h',
     })
     const first = lists.next()
-    await expectConnections(AT_MOST)
+    await expectConnections(AT_MOST.rounds)
     answer()
     await first
-    expect(server.asked).toEqual(Array(40).fill('FindServers'))
+    expect(server.asked).toEqual(Array(80).fill('FindServers'))
   })
 
-  it(`all receive GetEndpoints, ${AT_MOST} at a time`, async () => {
+  it(`all receive GetEndpoints, ${AT_MOST.calls} at a time`, async () => {
     const allowedNetworks = ['127.0.0.1'].flatMap((network) => readNetwork(network) ?? [])
     const reach = new Reach({ allowedNetworks, hostNames })
     const options = { reach, clock: systemClock, log: silentLogger, timeouts }
     const descriptions = new ServerDescriptions(options, { roundMs: 60_000 })
     const servers = urls.map((discoveryUrl): OpcuaServer => ({ discoveryUrl }))
     const described = descriptions.update(servers, stop.signal)
-    await expectConnections(AT_MOST)
+    await expectConnections(AT_MOST.calls)
     answer()
     await described
-    expect(servers.filter((server) => descriptions.of(server) !== undefined)).toHaveLength(40)
-    expect(server.asked).toEqual(Array(40).fill('GetEndpoints'))
+    expect(servers.filter((server) => descriptions.of(server) !== undefined)).toHaveLength(80)
+    expect(server.asked).toEqual(Array(80).fill('GetEndpoints'))
   })
 })

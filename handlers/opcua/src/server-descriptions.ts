@@ -68,12 +68,9 @@ export class ServerDescriptions {
     signal: AbortSignal,
   ): Promise<ReadonlySet<string>> {
     const since = this.#options.clock.monotonicMs() - RECENT_MS
-    const isRecent = (server: OpcuaServer) => this.#answeredAt(server) > since
-    await this.#readAll(
-      servers.filter((server) => !isRecent(server)),
-      signal,
-    )
-    return new Set(servers.filter(isRecent).map(urlOf))
+    const recent = new Set(servers.filter((server) => this.#answeredAt(server) > since))
+    const others = servers.filter((server) => !recent.has(server))
+    return new Set([...[...recent].map(urlOf), ...(await this.#readAll(others, signal))])
   }
 
   /**
@@ -94,28 +91,38 @@ export class ServerDescriptions {
           index < REFRESHES_PER_ROUND || !isResponsive(server) || this.#answeredAt(server) <= since,
       )
     // Servers that answered recently come first: a stopped server costs the round a full timeout.
-    await this.#readAll(due.reverse(), signal)
-    return new Set(servers.filter(isResponsive).map(urlOf))
+    const answered = await this.#readAll(due.reverse(), signal)
+    return new Set([...answered, ...servers.filter(isResponsive).map(urlOf)])
   }
 
   #answeredAt({ discoveryUrl }: OpcuaServer): number {
     return this.#schedule.get(discoveryUrl)?.answeredAt ?? Number.NEGATIVE_INFINITY
   }
 
-  async #readAll(servers: readonly OpcuaServer[], signal: AbortSignal): Promise<void> {
+  /**
+   * The URLs of the servers that answer now. A parallel {@link update} can forget the answers: a
+   * round of a discovery URL can continue after the list that it misses.
+   */
+  async #readAll(
+    servers: readonly OpcuaServer[],
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
     signal.throwIfAborted()
-    if (servers.length === 0) return
+    const answered = new Set<string>()
+    if (servers.length === 0) return answered
     await withTimeLimit(this.#roundMs, signal, async (round) => {
       // Each parallel call adds a listener.
       setMaxListeners(0, round)
       await inParallel(servers, MAX_PARALLEL_CALLS, async (server) => {
-        if (!round.aborted) await this.#read(server, round)
+        if (!round.aborted && (await this.#read(server, round))) answered.add(urlOf(server))
       })
     })
     signal.throwIfAborted()
+    return answered
   }
 
-  async #read(server: OpcuaServer, signal: AbortSignal): Promise<void> {
+  /** @returns whether the server answered */
+  async #read(server: OpcuaServer, signal: AbortSignal): Promise<boolean> {
     const { discoveryUrl } = server
     const { log, reach, timeouts } = this.#options
     try {
@@ -124,11 +131,13 @@ export class ServerDescriptions {
       const endpoints = await callService(getEndpoints, target, { ...timeouts, signal })
       this.#schedule.succeed(discoveryUrl, summarize(endpoints))
       this.#failures.delete(discoveryUrl)
+      return true
     } catch (error) {
       if (error !== signal.reason && !AkriError.is(error)) throw error
       this.#failures.set(discoveryUrl, error)
       if (this.#schedule.fail(discoveryUrl) === 1)
         log.info({ discoveryUrl, err: error }, 'server endpoints not read')
+      return false
     }
   }
 }

@@ -104,6 +104,11 @@ export class DiscoveryUrl {
     return this.#answered || this.#failures > ROUNDS_OF_SILENCE
   }
 
+  /** Whether the last call failed. */
+  get isFailing(): boolean {
+    return this.#failures > 0
+  }
+
   get servers(): readonly OpcuaServer[] {
     return this.#entries.map(({ server }) => server)
   }

@@ -1,10 +1,7 @@
-import { setMaxListeners } from 'node:events'
 import { type Clock, every } from '@akrijs/sdk'
-import { inParallel } from '@akrijs/sdk/network'
 import type { ServerList } from '../opcua-server.js'
+import { BackgroundRounds } from './background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
-
-const MAX_PARALLEL_CALLS = 16
 
 interface FindServersMethodOptions extends DiscoveryUrlOptions {
   readonly discoveryUrls: readonly string[]
@@ -23,12 +20,13 @@ export async function* findServersMethod(
   options: FindServersMethodOptions,
 ): AsyncGenerator<ServerList, void, void> {
   const { discoveryUrls, signal, clock, interval } = options
-  // Each parallel call adds a listener.
-  setMaxListeners(0, signal)
   const urls = [...new Set(discoveryUrls)].map((url) => new DiscoveryUrl(url, options))
+  const hasSettled = () => urls.some(({ isSettled }) => isSettled)
+  await using rounds = new BackgroundRounds(options)
   for await (const _ of every(interval, { signal, clock })) {
-    await inParallel(urls, MAX_PARALLEL_CALLS, (url) => url.round(signal))
-    if (urls.length === 0 || urls.some(({ isSettled }) => isSettled))
+    rounds.start(urls)
+    await rounds.wait(hasSettled)
+    if (urls.length === 0 || hasSettled())
       yield {
         servers: urls.flatMap(({ servers }) => servers),
         leftOut: urls.flatMap(({ leftOut }) => leftOut),

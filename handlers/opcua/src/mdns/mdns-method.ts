@@ -1,5 +1,6 @@
 import type { Clock } from '@akrijs/sdk'
-import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
+import { RefreshSchedule } from '@akrijs/sdk/network'
+import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import { NOT_ALLOWED } from '../left-out-reason.js'
 import type { ServerList } from '../opcua-server.js'
@@ -9,7 +10,6 @@ import type { MdnsServer } from './mdns-server.js'
 
 /** How often the handler calls an announced discovery server, in milliseconds. */
 const CALL_MS = 10_000
-const MAX_PARALLEL_CALLS = 16
 const MAX_DISCOVERY_SERVERS = 100
 
 interface MdnsMethodOptions extends DiscoveryUrlOptions {
@@ -25,7 +25,7 @@ interface MdnsMethodOptions extends DiscoveryUrlOptions {
 export async function* mdnsMethod(
   options: MdnsMethodOptions,
 ): AsyncGenerator<ServerList, void, void> {
-  const { announced, reach, signal, clock, log } = options
+  const { announced, reach, clock, log } = options
   const calls = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
   // Lists may come often: the decision whether a URL may be called is valid for a while.
   const callableUrls = new RefreshSchedule<string | undefined>({
@@ -34,6 +34,7 @@ export async function* mdnsMethod(
     retryMs: CALL_MS,
     maxRefreshes: MAX_DISCOVERY_SERVERS,
   })
+  await using rounds = new BackgroundRounds(options)
   for await (const servers of announced) {
     const discoveryServers = servers
       .filter(({ isDiscoveryServer }) => isDiscoveryServer)
@@ -52,14 +53,19 @@ export async function* mdnsMethod(
     const urls = new Set(
       discoveryServers.flatMap((server) => callableUrls.get(keyOf(server))?.value ?? []),
     )
-    for (const url of calls.keys()) if (!urls.has(url)) calls.delete(url)
+    for (const [key, { url }] of calls) {
+      if (urls.has(key)) continue
+      calls.delete(key)
+      rounds.cancel(url)
+    }
     for (const url of urls)
       if (!calls.has(url))
         calls.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
     const now = clock.monotonicMs()
     const due = [...calls.values()].filter(({ dueAt }) => dueAt <= now)
     for (const call of due) call.dueAt = now + CALL_MS
-    await inParallel(due, MAX_PARALLEL_CALLS, ({ url }) => url.round(signal))
+    rounds.start(due.map(({ url }) => url))
+    await rounds.wait()
     const called = [...calls.values()].map(({ url }) => url)
     yield {
       servers: [

@@ -68,6 +68,7 @@ beforeAll(async () => {
     bundle: true,
     platform: 'node',
     format: 'esm',
+    target: 'node20',
     conditions: ['akri-source'],
     external: ['node-opcua-client'],
     banner: {

@@ -24,6 +24,9 @@ export function urlByAddress({ addresses, port, endpointUrl }: Target): string |
   return host && `${originOf({ host, port })}${readEndpointUrl(endpointUrl)?.path ?? ''}`
 }
 
+/** The default time limit of a call, in milliseconds. */
+export const CALL_MS = 5000
+
 export interface CallOptions {
   readonly signal: AbortSignal
   /** The time limit for the connection, in milliseconds. @default 3000 */
@@ -44,7 +47,7 @@ export async function callService<Answer>(
   target: Target,
   options: CallOptions,
 ): Promise<Answer> {
-  const { totalMs = 5000 } = options
+  const { totalMs = CALL_MS } = options
   const deadline = systemClock.monotonicMs() + totalMs
   let failure: unknown = new OpcuaUnreachableError('the server has no address')
   for (const address of target.addresses) {
