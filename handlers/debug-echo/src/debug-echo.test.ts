@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -51,6 +52,22 @@ describe('debugEcho', () => {
       expect(await session.next()).toEqual([])
       await rm(availabilityFile)
       expect(await session.next()).toHaveLength(1)
+      await session.close()
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('treats a FIFO as an absent file, and does not wait for a writer', async () => {
+    const availabilityFile = path.join(directory, 'fifo')
+    execFileSync('mkfifo', [availabilityFile])
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    try {
+      const session = await agent.discover('debugEcho', { details: 'descriptions: [foo]' })
+      expect(await session.next()).toHaveLength(1)
+      await rm(availabilityFile)
+      await writeFile(availabilityFile, 'OFFLINE')
+      expect(await session.next()).toEqual([])
       await session.close()
     } finally {
       await server.close()

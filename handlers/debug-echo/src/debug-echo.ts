@@ -1,4 +1,4 @@
-import { type FSWatcher, statSync, watch } from 'node:fs'
+import { constants, type FSWatcher, statSync, watch } from 'node:fs'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -129,12 +129,13 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms > 0) await setTimeout(ms, undefined, { signal }).catch(() => undefined)
 }
 
-/** With an unreadable file, the devices are available. */
+/** With an unreadable file, or what is not a regular file, the devices are available. */
 async function isOffline(file: string): Promise<boolean> {
   try {
     // Usually there is no such file. This call costs a tenth of a failure of `open`.
-    if (statSync(file, { throwIfNoEntry: false }) === undefined) return false
-    await using handle = await open(file)
+    if (!statSync(file, { throwIfNoEntry: false })?.isFile()) return false
+    // The file can become a FIFO meanwhile, which would block a thread of the process.
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
     return buffer.subarray(0, bytesRead).includes('OFFLINE')
   } catch {
