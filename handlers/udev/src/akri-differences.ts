@@ -110,6 +110,6 @@ const ABSENT: Readonly<Partial<Record<Match['key'], string>>> = {
 }
 
 /** Syntax that means something else in a glob. A glob may contain it: `1-1.*` is a USB port. */
-const REGULAR_EXPRESSION = /\.[*+?]|\\[dDwWsSbB.]|\([^)]*\)|\[[^\]]+\]\+|\{\d+(?:,\d*)?\}|^\^|\$$/
+const REGULAR_EXPRESSION = /\.[*+?]|\\[dDwWsSbB.]|\([^()]*\)|\[[^[\]]+\]\+|\{\d+(?:,\d*)?\}|^\^|\$$/
 /** Syntax that no author of a glob writes. */
-const NO_GLOB = /\\[dDwWsSbB]|\[[^\]]+\]\+|^\^/
+const NO_GLOB = /\\[dDwWsSbB]|\[[^[\]]+\]\+|^\^/
