@@ -173,7 +173,8 @@ describe('a conversation', () => {
 
   it.each<[string, Buffer[], Partial<UaTcpLimits>?]>([
     ['not-ua-tcp', [Buffer.from('HTTP/1.1 400 Bad Request')]],
-    ['not-ua-tcp', [Buffer.from('ACKX')]],
+    ['not-ua-tcp', [acknowledge(), Buffer.from('OPNX')]],
+    ['not-ua-tcp', [acknowledge(), opened(), Buffer.from('MSG\0')]],
     ['not-ua-tcp', [Buffer.from('RHE')]],
     ['wrong-length', [Buffer.from('ACKF\x07\0\0\0', 'latin1')]],
     ['wrong-length', [encodeFrame('ACK', 'F', Buffer.alloc(3))]],
@@ -216,11 +217,28 @@ describe('a conversation', () => {
     ['unexpected-message', [opened()]],
     ['unexpected-message', [acknowledge(), acknowledge()]],
     ['unexpected-message', [acknowledge(), chunk(Buffer.alloc(0))]],
-    ['unexpected-message', [encodeFrame('ACK', 'C', Buffer.alloc(20))]],
+    ['unexpected-message', [acknowledge(), encodeFrame('OPN', 'C', Buffer.alloc(20))]],
     ['unexpected-message', [acknowledge(), opened({ policy: `${POLICY_NONE}Not` })]],
     ['unexpected-message', [acknowledge(), opened({ response: encodeFindServersResponse([]) })]],
   ])('ends with the right fault if a server breaks a rule: %s', (fault, messages, limits) => {
     expect(faultOf(messages, limits)).toMatchObject({ code: 'AKRI_ERR_OPCUA_PROTOCOL', fault })
+  })
+
+  it.each(['\0', 'C', 'x'])('ignores the reserved byte of ACK and ERR: %j', (reserved) => {
+    const withReserved = (message: Buffer) => {
+      message.write(reserved, 3, 'latin1')
+      return message
+    }
+    const { response } = run(converse(), [
+      withReserved(acknowledge()),
+      opened(),
+      chunk(encodeFindServersResponse([])),
+    ])
+    expect(response).toBeDefined()
+    const body = new BinaryWriter().uint32(0x8083_0000).string(null).bytes()
+    expect(faultOf([withReserved(encodeFrame('ERR', 'F', body))])).toMatchObject({
+      code: 'AKRI_ERR_OPCUA_SERVICE',
+    })
   })
 
   it('reports the error of a server', () => {

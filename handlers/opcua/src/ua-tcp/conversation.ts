@@ -118,8 +118,7 @@ export class Conversation {
     )
   }
 
-  #acknowledged({ mark, body }: Frame): Turn {
-    expectWhole('ACK', mark)
+  #acknowledged({ body }: Frame): Turn {
     const reader = new BinaryReader(body)
     reader.uint32() // The protocol version: a client accepts any (7.1.2.4).
     const chunkBytes = reader.uint32()
@@ -152,7 +151,8 @@ export class Conversation {
   }
 
   #opened({ mark, body }: Frame): Turn {
-    expectWhole('OPN', mark)
+    // OPC 10000-6, 6.7.2.2: only MSG may have several chunks.
+    if (mark !== 'F') throw new OpcuaProtocolError('unexpected-message', 'OPN has several chunks')
     const reader = new BinaryReader(body, this.#limits)
     reader.uint32()
     const policy = reader.string()
@@ -268,11 +268,6 @@ export class Conversation {
       )
     }
   }
-}
-
-function expectWhole(type: string, mark: string): void {
-  // OPC 10000-6, 6.7.2.2: only MSG may have several chunks.
-  if (mark !== 'F') throw new OpcuaProtocolError('unexpected-message', `${type} has several chunks`)
 }
 
 /** @param what the action of the server, for the message */

@@ -8,6 +8,7 @@ type FrameType = (typeof TYPES)[number]
 
 /**
  * `F`: the last chunk of a message. `C`: more chunks follow. `A`: the sender aborts the message.
+ * Messages of the connection (HEL, ACK, ERR) have no chunks: always `F`.
  */
 type ChunkMark = 'F' | 'C' | 'A'
 
@@ -97,6 +98,9 @@ function typeOf(bytes: Buffer): FrameType | undefined {
 }
 
 function markOf(bytes: Buffer): ChunkMark | undefined {
+  const type = typeOf(bytes)
+  // There the byte is reserved, and the receiver ignores it.
+  if (type === 'HEL' || type === 'ACK' || type === 'ERR') return 'F'
   const text = bytes.toString('latin1', 3, 4)
   return text === 'F' || text === 'C' || text === 'A' ? text : undefined
 }
