@@ -45,6 +45,18 @@ describe('the body of a reply', () => {
     expect(() => read(body, { contentType: other })).toThrow('no root part')
   })
 
+  it.each([
+    ['within a line', '<a>--x</a> --x--'],
+    ['with a longer name', '<a>\r\n--xy\r\n--x1--\r\n</a>'],
+  ])('contains the text of a delimiter that is none: %s', (_where, text) => {
+    const contentType = 'multipart/related; boundary=x'
+    for (const end of ['\r\n--x--', '\r\n--x \r\n', '\n--x', ''])
+      for (const preamble of ['', 'a --x\r\n\r\nb\r\n']) {
+        const body = Buffer.from(`${preamble}--x\r\nA: b\r\n\r\n${text}${end}`)
+        expect(read(body, { contentType }).trim()).toBe(text)
+      }
+  })
+
   it('is not a part with a long header, whatever characters the header has', () => {
     const body = Buffer.from(`--x\r\nA:${' \r'.repeat(100_000)}b\r\n\r\n<a/>\r\n--x--`)
     expect(() => read(body, { contentType: 'multipart/related; boundary=x' })).toThrow(

@@ -68,9 +68,9 @@ function rootPart(
   start: string | undefined,
 ): { readonly headers: ReadonlyMap<string, string>; readonly content: Buffer } {
   const delimiter = `--${boundary}`
-  let from = bytes.indexOf(delimiter)
+  let from = findDelimiter(bytes, delimiter, 0)
   for (let part = 0; from >= 0 && part < MAX_PARTS; part++) {
-    const next = bytes.indexOf(delimiter, from + delimiter.length)
+    const next = findDelimiter(bytes, delimiter, from + delimiter.length)
     // Some cameras forget the last delimiter.
     const whole = bytes.subarray(from + delimiter.length, next < 0 ? bytes.length : next)
     const [blank, length] = blankLine(whole)
@@ -87,6 +87,21 @@ function rootPart(
   }
   throw new OnvifReplyError('the multipart answer has no root part')
 }
+
+/**
+ * The place of the next delimiter: at the beginning of a line, and followed by `--`, white space or
+ * the end (RFC 2046, section 5.1.1). Elsewhere the same text is content.
+ */
+function findDelimiter(bytes: Buffer, delimiter: string, from: number): number {
+  for (let at = bytes.indexOf(delimiter, from, 'latin1'); at >= 0; ) {
+    const after = bytes.toString('latin1', at + delimiter.length, at + delimiter.length + 2)
+    if ((at === 0 || bytes[at - 1] === LF) && /^(?:--|\s|$)/.test(after)) return at
+    at = bytes.indexOf(delimiter, at + 1, 'latin1')
+  }
+  return -1
+}
+
+const LF = 0x0a
 
 /** Only one of `start` and Content-ID may have the brackets of RFC 2392. */
 function partId(text: string): string {
