@@ -5,7 +5,7 @@ import { isIP, isIPv6 } from 'node:net'
  * IPv6 address becomes the IPv4 address. Any other text comes back unchanged.
  */
 export function plainAddress(address: string): string {
-  const plain = address.replace(/%.*$/, '')
+  const [plain = ''] = address.split('%', 1)
   if (!isIPv6(plain)) return plain
   const canonical = hostOf(new URL(`http://[${plain}]/`))
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical)
@@ -22,10 +22,13 @@ export function hostOf({ hostname }: Pick<URL, 'hostname'>): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
 }
 
-/** The address in a URL; undefined if the URL has a host name, or the text is no URL. */
+/**
+ * The address in a URL, in the spelling of {@link plainAddress}; undefined if the URL has a host
+ * name, or the text is no URL.
+ */
 export function addressOfUrl(text: string): string | undefined {
   const host = URL.canParse(text) ? hostOf(new URL(text)) : ''
-  return isIP(host) > 0 ? host : undefined
+  return isIP(host) > 0 ? plainAddress(host) : undefined
 }
 
 /** Whether an address is a link-local address of IPv6 (fe80::/10). */
