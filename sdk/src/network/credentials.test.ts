@@ -167,6 +167,15 @@ describe('credentials of devices', () => {
     expect(JSON.stringify(broken.warnings)).not.toContain('hunter2')
   })
 
+  it('with a long text that is not base64 are left out in linear time', () => {
+    const password = `${' '.repeat(300_000)}!`
+    const { credentials } = read({
+      device_credential_list: '["some"]',
+      some: JSON.stringify({ a: { username: 'a', password, base64encoded: true } }),
+    })
+    expect(credentials.for('a')).toBeUndefined()
+  })
+
   it('that are malformed are left out, and the log names the property without its value', () => {
     const { credentials, warnings } = read({
       device_credential_list: '["absent", "broken", "some", "some"]',

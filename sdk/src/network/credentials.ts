@@ -259,7 +259,7 @@ function withoutLineBreak(text: string): string {
 }
 
 function decodeBase64(base64: string): string | undefined {
-  if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(base64)) return undefined
+  if (!/^[A-Za-z0-9+/\s]*(?:={1,2}\s*)?$/.test(base64)) return undefined
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
       Buffer.from(base64, 'base64'),
