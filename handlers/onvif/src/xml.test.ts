@@ -78,6 +78,15 @@ describe('XML from the network', () => {
       expect(parseXml(document).text).toBe('café')
   })
 
+  it('is decoded by its byte order mark, whatever encoding is declared', () => {
+    for (const encoding of ['ISO-8859-1', 'gb2312', 'UTF-16', 'x-none']) {
+      const document = `\ufeff<?xml version="1.0" encoding="${encoding}"?><a>café</a>`
+      for (const bytes of ['utf8', 'utf16le'] as const)
+        for (const charset of [undefined, encoding])
+          expect(parseXml(Buffer.from(document, bytes), { charset }).text).toBe('café')
+    }
+  })
+
   it.each(['utf-16', 'UTF-16LE', 'utf16', 'ISO-10646-UCS-2', 'ucs-4', 'UTF-32', 'unicode'])(
     'is UTF-8 if it declares %s in single bytes',
     (encoding) => {

@@ -212,14 +212,8 @@ function withoutZeros(text: string): string {
 function decode(bytes: Uint8Array, charset?: string): string {
   const first = bytes.findIndex((byte) => byte > SPACE)
   const start = Buffer.from(bytes.subarray(first, first + 128)).toString('latin1')
-  const mark = start.startsWith('\xff\xfe')
-    ? 'utf-16le'
-    : start.startsWith('\xfe\xff')
-      ? 'utf-16be'
-      : undefined
-  const declared = /^(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(
-    start,
-  )?.[1]
+  const mark = MARKS.find(([bytes]) => start.startsWith(bytes))?.[1]
+  const declared = /^<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(start)?.[1]
   // .NET writes `utf-16` into each text, and then sends the text as UTF-8.
   const isWide = start[1] === '\0'
   const named = [declared, charset].find(
@@ -237,6 +231,13 @@ function decode(bytes: Uint8Array, charset?: string): string {
     })
   }
 }
+
+/** Byte order marks, which are stronger than what a document declares. */
+const MARKS = [
+  ['\xff\xfe', 'utf-16le'],
+  ['\xfe\xff', 'utf-16be'],
+  ['\xef\xbb\xbf', 'utf-8'],
+] as const
 
 /** Encodings whose characters have two or four bytes each. */
 const WIDE_ENCODING = /^(?:utf-?(?:16|32)|(?:iso-10646-)?ucs-?[24]|unicode$)/i
