@@ -46,7 +46,7 @@ describe('the body of a reply', () => {
   })
 
   it.each([
-    ['within a line', '<a>--x</a> --x--'],
+    ['within a line', '<a>--x --x--</a>'],
     ['with a longer name', '<a>\r\n--xy\r\n--x1--\r\n</a>'],
   ])('contains the text of a delimiter that is none: %s', (_where, text) => {
     const contentType = 'multipart/related; boundary=x'
@@ -56,6 +56,16 @@ describe('the body of a reply', () => {
         expect(read(body, { contentType }).trim()).toBe(text)
       }
   })
+
+  it.each(['', '--x', '--x--', '\r\n', '\n--x--\r\n', '\r\n--x--epilogue'])(
+    'ends with the last delimiter, which may lack, also its line break: %j',
+    (end) => {
+      const body = Buffer.from(`--x\r\n\r\n<a/>${end}`)
+      const text = read(body, { contentType: 'multipart/related; boundary=x' })
+      // What stands where no delimiter may be is content.
+      expect(text.trim()).toBe(end === '--x' ? '<a/>--x' : '<a/>')
+    },
+  )
 
   it('is not a part with a long header, whatever characters the header has', () => {
     const body = Buffer.from(`--x\r\nA:${' \r'.repeat(100_000)}b\r\n\r\n<a/>\r\n--x--`)

@@ -71,8 +71,7 @@ function rootPart(
   let from = findDelimiter(bytes, delimiter, 0)
   for (let part = 0; from >= 0 && part < MAX_PARTS; part++) {
     const next = findDelimiter(bytes, delimiter, from + delimiter.length)
-    // Some cameras forget the last delimiter.
-    const whole = bytes.subarray(from + delimiter.length, next < 0 ? bytes.length : next)
+    const whole = bytes.subarray(from + delimiter.length, next < 0 ? endOf(bytes, delimiter) : next)
     const [blank, length] = blankLine(whole)
     if (blank < 0) break
     if (blank > MAX_PART_HEADER_BYTES)
@@ -102,6 +101,14 @@ function findDelimiter(bytes: Buffer, delimiter: string, from: number): number {
 }
 
 const LF = 0x0a
+
+/** The end of the last part. Some cameras forget the last delimiter, or the line break before it. */
+function endOf(bytes: Buffer, delimiter: string): number {
+  const last = `${delimiter}--`
+  const at = bytes.lastIndexOf(last, bytes.length, 'latin1')
+  const isLast = at >= 0 && bytes.toString('latin1', at + last.length).trim() === ''
+  return isLast ? at : bytes.length
+}
 
 /** Only one of `start` and Content-ID may have the brackets of RFC 2392. */
 function partId(text: string): string {
