@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { objectKey } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
@@ -49,6 +50,53 @@ describe('the state of a cluster', () => {
     state.onInstanceChange((changed) => reported.push(changed), new AbortController().signal)
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })
     await eventually(() => expect(reported).toEqual(['plant/cam-8120fe']))
+  })
+
+  it('reports each change of a Configuration but that of its status or its labels', async () => {
+    const { metadata, spec, ...rest } = testConfiguration()
+    const instance = testInstance(['a'])
+    const status = (devices: number) => ({
+      observedGeneration: 3,
+      conditions: [],
+      devices,
+      slots: { total: 0, claimed: 0 },
+      nodes: {},
+    })
+    const put = (more: object, changed: object = {}, devices = 0) =>
+      api.put(CONFIGURATION, {
+        ...rest,
+        metadata: { ...metadata, ...more },
+        spec: { ...spec, ...changed },
+        status: status(devices),
+      })
+    put({})
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...instance })
+    state = (await api.start()).state
+    const reported: string[] = []
+    const { signal } = new AbortController()
+    setMaxListeners(0, signal)
+    const report = (listener: string) => (changed: string) =>
+      reported.push(`${listener} ${changed} ${cached()?.status?.devices ?? 'none'}`)
+    state.onInstanceChange(report('instance'), signal)
+    state.onConfigurationChange(report('configuration'), signal)
+    state.onBrokersChange(report('brokers'), signal)
+    put({}, {}, 1)
+    put({ labels: { x: 'y' } }, {}, 2)
+    put({}, { capacity: 2 }, 3)
+    put({}, { capacity: 2 }, 4)
+    // The spec is invalid: the cache keeps the last valid spec, with its status.
+    put({ generation: 4 }, { capacity: -1 }, 5)
+    put({ generation: 4, deletionTimestamp: '2026-01-01T00:00:00Z' }, { capacity: -1 }, 6)
+    put({ uid: 'another', generation: 4 }, { capacity: 2 }, 7)
+    api.remove(CONFIGURATION)
+    await eventually(() => expect(reported.at(-1)).toBe('brokers plant/cam none'))
+    expect(reported).toEqual(
+      [3, 4, 4, 7, 'none'].flatMap((devices) => [
+        `instance plant/cam-8120fe ${devices}`,
+        `configuration plant/cam ${devices}`,
+        `brokers plant/cam ${devices}`,
+      ]),
+    )
   })
 
   it('reports a node only if a change decides whether Pods can run there', async () => {

@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import { isDeepStrictEqual } from 'node:util'
 import {
   CONFIGURATIONS,
   type Configuration,
@@ -56,6 +57,13 @@ type WorkloadSpec = Pick<
   'brokerSpec' | 'instanceServiceSpec' | 'configurationServiceSpec'
 >
 
+/** What listeners were told of a Configuration: its parts without the status. */
+type SpecVersion = Pick<Configuration, 'spec'> & {
+  readonly uid: string
+  readonly generation: number
+  readonly deletionTimestamp: string | undefined
+}
+
 interface ClusterStateOptions extends CollectionOptions {
   /** The namespace of the agents' Pods. */
   readonly agentNamespace: string
@@ -91,8 +99,13 @@ export class ClusterState {
   readonly #stop = new AbortController()
   readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
   readonly #names = new ConfigurationNames<Configuration>()
-  /** Called with Configurations whose name may have got another owner. */
-  readonly #nameListeners = new Listeners<[configuration: ObjectKey]>()
+  /**
+   * Called with Configurations whose spec changed, that are new, deleted or being deleted, or whose
+   * name may have got another owner. A status does not matter: the controller writes it after a
+   * refused broker, and would try the broker again at once.
+   */
+  readonly #specListeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #specs = new Map<ObjectKey, SpecVersion>()
   #running: Promise<unknown> = Promise.resolve()
   #hasReports = false
 
@@ -104,8 +117,9 @@ export class ClusterState {
     this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options)
     const { cache } = this.configurations
     cache.onChange((key) => {
-      for (const other of this.#names.update(key, cache.get(key)))
-        this.#nameListeners.tell(keyOf(other))
+      const others = this.#names.update(key, cache.get(key))
+      if (this.#hasNewSpec(key)) this.#specListeners.tell(key)
+      for (const other of others) this.#specListeners.tell(keyOf(other))
     }, signal)
     this.instances = collectionOf<Instance>(INSTANCES, parseInstanceObject, options)
     this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
@@ -209,26 +223,24 @@ export class ClusterState {
   }
 
   /**
-   * Calls back with an Instance after it, its Configuration or an object of the Instance changed,
-   * and after the name of its Configuration may have got another owner.
+   * Calls back with an Instance after it, the spec of its Configuration or an object of the
+   * Instance changed, and after the name of its Configuration may have got another owner.
    */
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
     const ofConfiguration = (key: ObjectKey) => {
       for (const instance of this.instancesOf(key)) listener(keyOf(instance))
     }
-    this.configurations.cache.onChange(ofConfiguration, signal)
-    this.#nameListeners.add(ofConfiguration, signal)
+    this.#specListeners.add(ofConfiguration, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Instance', listener, signal)
   }
 
   /**
-   * Calls back with a Configuration after it, an Instance or another object of it changed, and
-   * after its name may have got another owner.
+   * Calls back with a Configuration after its spec, an Instance or another object of it changed,
+   * and after its name may have got another owner.
    */
   onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
-    this.configurations.cache.onChange(listener, signal)
-    this.#nameListeners.add(listener, signal)
+    this.#specListeners.add(listener, signal)
     this.#instancesByConfiguration.onChange(listener, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
   }
@@ -246,8 +258,7 @@ export class ClusterState {
 
   /** Calls back with a Configuration after the spec or an object of its brokers changed. */
   onBrokersChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
-    this.configurations.cache.onChange(listener, signal)
-    this.#nameListeners.add(listener, signal)
+    this.#specListeners.add(listener, signal)
     for (const objects of [this.pods, this.jobs, this.deployments])
       objects.onChangeOf('Configuration', listener, signal)
   }
@@ -276,6 +287,23 @@ export class ClusterState {
     }, signal)
   }
 
+  /** Whether the Configuration differs, without its status, from what listeners were told of. */
+  #hasNewSpec(key: ObjectKey): boolean {
+    const configuration = this.configurations.cache.get(key)
+    const before = this.#specs.get(key)
+    if (configuration === undefined) return this.#specs.delete(key)
+    const { uid, generation, deletionTimestamp } = configuration.metadata
+    const { spec } = configuration
+    this.#specs.set(key, { uid, generation, deletionTimestamp, spec })
+    return (
+      // The parser keeps an equal spec.
+      before?.spec !== spec ||
+      before.uid !== uid ||
+      before.generation !== generation ||
+      before.deletionTimestamp !== deletionTimestamp
+    )
+  }
+
   #owned() {
     return [this.pods, this.jobs, this.services, this.deployments]
   }
@@ -299,7 +327,13 @@ function parseConfiguration(
   cached: Configuration | undefined,
 ): Configuration | undefined {
   const parsed = parseConfigurationObject(object)
-  if (parsed.ok) return parsed.configuration
+  if (parsed.ok) {
+    const { configuration } = parsed
+    // An event of the status brings the spec once more.
+    return cached !== undefined && isDeepStrictEqual(cached.spec, configuration.spec)
+      ? { ...configuration, spec: cached.spec }
+      : configuration
+  }
   // The agents report the problem in the status. The last valid spec of the same object stays in
   // force. A deletion timestamp must show, or the controller would create deleted parts again.
   const { metadata } = parsed.found ?? {}
