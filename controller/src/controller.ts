@@ -53,10 +53,14 @@ interface ControllerOptions {
 interface QueueOptions<Key> {
   /** How long a key waits for further changes, in milliseconds. @default 0 */
   readonly gatherMs?: number
+  groupOf?(key: Key): string
   showFailure?(key: Key, error: unknown): void
 }
 
-/** How many objects each queue reconciles at once. */
+/**
+ * How many objects each queue reconciles at once. Namespaces take turns: a slow webhook for the
+ * objects of a namespace must not stop the brokers of others.
+ */
 const CONCURRENCY = 8
 /**
  * How long nodes that join or leave an Instance are gathered, in milliseconds: each write of it
@@ -85,12 +89,13 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const queueOf = <Key extends ObjectKey | NodeName>(
     kind: ControlledKind,
     reconcile: (key: Key, signal: AbortSignal) => Promise<ReconcileResult>,
-    { gatherMs = 0, showFailure }: QueueOptions<Key> = {},
+    { gatherMs = 0, groupOf, showFailure }: QueueOptions<Key> = {},
   ) => {
     const queue = new ReconcileQueue<Key>({
       clock,
       concurrency: CONCURRENCY,
       gatherMs,
+      ...(groupOf && { groupOf }),
       reconcile: (key, signal) => {
         const work = () => reconcile(key, signal)
         return metrics === undefined ? work() : metrics.measure(kind, work)
@@ -112,6 +117,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   ) =>
     queueOf<ObjectKey>(kind, reconcile, {
       gatherMs,
+      groupOf: namespaceOf,
       showFailure(key, error) {
         // An outage of the API server is no failure of the object.
         if (ApiUnreachableError.is(error)) return
@@ -212,14 +218,16 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     rollouts,
     status: new StatusWriter({ kind: CONFIGURATIONS, collection: state.statuses, clock, log }),
   })
-  const summaries = queueOf<ObjectKey>('Configuration', (key, signal) =>
-    summaryWriter.reconcile(key, signal),
+  const summaries = queueOf<ObjectKey>(
+    'Configuration',
+    (key, signal) => summaryWriter.reconcile(key, signal),
+    { groupOf: namespaceOf },
   )
   const instanceProblems = new InstanceProblems({ state, clock, status: instanceStatus })
   const problems = queueOf<ObjectKey>(
     'Configuration',
     (key, signal) => instanceProblems.reconcile(key, signal),
-    { gatherMs: GATHER_PROBLEMS_MS },
+    { gatherMs: GATHER_PROBLEMS_MS, groupOf: namespaceOf },
   )
   const leftReports = new LeftReports({ ...options, absent })
   const reports = queueOf<NodeName>('NodeReport', (node, signal) =>
@@ -265,7 +273,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const joins = queueOf<ObjectKey>(
     'Instance',
     (key, signal) => memberships.reconcile(key, signal),
-    { gatherMs: GATHER_MEMBERSHIPS_MS },
+    { gatherMs: GATHER_MEMBERSHIPS_MS, groupOf: namespaceOf },
   )
   const followReport = (key: ObjectKey) => {
     const report = state.reports.cache.get(key)
@@ -294,3 +302,5 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   ]
   await Promise.all(queues.map((queue) => queue.run(turn)))
 }
+
+const namespaceOf = (key: ObjectKey) => keyParts(key).namespace

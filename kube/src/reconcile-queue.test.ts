@@ -1,5 +1,6 @@
 import { defineError } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
+import * as fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   ReconcileQueue,
@@ -31,7 +32,7 @@ afterEach(async () => {
 })
 
 function start(
-  options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs'> = {},
+  options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'groupOf'> = {},
   random = () => 0,
 ): ReconcileQueue<string> {
   const queue = new ReconcileQueue<string>(
@@ -212,6 +213,83 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b', 'c', 'a'])
     for (const release of gates.splice(0)) release()
     await queue.settled()
+  })
+
+  const groupOf = (key: string) => key.slice(0, 1)
+
+  it('leaves a quarter of its calls to other groups, which take turns', async () => {
+    const queue = start({ concurrency: 8, groupOf })
+    const gates = new Map<string, () => void>()
+    reconcile = (key) => new Promise((resolve) => gates.set(key, () => resolve({})))
+    const release = async (key: string) => {
+      gates.get(key)?.()
+      await clock.advance(0)
+    }
+    for (let n = 0; n < 20; n++) queue.add(`a${n}`)
+    expect(calls).toEqual(['a0', 'a1', 'a2', 'a3', 'a4', 'a5'])
+    for (const key of ['b0', 'b1', 'b2', 'c0']) queue.add(key)
+    expect(calls.slice(6)).toEqual(['b0', 'b1'])
+    await release('a0')
+    await release('b0')
+    await release('b1')
+    expect(calls.slice(8)).toEqual(['c0', 'b2', 'a6'])
+    stop.abort()
+    for (const key of gates.keys()) await release(key)
+  })
+
+  it('loses no key of any group, runs none twice at once, and leaves no call unused', async () => {
+    const key = fc.constantFrom('a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1')
+    const step = fc.oneof(fc.record({ add: key }), fc.record({ end: fc.nat(10) }))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 8 }),
+        fc.array(step, { maxLength: 60 }),
+        async (concurrency, steps) => {
+          const stopped = new AbortController()
+          const limit = concurrency - Math.floor(concurrency / 4)
+          const wanted = new Set<string>()
+          const running = new Map<string, () => void>()
+          const queue = new ReconcileQueue<string>({
+            clock,
+            concurrency,
+            groupOf,
+            reconcile(called) {
+              expect(running.has(called)).toBe(false)
+              expect(wanted.delete(called)).toBe(true)
+              return new Promise((resolve) => running.set(called, () => resolve({})))
+            },
+            onError: (_key, error) => expect.fail(String(error)),
+          })
+          const countOf = (of: string) =>
+            [...running.keys()].filter((each) => groupOf(each) === groupOf(of)).length
+          const end = async (index: number) => {
+            const [ended, release] = [...running][index % running.size] ?? []
+            if (ended === undefined) return
+            running.delete(ended)
+            release?.()
+            await clock.advance(0)
+          }
+          const done = queue.run(stopped.signal)
+          for (const each of steps) {
+            if ('end' in each) await end(each.end)
+            else {
+              wanted.add(each.add)
+              queue.add(each.add)
+            }
+            expect(queue.depth).toBe(wanted.size)
+            expect(running.size).toBeLessThanOrEqual(concurrency)
+            for (const each of running.keys()) expect(countOf(each)).toBeLessThanOrEqual(limit)
+            const isFree = running.size < concurrency
+            for (const each of wanted)
+              expect(isFree && !running.has(each) && countOf(each) < limit).toBe(false)
+          }
+          while (running.size > 0) await end(0)
+          expect(wanted).toEqual(new Set())
+          stopped.abort()
+          await done
+        },
+      ),
+    )
   })
 
   it('A1 retries with a back-off that doubles to its ceiling, until a success', async () => {

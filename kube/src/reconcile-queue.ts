@@ -1,4 +1,5 @@
 import { aborted, Backoff, type Clock, kindOf, runAfter } from '@akrijs/runtime'
+import { KeyGroups } from './key-groups.js'
 
 export interface ReconcileQueueOptions<Key extends string> {
   /** Brings the world to what the spec of this key says, from the state that it finds. */
@@ -14,6 +15,12 @@ export interface ReconcileQueueOptions<Key extends string> {
   readonly gatherMs?: number
   /** How many keys are reconciled at once. @default 4 */
   readonly concurrency?: number
+  /**
+   * The group of a key, such as its namespace; always the same for a key. Groups take turns, and
+   * each group leaves a quarter of the calls to others, so that its slow calls do not stop them.
+   * @default all keys have the same group, which may have all calls
+   */
+  groupOf?(key: Key): string
 }
 
 export interface ReconcileResult {
@@ -36,6 +43,9 @@ interface ReconcileQueueTiming {
  * refused an object, and that a person corrects.
  */
 const TERMINAL_MS = 300_000
+
+/** One of so many parts of the calls is for other groups than the one that has the most calls. */
+const RESERVED_PARTS = 4
 
 /** Ends a wait. A constant, because an error of each wait would cost more than the wait. */
 const OVERTAKEN = 'overtaken'
@@ -60,32 +70,39 @@ interface Wait {
  * ReconcileQueue.add}, or for five minutes at most.
  */
 export class ReconcileQueue<Key extends string> {
-  readonly #options: Required<ReconcileQueueOptions<Key>>
+  readonly #options: Required<Omit<ReconcileQueueOptions<Key>, 'groupOf'>>
   readonly #timing: ReconcileQueueTiming & { readonly random: () => number }
-  readonly #waiting = new Set<Key>()
-  readonly #running = new Set<Key>()
+  readonly #groups: KeyGroups<Key>
   readonly #calls = new Set<Promise<void>>()
   readonly #waits = new Map<Key, Wait>()
   readonly #backoffs = new Map<Key, Backoff>()
   #signal: AbortSignal | undefined
   readonly #settling = new Set<() => void>()
 
-  constructor(options: ReconcileQueueOptions<Key>, timing: ReconcileQueueTiming = {}) {
+  constructor(
+    { groupOf, ...options }: ReconcileQueueOptions<Key>,
+    timing: ReconcileQueueTiming = {},
+  ) {
     this.#options = { gatherMs: 0, concurrency: 4, ...options }
+    const { concurrency } = this.#options
+    this.#groups =
+      groupOf === undefined
+        ? new KeyGroups(() => '', concurrency)
+        : new KeyGroups(groupOf, concurrency - Math.floor(concurrency / RESERVED_PARTS))
     this.#timing = { random: Math.random, initialMs: 500, ...timing }
   }
 
   /** @param gatherMs for this addition; it overtakes an earlier one that gathers for longer */
   add(key: Key, gatherMs = this.#options.gatherMs): void {
     const before = this.#waits.get(key)?.gatherMs
-    if (this.#waiting.has(key) || (before !== undefined && before <= gatherMs)) return
+    if (this.#groups.isWaiting(key) || (before !== undefined && before <= gatherMs)) return
     if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#timing.random() / 2), gatherMs)
     else this.#addNow(key)
   }
 
   /** How many keys wait for their turn, without those that wait for a time. */
   get depth(): number {
-    return this.#waiting.size
+    return this.#groups.waiting
   }
 
   /** Works until the signal is aborted, and resolves when the last call has ended. */
@@ -95,7 +112,7 @@ export class ReconcileQueue<Key extends string> {
     await aborted(signal)
     for (const { abort } of this.#waits.values()) abort.abort(OVERTAKEN)
     this.#waits.clear()
-    this.#waiting.clear()
+    this.#groups.clear()
     await Promise.all(this.#calls)
     this.#tellSettled()
   }
@@ -110,8 +127,8 @@ export class ReconcileQueue<Key extends string> {
 
   #isBusy(): boolean {
     return (
-      this.#waiting.size > 0 ||
-      this.#running.size > 0 ||
+      this.#groups.waiting > 0 ||
+      this.#groups.running > 0 ||
       [...this.#waits.values()].some(({ gatherMs }) => gatherMs !== undefined)
     )
   }
@@ -125,12 +142,10 @@ export class ReconcileQueue<Key extends string> {
   #startCalls(): void {
     const signal = this.#signal
     if (!signal || signal.aborted) return
-    for (const key of this.#waiting) {
-      if (this.#running.size >= this.#options.concurrency) return
-      if (this.#running.has(key)) continue
-      this.#waiting.delete(key)
+    while (this.#groups.running < this.#options.concurrency) {
       // Before the call, which may add the key again.
-      this.#running.add(key)
+      const key = this.#groups.begin()
+      if (key === undefined) return
       const call = this.#reconcile(key, signal)
       this.#calls.add(call)
       void call.then(() => this.#calls.delete(call))
@@ -145,7 +160,7 @@ export class ReconcileQueue<Key extends string> {
     } catch (error) {
       if (!signal.aborted) this.#failed(key, error)
     } finally {
-      this.#running.delete(key)
+      this.#groups.end(key)
       this.#startCalls()
       this.#tellSettled()
     }
@@ -164,7 +179,7 @@ export class ReconcileQueue<Key extends string> {
 
   #retryLater(key: Key, ms: number): void {
     // The key may have been added during the call.
-    if (!this.#waiting.has(key) && !this.#waits.has(key)) this.#wait(key, ms)
+    if (!this.#groups.isWaiting(key) && !this.#waits.has(key)) this.#wait(key, ms)
   }
 
   #wait(key: Key, ms: number, gatherMs?: number): void {
@@ -181,7 +196,7 @@ export class ReconcileQueue<Key extends string> {
     if (this.#signal?.aborted) return
     this.#waits.get(key)?.abort.abort(OVERTAKEN)
     this.#waits.delete(key)
-    this.#waiting.add(key)
+    this.#groups.add(key)
     this.#startCalls()
   }
 }
