@@ -258,7 +258,7 @@ describe('a broker that has ended', () => {
 })
 
 describe('a broker that is pending', () => {
-  const pending: TestPod = { phase: 'Pending', ready: false }
+  const pending: TestPod = { phase: 'Pending', ready: false, hasRun: false }
 
   it('R86 R89 C6 is replaced after five minutes on its node, by time alone', () => {
     const pod = testPod('a', pending)
@@ -280,6 +280,11 @@ describe('a broker that is pending', () => {
       removes: [],
       recheckAt: T0 + 5 * MINUTE,
     })
+  })
+
+  it('stays on its node if a container of it has run: init containers may take long', () => {
+    const pod = testPod('a', { ...pending, hasRun: true })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE }).removes).toEqual([])
   })
 
   it('R76 stays while no node has room for it', () => {
@@ -446,6 +451,7 @@ describe('for any Pods and nodes', () => {
         {},
         { ready: false },
         { phase: 'Pending', ready: false },
+        { phase: 'Pending', ready: false, hasRun: false },
         { phase: 'Failed', ready: false },
         { phase: 'Failed', ready: false, reason: 'UnexpectedAdmissionError', hasRun: false },
         { phase: 'Succeeded', ready: false, endedAt: T0 },

@@ -72,7 +72,10 @@ interface Removal {
   readonly replaced: Replaced | undefined
 }
 
-/** How long a Pod may be pending before it is tried on another node, in milliseconds. */
+/**
+ * How long a Pod may be pending, and none of its containers run, before it is tried on another
+ * node, in milliseconds.
+ */
 const PENDING_MS = 5 * 60_000
 
 /** The order in which nodes keep their brokers if there are more nodes than the capacity. */
@@ -293,7 +296,8 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   if (pod.phase !== 'Pending') return keep(before !== 'broken' && !works(pod, now))
   // A Pod that no node has had room for must not hold up the updates of the others for ever.
   const blocksUpdates = rank !== 'stuck' && before !== 'broken'
-  if (pod.startedAt === undefined) return keep(blocksUpdates)
+  // Init containers may take long, and the kubelet restarts what ends.
+  if (pod.startedAt === undefined || pod.hasRun) return keep(blocksUpdates)
   const expiresAt = timeOnNode(pod, pod.startedAt, now) + PENDING_MS
   return expiresAt > now
     ? keep(blocksUpdates, expiresAt)
