@@ -144,6 +144,20 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
     }
   }
 
+  /**
+   * Reads the object again, for example after a deletion without an answer. If it has gone or is
+   * being deleted, its deletion shows at once, whatever the cache has.
+   */
+  async refresh({ metadata }: KubernetesObject, signal: AbortSignal): Promise<void> {
+    const key = keyOf({ metadata })
+    const answer = await this.api.get(key, { signal })
+    if (answer !== undefined) this.cache.observe(answer)
+    const found = parseObjectMeta(answer)
+    const stays = found?.uid === metadata.uid && found.deletionTimestamp === undefined
+    if (!stays && this.cache.get(key)?.metadata.uid === metadata.uid)
+      this.#deleted.set(key, metadata.uid)
+  }
+
   /** The object, with a deletion timestamp as soon as its deletion was requested. */
   #withDeletion(object: T): T {
     const { metadata } = object

@@ -5,7 +5,8 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { control } from '../controller.js'
-import { parsePod } from '../kubernetes-objects.js'
+import { isDeleted, parsePod } from '../kubernetes-objects.js'
+import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance, testPod } from '../testing/objects.js'
 import type { PodPlan } from './pod-plan.js'
@@ -274,24 +275,38 @@ describe('the deletion of a broker in a roll-out', () => {
       await clock.advance(1000)
       return rollouts.reconcile(key, signal)
     }
-    return { updates, missing, reconcile }
+    return { state, updates, missing, reconcile }
   }
 
-  it('is repeated for the same broker after a request without an answer', async () => {
+  it.each([
+    ['without an answer', new ApiUnreachableError('no answer')],
+    ['that failed', new ApiError('', { status: 503, reason: 'R', message: '' })],
+  ])('is planned again after a request %s: the spec may be the earlier one', async (_, error) => {
+    const { updates, missing, reconcile } = await start([error])
+    await expect(reconcile()).rejects.toBe(error)
+    for (const path of ['cam-000000', 'cam-000001']) missing.set(path, 1)
+    await reconcile()
+    expect(updates).toEqual(['cam-000000'])
+  })
+
+  it('counts after a request without an answer if the broker has gone', async () => {
     const unreachable = new ApiUnreachableError('no answer')
-    const refused = new ApiError('', { status: 503, reason: 'R', message: '' })
-    const { updates, missing, reconcile } = await start([unreachable, refused])
+    const { state, missing, reconcile } = await start([unreachable])
+    const isLeaving = () => {
+      const owner = ownerIdOf('Instance', testInstance([], { name: 'cam-000000' }))
+      return state.pods.ownedBy(owner).map(isDeleted)
+    }
     await expect(reconcile()).rejects.toBe(unreachable)
-    // The plan would choose the other broker by now.
-    missing.set('cam-000000', 0)
-    await expect(reconcile()).rejects.toBe(refused)
-    missing.set('cam-000000', 1)
-    await reconcile()
-    expect(updates).toEqual(['cam-000000', 'cam-000000', 'cam-000000'])
-    missing.set('cam-000000', 0)
+    expect(isLeaving()).toEqual([false])
+    // The watch is late.
+    api.isSilent = true
+    api.remove(`${PODS}/cam-000000`)
     missing.set('cam-000001', 1)
+    api.refusal = () => ({ status: 503, message: 'not yet' })
+    await expect(reconcile()).rejects.toThrow('not yet')
+    api.refusal = () => undefined
     await reconcile()
-    expect(updates).toHaveLength(3)
+    expect(isLeaving()).toEqual([true])
   })
 
   it('is planned again after a refusal', async () => {

@@ -26,11 +26,6 @@ export interface RolloutProgress {
   readonly missing: number
 }
 
-interface Deletion {
-  readonly instance: Instance
-  readonly pod: Pod
-}
-
 const NO_PROGRESS: RolloutProgress = { isBlocked: false, isSlow: false, missing: 0 }
 
 /** After so long without progress a roll-out is stuck, whatever the reason, in milliseconds. */
@@ -51,8 +46,8 @@ export class Rollouts {
   readonly #blockedSince = new Map<ObjectKey, number>()
   /** When the next plan may be made, by `monotonicMs`. */
   readonly #dueAt = new Map<ObjectKey, number>()
-  /** The deletion without an answer: the Pod may be gone, whatever the cache has. */
-  readonly #unanswered = new Map<ObjectKey, Deletion>()
+  /** The Pod whose deletion has no answer: it may be gone, whatever the cache has. */
+  readonly #unanswered = new Map<ObjectKey, Pod>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
 
   constructor(options: RolloutsOptions) {
@@ -78,7 +73,11 @@ export class Rollouts {
       return {}
     }
     const unanswered = this.#unanswered.get(key)
-    if (unanswered !== undefined) await this.#delete(key, unanswered, signal)
+    if (unanswered !== undefined) {
+      // A Pod that stays may be the right one by now: only the plan decides.
+      await state.pods.refresh(unanswered, signal)
+      this.#unanswered.delete(key)
+    }
     const startedAt = clock.monotonicMs()
     const waitMs = (this.#dueAt.get(key) ?? 0) - startedAt
     if (waitMs > 0) return { requeueAfterMs: waitMs }
@@ -97,7 +96,7 @@ export class Rollouts {
       // The spec may be another one by now: its change starts the next reconcile.
       const { generation } = state.configurations.cache.get(key)?.metadata ?? {}
       if (pod === undefined || generation !== configuration.metadata.generation) break
-      await this.#delete(key, { instance, pod }, signal)
+      await this.#delete(key, instance, pod, signal)
     }
     const now = clock.wallMs()
     const slowAt = slowInMs ? now + slowInMs : undefined
@@ -109,13 +108,13 @@ export class Rollouts {
   }
 
   /**
-   * Deletes a Pod, also again: after an interrupted request it is not known whether the Pod is
-   * gone, and another Pod must not be deleted instead.
+   * Deletes a Pod. After an interrupted request the Pod may be gone, and no other Pod must be
+   * deleted instead: the next plan is made after a look at the Pod.
    */
-  async #delete(key: ObjectKey, deletion: Deletion, signal: AbortSignal): Promise<void> {
-    this.#unanswered.set(key, deletion)
+  async #delete(key: ObjectKey, instance: Instance, pod: Pod, signal: AbortSignal): Promise<void> {
+    this.#unanswered.set(key, pod)
     try {
-      await this.#options.brokers.update(deletion.instance, deletion.pod, signal)
+      await this.#options.brokers.update(instance, pod, signal)
     } catch (error) {
       if (ApiError.is(error) && error.status < 500) this.#unanswered.delete(key)
       throw error
