@@ -58,9 +58,11 @@ export interface Job extends KubernetesObject {
 }
 
 export interface Deployment extends AppliedObject {
+  /** Whether its status is about its present spec. */
+  readonly isObserved: boolean
   /** How many Pods it should have. */
   readonly desired: number
-  /** How many of its Pods have its present template. */
+  /** How many of its Pods have its present template; 0 until the status is about that template. */
   readonly updated: number
   readonly ready: number
   /** The API server's refusal of a Pod, in its sentence. */
@@ -195,13 +197,19 @@ export function parseAppliedObject(object: unknown): AppliedObject | undefined {
 
 const deployment = lenient({
   spec: lenient({ replicas: count }),
-  status: lenient({ conditions, updatedReplicas: count, readyReplicas: count }),
+  status: lenient({
+    conditions,
+    observedGeneration: count,
+    updatedReplicas: count,
+    readyReplicas: count,
+  }),
 })
 
 export function parseDeployment(object: unknown): Deployment | undefined {
   const applied = parseAppliedObject(object)
   if (applied === undefined) return undefined
   const { spec, status } = deployment.parse(object)
+  const isObserved = (status.observedGeneration ?? 0) >= applied.metadata.generation
   // A Deployment takes this condition from its ReplicaSets, until they have created their Pods.
   const failure = status.conditions?.find(
     ({ type, status: is, reason }) =>
@@ -209,8 +217,9 @@ export function parseDeployment(object: unknown): Deployment | undefined {
   )
   return {
     ...applied,
+    isObserved,
     desired: spec.replicas ?? 1,
-    updated: status.updatedReplicas ?? 0,
+    updated: isObserved ? (status.updatedReplicas ?? 0) : 0,
     ready: status.readyReplicas ?? 0,
     refusal: failure && objectMessage(failure.message),
   }

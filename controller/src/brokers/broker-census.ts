@@ -143,6 +143,8 @@ function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState): 
   return { ...count(false, ...problems), idleJobs: isIdle ? [job] : [] }
 }
 
+const NO_DEPLOYMENT = { isObserved: true, desired: 1, updated: 0, ready: 0, refusal: undefined }
+
 function ofDeployment(
   configuration: Configuration,
   { state, failures }: CensusOptions,
@@ -152,12 +154,7 @@ function ofDeployment(
   const found = state.deployments.cache.get(objectKey(configuration.metadata.namespace, name))
   const isOwn = found !== undefined && ownerIn(found) === ownerIdOf('Configuration', configuration)
   const failure = failures.of('Configuration', key)
-  const {
-    desired,
-    updated,
-    ready,
-    refusal: sentence,
-  } = isOwn ? found : { desired: 1, updated: 0, ready: 0, refusal: undefined }
+  const { isObserved, desired, updated, ready, refusal: sentence } = isOwn ? found : NO_DEPLOYMENT
   const pods = isOwn
     ? state.pods
         .labelled('Configuration', key)
@@ -165,7 +162,8 @@ function ofDeployment(
     : []
   return {
     what: 'Pods of the Deployment',
-    rollout: undefined,
+    // Its ready Pods may be of the template before.
+    rollout: isObserved || ready === 0 ? undefined : { isStuck: false, waitsFor: undefined },
     desired,
     updated: Math.min(desired, updated),
     ready: Math.min(desired, ready),

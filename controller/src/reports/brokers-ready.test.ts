@@ -235,9 +235,18 @@ describe('the condition BrokersReady of a Configuration', () => {
       message: `0 of 2 Pods of the Deployment are ready, 1 failed: ${SENTENCE}`,
     })
     expect(eventsOfConfiguration()).toHaveLength(1)
-    change(DEPLOYMENT, { status: { readyReplicas: 2, updatedReplicas: 1 } })
+    change(DEPLOYMENT, { status: { observedGeneration: 1, readyReplicas: 2, updatedReplicas: 1 } })
     await untilIs({ status: 'True', reason: 'Ready' })
     expect(counts()).toEqual({ desired: 2, updated: 1, ready: 2 })
+    // The status is still about the template before.
+    const metadata = { ...api.objects.get(DEPLOYMENT)?.metadata, generation: 2 }
+    change(DEPLOYMENT, { metadata })
+    await untilIs({
+      status: 'False',
+      reason: 'RollingOut',
+      message: '2 of 2 Pods of the Deployment are ready, 0 of 2 are updated',
+    })
+    expect(counts()).toEqual({ desired: 2, updated: 0, ready: 2 })
   })
 
   it('has the sentence that refuses the Deployment itself', async () => {
