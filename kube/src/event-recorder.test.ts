@@ -239,17 +239,46 @@ describe('too many events', () => {
     expect(server.objects.size).toBe(26 + 25)
   })
 
-  it('have the same budget if they repeat: each repetition is a write', async () => {
+  it('have a budget of their own if they repeat, and no repetition is lost', async () => {
     for (let n = 0; n < 100; n++) await record()
-    expect(counts()).toEqual([25])
-    expect(methods()).toHaveLength(25)
+    expect(counts()).toEqual([26])
+    expect(methods()).toHaveLength(26)
+    for (let n = 0; n < 24; n++) await record({ message: String(n) })
+    expect(server.objects.size).toBe(25)
+    await clock.advance(10_000)
+    await record()
+    expect(counts()[0]).toBe(101)
   })
 
-  it('are dropped if 200 wait for a slow server', async () => {
+  it('of a namespace do not silence those of others', async () => {
+    const of = (namespace: string, n: number) =>
+      record({ regarding: { kind: 'Instance', key: objectKey(namespace, `cam-${n}`) } })
+    for (let n = 0; n < 300; n++) await of('loud', n)
+    expect(server.objects.size).toBe(25)
+    await of('quiet', 0)
+    expect(written().at(-1)?.metadata.namespace).toBe('quiet')
+  })
+
+  it('of all namespaces have a wider budget', async () => {
+    const of = (n: number) =>
+      record({ regarding: { kind: 'Instance', key: objectKey(`ns-${n}`, 'cam') } })
+    for (let n = 0; n < 300; n++) await of(n)
+    expect(server.objects.size).toBe(100)
+    await clock.advance(1000)
+    await of(300)
+    await of(301)
+    expect(server.objects.size).toBe(101)
+  })
+
+  it('are dropped if 200 wait for a slow server, or 100 of a namespace', async () => {
     server.before = () => clock.sleep(10_000)
-    for (let n = 0; n < 300; n++) recorder.record({ ...lost, message: String(n) }, 'u1')
+    const of = (namespace: string) => ({ kind: 'Instance', key: objectKey(namespace, 'cam') })
+    for (const namespace of ['a', 'b', 'c'])
+      for (let n = 0; n < 150; n++)
+        recorder.record({ ...lost, regarding: of(namespace), message: `${namespace}${n}` }, 'u1')
     await clock.advance(600 * 10_000)
-    expect(messages()).toEqual(Array.from({ length: 200 }, (_, n) => String(n)))
+    const first = (namespace: string) => Array.from({ length: 100 }, (_, n) => `${namespace}${n}`)
+    expect(messages()).toEqual([...first('a'), ...first('b')])
     await record({ message: 'later' })
     await clock.advance(10_000)
     expect(messages().at(-1)).toBe('later')

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { type Clock, objectMessage, TokenBucket } from '@akrijs/runtime'
+import { type Clock, objectMessage } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
 import { ApiError } from './errors.js'
+import { EventBudget } from './event-budget.js'
 import { EVENTS } from './kinds.js'
 import { keyParts, type ObjectEvent, objectKey } from './objects.js'
 import { Resource } from './resource.js'
@@ -36,31 +37,38 @@ interface Waiting {
 const FOLD_MS = 30 * 60_000
 /** The most Events that are remembered, and the most that wait. */
 const MAX_EVENTS = 200
-/** The most writes at once, and the milliseconds between writes after that. */
-const BURST = 25
-const REFILL_MS = 10_000
+/** The most Events of a namespace that wait. */
+const MAX_OF_NAMESPACE = 100
 
 /**
- * Writes Events. An Event that repeats raises a count. Events beyond a budget are dropped: old news
- * helps no one.
+ * Writes Events. An Event that repeats raises a count. Events beyond a budget of their namespace
+ * are dropped: old news helps no one.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #api: Resource
   readonly #recorded = new Map<string, Recorded>()
   readonly #waiting: Waiting[] = []
-  readonly #budget: TokenBucket
+  /** Two budgets: Events that repeat must not take the place of news. */
+  readonly #news: EventBudget
+  readonly #repetitions: EventBudget
   #wake: () => void = () => {}
 
   constructor(options: EventRecorderOptions) {
     this.#options = options
     this.#api = new Resource(options.client, EVENTS)
-    this.#budget = new TokenBucket({ clock: options.clock, burst: BURST, refillMs: REFILL_MS })
+    this.#news = new EventBudget(options.clock)
+    this.#repetitions = new EventBudget(options.clock)
   }
 
   /** @param uid of the object, unless the Event has it */
   record(event: ObjectEvent, uid: string | undefined): void {
     if (this.#waiting.length >= MAX_EVENTS) return
+    const { namespace } = keyParts(event.regarding.key)
+    const ofNamespace = this.#waiting.filter(
+      (waiting) => keyParts(waiting.event.regarding.key).namespace === namespace,
+    )
+    if (ofNamespace.length >= MAX_OF_NAMESPACE) return
     this.#waiting.push({
       event: { ...event, message: objectMessage(event.message) },
       uid: event.regarding.uid ?? uid,
@@ -86,7 +94,6 @@ export class EventRecorder {
 
   async #write({ event, uid }: Waiting, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
-    if (this.#budget.take() > 0) return
     const { regarding, type, reason, message } = event
     const identity = JSON.stringify([regarding, uid, type, reason, message])
     const recorded = this.#recorded.get(identity)
@@ -95,6 +102,8 @@ export class EventRecorder {
     if (recorded !== undefined && clock.monotonicMs() - recorded.lastAt < FOLD_MS) {
       recorded.count++
       recorded.lastAt = clock.monotonicMs()
+      // The next count that is written has this repetition too.
+      if (!this.#repetitions.take(namespace)) return
       const patch = { count: recorded.count, lastTimestamp }
       try {
         await this.#api.patch(objectKey(namespace, recorded.name), 'merge', patch, { signal })
@@ -104,6 +113,7 @@ export class EventRecorder {
         if (!ApiError.is(error, 404)) throw error
       }
     }
+    if (!this.#news.take(namespace)) return
     const object = this.#object(event, uid, namespace, lastTimestamp)
     await this.#api.create(namespace, object, { signal })
     const { name } = object.metadata
