@@ -45,9 +45,10 @@ const conditionFields = {
   reason: text,
   message: text,
 }
-const instanceCondition = z.object({
-  type: z.literal('DeviceProblem'),
-  status: z.enum(['True', 'False']),
+/** Other programs may write further conditions, with further fields. */
+const instanceCondition = z.looseObject({
+  type: text,
+  status: z.enum(['True', 'False', 'Unknown']),
   reason: text,
   message: text,
   lastTransitionTime: text,
@@ -63,9 +64,34 @@ const clusterCondition = z.object({
   lastTransitionTime: text,
 })
 const count = z.number().int()
+
+/** The items of a list that fit the schema. */
+function itemsOf<T extends z.ZodType>(item: T) {
+  return z
+    .array(z.unknown())
+    .transform((items) => items.flatMap((each) => dataOf(item.safeParse(each))))
+}
+
+/** The entries of a mapping whose values fit the schema. */
+function entriesOf<T extends z.ZodType>(value: T) {
+  return z
+    .record(text, z.unknown())
+    .transform((entries) =>
+      Object.fromEntries(
+        Object.entries(entries).flatMap(([key, each]) =>
+          dataOf(value.safeParse(each)).map((data) => [key, data] as const),
+        ),
+      ),
+    )
+}
+
+function dataOf<T>(parsed: z.ZodSafeParseResult<T>): T[] {
+  return parsed.success ? [parsed.data] : []
+}
+
 const status = z.object({
   observedGeneration: count,
-  conditions: z.array(clusterCondition),
+  conditions: itemsOf(clusterCondition),
   devices: count,
   slots: z.object({ total: count, claimed: count, free: count.optional().catch(undefined) }),
   nodeCounts: z
@@ -73,12 +99,11 @@ const status = z.object({
     .optional()
     .catch(undefined),
   brokers: z.object({ desired: count, updated: count, ready: count }).optional().catch(undefined),
-  nodes: z.record(
-    text,
+  nodes: entriesOf(
     z.object({
       observedGeneration: count,
       devices: count,
-      leftOut: count.optional(),
+      leftOut: count.optional().catch(undefined),
       conditions: z.array(z.object(conditionFields)),
     }),
   ),
@@ -99,7 +124,7 @@ const instance = z.object({
   }),
   status: z
     .object({
-      conditions: z.array(instanceCondition).optional().catch(undefined),
+      conditions: itemsOf(instanceCondition).optional().catch(undefined),
       brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined),
       brokerInfo: texts.optional().catch(undefined),
       brokerInfoSlots: texts.optional().catch(undefined),
@@ -123,20 +148,40 @@ type ParsedConfigurationObject =
       readonly ok: false
       readonly problems: readonly Problem[]
       /** The parts that are valid; undefined if the value is no object of the API. */
-      readonly found: Pick<Configuration, 'metadata' | 'status'> | undefined
+      readonly found: WrittenConfiguration | undefined
     }
+
+/** What programs write of a Configuration. */
+type WrittenConfiguration = Pick<Configuration, 'metadata' | 'status'>
 
 /**
  * Reads what programs write of a Configuration of a server, whether its spec is valid or not.
+ * Conditions and entries of nodes that make no sense are left out.
  * @returns undefined if the value is no object of the API
  */
-export function parseConfigurationStatus(
-  object: unknown,
-): Pick<Configuration, 'metadata' | 'status'> | undefined {
+export function parseConfigurationStatus(object: unknown): WrittenConfiguration | undefined {
   const envelope = configuration.safeParse(object)
-  return envelope.success
-    ? (withoutUndefined(envelope.data) as Pick<Configuration, 'metadata' | 'status'>)
-    : undefined
+  return envelope.success ? (withoutUndefined(envelope.data) as WrittenConfiguration) : undefined
+}
+
+/**
+ * Reads a Configuration as {@link parseConfigurationStatus}, with the names of the entries of nodes
+ * that were left out.
+ */
+export function parseConfigurationEntries(
+  object: unknown,
+): (WrittenConfiguration & { readonly unreadableNodes: readonly string[] }) | undefined {
+  const found = parseConfigurationStatus(object)
+  if (found === undefined) return undefined
+  const { nodes } = found.status ?? {}
+  const isUnreadable = (node: string) => nodes !== undefined && !Object.hasOwn(nodes, node)
+  return { ...found, unreadableNodes: nodeNamesIn(object).filter(isUnreadable) }
+}
+
+function nodeNamesIn(object: unknown): string[] {
+  const status = isRecord(object) ? object.status : undefined
+  const nodes = isRecord(status) ? status.nodes : undefined
+  return isRecord(nodes) ? Object.keys(nodes) : []
 }
 
 /** Reads a Configuration of a server. Never throws. */

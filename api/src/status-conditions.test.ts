@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { conditionsOf, instanceConditions } from './status-conditions.js'
-import type { NodeStatus } from './types.js'
+import type { InstanceCondition, NodeStatus } from './types.js'
 
 it('names the nodes where a handler is missing, while other nodes have it', () => {
   const on = (status: 'True' | 'False', message: string): NodeStatus => ({
@@ -55,4 +55,29 @@ it('leaves the end of a problem in the words of an earlier version', () => {
   )
   const before = over === undefined ? [] : [{ ...over, message: 'in other words' }]
   expect(instanceConditions(before, undefined, 'T3')).toEqual(before)
+})
+
+it('keeps the conditions of other programs beside the problem of a device', () => {
+  const foreign = {
+    type: 'Calibrated',
+    status: 'Unknown',
+    reason: 'R',
+    message: 'x',
+    lastTransitionTime: 'T0',
+  } as const
+  expect(instanceConditions([foreign], undefined, 'T1')).toEqual([foreign])
+  const refused = instanceConditions([foreign], reported('no answer'), 'T1')
+  expect(refused).toMatchObject([foreign, { type: 'DeviceProblem', status: 'True' }])
+  expect(instanceConditions(refused.toReversed(), undefined, 'T2')).toMatchObject([
+    { type: 'DeviceProblem', status: 'False', lastTransitionTime: 'T2' },
+    foreign,
+  ])
+})
+
+it('ends a problem whose status another program has set to Unknown', () => {
+  const [before] = instanceConditions([], reported('no answer'), 'T1')
+  const unknown = { ...before, status: 'Unknown' } as InstanceCondition
+  expect(instanceConditions([unknown], undefined, 'T2')).toMatchObject([
+    { status: 'False', reason: 'ProblemOver', lastTransitionTime: 'T2' },
+  ])
 })

@@ -110,7 +110,8 @@ export interface InstanceProblem {
 }
 
 /**
- * The conditions of an Instance whose device has a problem, or has none.
+ * The conditions of an Instance whose device has a problem, or has none. Those of other programs
+ * stay.
  * @param before - the conditions until now: a condition with the same status keeps its time
  * @param problem - the problem of the device; undefined if it has none
  * @param now - the time, as ISO 8601
@@ -120,17 +121,26 @@ export function instanceConditions(
   problem: InstanceProblem | undefined,
   now: string,
 ): readonly InstanceCondition[] {
-  const [previous] = before
-  if (problem === undefined && previous?.status !== 'True') return before
+  const previous = deviceProblemIn(before)
+  if (problem === undefined && (previous?.status ?? 'False') === 'False') return before
   const status = problem === undefined ? 'False' : 'True'
-  const isSame = previous?.status === status
-  return [
-    {
-      type: 'DeviceProblem',
-      status,
-      reason: problem?.reason ?? 'ProblemOver',
-      message: problem?.message ?? 'the device has no problem any more',
-      lastTransitionTime: isSame ? previous.lastTransitionTime : now,
-    },
-  ]
+  const condition: InstanceCondition = {
+    type: DEVICE_PROBLEM,
+    status,
+    reason: problem?.reason ?? 'ProblemOver',
+    message: problem?.message ?? 'the device has no problem any more',
+    lastTransitionTime: previous?.status === status ? previous.lastTransitionTime : now,
+  }
+  return previous === undefined
+    ? [...before, condition]
+    : before.map((each) => (each === previous ? condition : each))
+}
+
+const DEVICE_PROBLEM = 'DeviceProblem'
+
+/** The condition `DeviceProblem` among those of an Instance. */
+export function deviceProblemIn(
+  conditions: readonly InstanceCondition[] = [],
+): InstanceCondition | undefined {
+  return conditions.find(({ type }) => type === DEVICE_PROBLEM)
 }

@@ -239,12 +239,13 @@ export interface Membership {
 }
 
 /**
- * `True`: the device has a problem, and `message` has it. `False`: the problem is over. The
- * condition is absent if there was none.
+ * The condition `DeviceProblem`, or a condition of another program. `True`: the device has a
+ * problem, and `message` has it. `False`: the problem is over. The condition is absent if there was
+ * none.
  */
 export interface InstanceCondition {
-  readonly type: 'DeviceProblem'
-  readonly status: 'True' | 'False'
+  readonly type: string
+  readonly status: 'True' | 'False' | 'Unknown'
   /** A word in CamelCase. */
   readonly reason: string
   readonly message: string

@@ -11,8 +11,8 @@ import {
   NODE_REPORTS,
   type NodeReport,
   nodesOf,
+  parseConfigurationEntries,
   parseConfigurationObject,
-  parseConfigurationStatus,
   parseInstanceObject,
   parseNodeReport,
 } from '@akrijs/api'
@@ -57,6 +57,12 @@ type WorkloadSpec = Pick<
   'brokerSpec' | 'instanceServiceSpec' | 'configurationServiceSpec'
 >
 
+/** What programs write of a Configuration, whether its spec is valid or not. */
+export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
+  /** The entries of `status.nodes` that make no sense. */
+  readonly unreadableNodes: readonly string[]
+}
+
 /** What listeners were told of a Configuration: its parts without the status. */
 type SpecVersion = Pick<Configuration, 'spec'> & {
   readonly uid: string
@@ -84,7 +90,7 @@ export class ClusterState {
   readonly deployments: OwnedObjects<Deployment>
   readonly nodes: Collection<ClusterNode>
   /** The statuses of all Configurations, also of those whose spec is invalid. */
-  readonly statuses: Collection<Pick<Configuration, 'metadata' | 'status'>>
+  readonly statuses: Collection<StoredConfiguration>
   readonly reports: Collection<NodeReport>
   readonly reportIndex: ReportIndex
   /**
@@ -141,7 +147,7 @@ export class ClusterState {
     this.deployments = owned(DEPLOYMENTS, parseDeployment)
     this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
-    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationStatus, options)
+    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationEntries, options)
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
     const { agentNamespace } = options
     this.#agentPods = collectionOf<Pod>(PODS, parsePod, options, {

@@ -1,5 +1,4 @@
 import {
-  type Configuration,
   finalizerNodes,
   finalizerRemoval,
   GROUP,
@@ -17,6 +16,7 @@ import {
   type Resource,
 } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
+import type { StoredConfiguration } from '../cluster-state.js'
 import { Failures } from '../failures.js'
 import { changeInstance } from '../instance-change.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
@@ -261,9 +261,6 @@ export class LostNodes {
     )
   }
 }
-
-/** A Configuration, whether its spec is valid or not. */
-type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'>
 
 interface Removal {
   /** Milliseconds since the epoch. */

@@ -107,7 +107,11 @@ export class ConfigurationSummaries {
       now: new Date(clock.wallMs()).toISOString(),
     })
     if (reported.length > 0) turn.dueAt = clock.monotonicMs() + computeMs
-    const changes = status && mergePatchOf({ ...configuration.status }, { ...status })
+    // An entry that makes no sense counts nowhere, and goes.
+    const unreadable = configuration.unreadableNodes.map((name) => [name, null] as const)
+    const nodes = { ...configuration.status?.nodes, ...Object.fromEntries(unreadable) }
+    const before = configuration.status && { ...configuration.status, nodes }
+    const changes = status && mergePatchOf({ ...before }, { ...status })
     if (changes === undefined) return recheck
     const { resourceVersion } = configuration.metadata
     const patch = { metadata: { resourceVersion }, status: changes }

@@ -57,8 +57,10 @@ export class InstanceProblems {
     let written = 0
     for (const { instance, conditions } of changes) {
       if (written === MAX_WRITES) return { requeueAfterMs: REST_MS }
-      const { uid } = instance.metadata
-      const change = { metadata: { uid }, status: { conditions } }
+      const { uid, resourceVersion } = instance.metadata
+      // A list is written as a whole, and another program may change its conditions meanwhile.
+      const isAlone = conditions.length === 1
+      const change = { metadata: isAlone ? { uid } : { resourceVersion }, status: { conditions } }
       const writing = status.write(instance, change, signal).then(() => true)
       if (await failures.of(writing)) written++
     }

@@ -133,6 +133,26 @@ describe('the summary of a Configuration', () => {
     expect(writes()).toHaveLength(1)
   })
 
+  it('removes entries of nodes that make no sense, and is not written again then', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'))
+    await start()
+    await untilWritten(1)
+    const { status: written, ...rest } = api.objects.get(CONFIGURATION) ?? expect.fail()
+    const conditions = [{ type: 'Foreign', status: 'True', reason: 'R', message: 'text' }]
+    const nodes = { b: { observedGeneration: 3, devices: 1, conditions } }
+    api.put(CONFIGURATION, { ...rest, status: { ...(written as object), nodes } })
+    await untilWritten(2)
+    expect(writes()[1]?.body).toMatchObject({ status: { nodes: { b: null } } })
+    expect(api.objects.get(CONFIGURATION)?.status).toMatchObject({ nodes: {} })
+    for (const devices of [2, 3]) {
+      putReport('a', statusWith('True', devices))
+      await hasSeen('a', statusWith('True', devices))
+      await clock.advance(10_000)
+    }
+    expect(writes()).toHaveLength(2)
+  })
+
   it('is written at most once in two seconds, however many nodes report', async () => {
     for (let node = 0; node < 40; node++) putNode(`node-${node}`)
     await start()

@@ -27,6 +27,7 @@ import {
   type ConfigurationStatus,
   configurationOf,
   type DeviceProblem,
+  deviceProblemIn,
   holderOf,
   type Instance,
   type InstanceProblem,
@@ -267,7 +268,7 @@ export class StandaloneCluster implements Cluster {
         mergeStatus({ configuration, instances, node, report, now: this.#now() }),
       )
       for (const instance of instances) {
-        const [before] = instance.status?.conditions ?? []
+        const before = deviceProblemIn(instance.status?.conditions)
         if (problems === undefined && before?.reason === 'ReportedByHandler') continue
         putProblem(draft, instance, byInstance.get(instance.metadata.name), this.#now())
       }

@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest'
+import {
+  parseConfigurationEntries,
+  parseConfigurationStatus,
+  parseInstanceObject,
+} from './api-objects.js'
+
+const metadata = {
+  name: 'cam',
+  namespace: 'plant',
+  uid: 'u',
+  resourceVersion: '1',
+  creationTimestamp: '2026-01-01T00:00:00Z',
+}
+const ready = { type: 'Ready', status: 'True', reason: 'R', message: 'text' }
+const lastTransitionTime = '2026-01-01T00:00:00Z'
+
+it('leaves out the conditions and entries of a status that make no sense, and no other', () => {
+  const entry = { observedGeneration: 1, devices: 1, conditions: [ready] }
+  const status = {
+    observedGeneration: 1,
+    conditions: [
+      { ...ready, lastTransitionTime },
+      { ...ready, type: 'Foreign', lastTransitionTime },
+    ],
+    devices: 1,
+    slots: { total: 1, claimed: 0 },
+    nodes: {
+      a: entry,
+      b: { ...entry, devices: 'many' },
+      c: { ...entry, conditions: [{ ...ready, type: 'Foreign' }] },
+      d: null,
+    },
+  }
+  const read = { ...status, conditions: [{ ...ready, lastTransitionTime }], nodes: { a: entry } }
+  expect(parseConfigurationStatus({ metadata, status })?.status).toEqual(read)
+  expect(parseConfigurationEntries({ metadata, status })).toMatchObject({
+    status: read,
+    unreadableNodes: ['b', 'c', 'd'],
+  })
+  expect(parseConfigurationEntries({ metadata })?.unreadableNodes).toEqual([])
+})
+
+it('keeps the conditions of other programs of an Instance as they are', () => {
+  const spec = { configurationName: 'cam', cdiName: 'akri.sh/cam=8120fe', capacity: 1 }
+  const foreign = { ...ready, type: 'Calibrated', lastTransitionTime, observedGeneration: 4 }
+  const problem = { ...ready, type: 'DeviceProblem', status: 'Unknown', lastTransitionTime }
+  const conditions = [foreign, 'nonsense', problem]
+  expect(parseInstanceObject({ metadata, spec, status: { conditions } })?.status).toEqual({
+    conditions: [foreign, problem],
+  })
+})
