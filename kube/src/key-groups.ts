@@ -55,7 +55,9 @@ export class KeyGroups<Key extends string> {
     for (const [name, group] of this.#groups) {
       if (group.running.size >= (next?.group.running.size ?? this.#limit)) continue
       const key = firstIdle(group)
-      if (key !== undefined) next = { name, group, key }
+      if (key === undefined) continue
+      next = { name, group, key }
+      if (group.running.size === 0) break
     }
     if (next === undefined) return undefined
     const { name, group, key } = next
