@@ -1,4 +1,4 @@
-import { currentClock } from '@akrijs/runtime'
+import { aborted, currentClock } from '@akrijs/runtime'
 import {
   type DeviceList,
   type DiscoverContext,
@@ -245,6 +245,20 @@ describe('discover', () => {
       'no device list within 20 ms; the handler sleeps for 10000 ms of its clock: ' +
         'call `clock.advance(10000)`',
     )
+  })
+
+  it('ends each of two waits for a list: with a list, or at its time limit', async () => {
+    await using session = open(async function* ({ signal }) {
+      yield [{ id: 'a' }]
+      await aborted(signal)
+    })
+    const waits = await Promise.allSettled([session.next(50), session.next(50)])
+    expect(waits).toMatchObject([
+      { status: 'fulfilled', value: [{ id: 'a' }] },
+      { status: 'rejected', reason: { code: 'AKRI_ERR_SIMULATED_AGENT' } },
+    ])
+    const late = await Promise.allSettled([session.next(20), session.next(40)])
+    expect(late.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   })
 
   it('ends a handler that yields changed lists without a pause', async () => {

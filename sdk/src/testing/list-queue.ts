@@ -7,7 +7,8 @@ export const WAIT_MS = 10_000
 export class ListQueue<List> {
   readonly #lists: List[] = []
   #end: (() => unknown) | undefined
-  #wake: (() => void) | undefined
+  /** Of each {@link next} that waits. */
+  readonly #wakers = new Set<() => void>()
 
   /** The number of lists that wait. */
   get length(): number {
@@ -21,13 +22,13 @@ export class ListQueue<List> {
 
   push(list: List): void {
     this.#lists.push(list)
-    this.#wake?.()
+    this.#wake()
   }
 
   /** @param error what {@link next} throws after the lists that wait; the first end counts */
   end(error: () => unknown): void {
     this.#end ??= error
-    this.#wake?.()
+    this.#wake()
   }
 
   /** @param hint for the message when no list comes in time @default nothing */
@@ -35,7 +36,7 @@ export class ListQueue<List> {
     let isLate = false
     const timer = setTimeout(() => {
       isLate = true
-      this.#wake?.()
+      this.#wake()
     }, withinMs)
     try {
       for (;;) {
@@ -44,11 +45,16 @@ export class ListQueue<List> {
         if (this.#end !== undefined) throw this.#end()
         if (isLate) throw new SimulatedAgentError(`no device list within ${withinMs} ms${hint()}`)
         await new Promise<void>((resolve) => {
-          this.#wake = resolve
+          this.#wakers.add(resolve)
         })
       }
     } finally {
       clearTimeout(timer)
     }
+  }
+
+  #wake(): void {
+    for (const waker of this.#wakers) waker()
+    this.#wakers.clear()
   }
 }
