@@ -73,6 +73,19 @@ describe('checkDeviceList', () => {
       [{ id: 'cam', propertys: { A: '1' } }],
       /"cam": there is no field "propertys"; did you mean properties\?/,
     ],
+    ['half of a surrogate pair', [{ id: '📷' }, { id: 'cam\ud83d' }], /device 1: id "cam\\ud83d"/],
+    ['a Map', [{ id: 'cam', properties: new Map([['A', '1']]) }], /"cam": properties is a Map; /],
+    [
+      'the headers of an answer',
+      [{ id: 'cam', properties: new Headers({ a: '1' }) }],
+      /"cam": properties is a Headers; it must be an object of strings/,
+    ],
+    [
+      'properties of a class with entries',
+      [{ id: 'cam', properties: { A: '1', *[Symbol.iterator]() {} } }],
+      /"cam": properties is an iterable object; /,
+    ],
+    ['a promise', [{ id: 'cam', properties: Promise.resolve({}) }], /properties is a Promise; /],
     [
       'a misspelt id',
       [{ id: 'cam' }, { Id: 'cam-2' }],
@@ -131,7 +144,7 @@ describe('checkDeviceList', () => {
   })
 
   it('replaces control characters in properties, and keeps lines, tabs and the id', () => {
-    const id = 'cam\u001b[2J\ud800'
+    const id = 'cam\u001b[2J'
     const properties = {
       NAME: 'Hall\u001b]0;owned\u0007\u0000\u009b1m\u202egpj\ud800',
       CERTIFICATE: '-----BEGIN\tx\r\nMIIB\n',
@@ -242,6 +255,23 @@ describe('DeviceListCheck', () => {
     const now = checkOf(check, list)
     expect(now).not.toBe(before)
     expect(now).toEqual(checkDeviceList(list))
+  })
+
+  it('refuses a Map in a later list, where the device had no properties', () => {
+    const check = new DeviceListCheck()
+    checkOf(check, [{ id: 'a' }])
+    expect(() => checkOf(check, [{ id: 'a', properties: new URLSearchParams('A=1') }])).toThrow(
+      /properties is a URLSearchParams/,
+    )
+  })
+
+  it('takes properties with a prototype of their own, or without one', () => {
+    const withoutPrototype = Object.assign(Object.create(null), { A: '1' })
+    class Properties {
+      readonly A = '1'
+    }
+    for (const properties of [withoutPrototype, new Properties()])
+      expect(checkDeviceList([{ id: 'a', properties }])).toMatchObject([{ properties: { A: '1' } }])
   })
 
   it('refuses in a later list what it refuses in the first', () => {

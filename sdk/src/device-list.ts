@@ -191,7 +191,12 @@ function hasSameProperties(entry: unknown, properties: CheckedDevice['properties
     more++
   }
   for (const _ in properties) more--
-  return more === 0
+  return more === 0 && !hidesEntries(entry)
+}
+
+/** Whether the entries of an object are no members of it: a Map, Headers, a promise. */
+function hidesEntries(value: object): boolean {
+  return Symbol.iterator in value || (tagOf(value) !== 'Object' && Object.keys(value).length === 0)
 }
 
 function hasSameEntries<Entry>(
@@ -248,6 +253,12 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
       `device ${index}: id has ${id.length} characters, more than ${MAX_ID_LENGTH}: ${quote(id)}`,
     )
   }
+  // gRPC replaces such a half: two ids would become the same id.
+  if (/\p{Cs}/u.test(id)) {
+    throw new InvalidDeviceListError(
+      `device ${index}: id ${quote(id)} has half of a surrogate pair; cut texts between characters`,
+    )
+  }
   const refuse = (what: string): never => {
     throw new InvalidDeviceListError(`device ${quote(id)}: ${what}`)
   }
@@ -291,7 +302,7 @@ function entriesOf(device: Readonly<Record<string, unknown>>): number {
 type Refuse = (what: string) => never
 
 function checkProperties(properties: unknown, refuse: Refuse): Record<string, string> {
-  if (!isRecord(properties))
+  if (!isRecord(properties) || hidesEntries(properties))
     return refuse(`properties is ${typeOf(properties)}; it must be an object of strings`)
   const checked: [string, string][] = []
   let bytes = 0
@@ -375,7 +386,16 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
 
 function typeOf(value: unknown): string {
   if (value === null || value === undefined) return String(value)
-  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value !== 'object') return `a value of type ${typeof value}`
+  const tag = tagOf(value)
+  if (tag !== 'Object') return `a ${tag}`
+  return Symbol.iterator in value ? 'an iterable object' : 'a value of type object'
+}
+
+/** `Object` for what an object literal makes, and for the objects of most classes. */
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1)
 }
 
 function quote(whole: string): string {

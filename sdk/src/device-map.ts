@@ -89,10 +89,11 @@ export class DeviceMap<D extends Device = Device> {
    * Adds a device, or replaces the device with its id. Each call begins the time of `forgetAfter`
    * again.
    * @returns false, without a change, if a list has no room: it takes 10,000 devices or about 3 MiB
+   * @throws InvalidDeviceListError if the device has a value without JSON, such as a BigInt
    */
   set(device: D): boolean {
-    const before = this.#entries.get(device.id)
     const bytes = jsonBytes(device)
+    const before = this.#entries.get(device.id)
     const room = MAX_JSON_BYTES - this.#bytes + (before?.bytes ?? 0)
     if (bytes > room || (before === undefined && this.#entries.size >= MAX_DEVICES)) return false
     this.#remove(device.id)

@@ -1,6 +1,8 @@
 import type { Device } from '@akrijs/runtime/handler'
 import { expect, it } from 'vitest'
 import { checkDeviceList } from './device-list.js'
+import { deviceMap } from './device-map.js'
+import { InvalidDeviceListError } from './errors.js'
 import { fitIntoList } from './fit-into-list.js'
 
 const named = (count: number, properties: Device['properties'] = {}) =>
@@ -23,4 +25,14 @@ it.each<[string, Device['properties']]>([
   expect(devices).toEqual(all.slice(0, all.length - leftOut))
   expect(() => checkDeviceList(devices)).not.toThrow()
   expect(() => checkDeviceList(all)).toThrow(/bytes, more than/)
+})
+
+it('refuses a value that JSON cannot have, with the device and the field', () => {
+  const device = { id: 'cam', properties: { COUNT: 5n } }
+  // @ts-expect-error a property is a text
+  const fit = () => fitIntoList([device])
+  expect(fit).toThrow(InvalidDeviceListError)
+  expect(fit).toThrow(/^device "cam": "COUNT" has a value that no list can have: .*BigInt/)
+  // @ts-expect-error a device is an object
+  expect(() => deviceMap().set(undefined)).toThrow('a device is undefined; it must be an object')
 })

@@ -1,4 +1,6 @@
+import { isRecord, maskUrls, messageOf } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
+import { InvalidDeviceListError } from './errors.js'
 import { MAX_LIST_BYTES } from './list-limit.js'
 
 /**
@@ -7,14 +9,41 @@ import { MAX_LIST_BYTES } from './list-limit.js'
  */
 export const MAX_JSON_BYTES = 0.75 * MAX_LIST_BYTES
 
-/** The bytes of a device in JSON. */
+/**
+ * The bytes of a device in JSON.
+ * @throws InvalidDeviceListError if the device has no JSON
+ */
 export function jsonBytes(device: Device): number {
-  return Buffer.byteLength(JSON.stringify(device))
+  // At run time a handler is JavaScript.
+  if (!isRecord(device))
+    throw new InvalidDeviceListError(`a device is ${String(device)}; it must be an object`)
+  try {
+    return Buffer.byteLength(JSON.stringify(device))
+  } catch (error) {
+    throw new InvalidDeviceListError(
+      `device ${JSON.stringify(maskUrls(String(device.id)))}: ` +
+        `${JSON.stringify(fieldWithoutJson(device))} has a value that no list can have: ` +
+        messageOf(error),
+    )
+  }
+}
+
+function fieldWithoutJson(device: Device): string {
+  let field = ''
+  try {
+    // A replacer sees each field before JSON refuses its value.
+    JSON.stringify(device, (name, value: unknown) => {
+      field = name
+      return value
+    })
+  } catch {}
+  return field
 }
 
 /**
  * Takes devices, each id once, until the list is full: the agent refuses a list that is too large
  * as a whole. For handlers that find devices which other hosts announce, and any number of them.
+ * @throws InvalidDeviceListError if a device has a value without JSON, such as a BigInt
  */
 export function fitIntoList<D extends Device>(
   devices: Iterable<D>,
@@ -28,7 +57,7 @@ export function fitIntoList<D extends Device>(
   let bytes = 0
   let leftOut = 0
   for (const device of devices) {
-    if (kept.has(device.id)) continue
+    if (kept.has(device?.id)) continue
     bytes += leftOut > 0 ? 0 : jsonBytes(device)
     if (leftOut > 0 || bytes > MAX_JSON_BYTES) leftOut++
     else kept.set(device.id, device)
