@@ -1,3 +1,16 @@
+import { InvalidOptionError } from './errors.js'
+
+/**
+ * The signal of a call. At run time a handler is JavaScript: it can forget the signal, or give its
+ * controller.
+ * @param usage the right call, for the message
+ * @throws InvalidOptionError
+ */
+export function requireSignal(signal: AbortSignal, usage: string): AbortSignal {
+  if (typeof signal?.addEventListener === 'function') return signal
+  throw new InvalidOptionError(`there is no signal; write ${usage}, with the signal of discover`)
+}
+
 /** Resolves when the signal is aborted. The listener is removed when `until` is aborted. */
 export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from './clock.js'
+import { ManualClock } from './testing/manual-clock.js'
 
 afterEach(() => vi.restoreAllMocks())
 
@@ -11,5 +12,36 @@ describe("the machine's clock", () => {
     vi.spyOn(Date, 'now').mockReturnValue(wrong)
     expect(systemClock.wallMs()).toBe(wrong)
     expect(systemClock.monotonicMs()).toBeGreaterThanOrEqual(before)
+  })
+
+  it.each([2 ** 31, Number.POSITIVE_INFINITY])('waits for %s ms, until its signal', async (ms) => {
+    const stop = new AbortController()
+    const sleep = systemClock.sleep(ms, stop.signal)
+    const first = await Promise.race([sleep, systemClock.sleep(50).then(() => 'the short wait')])
+    expect(first).toBe('the short wait')
+    stop.abort(new TypeError('stopped'))
+    await expect(sleep).rejects.toThrow('stopped')
+  })
+
+  it('waits in parts for a time that is longer than that of a timer', async () => {
+    vi.useFakeTimers()
+    let isOver = false
+    const sleep = systemClock.sleep(2 ** 32).then(() => {
+      isOver = true
+    })
+    await vi.advanceTimersByTimeAsync(2 ** 32 - 1)
+    expect(isOver).toBe(false)
+    await vi.advanceTimersByTimeAsync(1)
+    await sleep
+    vi.useRealTimers()
+  })
+
+  it.each([['5s'], [Number.NaN], [undefined]])('refuses to sleep for %s', async (ms) => {
+    // @ts-expect-error at run time a handler is JavaScript
+    for (const clock of [systemClock, new ManualClock()]) {
+      // @ts-expect-error at run time a handler is JavaScript
+      const sleep = clock.sleep(ms)
+      await expect(sleep).rejects.toThrow(/is not a time to sleep; write milliseconds/)
+    }
   })
 })

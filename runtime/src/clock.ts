@@ -1,3 +1,5 @@
+import { checkWait, MAX_TIMER_MS } from './interval.js'
+
 /** The only source of time, so that tests need not sleep. */
 export interface Clock {
   /**
@@ -13,7 +15,8 @@ export interface Clock {
   wallMs(): number
   /**
    * Waits. Rejects with the reason of the signal when the signal is aborted.
-   * @param ms the time, in milliseconds
+   * @param ms the time, in milliseconds. `Infinity` waits for the signal.
+   * @throws InvalidIntervalError if the time is no number
    */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
@@ -34,15 +37,24 @@ export const systemClock: Clock = {
   wallMs: () => Date.now(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
+      let rest = checkWait(ms)
       if (signal?.aborted) return reject(signal.reason)
+      let timer: NodeJS.Timeout | undefined
       const stop = () => {
         clearTimeout(timer)
         reject(signal?.reason)
       }
-      const timer = setTimeout(() => {
+      // A timer has a longest time: a longer wait takes several.
+      const wait = () => {
+        const part = Math.min(rest, MAX_TIMER_MS)
+        rest -= part
+        timer = setTimeout(rest > 0 ? wait : end, part)
+      }
+      const end = () => {
         signal?.removeEventListener('abort', stop)
         resolve()
-      }, ms)
+      }
+      wait()
       signal?.addEventListener('abort', stop, { once: true })
     }),
 }

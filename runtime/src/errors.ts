@@ -73,6 +73,12 @@ export class InvalidOptionError extends defineError('AKRI_ERR_INVALID_OPTION', '
 /** Standard output cannot be written, as on a full disk. A pipe without a reader is no error. */
 export class OutputError extends defineError('AKRI_ERR_OUTPUT', 'terminal') {}
 
+/**
+ * An interval, as of `every` or `deviceMap`, is not a number of milliseconds from 1 to 24 days, nor
+ * a text with a unit. Or the time of `sleep` or `withTimeLimit` is no number.
+ */
+export class InvalidIntervalError extends defineError('AKRI_ERR_INVALID_INTERVAL', 'terminal') {}
+
 /** `AKRI_ERR_STATE_FILE` gives `StateFileError`. */
 function nameOf(code: ErrorCode): string {
   const words = code.slice('AKRI_ERR_'.length).toLowerCase().split('_')

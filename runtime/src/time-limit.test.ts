@@ -55,3 +55,33 @@ it('work begins with an aborted signal if the signal is aborted already', async 
   const limited = await withTimeLimit(60_000, AbortSignal.abort(reason), async (inner) => inner)
   expect(limited.reason).toBe(reason)
 })
+
+it.each([Number.POSITIVE_INFINITY, 2 ** 31, '1h'])('work has %s as its limit', async (time) => {
+  const stop = new AbortController()
+  let isOver = false
+  const work = withTimeLimit(time, stop.signal, (limited) =>
+    untilAborted(limited).finally(() => {
+      isOver = true
+    }),
+  )
+  const outcome = expect(work).rejects.toThrow('stopped')
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  expect(isOver).toBe(false)
+  stop.abort(new TypeError('stopped'))
+  await outcome
+})
+
+it.each([Number.NaN, undefined, 'soon'])('work does not begin with the limit %s', async (time) => {
+  const { signal } = new AbortController()
+  let isBegun = false
+  const begin = async () => {
+    isBegun = true
+  }
+  // @ts-expect-error at run time a handler is JavaScript
+  await expect(withTimeLimit(time, signal, begin)).rejects.toThrow(/is not an interval/)
+  // @ts-expect-error there is no signal
+  await expect(withTimeLimit(5, undefined, begin)).rejects.toThrow(
+    /write withTimeLimit\(ms, signal/,
+  )
+  expect(isBegun).toBe(false)
+})

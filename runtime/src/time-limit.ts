@@ -1,19 +1,24 @@
+import { requireSignal } from './aborted.js'
 import { runAfter } from './clock.js'
 import { currentClock } from './current-clock.js'
+import { toLimit } from './interval.js'
 
 /**
  * Runs work with a signal that is aborted together with `signal`, or when the time is over. The
  * work must end then. `AbortSignal.any([signal, AbortSignal.timeout(ms)])` is no limit: Node.js 20
  * may collect both as garbage too early. It also keeps each result of `any` that has a listener
  * until one of its sources is aborted.
- * @param ms the time in milliseconds, by {@link currentClock}. The reason of the abort is a
- * DOMException named TimeoutError.
+ * @param time the time, by {@link currentClock}: milliseconds, or a text such as `'10s'`. `Infinity` is no
+ * limit. The reason of the abort is a DOMException named TimeoutError.
+ * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function withTimeLimit<T>(
-  ms: number,
+  time: number | string,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  const ms = toLimit(time)
+  requireSignal(signal, 'withTimeLimit(ms, signal, work)')
   const over = new AbortController()
   const onAbort = () => over.abort(signal.reason)
   if (signal.aborted) onAbort()

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
-import { aborted, type Clock, currentClock } from '@akrijs/runtime'
+import { aborted, type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
 import { jsonBytes, MAX_JSON_BYTES } from './fit-into-list.js'
-import { toMilliseconds } from './interval.js'
 
 /** Other hosts can announce any number of devices. */
 const MAX_DEVICES = 10_000
@@ -132,9 +131,10 @@ export class DeviceMap<D extends Device = Device> {
    * A map has one such loop.
    * @param options the signal
    * @param options.signal ends the loop
-   * @throws the error of {@link end}
+   * @throws the error of {@link end}, and InvalidOptionError without a signal
    */
-  async *lists({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<D[], void, void> {
+  async *lists(options: { readonly signal: AbortSignal }): AsyncGenerator<D[], void, void> {
+    const signal = requireSignal(options?.signal, 'lists({ signal })')
     const isOver = () => signal.aborted || this.#end !== undefined
     const onAbort = () => this.#wake?.()
     signal.addEventListener('abort', onAbort, { once: true })

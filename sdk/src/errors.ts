@@ -17,11 +17,5 @@ export class HandlerFailedError extends AkriError {
   }
 }
 
-/**
- * An interval, as of `every` or `deviceMap`, is not a number of milliseconds from 1 to 24 days, nor
- * a text with a unit.
- */
-export class InvalidIntervalError extends defineError('AKRI_ERR_INVALID_INTERVAL', 'terminal') {}
-
 /** `missesAllowed` of `Presence` is not a whole number of 0 or more. */
 export class InvalidPresenceError extends defineError('AKRI_ERR_INVALID_PRESENCE', 'terminal') {}

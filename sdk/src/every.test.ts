@@ -1,6 +1,8 @@
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
+import { deviceMap } from './device-map.js'
 import { every } from './every.js'
+import { atLeastEvery } from './network/at-least-every.js'
 
 describe('every', () => {
   it('yields at once and then at each interval, until it is aborted', async () => {
@@ -44,7 +46,7 @@ describe('every', () => {
     stop.abort()
   })
 
-  it.each(['10', '0s', '-1s', 'soon', '600h', 0, Number.NaN])(
+  it.each(['10', '0s', '-1s', 'soon', '600h', 0, Number.NaN, 2 ** 31])(
     'refuses %s as an interval',
     async (interval) => {
       const rounds = every(interval, {
@@ -59,4 +61,29 @@ describe('every', () => {
       ).rejects.toThrow(/is not an interval/)
     },
   )
+
+  it.each<[string, unknown, string]>([
+    ['a BigInt', 5n, '5n is not an interval'],
+    ['no number', Number.NaN, 'NaN is not an interval'],
+    ['no interval', undefined, 'undefined is not an interval'],
+  ])('names %s as it is in the code', async (_, interval, message) => {
+    const { signal } = new AbortController()
+    // @ts-expect-error at run time a handler is JavaScript
+    await expect(every(interval, { signal }).next()).rejects.toThrow(message)
+  })
+
+  it('and the other loops say that their signal is missing', async () => {
+    const missing = 'there is no signal; write'
+    for (const options of [undefined, {}, { signal: new AbortController() }]) {
+      const calls = [
+        // @ts-expect-error there is no signal
+        () => every('1s', options),
+        // @ts-expect-error there is no signal
+        () => atLeastEvery(every('1s', { signal: AbortSignal.abort() }), '1s', options),
+        // @ts-expect-error there is no signal
+        () => deviceMap().lists(options),
+      ]
+      for (const call of calls) await expect(call().next()).rejects.toThrow(missing)
+    }
+  })
 })

@@ -1,5 +1,4 @@
-import { type Clock, currentClock } from '@akrijs/runtime'
-import { toMilliseconds } from './interval.js'
+import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs/runtime'
 
 /**
  * Yields at once and then at each interval, until the signal is aborted. Skips the rounds that a
@@ -8,13 +7,15 @@ import { toMilliseconds } from './interval.js'
  * @param options the signal and the clock
  * @param options.signal ends the loop
  * @param options.clock the source of time @default the clock of the discovery, see `currentClock`
- * @throws InvalidIntervalError
+ * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function* every(
   interval: number | string,
-  { signal, clock = currentClock() }: { readonly signal: AbortSignal; readonly clock?: Clock },
+  options: { readonly signal: AbortSignal; readonly clock?: Clock },
 ): AsyncGenerator<number, void, void> {
   const ms = toMilliseconds(interval)
+  const signal = requireSignal(options?.signal, 'every(interval, { signal })')
+  const { clock = currentClock() } = options
   let due = clock.monotonicMs()
   for (let round = 0; !signal.aborted; round++) {
     yield round

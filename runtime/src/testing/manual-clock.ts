@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js'
+import { checkWait } from '../interval.js'
 
 interface Sleeper {
   readonly due: number
@@ -36,7 +37,7 @@ export class ManualClock implements Clock {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const sleeper: Sleeper = {
-        due: this.#now + Math.max(0, ms),
+        due: this.#now + Math.max(0, checkWait(ms)),
         wake: () => {
           this.#sleepers.delete(sleeper)
           signal?.removeEventListener('abort', onAbort)

@@ -1,5 +1,4 @@
-import { type Clock, currentClock } from '@akrijs/runtime'
-import { toMilliseconds } from '../interval.js'
+import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs/runtime'
 
 /**
  * Yields each value of a source at once, and repeats the last value at each interval. Ends with the
@@ -8,14 +7,16 @@ import { toMilliseconds } from '../interval.js'
  * @param options the signal and the clock
  * @param options.signal ends the repetition
  * @param options.clock the source of time @default the clock of the discovery, see `currentClock`
- * @throws InvalidIntervalError
+ * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,
   interval: number | string,
-  { signal, clock = currentClock() }: { readonly signal: AbortSignal; readonly clock?: Clock },
+  options: { readonly signal: AbortSignal; readonly clock?: Clock },
 ): AsyncGenerator<T, void, void> {
   const ms = toMilliseconds(interval)
+  const signal = requireSignal(options?.signal, 'atLeastEvery(source, interval, { signal })')
+  const { clock = currentClock() } = options
   const values = source[Symbol.asyncIterator]()
   const first = await values.next()
   if (first.done) return
