@@ -8,6 +8,7 @@ import { cloneAround, lockOf, packClone, readLocalPackages, VENDOR } from './loc
 import { type ProjectNames, projectNames } from './names.js'
 import { checkTarget, type DirectoryFiles, writeProject } from './project.js'
 import { Questions } from './questions.js'
+import { shellWord } from './shell-word.js'
 import { type Language, readTemplate } from './template.js'
 
 const VERSION = manifest.version
@@ -110,7 +111,7 @@ async function withLocalPackages(
 function nextSteps({ directory, names, language }: Plan): string {
   return `${names.package} is in ${directory}, in ${language}. Next:
 
-  cd ${directory}
+  cd ${shellWord(directory)}
   npm install
   npm run discover     shows the devices that it finds
   npm test
