@@ -21,6 +21,12 @@ it('a built-in handler that cannot be loaded is refused with the reason', async 
   })
 })
 
+it('a package that is not installed belongs into the working directory', async () => {
+  await expect(findHandler('none-such', from)).rejects.toThrow(
+    `not installed where ${process.cwd()} can find it; run npm install none-such`,
+  )
+})
+
 describe('a handler without a list', () => {
   const endless = new Promise<never>(() => {})
   const handler = defineDiscoveryHandler({

@@ -15,6 +15,7 @@ import {
   DiscoveryProperties,
   findHandlerPackage,
   type HandlerPackage,
+  packageDirectory,
 } from '@akrijs/runtime/handler'
 import {
   handlerSpecifier,
@@ -178,8 +179,12 @@ function isEmpty({ devices, leftOut }: ReportedList): boolean {
  */
 export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
   const specifier = handlerSource(handlerSpecifier(handler))
-  return findHandlerPackage(specifier, from).catch((error: unknown) => {
-    if (path.isAbsolute(specifier) || Object.hasOwn(BUILT_IN_HANDLERS, handler)) throw error
+  const isBuiltIn = Object.hasOwn(BUILT_IN_HANDLERS, handler)
+  const isBeside = isBuiltIn || packageDirectory(specifier, from) !== undefined
+  // A person installs a package into the working directory, not beside this program.
+  const place = isBeside ? from : process.cwd()
+  return findHandlerPackage(specifier, place).catch((error: unknown) => {
+    if (path.isAbsolute(specifier) || isBuiltIn) throw error
     const names = Object.keys(BUILT_IN_HANDLERS)
     const similar = nearest(handler, names) ?? names.find((name) => name.startsWith(handler))
     if (similar === undefined) throw error
