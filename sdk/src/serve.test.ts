@@ -114,6 +114,20 @@ describe('serve', () => {
     await expect(start(handlerOf('plain', oneDevice))).rejects.toThrow(/it is not a socket/)
   })
 
+  it.each<[string, unknown, RegExp]>([
+    ['nothing', undefined, /or an array of such results; this is undefined$/],
+    ['a definition', { name: 'x', shared: true }, /this is a mapping$/],
+    ['a module', { default: handlerOf('x', oneDevice) }, /a mapping; give its default export$/],
+    ['a hole', [handlerOf('x', oneDevice), undefined], /this is an array with undefined$/],
+  ])('refuses %s in place of a handler', async (_, handlers, message) => {
+    // @ts-expect-error at run time a program is JavaScript
+    const serving = start(handlers)
+    await expect(serving).rejects.toMatchObject({
+      code: 'AKRI_ERR_INVALID_HANDLER',
+      message: expect.stringMatching(message),
+    })
+  })
+
   it('frees the health port if a handler cannot be served', async () => {
     await writeFile(path.join(directory, 'plain.sock'), 'x')
     const probe = net.createServer().listen(0)

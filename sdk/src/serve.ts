@@ -1,7 +1,11 @@
 import { isIPv6 } from 'node:net'
 import path from 'node:path'
-import { InvalidOptionError } from '@akrijs/runtime'
-import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
+import { fieldOf, InvalidOptionError, shorten } from '@akrijs/runtime'
+import {
+  type DiscoveryHandler,
+  InvalidHandlerError,
+  isDiscoveryHandler,
+} from '@akrijs/runtime/handler'
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
 
 /**
@@ -9,18 +13,31 @@ import type { HandlerServer, ServeOptions, ServingOptions } from './serve-option
  * `podIp`, on the network. Keeps the handlers registered until it is closed, also when the agent
  * restarts. Resolves as soon as the handlers answer; the agent can start later.
  *
+ * @throws InvalidHandlerError if a handler is not the result of `defineDiscoveryHandler`
  * @throws AkriError if an option is missing or wrong, or a socket or port cannot be used
  */
 export async function serve(
   handlers: DiscoveryHandler | readonly DiscoveryHandler[],
   options: ServeOptions = {},
 ): Promise<HandlerServer> {
-  const list = isDiscoveryHandler(handlers) ? [handlers] : handlers
+  const list = handlerList(handlers)
   const serving = servingOptions(list, options)
   // gRPC, logs and metrics are loaded here, so that a module that only defines a handler needs less
   // memory.
   const { serveUntilClosed } = await import('./serving.js')
   return serveUntilClosed(list, serving, options)
+}
+
+/** At run time the program of a handler is JavaScript. */
+function handlerList(handlers: unknown): readonly DiscoveryHandler[] {
+  const list: unknown = isDiscoveryHandler(handlers) ? [handlers] : handlers
+  if (Array.isArray(list) && list.every(isDiscoveryHandler)) return list
+  const wrong: unknown = Array.isArray(list) ? list.find((each) => !isDiscoveryHandler(each)) : list
+  const fix = isDiscoveryHandler(fieldOf(wrong, 'default')) ? '; give its default export' : ''
+  throw new InvalidHandlerError(
+    'serve takes the result of defineDiscoveryHandler, or an array of such results; this is ' +
+      `${Array.isArray(list) ? 'an array with ' : ''}${shorten(wrong)}${fix}`,
+  )
 }
 
 /** Checks the options, and completes them from the environment. @throws InvalidOptionError */

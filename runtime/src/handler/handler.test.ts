@@ -32,10 +32,42 @@ describe('the definition of a handler', () => {
     [{ shared: 'yes' }, 'handler mine: shared is yes; it must be true or false'],
     [{ details: {} }, 'handler mine: details is not a Standard Schema'],
     [{ discover: [] }, 'handler mine: discover is not a function'],
+    [{ warnings: 'none' }, 'handler mine: warnings is not a function'],
   ])('is refused with what would be right: %j', (change, message) => {
     const define = () =>
       Reflect.apply(defineDiscoveryHandler, undefined, [{ ...definition, ...change }])
     expect(define).toThrow(InvalidHandlerError)
     expect(define).toThrow(message)
+  })
+
+  it.each([undefined, null, 'mine'])('is refused if it is no object: %s', (value) => {
+    const define = () => Reflect.apply(defineDiscoveryHandler, undefined, [value])
+    expect(define).toThrow(InvalidHandlerError)
+    expect(define).toThrow(/^a handler is an object with name, shared, details, discover; this is/)
+  })
+
+  it.each<[string, () => unknown, string]>([
+    ['a promise', () => Promise.reject(new TypeError('x')), 'warnings returned a promise'],
+    ['a text', () => 'a warning', 'warnings returned a value of type string'],
+    ['texts', () => [{ path: '', message: 'x' }, 'y'], 'no texts path and message in item 1'],
+    ['a warning without a path', () => [{ message: 'x' }], 'no texts path and message in item 0'],
+  ])('is refused when its warnings are %s', (_, warnings, message) => {
+    const change = { ...definition, warnings }
+    const handler = Reflect.apply(defineDiscoveryHandler, undefined, [change])
+    expect(() => handler.warnings({})).toThrow(InvalidHandlerError)
+    expect(() => handler.warnings({})).toThrow(`handler mine: `)
+    expect(() => handler.warnings({})).toThrow(message)
+  })
+
+  it('has the warnings that it returns, or none', () => {
+    const warnings = [{ path: 'url', message: 'x' }]
+    for (const [returned, found] of [
+      [warnings, warnings],
+      [undefined, []],
+    ]) {
+      const change = { ...definition, warnings: () => returned }
+      const handler = Reflect.apply(defineDiscoveryHandler, undefined, [change])
+      expect(handler.warnings({})).toEqual(found)
+    }
   })
 })

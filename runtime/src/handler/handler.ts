@@ -1,6 +1,8 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { fieldOf, isRecord } from '../json.js'
 import type { Logger } from '../logger.js'
 import { nearest } from '../nearest.js'
+import { shorten } from '../printable.js'
 import type { DetailsProblem } from './details.js'
 import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
@@ -116,11 +118,17 @@ type HostContext<Details> = Omit<DiscoverContext<Details>, Reports> &
 export function defineDiscoveryHandler<Details>(
   definition: DiscoveryHandlerDefinition<Details>,
 ): DiscoveryHandler<Details> {
-  const { name, shared, details, discover } = definition
+  // At run time a handler is JavaScript.
+  const value: unknown = definition
+  if (!isRecord(value))
+    throw new InvalidHandlerError(
+      `a handler is an object with ${MEMBERS.slice(0, -1).join(', ')}; this is ${shorten(value)}`,
+    )
+  const { name, shared, details, discover, warnings } = definition
   refuseOtherMembers(definition)
   if (!isHandlerName(name)) {
     throw new InvalidHandlerError(
-      `name: ${JSON.stringify(name)} is not a handler name; it starts with a letter and has ` +
+      `name: ${shorten(name, MAX_SHOWN)} is not a handler name; it starts with a letter and has ` +
         "letters, digits, '-', '_' and '.', 63 characters at most",
     )
   }
@@ -135,6 +143,8 @@ export function defineDiscoveryHandler<Details>(
   }
   if (typeof discover !== 'function')
     throw new InvalidHandlerError(`handler ${name}: discover is not a function`)
+  if (warnings !== undefined && typeof warnings !== 'function')
+    throw new InvalidHandlerError(`handler ${name}: warnings is not a function`)
   return Object.freeze({
     name,
     shared,
@@ -142,13 +152,15 @@ export function defineDiscoveryHandler<Details>(
     discover: (context: HostContext<Details>) =>
       checkLists(name, definition.discover({ ...IGNORING, ...context })),
     contract: HANDLER_CONTRACT,
-    ...(definition.warnings && {
-      warnings: (parsed: Details) => definition.warnings?.(parsed) ?? [],
+    ...(warnings && {
+      warnings: (parsed: Details) => checkWarnings(name, definition.warnings?.(parsed) ?? []),
     }),
     [MARK]: true,
   })
 }
 
+/** The longest name that a message shows, in characters. */
+const MAX_SHOWN = 200
 const MEMBERS = ['name', 'shared', 'details', 'discover', 'warnings']
 
 /** A misspelt member would be a handler without its details or its warnings. */
@@ -184,6 +196,23 @@ function checkLists<Lists>(name: string, lists: Lists): Lists {
     `handler ${name}: discover returned ${what}; write 'async *discover(context)' with a '*', ` +
       "and 'yield' each list of devices",
   )
+}
+
+/** The same for its `warnings`. */
+function checkWarnings<Warnings>(name: string, warnings: Warnings): Warnings {
+  if (warnings instanceof Promise) warnings.catch(() => undefined)
+  const refuse = (what: string): never => {
+    throw new InvalidHandlerError(
+      `handler ${name}: warnings ${what}; it returns an array of { path, message }, at once`,
+    )
+  }
+  if (!Array.isArray(warnings))
+    return refuse(
+      `returned ${warnings instanceof Promise ? 'a promise' : `a value of type ${typeof warnings}`}`,
+    )
+  const texts = (warning: unknown) => [fieldOf(warning, 'path'), fieldOf(warning, 'message')]
+  const wrong = warnings.findIndex((each) => texts(each).some((text) => typeof text !== 'string'))
+  return wrong === -1 ? warnings : refuse(`has no texts path and message in item ${wrong}`)
 }
 
 const IGNORING: Pick<DiscoverContext<unknown>, Reports> = {
