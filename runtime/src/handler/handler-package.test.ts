@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -86,6 +86,26 @@ describe('the package of a handler', () => {
       { akri: { ...akri, contract: 2 }, exports: './main.js' },
       /contract 2, and this program has 1; install a newer akri\.js/,
     ],
+    [
+      'is for a contract before the first',
+      { akri: { ...akri, contract: 0 }, exports: './main.js' },
+      /contract 0, and this program has 1; install a newer version of the package/,
+    ],
+    [
+      'names its contract as a text',
+      { akri: { ...akri, contract: '1' }, exports: './main.js' },
+      /akri\.contract in .*sensor\/package\.json must be 1; it is "1"$/,
+    ],
+    [
+      'misspells its contract',
+      { akri: { handlers: akri.handlers, contrakt: 1 }, exports: './main.js' },
+      /must be 1; it is missing; is "contrakt" meant\?$/,
+    ],
+    [
+      'has no contract',
+      { akri: { handlers: akri.handlers }, exports: './main.js' },
+      /must be 1; it is missing$/,
+    ],
     ['names no handler', { akri: { contract: 1 }, exports: './main.js' }, /must name one handler/],
     [
       'excludes imports',
@@ -101,6 +121,13 @@ describe('the package of a handler', () => {
   ])('is refused with the fix when it %s', async (_what, manifest, message) => {
     if (manifest !== undefined) await install(manifest)
     await expect(findHandlerPackage('sensor', directory)).rejects.toThrow(message)
+  })
+
+  it('is read from a package.json that begins with a byte order mark', async () => {
+    await install({ akri, exports: './main.js' })
+    const file = path.join(directory, 'node_modules/sensor/package.json')
+    await writeFile(file, `\ufeff${await readFile(file, 'utf8')}`)
+    expect((await findHandlerPackage('sensor', directory)).name).toBe('sensor')
   })
 
   it('is refused with the fix if its path is wrong', async () => {

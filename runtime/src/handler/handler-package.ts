@@ -6,6 +6,8 @@ import { pathToFileURL } from 'node:url'
 import { untilAborted } from '../aborted.js'
 import { messageOf } from '../errors.js'
 import { fieldOf, isRecord } from '../json.js'
+import { nearest } from '../nearest.js'
+import { shorten } from '../printable.js'
 import { withTimeLimit } from '../time-limit.js'
 import { HandlerPackageError } from './errors.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT } from './handler.js'
@@ -54,7 +56,8 @@ export async function findHandlerPackage(
   if (directory === undefined) return refuse(absence(specifier, from))
   const file = path.join(directory, 'package.json')
   const manifest = await readFile(file, 'utf8')
-    .then((text): unknown => JSON.parse(text))
+    // An editor can begin a file with a byte order mark, which Node.js and npm skip.
+    .then((text): unknown => JSON.parse(text.replace(/^\ufeff/, '')))
     .catch((error: unknown) => refuse(`${file} cannot be read: ${messageOf(error)}`))
   const akri = fieldOf(manifest, 'akri')
   if (akri === undefined)
@@ -63,9 +66,15 @@ export async function findHandlerPackage(
         `${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
     )
   const contract = fieldOf(akri, 'contract')
+  if (typeof contract !== 'number') {
+    const other = isRecord(akri) ? nearest('contract', Object.keys(akri)) : undefined
+    const what = contract === undefined ? 'missing' : shorten(contract)
+    const misspelt = contract === undefined && other ? `; is ${shorten(other)} meant?` : ''
+    return refuse(`akri.contract in ${file} must be ${HANDLER_CONTRACT}; it is ${what}${misspelt}`)
+  }
   if (contract !== HANDLER_CONTRACT) {
     const fix =
-      typeof contract === 'number' && contract > HANDLER_CONTRACT
+      contract > HANDLER_CONTRACT
         ? 'install a newer akri.js'
         : 'install a newer version of the package'
     return refuse(
