@@ -116,13 +116,14 @@ ${rows.join('\n')}
     entry.packages.add(folder)
     for (const kind of kindsOf(call.arguments?.[1])) entry.kinds.add(kind)
     const owner = ts.findAncestor(node, ts.isClassDeclaration)
-    const doc =
-      owner?.name?.text.endsWith('Error') &&
-      ts
-        .getJSDocCommentsAndTags(owner)
-        .filter(ts.isJSDoc)
-        .map(({ comment }) => ts.getTextOfJSDocComment(comment))
-        .join(' ')
+    const comments = owner?.name?.text.endsWith('Error')
+      ? ts.getJSDocCommentsAndTags(owner).filter(ts.isJSDoc)
+      : []
+    const doc = comments.map(({ comment }) => ts.getTextOfJSDocComment(comment)).join(' ')
+    // TypeScript takes ` @` in a text as the begin of a tag, and the page would lose the rest.
+    const tag = comments.flatMap(({ tags }) => tags ?? []).at(0)
+    if (tag !== undefined || doc.split('`').length % 2 === 0)
+      throw new TypeError(`${node.text}: a comment has a part that the page would not show: ${doc}`)
     if (doc) entry.docs.add(doc.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim())
   }
 }

@@ -1,4 +1,4 @@
 import { defineError } from '@akrijs/runtime'
 
-/** `npm create @akrijs/handler` cannot write a project. Nothing of the project is left. */
+/** The project of a new handler cannot be written. Nothing of the project is left. */
 export class ProjectError extends defineError('AKRI_ERR_CREATE_PROJECT', 'terminal') {}
