@@ -7,6 +7,7 @@ import {
   handlerPlaces,
   kindOf,
   messageOf,
+  readableError,
 } from './errors.js'
 
 /** The disk is full. */
@@ -149,6 +150,49 @@ describe('an error', () => {
   it('without a text has a message', () => {
     expect(messageOf(Object.create(null))).toBe('a value without a text')
     expect(messageOf(Object.assign(new Error('x'), { message: 7 }))).toBe('7')
+    expect([errorText(undefined), errorText(null)]).toEqual([
+      'undefined was thrown',
+      'null was thrown',
+    ])
+  })
+
+  it('that is a plain object has its message or its fields, without secrets', () => {
+    expect(errorText({ message: 'no bus', code: 7 })).toBe('no bus')
+    const thrown = { status: 401, url: 'http://me:hunter2@hub/', password: 'x', list: [{}] }
+    expect(errorText(thrown)).toBe(
+      '{ status: 401, url: "http://me:***@hub/", password: ***, list: a list }',
+    )
+    expect(errorText(new URL('http://hub/'))).toBe('http://hub/')
+    expect(errorText({ text: 'x'.repeat(100), '': 1, ['y'.repeat(200)]: 1 })).toHaveLength(200)
+  })
+
+  it('that cannot be read is replaced by an error that can', () => {
+    const refuse = () => {
+      throw new TypeError('refused')
+    }
+    const traps = { get: refuse, has: refuse, getPrototypeOf: refuse, ownKeys: refuse }
+    const getter = (name: string) =>
+      Object.defineProperty(new Error('x'), name, { get: refuse, configurable: true })
+    const unreadable = [
+      new Proxy(new Error('x'), traps),
+      new Error('around', { cause: new Proxy({}, traps) }),
+      ...['message', 'name', 'code', 'cause'].map(getter),
+    ]
+    for (const thrown of unreadable) {
+      const error = readableError(thrown)
+      // A matcher would read the value.
+      expect(error === thrown).toBe(false)
+      expect(typeof errorText(error)).toBe('string')
+      expect(JSON.stringify(errorFields(error, true))).toContain('message')
+      expect(handlerPlaces(new DiskFullError('x', { cause: error }))).toEqual([])
+    }
+    for (const thrown of [undefined, 'text', {}, refused, new DiskFullError('x')])
+      expect(readableError(thrown)).toBe(thrown)
+  })
+
+  it('has a stack only if that is a text', () => {
+    const error = Object.assign(new Error('x'), { stack: 7 })
+    expect(errorFields(error, true).stack).toBeUndefined()
   })
 
   it('that is its own cause ends', () => {

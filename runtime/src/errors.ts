@@ -1,6 +1,8 @@
+import { types } from 'node:util'
 import { isAuthorsLine } from './handler-code.js'
 import { isRecord } from './json.js'
-import { maskUrls } from './secrets.js'
+import { shorten } from './printable.js'
+import { isSecretName, MASK, maskUrls } from './secrets.js'
 
 /** What the program that meets an error does about it. */
 export type ErrorKind =
@@ -103,11 +105,31 @@ export function kindOf(error: unknown): ErrorKind {
  */
 export function messageOf(error: unknown): string {
   try {
-    return maskUrls(String(error instanceof Error ? error.message : error))
+    return maskUrls(error instanceof Error ? String(error.message) : valueText(error))
   } catch {
     // A handler can throw anything.
-    return 'a value without a text'
+    return NO_TEXT
   }
+}
+
+const NO_TEXT = 'a value without a text'
+/** So many fields of an object that was thrown are shown, and so many characters of its text. */
+const MAX_FIELDS = 5
+const MAX_VALUE = 200
+
+/** The text of a value that is no error. Libraries throw plain objects, too. */
+function valueText(thrown: unknown): string {
+  if (thrown === undefined || thrown === null) return `${thrown} was thrown`
+  if (typeof thrown !== 'object') return String(thrown)
+  if ('message' in thrown && typeof thrown.message === 'string') return thrown.message
+  const text = 'toString' in thrown ? String(thrown) : ''
+  if (text !== '' && !text.startsWith('[object ')) return text
+  const fields = Object.entries(thrown).slice(0, MAX_FIELDS)
+  if (fields.length === 0) return NO_TEXT
+  const shown = fields.map(
+    ([name, value]) => `${name}: ${isSecretName(name) ? MASK : shorten(value)}`,
+  )
+  return `{ ${shown.join(', ')} }`.slice(0, MAX_VALUE)
 }
 
 /** The code of an error of akri.js or of the system, such as `ENOENT`. */
@@ -137,7 +159,7 @@ const MAX_CAUSES = 8
 export function errorFields(error: unknown, withStack = kindOf(error) === 'bug'): ErrorFields {
   const thrown = thrownByHandler(error)
   const stackOf = (link: unknown) => {
-    if (withStack) return link instanceof Error && link.stack ? maskUrls(link.stack) : undefined
+    if (withStack) return maskUrls(stackText(link)) || undefined
     const places = thrown.includes(link) ? placesOf(link) : []
     return places.length > 0 ? places.join('\n') : undefined
   }
@@ -189,8 +211,7 @@ export function hasPlaces(error: unknown): boolean {
 
 /** The places of the author; those in libraries if there are no others. */
 function placesOf(link: unknown): string[] {
-  if (!(link instanceof Error) || typeof link.stack !== 'string') return []
-  const lines = link.stack.slice(0, MAX_STACK).split('\n')
+  const lines = stackText(link).slice(0, MAX_STACK).split('\n')
   const cut = (line: string) => line.slice(0, MAX_PLACE)
   // Node.js puts the place of a SyntaxError before its stack: file, line of code, and a mark.
   if (/^(file:\/\/)?\/.*:\d+$/.test(lines[0] ?? '')) return lines.slice(0, 3).map(cut)
@@ -204,6 +225,40 @@ function placesOf(link: unknown): string[] {
 
 /** A message comes first, and it can be long. */
 const MAX_STACK = 64 * 1024
+
+/** A handler can write the stacks of its errors. */
+function stackText(error: unknown): string {
+  return error instanceof Error && typeof error.stack === 'string' ? error.stack : ''
+}
+
+/**
+ * What the code of a handler threw, in a form that every reader can read: an error can have a
+ * getter that throws, and a Proxy can refuse anything.
+ * @returns the same value, or an error in its place
+ */
+export function readableError(thrown: unknown): unknown {
+  try {
+    if (chainOf(thrown).every(isReadable)) return thrown
+  } catch {
+    // The value cannot be read.
+  }
+  const copy = new Error(messageOf(thrown))
+  try {
+    copy.stack = stackText(thrown)
+  } catch {
+    // The place in this function explains nothing.
+    copy.stack = `${copy.name}: ${copy.message}`
+  }
+  return copy
+}
+
+/** Throws, if a getter of the error throws. */
+function isReadable(link: unknown): boolean {
+  if (types.isProxy(link)) return false
+  if (!(link instanceof Error)) return true
+  const texts = [link.name, link.message, stackText(link), codeOf(link), kindOf(link)]
+  return texts.every((text) => typeof text !== 'object')
+}
 
 /**
  * The error that {@link errorFields} has described, for an error of another process. Takes any
@@ -249,9 +304,11 @@ export function errorText(error: unknown): string {
 }
 
 function chainOf(error: unknown): unknown[] {
-  const chain: unknown[] = []
-  for (let link = error; link !== undefined && chain.length < MAX_CAUSES; link = causeOf(link))
+  const chain = [error]
+  for (let link = causeOf(error); link !== undefined; link = causeOf(link)) {
     chain.push(link)
+    if (chain.length === MAX_CAUSES) break
+  }
   return chain
 }
 

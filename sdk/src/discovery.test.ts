@@ -1,4 +1,4 @@
-import { AkriError, defineError, messageOf, silentLogger } from '@akrijs/runtime'
+import { AkriError, defineError, errorFields, messageOf, silentLogger } from '@akrijs/runtime'
 import {
   type DeviceList,
   type DiscoverContext,
@@ -33,6 +33,10 @@ function open(
     onLeftOut: ({ devices }: ReportedDevices) => leftOut.push(devices.map(({ id }) => id)),
   }
   return { stop, handler, lists: openDiscovery(handler, request), leftOut }
+}
+
+const fail = () => {
+  throw new TypeError('refused')
 }
 
 const idsOf = (list: DeviceList | undefined) => list?.map(({ id }) => id)
@@ -235,6 +239,30 @@ describe('openDiscovery', () => {
     const error: unknown = await lists.next().catch((reason: unknown) => reason)
     expect(error).toMatchObject({ code: 'AKRI_ERR_HANDLER_FAILED', cause })
     expect(messageOf(error)).toBe('handler test failed: AKRI_ERR_BUS no bus')
+  })
+
+  it.each<[string, () => unknown, RegExp]>([
+    ['nothing', () => undefined, /^handler test failed: undefined was thrown$/],
+    ['an object', () => ({ status: 401 }), /^handler test failed: \{ status: 401 \}$/],
+    [
+      'a Proxy',
+      () => new Proxy(new Error('x'), { get: fail, has: fail }),
+      /^handler test failed: /,
+    ],
+    [
+      'an error whose message cannot be read',
+      () => Object.defineProperty(new Error('x'), 'message', { get: fail }),
+      /^handler test failed: /,
+    ],
+  ])('names the handler that throws %s', async (_, thrown, message) => {
+    const { lists } = open(async function* () {
+      yield* []
+      throw thrown()
+    })
+    const error: unknown = await lists.next().catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'AKRI_ERR_HANDLER_FAILED' })
+    expect(messageOf(error)).toMatch(message)
+    expect(errorFields(error)).toMatchObject({ code: 'AKRI_ERR_HANDLER_FAILED' })
   })
 
   it('treats a schema that throws as a failure of the handler', async () => {

@@ -5,6 +5,7 @@ import {
   errorText,
   Latest,
   type Logger,
+  readableError,
   untilAborted,
 } from '@akrijs/runtime'
 import {
@@ -143,7 +144,8 @@ export async function* followDiscovery<Details>(
     if (last === undefined && !handlerSignal.aborted) await push([])
   }
   // Not awaited at the end: a handler that ignores its signal must not delay the reader.
-  run().catch((error: unknown) => {
+  run().catch((thrown: unknown) => {
+    const error = readableError(thrown)
     if (handlerSignal.aborted) return log.debug({ err: error }, 'handler ended')
     lists.end(failureOf(handler, error))
   })
@@ -173,7 +175,7 @@ async function detailsOf<Details>(
   try {
     return { details: await parseDetails(text, handler.details) }
   } catch (error) {
-    throw failureOf(handler, error)
+    throw failureOf(handler, readableError(error))
   }
 }
 

@@ -39,6 +39,12 @@ describe('the last words of akri run name the handler in it', () => {
     )
   })
 
+  it('that ends the process as if it had succeeded: the program has failed', async () => {
+    await run('process.exit(0)')
+    expect(await akri.ended()).toBe(1)
+    await eventually(() => expect(akri.output).toContain('handler ended the process'))
+  })
+
   it('whose error nothing handles', async () => {
     await run(`setTimeout(() => { throw new Error('no bus') })\nawait new Promise(() => {})`)
     expect(await akri.ended()).toBe(1)

@@ -1,6 +1,6 @@
 import module from 'node:module'
 import { untilAborted } from '../aborted.js'
-import { messageOf } from '../errors.js'
+import { messageOf, readableError } from '../errors.js'
 import { hasForeignHandler, noteHandler } from '../handler-code.js'
 import { fieldOf, isRecord } from '../json.js'
 import { withTimeLimit } from '../time-limit.js'
@@ -48,7 +48,8 @@ async function importNow(url: string, subject: string): Promise<DiscoveryHandler
   if (hasForeignHandler() && !url.includes('/node_modules/')) readSourceMaps()
   try {
     loaded = await import(url)
-  } catch (error) {
+  } catch (thrown) {
+    const error = readableError(thrown)
     const { place, cause } = await withPlace(error, url)
     throw new HandlerPackageError(`${subject} cannot be loaded: ${place}${loadProblem(error)}`, {
       cause,

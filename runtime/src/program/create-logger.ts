@@ -1,5 +1,5 @@
 import { destination, pino } from 'pino'
-import { errorFields, InvalidOptionError } from '../errors.js'
+import { errorFields, InvalidOptionError, readableError } from '../errors.js'
 import { isBug, LOG_LEVELS, type Logger, type LogLevel, type LogMethod } from '../logger.js'
 
 export interface LoggerOptions {
@@ -27,7 +27,9 @@ export function createLogger(
       name,
       level,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: (error: unknown) => errorFields(error, level === 'debug' || undefined) },
+      serializers: {
+        err: (error: unknown) => errorFields(readableError(error), level === 'debug' || undefined),
+      },
     },
     destination({ fd: 2, sync: true }),
   )

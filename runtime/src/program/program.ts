@@ -6,6 +6,7 @@ import {
   InternalError,
   InvalidOptionError,
   messageOf,
+  readableError,
 } from '../errors.js'
 import { handlerOfError, handlerOfExit, presentStack } from '../handler-code.js'
 import type { Logger } from '../logger.js'
@@ -163,7 +164,8 @@ function addWork<Schema extends OptionSchema>(
         isText: makeText !== undefined,
         ...remedy,
       })
-    process.on('uncaughtException', (error) => {
+    process.on('uncaughtException', (thrown: unknown) => {
+      const error = readableError(thrown)
       signals.beforeSuddenEnd()
       const at = handlerOfError(error)
       const err = new InternalError('an error was not handled', { cause: error })
@@ -177,6 +179,8 @@ function addWork<Schema extends OptionSchema>(
       if (at === undefined) return
       signals.beforeSuddenEnd()
       log.error({ ...at, code, ...remedy }, 'handler ended the process')
+      // The program has not done its work.
+      if (code === 0) process.exitCode = 1
     })
     await runInContext({ log, signal: signals.signal, bugs }, (context) =>
       work.run(options, {
