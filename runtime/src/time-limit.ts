@@ -8,8 +8,8 @@ import { toLimit } from './interval.js'
  * work must end then. `AbortSignal.any([signal, AbortSignal.timeout(ms)])` is no limit: Node.js 20
  * may collect both as garbage too early. It also keeps each result of `any` that has a listener
  * until one of its sources is aborted.
- * @param time the time, by {@link currentClock}: milliseconds, or a text such as `'10s'`. `Infinity` is no
- * limit. The reason of the abort is a DOMException named TimeoutError.
+ * @param time the time, by {@link currentClock}: milliseconds, or a text such as `'10s'`.
+ * `Infinity` is no limit. The reason of the abort is a DOMException named TimeoutError.
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function withTimeLimit<T>(

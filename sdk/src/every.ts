@@ -5,13 +5,16 @@ import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs
  * slow loop body misses.
  * @param interval milliseconds, or a text such as `'500ms'`, `'10s'`, `'5m'`, `'1h'`
  * @param options the signal and the clock
- * @param options.signal ends the loop
- * @param options.clock the source of time @default the clock of the discovery, see `currentClock`
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function* every(
   interval: number | string,
-  options: { readonly signal: AbortSignal; readonly clock?: Clock },
+  options: {
+    /** Ends the loop. */
+    readonly signal: AbortSignal
+    /** The source of time. @default the clock of the discovery, see `currentClock` */
+    readonly clock?: Clock
+  },
 ): AsyncGenerator<number, void, void> {
   const ms = toMilliseconds(interval)
   const signal = requireSignal(options?.signal, 'every(interval, { signal })')

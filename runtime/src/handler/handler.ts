@@ -191,11 +191,14 @@ function checkLists<Lists>(name: string, lists: Lists): Lists {
   if (isIterable && typeof lists === 'object') return lists
   // Its failure would end the process.
   if (lists instanceof Promise) lists.catch(() => undefined)
-  const what = lists instanceof Promise ? 'a promise' : `a value of type ${typeof lists}`
   throw new InvalidHandlerError(
-    `handler ${name}: discover returned ${what}; write 'async *discover(context)' with a '*', ` +
-      "and 'yield' each list of devices",
+    `handler ${name}: discover returned ${typeText(lists)}; write 'async *discover(context)' ` +
+      "with a '*', and 'yield' each list of devices",
   )
+}
+
+function typeText(value: unknown): string {
+  return value instanceof Promise ? 'a promise' : `a value of type ${typeof value}`
 }
 
 /** The same for its `warnings`. */
@@ -206,10 +209,7 @@ function checkWarnings<Warnings>(name: string, warnings: Warnings): Warnings {
       `handler ${name}: warnings ${what}; it returns an array of { path, message }, at once`,
     )
   }
-  if (!Array.isArray(warnings))
-    return refuse(
-      `returned ${warnings instanceof Promise ? 'a promise' : `a value of type ${typeof warnings}`}`,
-    )
+  if (!Array.isArray(warnings)) return refuse(`returned ${typeText(warnings)}`)
   const texts = (warning: unknown) => [fieldOf(warning, 'path'), fieldOf(warning, 'message')]
   const wrong = warnings.findIndex((each) => texts(each).some((text) => typeof text !== 'string'))
   return wrong === -1 ? warnings : refuse(`has no texts path and message in item ${wrong}`)

@@ -5,14 +5,17 @@ import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs
  * source.
  * @param interval milliseconds, or a text such as `'10s'`
  * @param options the signal and the clock
- * @param options.signal ends the repetition
- * @param options.clock the source of time @default the clock of the discovery, see `currentClock`
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
  */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,
   interval: number | string,
-  options: { readonly signal: AbortSignal; readonly clock?: Clock },
+  options: {
+    /** Ends the repetition. */
+    readonly signal: AbortSignal
+    /** The source of time. @default the clock of the discovery, see `currentClock` */
+    readonly clock?: Clock
+  },
 ): AsyncGenerator<T, void, void> {
   const ms = toMilliseconds(interval)
   const signal = requireSignal(options?.signal, 'atLeastEvery(source, interval, { signal })')
