@@ -102,7 +102,7 @@ function findDelimiter(bytes: Buffer, delimiter: string, from: number): number {
 
 const LF = 0x0a
 
-/** The end of the last part. Some cameras forget the last delimiter, or the line break before it. */
+/** The end of the last part. Some cameras forget its delimiter, or the line break before it. */
 function endOf(bytes: Buffer, delimiter: string): number {
   const last = `${delimiter}--`
   const at = bytes.lastIndexOf(last, bytes.length, 'latin1')
