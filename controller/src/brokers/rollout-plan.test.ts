@@ -110,6 +110,9 @@ class Model {
     if (nodes.length > 0) {
       const options = { name, capacity: Math.min(capacity, nodes.length) }
       if (!this.instances.has(name)) this.#isNew.add(name)
+      // Fewer brokers are needed, and none was lost for the others.
+      const fewer = (this.instances.get(name)?.spec.capacity ?? 0) - options.capacity
+      if (fewer > 0) this.#lost.set(name, Math.max(0, (this.#lost.get(name) ?? 0) - fewer))
       this.instances.set(name, testInstance(nodes, options))
       return
     }
@@ -185,6 +188,7 @@ class Model {
   }
 
   rollOut(): void {
+    this.#findAgain()
     const plans = [...this.instances.values()].map((instance) => ({
       instance,
       ...this.#plan(instance),
@@ -215,7 +219,9 @@ class Model {
 
   get isDone(): boolean {
     return [...this.instances].every(([name, { spec }]) => {
-      const hashes = this.#works(name).map(specHashOf)
+      const hashes = this.#real(name)
+        .filter((pod) => this.#isWorking(pod))
+        .map(specHashOf)
       return hashes.length === spec.capacity && hashes.every((hash) => hash === this.spec)
     })
   }
@@ -244,17 +250,23 @@ class Model {
     return this.#cache.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
   }
 
-  #works(name: string): Pod[] {
-    return this.brokers
-      .filter(({ instance }) => instance === name)
-      .map(({ pod }) => pod)
-      .filter((pod) => pod.metadata.deletionTimestamp === undefined && works(pod, this.now))
+  #real(name: string): Pod[] {
+    return this.brokers.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
   }
 
-  /** A broker that works for the first time replaces one that was lost. */
+  #isWorking(pod: Pod): boolean {
+    return pod.metadata.deletionTimestamp === undefined && works(pod, this.now)
+  }
+
+  /**
+   * A broker that works for the first time replaces one that was lost; also if it has ended since,
+   * and the watch of the controller is behind.
+   */
   #findAgain(): void {
     for (const name of this.instances.keys())
-      for (const { metadata } of this.#works(name)) {
+      for (const pod of [...this.#real(name), ...this.#cachedPods(name)]) {
+        const { metadata } = pod
+        if (!this.#isWorking(pod)) continue
         if (this.#worked.has(metadata.uid)) continue
         this.#worked.add(metadata.uid)
         this.#lost.set(name, Math.max(0, (this.#lost.get(name) ?? 0) - 1))
@@ -262,8 +274,19 @@ class Model {
   }
 
   #lostOf(name: string, nodes: readonly NodeName[]): number {
-    const capacity = this.instances.get(name)?.spec.capacity ?? 0
-    const absent = Math.max(0, Math.min(capacity, nodes.length) - this.#works(name).length)
+    const { capacity = 0 } = this.instances.get(name)?.spec ?? {}
+    const keepsPlace = (pod: Pod) =>
+      (this.away.has(pod.node) || replacedBy(pod) !== 'working') &&
+      pod.metadata.deletionTimestamp === undefined &&
+      !isEnded(pod)
+    // The watch may be behind: what worked or was there when the controller last looked, counts.
+    const pods = [...this.#real(name), ...this.#cachedPods(name)]
+    const uids = (isSo: (pod: Pod) => boolean) =>
+      new Set(pods.filter(isSo).map(({ metadata }) => metadata.uid))
+    // A broker keeps its place on a node that is away, although another node could run it. One that
+    // replaced no other is not ready by itself.
+    const present = uids((pod) => this.#isWorking(pod) || keepsPlace(pod)).size
+    const absent = Math.max(0, Math.min(capacity, nodes.length) - present)
     return Math.min(this.#lost.get(name) ?? 0, absent)
   }
 
