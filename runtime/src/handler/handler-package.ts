@@ -56,8 +56,7 @@ export async function findHandlerPackage(
   if (directory === undefined) return refuse(absence(specifier, from))
   const file = path.join(directory, 'package.json')
   const manifest = await readFile(file, 'utf8')
-    // An editor can begin a file with a byte order mark, which Node.js and npm skip.
-    .then((text): unknown => JSON.parse(text.replace(/^\ufeff/, '')))
+    .then(parseManifest)
     .catch((error: unknown) => refuse(`${file} cannot be read: ${messageOf(error)}`))
   const akri = fieldOf(manifest, 'akri')
   if (akri === undefined)
@@ -219,9 +218,14 @@ export async function packageModule(name: string, from: string): Promise<string 
   const directory = packageDirectory(name, from)
   if (directory === undefined) return undefined
   const manifest = await readFile(path.join(directory, 'package.json'), 'utf8')
-    .then((text): unknown => JSON.parse(text))
+    .then(parseManifest)
     .catch(() => undefined)
   return mainModule(manifest, directory)
+}
+
+/** An editor can begin a file with a byte order mark, which Node.js and npm skip. */
+function parseManifest(text: string): unknown {
+  return JSON.parse(text.replace(/^\ufeff/, ''))
 }
 
 /** The main module of the package: from "exports", as Node.js reads it, else from "main". */
