@@ -7,9 +7,9 @@ import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // Texts of devices, brokers and authors of Configurations, in a real API server.
 
-/** Clears the screen, forges a line of kubectl, turns text around, and is no valid UTF-8. */
-const HOSTILE = 'cam\u001b[2J\r\n  Normal  Ready\u202e\u009b1m\ud800'
-const LINES = 'cam\ufffd[2J\n  Normal  Ready\ufffd\ufffd1m\ufffd'
+/** Clears the screen, forges a line of kubectl, and turns text around. */
+const HOSTILE = 'cam\u001b[2J\r\n  Normal  Ready\u202e\u009b1m'
+const LINES = 'cam\ufffd[2J\n  Normal  Ready\ufffd\ufffd1m'
 /** Details in JSON, in ASCII: an API server refuses YAML with control characters. */
 const detailsOf = (details: object) => ({
   discoveryHandler: {
@@ -58,7 +58,9 @@ describe.skipIf(missing() !== undefined)(`control characters in a cluster${unles
   })
 
   it('of an author are in no condition and in no Event', async () => {
-    await world.apply(echoYaml('cam', [], 1, detailsOf({ [HOSTILE]: 1, descriptions: [] })))
+    await world.apply(
+      echoYaml('cam', [], 1, detailsOf({ [`${HOSTILE}\ud800`]: 1, descriptions: [] })),
+    )
     const messages = await eventually(async () => {
       const { conditions = [] } = (await world.reportedStatus('cam', NODE_1)) ?? {}
       const found = conditions
