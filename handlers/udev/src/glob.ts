@@ -74,6 +74,7 @@ function run(steps: readonly Step[], text: string): boolean {
 
 function compileGlob(glob: string): Step[] {
   const characters = [...glob]
+  const brackets = new Brackets(characters)
   const steps: Step[] = []
   for (let at = 0; at < characters.length; ) {
     const character = characters[at] ?? ''
@@ -89,7 +90,7 @@ function compileGlob(glob: string): Step[] {
       at += 2
     } else {
       // An unclosed bracket is an ordinary character.
-      const set = character === '[' ? compileSet(characters, at) : undefined
+      const set = character === '[' ? brackets.compile(at) : undefined
       steps.push(set?.step ?? equalTo(character))
       at = set?.end ?? at + 1
     }
@@ -114,48 +115,86 @@ const CLASSES: Readonly<Record<string, RegExp>> = {
   xdigit: /^[0-9A-Fa-f]$/,
 }
 
-/**
- * A bracket expression; undefined if it is unclosed. `]` as the first member is an ordinary
- * character.
- */
-function compileSet(
-  characters: readonly string[],
-  start: number,
-): { readonly step: Step; readonly end: number } | undefined {
-  let at = start + 1
-  const negated = characters[at] === '!' || characters[at] === '^'
-  if (negated) at++
-  const holds: ((character: string) => boolean)[] = []
-  let isInvalid = false
-  for (let first = true; ; first = false) {
-    const character = characters[at]
-    if (character === undefined) return undefined
-    if (character === ']' && !first) {
-      const step: Step = (candidate) => holds.some((test) => test(candidate)) !== negated
-      return { step: isInvalid ? never : step, end: at + 1 }
-    }
-    const named =
-      character === '[' && characters[at + 1] === ':'
-        ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join(''))
-        : null
-    if (named) {
-      const members = CLASSES[named[1] ?? '']
-      if (members === undefined) isInvalid = true
-      else holds.push((candidate) => members.test(candidate))
-      at += named[0].length
-      continue
-    }
-    const low = member(characters, at)
-    if (low === undefined) return undefined
-    at = low.end
-    // A hyphen before the closing bracket is an ordinary character.
-    if (characters[at] === '-' && characters[at + 1] !== ']' && characters[at + 1] !== undefined) {
-      const high = member(characters, at + 1)
-      if (high === undefined) return undefined
-      at = high.end
-      holds.push((candidate) => low.character <= candidate && candidate <= high.character)
-    } else holds.push((candidate) => candidate === low.character)
+/** A member of a bracket expression: a character, a range, or a class. */
+interface Member {
+  readonly end: number
+  /** Undefined for a class that does not exist: the expression matches nothing. */
+  readonly holds: ((character: string) => boolean) | undefined
+}
+
+/** The bracket expressions of a glob. */
+class Brackets {
+  readonly #characters: readonly string[]
+  /**
+   * Where an expression ends that has a member at this place; undefined without an end. Without
+   * this, a row of unclosed brackets would take quadratic time.
+   */
+  readonly #ends = new Map<number, number | undefined>()
+
+  constructor(characters: readonly string[]) {
+    this.#characters = characters
   }
+
+  /**
+   * The expression that begins at `start`; undefined if it is unclosed. `]` as the first member is
+   * an ordinary character.
+   */
+  compile(start: number): { readonly step: Step; readonly end: number } | undefined {
+    const negated = ['!', '^'].includes(this.#characters[start + 1] ?? '')
+    const first = memberAt(this.#characters, start + (negated ? 2 : 1))
+    const end = first && this.#endFrom(first.end)
+    if (end === undefined) return undefined
+    const members: Member[] = []
+    for (let next = first; next !== undefined; ) {
+      members.push(next)
+      next = next.end < end ? memberAt(this.#characters, next.end) : undefined
+    }
+    const isInvalid = members.some(({ holds }) => holds === undefined)
+    const step: Step = (candidate) => members.some(({ holds }) => holds?.(candidate)) !== negated
+    return { step: isInvalid ? never : step, end: end + 1 }
+  }
+
+  /** The place of the closing bracket; undefined if there is none. */
+  #endFrom(at: number): number | undefined {
+    const passed: number[] = []
+    let next: number | undefined = at
+    while (next !== undefined && this.#characters[next] !== ']' && !this.#ends.has(next)) {
+      passed.push(next)
+      next = memberAt(this.#characters, next)?.end
+    }
+    const end = next !== undefined && this.#ends.has(next) ? this.#ends.get(next) : next
+    for (const each of passed) this.#ends.set(each, end)
+    return end
+  }
+}
+
+/** Undefined at the end of the glob. */
+function memberAt(characters: readonly string[], at: number): Member | undefined {
+  const named =
+    characters[at] === '[' && characters[at + 1] === ':'
+      ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join(''))
+      : null
+  if (named) {
+    const members = CLASSES[named[1] ?? '']
+    return {
+      end: at + named[0].length,
+      holds: members && ((candidate) => members.test(candidate)),
+    }
+  }
+  const low = member(characters, at)
+  // A hyphen before the closing bracket is an ordinary character.
+  const isRange =
+    low !== undefined &&
+    characters[low.end] === '-' &&
+    ![']', undefined].includes(characters[low.end + 1])
+  if (!isRange) return low && { end: low.end, holds: (candidate) => candidate === low.character }
+  const high = member(characters, low.end + 1)
+  return (
+    high && {
+      end: high.end,
+      holds: (candidate) => low.character <= candidate && candidate <= high.character,
+    }
+  )
 }
 
 function member(
