@@ -36,7 +36,9 @@ function fieldWithoutJson(device: Device): string {
       field = name
       return value
     })
-  } catch {}
+  } catch {
+    // The refused value is that of the last field.
+  }
   return field
 }
 

@@ -213,16 +213,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R77 reserves a freed slot for the node that had it, at both levels', async () => {
-    const clock = new ManualClock()
-    await plugins.close()
-    plugins = new DevicePlugins({
-      cluster,
-      kubelet: sockets,
-      ledger,
-      node,
-      clock,
-      log: silentLogger,
-    })
+    const clock = await restartWithClock()
     await serveConfiguration({
       key: objectKey('default', 'cam'),
       name: configuration.metadata.name,
@@ -248,16 +239,7 @@ describe('the device plugin of an Instance', () => {
   it('R77 reserves a slot that another node claimed before the start of the agent', async () => {
     await cluster.joinInstance(key, 'node-b' as NodeName)
     await cluster.claimSlot(key, slot(0), 'node-b')
-    const clock = new ManualClock()
-    await plugins.close()
-    plugins = new DevicePlugins({
-      cluster,
-      kubelet: sockets,
-      ledger,
-      node,
-      clock,
-      log: silentLogger,
-    })
+    const clock = await restartWithClock()
     await serve(served)
     await cluster.releaseSlot(key, slot(0), 'node-b')
     await expect(allocate(slot(0))).rejects.toThrow(slot(0))
@@ -376,17 +358,8 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('R88 sends its list within a minute after a change that no event reported', async () => {
-    const clock = new ManualClock()
-    await plugins.close()
     vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
-    plugins = new DevicePlugins({
-      cluster,
-      kubelet: sockets,
-      ledger,
-      node,
-      clock,
-      log: silentLogger,
-    })
+    const clock = await restartWithClock()
     await serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await cluster.claimSlot(key, slot(0), 'node-b')
@@ -631,21 +604,9 @@ describe('the device plugin of an Instance', () => {
     expect(await lists).toEqual([[true, true, true]])
   })
 
-  /** A machine may be too slow for the time that a last list has. */
-  async function withClock(clock: ManualClock): Promise<void> {
-    await plugins.close()
-    plugins = new DevicePlugins({
-      cluster,
-      kubelet: sockets,
-      ledger,
-      node,
-      clock,
-      log: silentLogger,
-    })
-  }
-
+  // A machine may be too slow for the time that a last list has.
   it('sends the last list of thousands of slots to its end', async () => {
-    await withClock(new ManualClock())
+    await restartWithClock()
     const capacity = 20_000
     await cluster.updateInstance(key, { capacity, brokerProperties: {} })
     await serve({ ...served, capacity })
@@ -657,8 +618,7 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('ends within a second if the kubelet does not read its list', async () => {
-    const clock = new ManualClock()
-    await withClock(clock)
+    const clock = await restartWithClock()
     const capacity = 20_000
     await cluster.updateInstance(key, { capacity, brokerProperties: {} })
     await serve({ ...served, capacity })

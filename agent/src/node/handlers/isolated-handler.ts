@@ -1,7 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import {
   Backoff,
@@ -11,6 +10,7 @@ import {
   messageOf,
   runAfter,
   splitLines,
+  systemClock,
   valueAt,
 } from '@akrijs/runtime'
 import {
@@ -128,7 +128,8 @@ export class IsolatedHandler {
     deadline.abort()
     // A process that the handler started can hold the pipes for longer.
     const over = new AbortController()
-    const waiting = sleep(LAST_LINES_MS, undefined, over).catch(() => undefined)
+    // The kernel's pipes do not follow the clock of a test.
+    const waiting = systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
     await Promise.race([closed, waiting])
     over.abort()
     this.#stop.signal.removeEventListener('abort', onStop)
