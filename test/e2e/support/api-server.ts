@@ -1,9 +1,12 @@
-import { spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { systemClock } from '@akrijs/runtime'
 import { workDirectory } from './node-spaces.js'
 import { eventually, type World } from './world.js'
+
+/** With the processors of both in use by others, it takes 25 s. */
+const LONGEST_START_MS = 120_000
 
 /**
  * The API server of the test cluster: a process of this machine that a test can stop, kill and
@@ -11,6 +14,7 @@ import { eventually, type World } from './world.js'
  */
 export class ApiServer {
   readonly #pidsFile = path.join(workDirectory, 'pids')
+  readonly #log = path.join(workDirectory, 'log', 'kube-apiserver.log')
 
   get pid(): number {
     const line = this.#lines().find((text) => text.startsWith('kube-apiserver '))
@@ -46,8 +50,25 @@ export class ApiServer {
     return (world) => this.#start(world, file, change(args))
   }
 
-  async #start(world: World, file: string, args: readonly string[]): Promise<void> {
-    const child = spawn(file, args, { detached: true, stdio: 'ignore' })
+  async #start(world: World, file: string, args: readonly string[]) {
+    let child = this.#spawn(file, args)
+    await eventually(async () => {
+      // A busy machine takes its time to end a killed process, whose port is in use until then.
+      if (child.exitCode !== null || child.signalCode !== null) {
+        const end = `the API server ended with ${child.exitCode ?? child.signalCode}`
+        child = this.#spawn(file, args)
+        throw new TypeError(`${end}: ${readFileSync(this.#log, 'utf8').slice(-1000)}`)
+      }
+      await world.client
+        .request({ method: 'GET', path: '/readyz', timeoutMs: 2000 })
+        .catch(ignoreText)
+    }, LONGEST_START_MS)
+  }
+
+  #spawn(file: string, args: readonly string[]): ChildProcess {
+    const log = openSync(this.#log, 'a')
+    const child = spawn(file, args, { detached: true, stdio: ['ignore', log, log] })
+    closeSync(log)
     child.unref()
     if (child.pid === undefined) throw new TypeError('the API server cannot be started')
     // The script that ends the cluster reads this file.
@@ -58,9 +79,7 @@ export class ApiServer {
       line.startsWith('kube-apiserver ') ? `kube-apiserver ${child.pid} ${started}` : line,
     )
     writeFileSync(this.#pidsFile, `${lines.join('\n')}\n`)
-    await eventually(() =>
-      world.client.request({ method: 'GET', path: '/readyz', timeoutMs: 2000 }).catch(ignoreText),
-    )
+    return child
   }
 
   #lines(): string[] {
