@@ -40,7 +40,7 @@ export default {
       name: 'no-cycles',
       severity: 'error',
       from: { pathNot: 'src/generated' },
-      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+      to: { circular: true },
     },
     { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
     ...Object.entries(MAY_IMPORT).map(([from, allowed]) => ({

@@ -7,14 +7,14 @@ import {
   redirectOutput,
   startCommands,
 } from '@akrijs/runtime/program'
-import { COMMANDS, PROGRAM_TEXT } from './command-texts.js'
+import { COMMANDS, PROGRAM_TEXT, SHELLS } from './command-texts.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
 import { get } from './commands/get.js'
 import { migrate } from './commands/migrate.js'
 import { run } from './commands/run.js'
 import { validate } from './commands/validate.js'
-import { completionScript, SHELLS } from './completion/completion-script.js'
+import { completionScript } from './completion/completion-script.js'
 import { endOnOutputError } from './output-errors.js'
 import { hasColorsOnStderr, terminalLogger } from './view/terminal-log.js'
 

@@ -9,12 +9,15 @@ import {
   runOptions,
   validateOptions,
 } from './command-options.js'
-import { SHELLS } from './completion/completion-script.js'
 
 // The commands of `akri`. The help, the completion of shells and the manual page come from here.
 
 export const PROGRAM_TEXT =
   'Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.'
+
+/** The shells whose command lines `akri completion` completes. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const
+export type Shell = (typeof SHELLS)[number]
 
 export interface CommandText {
   readonly description: string

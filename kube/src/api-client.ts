@@ -10,7 +10,7 @@ import {
   untilAborted,
   withTimeLimit,
 } from '@akrijs/runtime'
-import type { ClusterAccess, Credentials } from './cluster-access.js'
+import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { AnswerTooLongError, ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
 import { ServerWarnings } from './server-warnings.js'
 

@@ -1,31 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { codeOf } from '@akrijs/runtime'
+import type { ClusterAccess } from './cluster-credentials.js'
 import { ClusterAccessError } from './errors.js'
-
-/** The address of an API server, and the credentials for it. */
-export interface ClusterAccess {
-  readonly server: URL
-  /** Reads the current credentials: files of a Pod are renewed while the Pod runs. */
-  credentials(): Promise<Credentials>
-}
-
-export interface Credentials {
-  /**
-   * The authorities that may sign the certificate of the server, PEM.
-   * @default the authorities of Node.js
-   */
-  readonly ca?: string | undefined
-  /** The client certificate and its key, PEM. */
-  readonly cert?: string | undefined
-  readonly key?: string | undefined
-  /** The bearer token. */
-  readonly token?: string | undefined
-  /** Whether the certificate of the server is verified. @default true */
-  readonly verify?: boolean | undefined
-  /** The name that the certificate of the server must have. @default the host of `server` */
-  readonly serverName?: string | undefined
-}
 
 interface AccessOptions {
   /** The path of a kubeconfig. @default KUBECONFIG, if there is no service account */

@@ -1,5 +1,5 @@
 export { ApiClient, type ApiClientOptions, type ApiRequest } from './api-client.js'
-export type { ClusterAccess } from './cluster-access.js'
+export type { ClusterAccess } from './cluster-credentials.js'
 export { ApiError, ApiUnreachableError } from './errors.js'
 export { EventRecorder } from './event-recorder.js'
 export * from './kinds.js'

@@ -3,7 +3,7 @@ import { homedir } from 'node:os'
 import path from 'node:path'
 import { codeOf, isRecord } from '@akrijs/runtime'
 import { KubeConfig } from '@kubernetes/client-node'
-import type { ClusterAccess, Credentials } from './cluster-access.js'
+import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { ClusterAccessError } from './errors.js'
 
 /**

@@ -1,5 +1,5 @@
 // The agent of one machine without a cluster.
-export type { BrokerState } from './brokers/broker.js'
+export type { BrokerState } from './brokers/broker-context.js'
 export { BrokerLedger } from './brokers/broker-ledger.js'
 export { BrokerSet } from './brokers/broker-set.js'
 export { FinishedJobs } from './brokers/finished-jobs.js'

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { COMMANDS } from '../command-texts.js'
-import { completionScript, SHELLS } from './completion-script.js'
+import { COMMANDS, SHELLS } from '../command-texts.js'
+import { completionScript } from './completion-script.js'
 
 let directory: string
 

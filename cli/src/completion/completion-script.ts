@@ -1,8 +1,5 @@
 import { flagOf, type OptionSpec } from '@akrijs/runtime/program'
-import type { CommandText } from '../command-texts.js'
-
-export const SHELLS = ['bash', 'zsh', 'fish'] as const
-export type Shell = (typeof SHELLS)[number]
+import type { CommandText, Shell } from '../command-texts.js'
 
 type Commands = Readonly<Record<string, CommandText>>
 

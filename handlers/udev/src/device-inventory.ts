@@ -1,17 +1,5 @@
 import type { Clock, Logger } from '@akrijs/sdk'
-import type { DeviceMonitor } from './device-monitor.js'
-import type { SysfsRoots } from './device-tree.js'
-import { InventoryReader } from './inventory-reader.js'
-
-export interface InventoryOptions {
-  readonly roots: SysfsRoots
-  readonly monitor: DeviceMonitor
-  readonly clock: Clock
-  /** The processor time of this process, in milliseconds. */
-  readonly processorMs: () => number
-  /** The time since the start of the machine (CLOCK_MONOTONIC), in milliseconds. */
-  readonly uptimeMs: () => number
-}
+import { type InventoryOptions, InventoryReader } from './inventory-reader.js'
 
 /**
  * The devices of the machine. All Configurations share one reader, which runs while there is one.

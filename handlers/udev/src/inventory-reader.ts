@@ -1,8 +1,7 @@
-import type { Logger } from '@akrijs/sdk'
+import type { Clock, Logger } from '@akrijs/sdk'
 import type { DeviceGroup } from './device-group.js'
-import type { InventoryOptions } from './device-inventory.js'
-import type { Change, Uevent } from './device-monitor.js'
-import { DeviceTree, type TouchedDevice } from './device-tree.js'
+import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
+import { DeviceTree, type SysfsRoots, type TouchedDevice } from './device-tree.js'
 import { ALL_DEVICES, SecondLooks } from './second-looks.js'
 import { Settling } from './settling.js'
 import type { SysfsDevice } from './sysfs-device.js'
@@ -15,6 +14,16 @@ const EVERYTHING_MS = 60_000
 const PAUSE_MS = { withUdevd: 2000, alone: 100 }
 /** A long look is followed by a pause: a burst of long looks leaves a processor to others. */
 const REST = { factor: 4, shortMs: 100, maxMs: 2000 }
+
+export interface InventoryOptions {
+  readonly roots: SysfsRoots
+  readonly monitor: DeviceMonitor
+  readonly clock: Clock
+  /** The processor time of this process, in milliseconds. */
+  readonly processorMs: () => number
+  /** The time since the start of the machine (CLOCK_MONOTONIC), in milliseconds. */
+  readonly uptimeMs: () => number
+}
 
 /** Keeps a tree of the devices up to date, until it is stopped. */
 export class InventoryReader {

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import type { Clock } from '@akrijs/sdk'
 import type { DeviceGroup } from './device-group.js'
-import type { InventoryOptions } from './device-inventory.js'
+import type { SysfsRoots } from './device-tree.js'
 import { isWithin } from './devpath.js'
 import { UDEVD_MS } from './second-looks.js'
 import type { SysfsDevice } from './sysfs-device.js'
@@ -20,9 +21,16 @@ interface Found {
   readonly isNew: boolean
 }
 
+interface SettlingOptions {
+  readonly roots: Pick<SysfsRoots, 'runUdevRoot'>
+  readonly clock: Clock
+  /** The time since the start of the machine (CLOCK_MONOTONIC), in milliseconds. */
+  readonly uptimeMs: () => number
+}
+
 /** Knows when a device is ready for use: udevd sets the permissions of nodes, and properties. */
 export class Settling {
-  readonly #clock: InventoryOptions['clock']
+  readonly #clock: Clock
   readonly #runUdevRoot: string
   readonly #uptimeMs: () => number
   readonly #found = new WeakMap<SysfsDevice, Found>()
@@ -34,7 +42,7 @@ export class Settling {
   /** Whether a record of this udevd had the mark of {@link SysfsDevice.isProcessing}. */
   #marksRecords = false
 
-  constructor({ clock, roots, uptimeMs }: Pick<InventoryOptions, 'clock' | 'roots' | 'uptimeMs'>) {
+  constructor({ clock, roots, uptimeMs }: SettlingOptions) {
     this.#clock = clock
     this.#runUdevRoot = roots.runUdevRoot
     this.#uptimeMs = uptimeMs

@@ -1,8 +1,8 @@
 import { GROUP, type Instance } from '@akrijs/api'
 import { aborted, kindOf, messageOf } from '@akrijs/runtime'
 import { retry } from '../retry.js'
-import type { BrokerContext, BrokerOptions, BrokerState } from './broker.js'
 import { type BrokerCommand, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
+import type { BrokerContext, BrokerOptions, BrokerState } from './broker-context.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
 
 interface BrokerRunOptions extends BrokerOptions {

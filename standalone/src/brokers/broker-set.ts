@@ -1,8 +1,9 @@
 import { configurationOf, GROUP, type Problem } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube'
 import type { StandaloneAgent } from '../standalone.js'
-import { Broker, type BrokerOptions, type BrokerState } from './broker.js'
+import { Broker } from './broker.js'
 import { planBroker } from './broker-command.js'
+import type { BrokerOptions, BrokerState } from './broker-context.js'
 
 export interface BrokerSetOptions extends BrokerOptions {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet' | 'fileOf'>

@@ -1,5 +1,6 @@
 import path from 'node:path'
-import { type AgentOptions, access, type NodeProcess, onNode } from './nodes.js'
+import type { AgentOptions, NodeProcess } from './node-access.js'
+import { access, onNode } from './nodes.js'
 
 /** An agent of a node, as a process of its own. A test can kill it and read its log. */
 export class NodeAgent {

@@ -4,7 +4,7 @@ import { build } from 'esbuild'
 import type { Allocated } from './allocated.js'
 import { IMAGE } from './image.js'
 import { kubectl, kubectlWith } from './kubectl.js'
-import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+import type { AgentOptions, NodeAccess, NodeProcess } from './node-access.js'
 import { readLog } from './server-warnings.js'
 import { tidyUp } from './tidy-up.js'
 

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { type Allocated, listAllocated } from './allocated.js'
 import { BUILT_HANDLERS, HostProgram } from './host-program.js'
-import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+import type { AgentOptions, NodeAccess, NodeProcess } from './node-access.js'
 
 const run = promisify(execFile)
 

@@ -2,7 +2,7 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { PluginOptions } from './plugin-behaviour.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 
 /** The prefix of the name of a container's annotation for a slot. */
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
@@ -42,11 +42,17 @@ export interface ContainerAllocation {
   readonly annotations: Readonly<Record<string, string>>
 }
 
+/** The records of an allocation on this node. */
+interface AllocationRecords {
+  readonly ledger: AllocationLedger
+  readonly directories: WorkloadDirectoryMaker | undefined
+}
+
 /** Records the allocations of all containers of a request, and opens a directory for each slot. */
 export async function grantSlots(
   containers: readonly (readonly GrantedSlot[])[],
   resourceName: string,
-  { ledger, directories }: Pick<PluginOptions, 'ledger' | 'directories'>,
+  { ledger, directories }: AllocationRecords,
 ): Promise<ContainerAllocation[]> {
   const opened = new Map<SlotName, string | undefined>()
   for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })
