@@ -1,0 +1,164 @@
+import type { Configuration } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube/objects'
+import { Latest, silentLogger } from '@akrijs/runtime'
+import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import { expect } from 'vitest'
+import { readDeviceRule } from '../core/access/access-rules.js'
+import { HandlerAccess } from '../core/access/handler-access.js'
+import { Discovery } from '../core/discovery/discovery.js'
+import { HandlerRegistry } from '../core/discovery/handler-registry.js'
+import type { Cluster } from '../ports/cluster.js'
+import type { DeviceNodes } from '../ports/device-nodes.js'
+import {
+  type BoundedList,
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+} from '../ports/handler-endpoint.js'
+import { noopObserver } from '../ports/observer.js'
+import { configurationWith } from './objects.js'
+
+// For tests of the discovery: Configurations in namespaces, and endpoints whose lists a test gives.
+
+export const configuration = (namespace: string, details = '', uid = `${namespace}-1`) =>
+  configurationWith({ details }, { namespace, uid })
+
+export const key = keyOf(configuration('default'))
+
+/** An endpoint of a handler that lists and fails when a test says so. */
+export class ManualEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name: string
+  readonly shared = true
+  readonly requests: DiscoverRequest[] = []
+  /** The number of open streams. */
+  open = 0
+  /** Whether the endpoint cannot be reached. */
+  away = false
+  #lists = new Latest<BoundedList>()
+
+  constructor(uid: string, name = 'told') {
+    this.uid = uid
+    this.name = name
+  }
+
+  give(...ids: string[]): void {
+    this.list(...ids.map((id) => ({ id })))
+  }
+
+  list(...devices: Device[]): void {
+    this.#lists.push({ devices, leftOut: 0 })
+  }
+
+  giveList(list: BoundedList): void {
+    this.#lists.push(list)
+  }
+
+  fail(failure: DiscoveryFailedError['failure'], message = 'on purpose'): void {
+    this.#lists.end(new DiscoveryFailedError(failure, message))
+  }
+
+  async *discover(request: DiscoverRequest, signal: AbortSignal) {
+    if (this.away) throw new DiscoveryFailedError('unreachable', 'on purpose')
+    this.requests.push(request)
+    this.open++
+    const lists = new Latest<BoundedList>()
+    this.#lists = lists
+    signal.addEventListener('abort', () => lists.end(), { once: true })
+    try {
+      yield* lists
+    } finally {
+      this.open--
+    }
+  }
+}
+
+/** The discovery of a node, with a cluster and a kernel that a test controls. */
+export class DiscoveryHarness {
+  readonly clock = new ManualClock()
+  readonly configurations = new ObjectStore<Configuration>()
+  registry = new HandlerRegistry()
+  /** The handlers that have failed. */
+  readonly failures: string[] = []
+  /** The number of lists that were read. */
+  listsRead = 0
+  /** The devices that this node serves. */
+  servedIds = new Set<string>()
+  resolveProperties: Cluster['resolveProperties'] = async () => new DiscoveryProperties()
+  /** The device nodes that the kernel names, and how often it was asked. */
+  kernel: { present: Set<string>; complete: boolean; asked: number; answer?: Promise<void> } = {
+    present: new Set(),
+    complete: true,
+    asked: 0,
+  }
+  /** Reports a change of the Secrets of a Configuration. */
+  propertiesChanged: (configuration: typeof key) => void = () => {}
+  discovery = this.make()
+
+  /** A discovery that has not started. */
+  make(bounds = { perConfiguration: 4, perNode: 6, slots: 60 }): Discovery {
+    const { clock, configurations, registry } = this
+    const deviceNodes: DeviceNodes = {
+      find: async () => {
+        this.kernel.asked++
+        await this.kernel.answer
+        return { ...this.kernel, present: new Set(this.kernel.present) }
+      },
+    }
+    const rules = {
+      mounts: [],
+      devices: [readDeviceRule('told=/dev/**') ?? expect.fail()],
+      environment: [],
+    }
+    const cluster = {
+      configurations,
+      resolveProperties: (one: Configuration) => this.resolveProperties(one),
+      onPropertiesChanged: (listener: (which: typeof key) => void) => {
+        this.propertiesChanged = listener
+      },
+    }
+    return new Discovery(
+      {
+        cluster,
+        configurations,
+        registry,
+        access: new HandlerAccess({ paths: deviceNodes, rules }),
+        clock,
+        log: silentLogger,
+        observer: {
+          ...noopObserver,
+          handlerFailed: (handler) => this.failures.push(handler),
+          handlerAnswered: () => {
+            this.listsRead++
+          },
+        },
+        bounds,
+        rankDevices: () => ({
+          rankOf: (id, _shared, units) => (this.servedIds.has(id) ? (units > 1 ? 1 : 0) : 2),
+          isServed: (id) => this.servedIds.has(id),
+        }),
+        unhealthyAfterMs: 30_000,
+        removeAfterMs: 300_000,
+      },
+      { random: () => 0 },
+    )
+  }
+
+  found(configuration = key): string[] {
+    return [...this.discovery.deviceSet(configuration).devices.keys()]
+  }
+
+  refusals(): string[] {
+    return [...this.discovery.deviceSet(key).devices.values()].flatMap(
+      ({ refusal }) => refusal ?? [],
+    )
+  }
+
+  unhealthy(): string[] {
+    return [...this.discovery.deviceSet(key).devices.values()]
+      .filter(({ healthy }) => !healthy)
+      .map(({ device }) => device.id)
+  }
+}
