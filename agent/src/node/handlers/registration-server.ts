@@ -32,7 +32,7 @@ import { registrationLog } from './registration-log.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
-interface RegistrationServerOptions {
+export interface RegistrationServerOptions {
   /** The directory that the agent shares with handlers. */
   readonly directory: string
   /** The group of handlers that are not root. @default handlers have the user of the agent */

@@ -1,0 +1,169 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { RegistrationClient } from '@akrijs/proto/discovery'
+import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { credentials } from '@grpc/grpc-js'
+import { expect } from 'vitest'
+import { HandlerRegistry } from '../core/discovery/handler-registry.js'
+import { AllowedAddresses } from '../node/handlers/allowed-addresses.js'
+import {
+  type RegistrationServer,
+  type RegistrationServerOptions,
+  serveRegistration,
+} from '../node/handlers/registration-server.js'
+
+// For tests of the registration: a server on a socket, and clients that register over it.
+
+/** A handler with one device. */
+export const toldHandler = defineDiscoveryHandler({
+  name: 'told',
+  shared: true,
+  details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  async *discover({ signal }) {
+    yield [{ id: '1' }]
+    await aborted(signal)
+  },
+})
+
+export const range = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index)
+
+/** Any name, and any address. */
+const ANY = {
+  names: { allBut: new Set<string>() },
+  addresses: new AllowedAddresses(['0.0.0.0/0', '::/0', '127.0.0.0/8', '::1']),
+}
+
+/** A registration server in a directory of its own. */
+export class RegistrationHarness {
+  readonly directory: string
+  readonly registry = new HandlerRegistry()
+  #server: RegistrationServer | undefined
+  readonly #clients: RegistrationClient[] = []
+  /** The registrations over the last connection. */
+  #registrations = 0
+  readonly #listeners: net.Server[] = []
+  /** The names in {@link address}. */
+  readonly #addressed: string[] = []
+
+  private constructor(directory: string) {
+    this.directory = directory
+  }
+
+  static async start(): Promise<RegistrationHarness> {
+    const harness = new RegistrationHarness(await mkdtemp(path.join(os.tmpdir(), 'akri-')))
+    await harness.serve()
+    return harness
+  }
+
+  get server(): RegistrationServer {
+    return this.#server ?? expect.fail('the server has not started')
+  }
+
+  /** Serves on the socket with other options, after the end of the server before. */
+  async serve(options: Partial<RegistrationServerOptions> = {}): Promise<void> {
+    await this.#server?.close()
+    this.#server = await this.another(options)
+  }
+
+  /** Another server on the socket. */
+  another(options: Partial<RegistrationServerOptions> = {}): Promise<RegistrationServer> {
+    const { directory, registry } = this
+    return serveRegistration({
+      ...ANY,
+      directory,
+      registry,
+      clock: systemClock,
+      log: silentLogger,
+      ...options,
+    })
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) client.close()
+    await this.#server?.close()
+    for (const listener of this.#listeners) listener.close()
+    await rm(this.directory, { recursive: true, force: true })
+  }
+
+  /** A client with a connection of its own. */
+  connect(): RegistrationClient {
+    const options = { 'grpc.use_local_subchannel_pool': 1 }
+    const address = `unix:${this.server.socket}`
+    const client = new RegistrationClient(address, credentials.createInsecure(), options)
+    this.#clients.push(client)
+    return client
+  }
+
+  /** @param client by default one whose connection has a budget */
+  register(
+    name: string,
+    endpoint: string,
+    type = 0,
+    shared = false,
+    client = this.#clientWithBudget(),
+  ): Promise<string> {
+    return new Promise((resolve) => {
+      // The test also sends a type that the contract does not know.
+      const endpointType = type as 0
+      client.registerDiscoveryHandler({ name, endpoint, endpointType, shared }, (error) =>
+        resolve(error?.message ?? 'taken'),
+      )
+    })
+  }
+
+  async registerMany(name: string, first: number, last: number): Promise<string[]> {
+    const answers: string[] = []
+    for (const number of range(first, last))
+      answers.push(await this.register(name, this.address(name, number), 1))
+    return answers
+  }
+
+  /** A socket with a listener. */
+  async socket(file: string): Promise<string> {
+    const listener = net.createServer()
+    this.#listeners.push(listener)
+    await new Promise<void>((resolve) => listener.listen(file, resolve))
+    return file
+  }
+
+  /** An endpoint with an address of its own. */
+  address(name: string, number: number): string {
+    if (!this.#addressed.includes(name)) this.#addressed.push(name)
+    return `http://10.${this.#addressed.indexOf(name)}.0.${number}:1`
+  }
+
+  uids(name: string): string[] {
+    return this.registry.endpoints(name).map(({ uid }) => uid)
+  }
+
+  /** The first list of the first endpoint of a name. */
+  async firstListOf(name: string): Promise<unknown> {
+    const request = {
+      configuration: 'default/lab',
+      details: '',
+      properties: new DiscoveryProperties(),
+      mostDevices: 1000,
+      rank: () => () => 0,
+    }
+    const [endpoint] = this.registry.endpoints(name)
+    const stop = new AbortController()
+    for await (const list of endpoint?.discover(request, stop.signal) ?? []) return list
+    return undefined
+  }
+
+  /** The endpoints that {@link registerMany} has registered. */
+  numbers(name: string): number[] {
+    return this.uids(name)
+      .map((uid) => Number(/\.(\d+):1$/.exec(uid)?.[1]))
+      .sort((a, b) => a - b)
+  }
+
+  #clientWithBudget(): RegistrationClient {
+    const last = this.#clients.at(-1)
+    return last !== undefined && this.#registrations++ % 30 !== 0 ? last : this.connect()
+  }
+}
