@@ -1,64 +1,22 @@
-import { readFileSync } from 'node:fs'
-import path from 'node:path'
-import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { agentOptions } from '../../agent/src/program/agent-options.js'
-import { controllerOptions } from '../../controller/src/program/controller-options.js'
-import { onvifDetails } from '../../handlers/onvif/src/details.js'
-import { opcuaDetails } from '../../handlers/opcua/src/details.js'
-import { udevDetails } from '../../handlers/udev/src/details.js'
-import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
 import { chartYaml, missingForChart, notesOf, readChart, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
-import { nested, workloads } from './workloads.js'
-
-interface Schema {
-  readonly properties?: Readonly<Record<string, Schema>>
-  readonly additionalProperties?: unknown
-  readonly type?: string | readonly string[]
-  readonly enum?: readonly unknown[]
-  readonly anyOf?: readonly Schema[]
-  readonly $ref?: string
-  readonly definitions?: Readonly<Record<string, Schema>>
-}
-
-const schema = JSON.parse(readChart('values.schema.json')) as Schema
-
-const schemaAt = (...keys: string[]) =>
-  keys.reduce((at: Schema | undefined, key) => at?.properties?.[key], schema) ??
-  expect.fail(`there is no ${keys.join('.')}`)
-const keysOf = ({ properties = {} }: Schema) => Object.keys(properties).sort()
-
-const AGENT = 'akri-agent-daemonset'
-const CONTROLLER = 'akri-controller-deployment'
-const WEBHOOK = 'akri-webhook-configuration'
-const ONVIF = 'akri-onvif-discovery-daemonset'
-const OPCUA = 'akri-opcua-discovery-daemonset'
-const NETWORK = 'akri-network-discovery-daemonset'
-const UDEV = 'akri-udev-discovery-daemonset'
-const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
-/** The programs by the names of their values. */
-const PROGRAMS = {
-  agent: AGENT,
-  controller: CONTROLLER,
-  webhookConfiguration: WEBHOOK,
-  'onvif.discovery': ONVIF,
-  'opcua.discovery': OPCUA,
-  'udev.discovery': UDEV,
-  'debugEcho.discovery': DEBUG_ECHO,
-} as const
-const programs = Object.entries(PROGRAMS)
-const bothHandlers = [
-  ['onvif.discovery.enabled', true],
-  ['opcua.discovery.enabled', true],
-] as const
-const everything = [
-  ...bothHandlers,
-  ['discovery.oneProcess', false],
-  ['udev.discovery.enabled', true],
-  ['debugEcho.discovery.enabled', true],
-] as const
+import {
+  AGENT,
+  bothHandlers,
+  CONTROLLER,
+  containerOf,
+  DEBUG_ECHO,
+  everything,
+  NETWORK,
+  nested,
+  ONVIF,
+  OPCUA,
+  programs,
+  WEBHOOK,
+  workloads,
+} from './workloads.js'
 
 const version = (kubernetes: string) => ['--kube-version', kubernetes] as const
 const BEFORE_POLICIES = version('1.29.9')
@@ -84,19 +42,9 @@ function pathsOf(values: Values): string[] {
   })
 }
 
-/** A value of the resources of a handler. */
-const at = (handler: string, key: string, value: unknown) =>
-  [`${handler}.discovery.resources.${key}`, value] as const
-
 const title = `values of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
 
 describe.skipIf(missingForChart !== undefined)(title, () => {
-  const containerOf = async (name: string, values: Values) => {
-    const [container = expect.fail(`${name} is not there`)] =
-      (await workloads(values))[name]?.containers ?? []
-    return { ...container, env: new Map(container.env.map((item) => [item.name, item.value])) }
-  }
-
   // Versions of Helm use different words.
   it.each([
     ['repository', { image: { repository: '' } }],
@@ -452,11 +400,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
   })
 
-  const handlersOf = async (...values: readonly (readonly [path: string, value: unknown])[]) =>
-    Object.keys(await workloads(nested([...bothHandlers, ...values]))).filter((name) =>
-      name.includes('-discovery-'),
-    )
-
   it.each([
     ['agent.metricsPort', 18_081, 'onvif.discovery.metricsPort: 18081 is the port of agent too'],
     ['prometheus.port', 18_082, 'opcua.discovery.metricsPort: 18082 is the port of agent too'],
@@ -506,100 +449,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       )
     },
   )
-
-  it('keep both handlers in one process, with the values that they share', async () => {
-    expect(await handlersOf()).toEqual([NETWORK])
-    const shared = (field: string, value: unknown) =>
-      ['onvif', 'opcua'].map((handler) => [`${handler}.discovery.${field}`, value] as const)
-    const toleration = { key: 'camera', operator: 'Exists' }
-    const values = [
-      ...shared('image', { tag: '2' }),
-      ...shared('logLevel', 'debug'),
-      ...shared('metricsPort', 19_000),
-      ...shared('nodeSelectors', { camera: 'true', site: 'a' }),
-      ...shared('tolerations', [toleration]),
-      ['opcua.discovery.hostNetwork', true] as const,
-    ]
-    expect(await handlersOf(...values)).toEqual([NETWORK])
-    const { [NETWORK]: pod } = await workloads(nested([...bothHandlers, ...values]))
-    expect(pod).toMatchObject({
-      hostNetwork: true,
-      nodeSelector: { 'kubernetes.io/os': 'linux', camera: 'true', site: 'a' },
-      tolerations: [toleration],
-      containers: [
-        {
-          image: 'localhost/akri-agent:2',
-          command: expect.arrayContaining(['@akrijs/handler-onvif', '@akrijs/handler-opcua']),
-          env: expect.arrayContaining([{ name: 'LOG_LEVEL', value: 'debug' }]),
-          ports: [{ containerPort: 19_000 }],
-        },
-      ],
-    })
-  })
-
-  it.each([
-    ['image', { tag: '2' }],
-    ['logLevel', 'debug'],
-    ['metricsPort', 19_000],
-    ['nodeSelectors', { camera: 'true' }],
-    ['tolerations', []],
-    ['affinity', { podAffinity: {} }],
-    ['updateStrategy', { type: 'OnDelete' }],
-    ['podAnnotations', { team: 'a' }],
-    ['priorityClassName', 'mine'],
-    ['resources.cpuLimit', '1'],
-    ['hostNetwork', false],
-  ])('keep the handlers apart, and name the value in the notes: %s', async (field, value) => {
-    const different = [[`opcua.discovery.${field}`, value] as const]
-    expect(await handlersOf(...different)).toEqual([ONVIF, OPCUA])
-    expect(await notesOf(nested([...bothHandlers, ...different]))).toContain(
-      `in two processes on each node, because these values differ: ${field.replace(/.*\./, '')}.`,
-    )
-    const page = readFileSync(path.join(import.meta.dirname, '../../docs/helm.md'), 'utf8')
-    const [, table = ''] = /\n\| Values of the handlers \|.*\n((?:\|.*\n)+)/.exec(page) ?? []
-    expect(table).toMatch(new RegExp(`^\\|.*[\`.]${field}\`.*\\|.*\\|$`, 'm'))
-    // Not if a person has chosen that.
-    expect(await notesOf(nested([...everything, ...different]))).not.toContain('process')
-  })
-
-  it('keep the handlers apart in a release of a chart without the value', async () => {
-    // As `helm upgrade --reuse-values` does.
-    expect(await handlersOf(['discovery', null])).toEqual([ONVIF, OPCUA])
-    const others = ['custom', 'prometheus', 'rbac', 'cleanupHook'].map(
-      (key) => [key, null] as const,
-    )
-    expect(await handlersOf(['discovery', null], ...others)).toEqual([ONVIF, OPCUA])
-  })
-
-  it.each([
-    [{}, {}, ['20m', '96Mi', '256Mi']],
-    [{ memoryLimit: '1Gi' }, { memoryLimit: '300Mi' }, ['20m', '96Mi', '1260Mi']],
-    [
-      { memoryRequest: '0.5Gi', memoryLimit: '1Gi', cpuRequest: 0.25 },
-      { cpuRequest: '1.5' },
-      ['1750m', '528Mi', '1120Mi'],
-    ],
-    // Never less than one of the handlers asks for.
-    [{ memoryRequest: '20Mi' }, { memoryRequest: '30M' }, ['20m', '29Mi', '256Mi']],
-  ])('add the resources of both handlers: %j %j', async (onvif, opcua, [cpu, request, limit]) => {
-    const { resources, env } = await containerOf(
-      NETWORK,
-      nested([
-        ...bothHandlers,
-        ...Object.entries(onvif).map(([key, value]) => at('onvif', key, value)),
-        ...Object.entries(opcua).map(([key, value]) => at('opcua', key, value)),
-      ]),
-    )
-    expect(resources).toEqual({ requests: { cpu, memory: request }, limits: { memory: limit } })
-    const heap = Number(/--max-old-space-size=(\d+)$/.exec(env.get('NODE_OPTIONS') ?? '')?.[1])
-    expect(heap).toBeLessThanOrEqual(0.8 * Number.parseInt(limit ?? '', 10))
-  })
-
-  it.each(['onvif', 'opcua'])('refuse too little memory of %s in one process', async (handler) => {
-    await expect(
-      render(nested([...bothHandlers, at(handler, 'memoryLimit', '79Mi')])),
-    ).rejects.toThrow(`${handler}.discovery.resources.memoryLimit: 79Mi is too little`)
-  })
 
   it('set the handlers that the agent loads, and the webhook checks the same ones', async () => {
     const loaded = async (values: Values) =>
@@ -747,149 +596,5 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   it('leave out disabled programs', async () => {
     const off = { enabled: false }
     expect(await render({ agent: off, controller: off, webhookConfiguration: off })).toEqual([])
-  })
-})
-
-describe('values.schema.json', () => {
-  it.each([
-    // Options that the chart itself sets, and directories that are mounted at their default paths.
-    [
-      'agent',
-      commanderOptions(agentOptions),
-      [
-        'AGENT_NODE_NAME',
-        'AKRI_COMPATIBILITY',
-        'AKRI_CRI_SOCKET',
-        'AKRI_HANDLERS',
-        'AKRI_HANDLERS_GROUP',
-        'AKRI_HANDLER_ADDRESSES',
-        'AKRI_HANDLER_DEVICES',
-        'AKRI_HANDLER_ENVIRONMENT',
-        'AKRI_HANDLER_MOUNTS',
-        'AKRI_STATE_DIRECTORY',
-        'DISCOVERY_HANDLERS_DIRECTORY',
-        'KUBECONFIG',
-        'KUBELET_PLUGIN_DIRECTORY',
-        'KUBELET_POD_RESOURCES_SOCKET',
-        'LOG_LEVEL',
-        'METRICS_PORT',
-        'POD_NAME',
-        'POD_NAMESPACE',
-      ],
-    ],
-    [
-      'controller',
-      commanderOptions(controllerOptions),
-      [
-        'AKRI_COMPATIBILITY',
-        'KUBECONFIG',
-        'LOG_LEVEL',
-        'METRICS_PORT',
-        'POD_NAME',
-        'POD_NAMESPACE',
-      ],
-    ],
-    [
-      'webhookConfiguration',
-      commanderOptions(webhookOptions),
-      [
-        'AKRI_CERTIFICATE_SECRET',
-        'AKRI_COMPATIBILITY',
-        'AKRI_FAILURE_POLICY',
-        'AKRI_HANDLERS',
-        'AKRI_TLS_CRT_FILE',
-        'AKRI_TLS_KEY_FILE',
-        'AKRI_WEBHOOK_CONFIGURATION',
-        'AKRI_WEBHOOK_PORT',
-        'AKRI_WEBHOOK_SERVICE',
-        'KUBECONFIG',
-        'LOG_LEVEL',
-        'METRICS_PORT',
-        'POD_NAMESPACE',
-      ],
-    ],
-  ] as const)(
-    'knows all options of %s, except those with values of their own',
-    (name, options, others) => {
-      const known = options.map(({ envVar }) => envVar ?? '').sort()
-      expect([...keysOf(schemaAt(name, 'env')), ...others].sort()).toEqual(known)
-    },
-  )
-
-  it.each([
-    ['udev', udevDetails, []],
-    // The others are values of the existing chart.
-    ['onvif', onvifDetails, ['scope']],
-    ['opcua', opcuaDetails, ['discoveryUrls']],
-  ] as const)('knows the discoveryDetails of the handler %s', (name, { shape }, others) => {
-    const known = keysOf(schemaAt(name, 'configuration', 'discoveryDetails'))
-    expect(known).toEqual([...Object.keys(shape), ...others].sort())
-  })
-
-  it.each(['debugEcho', 'onvif', 'opcua', 'udev'])(
-    'has the bounds that the handler %s has for its details',
-    (name) => {
-      const file = path.join(import.meta.dirname, '../../cli/schemas', `${name}-details.json`)
-      const boundsOf = (at: unknown) =>
-        ['minimum', 'maximum', 'minItems', 'maxItems', 'minLength', 'pattern', 'items'].map(
-          (key) => [key, key === 'items' ? boundsOfItems(at) : Reflect.get(Object(at), key)],
-        )
-      const boundsOfItems = (at: unknown) => {
-        const items = Reflect.get(Object(at), 'items')
-        return ['minLength', 'pattern'].map((key) => [key, Reflect.get(Object(items), key)])
-      }
-      const { properties } = JSON.parse(readFileSync(file, 'utf8')) as Required<Schema>
-      for (const [key, inner] of Object.entries(properties))
-        expect([key, boundsOf(schemaAt(name, 'configuration', 'discoveryDetails', key))]).toEqual([
-          key,
-          boundsOf(inner),
-        ])
-    },
-  )
-
-  it('rejects unknown names in all mappings, except those with free names', () => {
-    const open: string[] = []
-    const visit = (at: unknown, path: string) => {
-      if (typeof at !== 'object' || at === null) return
-      const isMap = [Reflect.get(at, 'type')].flat().includes('object')
-      if (isMap && [undefined, true].includes(Reflect.get(at, 'additionalProperties')))
-        open.push(path)
-      for (const [key, inner] of Object.entries(at)) visit(inner, `${path}/${key}`)
-    }
-    visit(schema, '')
-    expect(open.sort()).toEqual([
-      // Fields of Kubernetes.
-      '/definitions/brokerJob/properties/securityContext',
-      '/definitions/brokerJob/properties/volumeMounts/items',
-      '/definitions/brokerJob/properties/volumes/items',
-      '/definitions/brokerPod/properties/securityContext',
-      '/definitions/brokerPod/properties/volumeMounts/items',
-      '/definitions/brokerPod/properties/volumes/items',
-      '/definitions/openMap',
-      '/properties/global',
-      '/properties/webhookConfiguration/properties/networkPolicy/properties/from/items',
-    ])
-  })
-
-  it('admits null for each value', () => {
-    const others: string[] = []
-    const visit = (at: Schema, path: string) => {
-      const [, name = ''] = /^#\/definitions\/(\w+)$/.exec(at.$ref ?? '') ?? []
-      const { type, enum: texts, anyOf = [], properties = {} } = schema.definitions?.[name] ?? at
-      const types = [type, ...anyOf.map((one) => one.type)].flat()
-      const admitted = texts?.includes(null) ?? (types.includes('null') || name === 'existing')
-      if (!admitted) others.push(path)
-      for (const [key, inner] of Object.entries(properties)) visit(inner, `${path}.${key}`)
-    }
-    for (const [key, inner] of Object.entries(schema.properties ?? {})) visit(inner, key)
-    expect(others).toEqual([])
-  })
-
-  it('is valid for all versions of Helm, and all its references exist', () => {
-    expect(Reflect.get(schema, '$schema')).toBe('http://json-schema.org/draft-07/schema#')
-    const names = [...JSON.stringify(schema).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g)].map(
-      ([, name]) => name,
-    )
-    expect([...new Set(names)].sort()).toEqual(Object.keys(schema.definitions ?? {}).sort())
   })
 })

@@ -1,4 +1,35 @@
+import { expect } from 'vitest'
 import { type KubernetesObject, render, type Values } from './chart.js'
+
+export const AGENT = 'akri-agent-daemonset'
+export const CONTROLLER = 'akri-controller-deployment'
+export const WEBHOOK = 'akri-webhook-configuration'
+export const ONVIF = 'akri-onvif-discovery-daemonset'
+export const OPCUA = 'akri-opcua-discovery-daemonset'
+export const NETWORK = 'akri-network-discovery-daemonset'
+export const UDEV = 'akri-udev-discovery-daemonset'
+export const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
+/** The programs by the names of their values. */
+export const PROGRAMS = {
+  agent: AGENT,
+  controller: CONTROLLER,
+  webhookConfiguration: WEBHOOK,
+  'onvif.discovery': ONVIF,
+  'opcua.discovery': OPCUA,
+  'udev.discovery': UDEV,
+  'debugEcho.discovery': DEBUG_ECHO,
+} as const
+export const programs = Object.entries(PROGRAMS)
+export const bothHandlers = [
+  ['onvif.discovery.enabled', true],
+  ['opcua.discovery.enabled', true],
+] as const
+export const everything = [
+  ...bothHandlers,
+  ['discovery.oneProcess', false],
+  ['udev.discovery.enabled', true],
+  ['debugEcho.discovery.enabled', true],
+] as const
 
 export interface Workload extends KubernetesObject {
   readonly spec: {
@@ -48,4 +79,11 @@ export async function workloads(
 ): Promise<Readonly<Record<string, Workload['spec']['template']['spec']>>> {
   const found = (await render(values)).filter(isWorkload)
   return Object.fromEntries(found.map(({ metadata, spec }) => [metadata.name, spec.template.spec]))
+}
+
+/** The first container of a workload, with its environment as a map. */
+export async function containerOf(name: string, values: Values) {
+  const [container = expect.fail(`${name} is not there`)] =
+    (await workloads(values))[name]?.containers ?? []
+  return { ...container, env: new Map(container.env.map((item) => [item.name, item.value])) }
 }
