@@ -70,6 +70,8 @@ const INVALID: readonly (readonly [text: string, line: number, column: number, r
     ['KERNEL=="a\0"', 1, 11, /NUL/],
   ]
 
+const HEX_DIGIT = fc.constantFrom(...'0123456789abcdef')
+
 describe('the rule language', () => {
   it.each(VALID)('has %i conditions in %j', (conditions, text) => {
     expect(parseRule(text)).toHaveLength(conditions)
@@ -133,9 +135,19 @@ describe('the rule language', () => {
       '\\x4',
       '\u{1f600}',
     )
+    const digits = (length: number) =>
+      fc.string({ unit: HEX_DIGIT, minLength: length, maxLength: length })
+    const escapes = fc.oneof(
+      digits(2).map((code) => `\\x${code}`),
+      digits(4).map((code) => `\\u${code}`),
+      // Beyond Unicode too.
+      digits(6).map((code) => `\\U00${code}`),
+      digits(3).map((code) => `\\${code}`),
+    )
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.array(pieces).map((list) => list.join('')),
+      fc.array(escapes).map((list) => `KERNEL==e"${list.join('')}"`),
     )
     fc.assert(
       fc.property(text, (rule) => {

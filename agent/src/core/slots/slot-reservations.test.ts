@@ -149,6 +149,14 @@ describe('a slot that another node frees', () => {
     },
   )
 
+  it('R84 is free in an Instance that its last node has recreated without the claim', () => {
+    const { after } = start()
+    after(sharedInstance({ 'cam-8120fe-0': THERE }))
+    expect(after(sharedInstance({ 'cam-8120fe-0': '' }, { uid: 'u2' }))).toEqual({
+      'cam-8120fe-0': '',
+    })
+  })
+
   it('waits with one timer for all slots, each for its time', async () => {
     const { clock, expired, reservations, after } = start()
     const slots = Array.from({ length: 100 }, (_, index) => `cam-8120fe-${index}`)
