@@ -196,6 +196,12 @@ export class ClusterState {
       : undefined
   }
 
+  /** The key of the Configuration that an Instance names; none if there is no such Instance. */
+  ownerKeysOf(key: ObjectKey): ObjectKey[] {
+    const instance = this.instances.cache.get(key)
+    return instance === undefined ? [] : [configurationOf(instance)]
+  }
+
   /**
    * The brokers and Services of a Configuration. It has none while its name belongs to an older
    * Configuration: Pods that ask for the resource would get devices of that Configuration.

@@ -1,0 +1,108 @@
+import type { Instance } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, type ReconcileQueue } from '@akrijs/kube'
+import type { BrokerFailures } from './brokers/broker-failures.js'
+import { reconcileDeployment } from './brokers/configuration-deployment.js'
+import { reportHeldBrokers } from './brokers/held-brokers.js'
+import { InstanceBrokers } from './brokers/instance-brokers.js'
+import { Rollouts } from './brokers/rollouts.js'
+import { labelInstance } from './instance-labels.js'
+import type { AbsentAgents } from './nodes/absent-agents.js'
+import { LostNodes } from './nodes/lost-nodes.js'
+import {
+  reconcileConfigurationService,
+  reconcileInstanceService,
+} from './services/broker-services.js'
+import type { StatusWriter } from './status-writer.js'
+import type { ControllerOptions, WorkQueues } from './work-queues.js'
+
+interface WorkloadQueuesOptions extends ControllerOptions {
+  readonly absent: AbsentAgents
+  readonly failures: BrokerFailures
+  readonly instanceStatus: StatusWriter<Instance>
+}
+
+interface Workloads {
+  readonly rollouts: Rollouts
+  /** The queue of nodes that may be lost. */
+  readonly nodes: ReconcileQueue<NodeName>
+}
+
+/** How long changes of Pods are gathered: a roll-out looks at all brokers of a Configuration. */
+const GATHER_ROLLOUTS_MS = 100
+
+/**
+ * Queues the work on brokers, Services, Deployments, labels of Instances and lost nodes after each
+ * change of what it depends on. Listeners only add keys: an error there would end every watch, and not only the work
+ * on one object.
+ */
+export function queueWorkloads(
+  options: WorkloadQueuesOptions,
+  queues: WorkQueues,
+  turn: AbortSignal,
+): Workloads {
+  const { state, clock, log, metrics, absent, failures, nodeGraceMs } = options
+  const brokers = new InstanceBrokers({
+    state,
+    clock,
+    log,
+    status: options.instanceStatus,
+    onRestart: (configuration) => metrics?.brokerRestarted(configuration),
+  })
+  const rollouts = new Rollouts({ state, clock, brokers })
+  const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs }, turn)
+  const nodes = queues.queueOf<NodeName>('Node', (node, signal) =>
+    lostNodes.reconcile(node, signal),
+  )
+  const addNode = (node: NodeName) => nodes.add(node)
+  const instances = [
+    queues.objectQueue('Instance', (key, signal) =>
+      failures.watch('Instance', key, () => brokers.reconcile(key, signal)),
+    ),
+    queues.objectQueue('Instance', (key, signal) => reconcileInstanceService(key, options, signal)),
+    queues.objectQueue('Instance', (key, signal) =>
+      lostNodes.reconcileInstance(key, addNode, signal),
+    ),
+    queues.objectQueue('Instance', (key) => reportHeldBrokers(key, options)),
+    queues.objectQueue('Instance', (key, signal) => labelInstance(key, options, signal)),
+  ]
+  const configurations = [
+    queues.objectQueue('Configuration', (key, signal) =>
+      failures.watch('Configuration', key, () => reconcileDeployment(key, options, signal)),
+    ),
+    queues.objectQueue('Configuration', (key, signal) =>
+      reconcileConfigurationService(key, options, signal),
+    ),
+  ]
+  const suspects = queues.objectQueue('Configuration', (key) =>
+    lostNodes.reconcileConfiguration(key, addNode),
+  )
+  const rolloutQueue = queues.objectQueue(
+    'Configuration',
+    (key, signal) => rollouts.reconcile(key, signal),
+    GATHER_ROLLOUTS_MS,
+  )
+
+  const addInstance = (key: ObjectKey) => {
+    for (const queue of instances) queue.add(key)
+  }
+  const addConfiguration = (key: ObjectKey) => {
+    for (const queue of configurations) queue.add(key)
+  }
+  state.onInstanceChange(addInstance, turn)
+  state.onConfigurationChange(addConfiguration, turn)
+  state.statuses.cache.onChange((key) => suspects.add(key), turn)
+  for (const status of state.statuses.cache.list()) suspects.add(keyOf(status))
+  state.onNodeChange((node, instancesOfNode) => {
+    if (!state.isReady(node)) addNode(node)
+    for (const key of instancesOfNode) addInstance(key)
+    for (const key of instancesOfNode)
+      for (const owner of state.ownerKeysOf(key)) rolloutQueue.add(owner)
+  }, turn)
+  state.onConfigurationChange((key) => rolloutQueue.add(key), turn)
+  for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
+  for (const configuration of state.configurations.cache.list()) {
+    addConfiguration(keyOf(configuration))
+    rolloutQueue.add(keyOf(configuration))
+  }
+  return { rollouts, nodes }
+}
