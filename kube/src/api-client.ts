@@ -23,7 +23,7 @@ export interface ApiClientOptions {
    * @default 30000
    */
   readonly timeoutMs?: number
-  /** The longest answer that the client reads, in bytes. @default 64 MiB */
+  /** The longest answer that the client reads, in bytes. @default 32 MiB */
   readonly maxBytes?: number
   /** Called for every answer, for metrics. */
   onAnswer?(request: { readonly method: string; readonly status: number }): void
@@ -69,6 +69,11 @@ const CREDENTIALS_MS = 60_000
 const MAX_RETRIES = 5
 /** The longest wait that a server can ask for, in milliseconds. */
 const MAX_RETRY_AFTER_MS = 30_000
+/**
+ * The most bytes of an answer, or of a line of a watch. While a list is read, its bytes are in
+ * memory about four times: as chunks, as a whole, as a text, and as objects.
+ */
+const MAX_BYTES = 32 * 1024 * 1024
 /** The most bytes of an error that the client reads: enough for a Status. */
 const MAX_ERROR_BYTES = 256 * 1024
 /** The longest message of an error, in characters: messages go to logs. */
@@ -99,7 +104,7 @@ export class ApiClient {
   #connections: Connections | undefined
 
   constructor(options: ApiClientOptions) {
-    this.#options = { timeoutMs: 30_000, maxBytes: 64 * 1024 * 1024, ...options }
+    this.#options = { timeoutMs: 30_000, maxBytes: MAX_BYTES, ...options }
     this.#warnings = new ServerWarnings(options.clock, options.onWarning)
   }
 

@@ -4,7 +4,7 @@ export { ApiError, ApiUnreachableError } from './errors.js'
 export { EventRecorder } from './event-recorder.js'
 export * from './kinds.js'
 export { LeaderElection } from './leader-election.js'
-export { listObjects } from './list-watch.js'
+export { listObjects, listPages } from './list-watch.js'
 export { mergePatchOf } from './merge-patch.js'
 export { type ApiObject, keyIn } from './object-cache.js'
 export {

@@ -74,6 +74,8 @@ const EXPIRED = 410
 const TOO_LARGE = 504
 /** The HTTP status of a server whose watches cannot begin with the objects. */
 const NO_STREAMS = [400, 422]
+/** A page that is too long for the client is requested again with one of so many parts of it. */
+const PAGE_PARTS = 8
 /** The HTTP status of a collection that the client may not watch, or only not yet. */
 const FORBIDDEN = 403
 /** A stream of objects without a line for so long has no end, in milliseconds. */
@@ -226,16 +228,45 @@ class ObjectStream {
 }
 
 /** Lists a collection as the server remembers it. */
-export function listObjects(
+export async function listObjects(
   options: Pick<ListWatchOptions, 'client' | 'path' | 'query'>,
   signal: AbortSignal,
 ): Promise<List> {
   const { pageSize } = LIST_WATCH_TIMING
-  return listAll({ ...options, pageSize }, ANY_VERSION, signal, () => {})
+  const list = (since: string | undefined) =>
+    listAll({ ...options, pageSize }, since, signal, () => {})
+  try {
+    return await list(ANY_VERSION)
+  } catch (error) {
+    if (!isTooOld(error)) throw error
+    return list(undefined)
+  }
 }
 
 /** @param since the least version; undefined for the newest */
 async function listAll(
+  options: Pick<ListWatchOptions, 'client' | 'path' | 'query'> & { readonly pageSize: number },
+  since: string | undefined,
+  signal: AbortSignal,
+  onContact: () => void,
+): Promise<List> {
+  const objects: unknown[] = []
+  let version = ''
+  for await (const page of listPages(options, since, signal)) {
+    onContact()
+    objects.push(...page.objects)
+    version = page.version
+  }
+  return { objects, version }
+}
+
+/**
+ * Lists a collection page by page. A page that is too long for the client is requested again with
+ * fewer objects: an object can have 1.5 MB, whoever wrote it.
+ * @param since the least version; undefined for the newest
+ * @throws ApiError, ApiUnreachableError
+ */
+export async function* listPages(
   {
     client,
     path,
@@ -244,31 +275,38 @@ async function listAll(
   }: Pick<ListWatchOptions, 'client' | 'path' | 'query'> & { readonly pageSize: number },
   since: string | undefined,
   signal: AbortSignal,
-  onContact: () => void,
-): Promise<List> {
-  const objects: unknown[] = []
+): AsyncGenerator<List, void, void> {
+  let limit = pageSize
   for (let next: string | undefined; ; ) {
-    const parameters =
-      next === undefined ? firstPage(since, pageSize) : { limit: pageSize, continue: next }
-    const page = await client
-      .request({ method: 'GET', path, query: { ...query, ...parameters }, signal })
-      .catch((error: unknown) => {
-        if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
-        // The next attempt begins with the first page.
-        throw new ApiUnreachableError(
-          `list ${path}: the collection changed too much during the list`,
-          {
-            cause: error,
-          },
-        )
+    const parameters = next === undefined ? firstPage(since, limit) : { limit, continue: next }
+    let page: unknown
+    try {
+      page = await client.request({
+        method: 'GET',
+        path,
+        query: { ...query, ...parameters },
+        signal,
       })
+    } catch (error) {
+      // The memory of a server knows no pages.
+      const isPage = since === undefined || next !== undefined
+      if (isPage && limit > 1 && error instanceof AnswerTooLongError) {
+        limit = Math.ceil(limit / PAGE_PARTS)
+        continue
+      }
+      if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
+      // The next attempt begins with the first page.
+      throw new ApiUnreachableError(
+        `list ${path}: the collection changed too much during the list`,
+        { cause: error },
+      )
+    }
     const { items, metadata } = isRecord(page) ? page : {}
     const { resourceVersion, continue: more } = isRecord(metadata) ? metadata : {}
     if (!Array.isArray(items) || typeof resourceVersion !== 'string')
       throw new ApiUnreachableError(`list ${path}: the answer is no list`)
-    onContact()
-    objects.push(...items)
-    if (typeof more !== 'string' || more === '') return { objects, version: resourceVersion }
+    yield { objects: items, version: resourceVersion }
+    if (typeof more !== 'string' || more === '') return
     next = more
   }
 }

@@ -136,6 +136,27 @@ describe('a list from the memory of the server', () => {
     expect(things.values()).toEqual(things.truth())
   })
 
+  it('has smaller pages if a page is too long for the client', async () => {
+    const client = api.connect(things.client.server, { maxBytes: 1000 })
+    for (let i = 0; i < 10; i++) things.put(`thing-${i}`, 'x'.repeat(200))
+    things.begin({ client, listsNewest: true })
+    await things.reflector.synced
+    expect(things.values()).toEqual(things.truth())
+    expect(errors).toEqual([])
+    expect(new Set(lists().map((query) => query.get('limit')))).toEqual(
+      new Set(['500', '63', '8', '1']),
+    )
+  })
+
+  it('has smaller pages from a later page on', async () => {
+    const client = api.connect(things.client.server, { maxBytes: 1000 })
+    for (let i = 0; i < 6; i++) things.put(`thing-${i}`, i < 2 ? '' : 'x'.repeat(200))
+    things.begin({ client, listsNewest: true }, { pageSize: 3 })
+    await things.reflector.synced
+    expect(things.values()).toEqual(things.truth())
+    expect(errors).toEqual([])
+  })
+
   it('is not asked for if versions are no numbers', async () => {
     const opaque: Handler = (_request, response) =>
       response.end(JSON.stringify({ metadata: { resourceVersion: 'v-a' }, items: [] }))

@@ -1,5 +1,5 @@
 import { GROUP, type NodeReport } from '@akrijs/api'
-import { type ApiClient, type NodeName, PODS, Resource } from '@akrijs/kube'
+import { type ApiClient, listPages, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
 import { lenient } from '../kubernetes-objects.js'
 import { AGENT_SELECTOR } from '../labels.js'
@@ -14,20 +14,19 @@ const container = z.object({
     .catch(undefined),
 })
 const containers = z.array(container).nullish().catch(undefined)
-const page = z.object({
-  metadata: z.object({ continue: z.string().optional() }).catch({}),
-  items: z.array(
-    z.object({
-      metadata: lenient({
-        namespace: z.string().catch(''),
-        name: z.string().catch(''),
-        deletionTimestamp: z.string().optional().catch(undefined),
-      }),
-      spec: lenient({ containers, initContainers: containers }),
-      status: lenient({ phase: z.string().catch('Unknown') }),
+const pods = z.array(
+  z.object({
+    metadata: lenient({
+      namespace: z.string().catch(''),
+      name: z.string().catch(''),
+      deletionTimestamp: z.string().optional().catch(undefined),
     }),
-  ),
-})
+    spec: lenient({ containers, initContainers: containers }),
+    status: lenient({ phase: z.string().catch('Unknown') }),
+  }),
+)
+/** Pods on a page of a list. */
+const PAGE_SIZE = 500
 
 interface RequestContext {
   readonly client: ApiClient
@@ -77,17 +76,11 @@ async function* podsOf(
   node: NodeName,
   selectors: { readonly labelSelector?: string },
   { client, signal }: RequestContext,
-): AsyncGenerator<z.output<typeof page>['items'][number]> {
+): AsyncGenerator<z.output<typeof pods>[number]> {
   const path = new Resource(client, PODS).path()
-  let next: string | undefined
-  do {
-    const fieldSelector = `spec.nodeName=${node}`
-    const query = { ...selectors, fieldSelector, limit: 500, continue: next }
-    const { items, metadata } = page.parse(
-      await client.request({ method: 'GET', path, query, signal }),
-    )
-    for (const pod of items)
+  const query = { ...selectors, fieldSelector: `spec.nodeName=${node}` }
+  const pages = listPages({ client, path, query, pageSize: PAGE_SIZE }, undefined, signal)
+  for await (const { objects } of pages)
+    for (const pod of pods.parse(objects))
       if (pod.status.phase !== 'Succeeded' && pod.status.phase !== 'Failed') yield pod
-    next = metadata.continue === '' ? undefined : metadata.continue
-  } while (next !== undefined)
 }
