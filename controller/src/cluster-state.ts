@@ -28,9 +28,14 @@ import {
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
-import { Listeners } from '@akrijs/runtime'
+import { isRecord, Listeners } from '@akrijs/runtime'
 import { CacheIndex } from './cache-index.js'
-import { type Collection, type CollectionOptions, collectionOf } from './collection.js'
+import {
+  type Collection,
+  type CollectionOptions,
+  type CollectionScope,
+  collectionOf,
+} from './collection.js'
 import {
   type AppliedObject,
   type ClusterNode,
@@ -44,6 +49,7 @@ import {
   parseJob,
   parseNode,
   parsePod,
+  reducedWorkload,
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
 import { NodeIndex } from './nodes/node-index.js'
@@ -132,27 +138,31 @@ export class ClusterState {
     const owned = <T extends KubernetesObject>(
       kind: ResourceKind,
       parse: (object: unknown) => T | undefined,
+      scope: CollectionScope = {},
     ) => {
       // An answer to a request can show an object that the watch leaves out.
       const parseLabelled = (object: unknown) => {
         const parsed = parse(object)
         return parsed && hasLabel(parsed) ? parsed : undefined
       }
-      const collection = collectionOf(kind, parseLabelled, options, WITH_LABEL)
+      const collection = collectionOf(kind, parseLabelled, options, { ...WITH_LABEL, ...scope })
       return new OwnedObjects(collection, options.clock, signal)
     }
-    this.pods = owned(PODS, parsePod)
-    this.jobs = owned(JOBS, parseJob)
+    this.pods = owned(PODS, parsePod, { reduce: reducedWorkload })
+    this.jobs = owned(JOBS, parseJob, { reduce: reducedWorkload })
     this.services = owned(SERVICES, parseAppliedObject)
     this.deployments = owned(DEPLOYMENTS, parseDeployment)
     this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
-    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationEntries, options)
+    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationEntries, options, {
+      reduce: withoutSpec,
+    })
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
     const { agentNamespace } = options
     this.#agentPods = collectionOf<Pod>(PODS, parsePod, options, {
       labelSelector: AGENT_SELECTOR,
       namespace: agentNamespace,
+      reduce: reducedWorkload,
     })
     const caches = { nodes: this.nodes.cache, agentPods: this.#agentPods.cache, agentNamespace }
     this.reportIndex = new ReportIndex({ ...caches, reports: this.reports.cache }, signal)
@@ -352,6 +362,11 @@ function parseConfiguration(
   return cached !== undefined && metadata?.uid === cached.metadata.uid
     ? { ...cached, metadata }
     : undefined
+}
+
+/** Each program keeps all Configurations in memory: this collection needs no spec. */
+function withoutSpec(object: unknown): unknown {
+  return isRecord(object) ? { metadata: object.metadata, status: object.status } : object
 }
 
 /** The part of a node that decides whether Pods can run there. */

@@ -23,11 +23,13 @@ export interface CollectionOptions {
   readonly log: Logger
 }
 
-interface CollectionScope {
+export interface CollectionScope {
   /** @default all objects */
   readonly labelSelector?: string
   /** @default all namespaces */
   readonly namespace?: string
+  /** The part of an object that `parse` reads. @default the whole object */
+  reduce?(object: unknown): unknown
 }
 
 /** @param parse makes a typed object, or undefined for an object that the cache leaves out */
@@ -35,7 +37,7 @@ export function collectionOf<T extends ApiObject>(
   kind: ResourceKind,
   parse: (object: unknown, cached: T | undefined) => T | undefined,
   { client, clock, log }: CollectionOptions,
-  { namespace = '', ...query }: CollectionScope = {},
+  { namespace = '', reduce, ...query }: CollectionScope = {},
 ): Collection<T> {
   const api = new Resource(client, kind)
   const path = api.path(namespace)
@@ -44,6 +46,7 @@ export function collectionOf<T extends ApiObject>(
     clock,
     path,
     query,
+    ...(reduce && { reduce }),
     parse(object, cached) {
       try {
         return parse(object, cached)

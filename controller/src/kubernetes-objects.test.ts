@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseAppliedObject, parseJob, parseNode, parsePod } from './kubernetes-objects.js'
+import {
+  parseAppliedObject,
+  parseJob,
+  parseNode,
+  parsePod,
+  reducedWorkload,
+} from './kubernetes-objects.js'
 import { T0 } from './testing/objects.js'
 
 const metadata = {
@@ -101,6 +107,40 @@ describe('a parser of Kubernetes objects', () => {
       'b',
     )
     expect(parsePod({ metadata: { ...metadata, labels } })?.targetNode).toBe('c')
+  })
+
+  it('reads no name of a node from a text that cannot be one', () => {
+    const target = (text: string) =>
+      parsePod({ metadata: { ...metadata, annotations: { 'akri.sh/target-node': text } } })
+        ?.targetNode
+    expect(target('node-1.example')).toBe('node-1.example')
+    for (const text of ['a\nb', 'A b', 'x'.repeat(254), '']) expect(target(text)).toBeUndefined()
+  })
+
+  it('keeps of a large Pod or Job only what is read', () => {
+    const large = 'x'.repeat(100_000)
+    const object = {
+      metadata: {
+        ...metadata,
+        labels: { controller: 'akri.sh', 'pod-template-hash': 'h', [large]: 'y' },
+        annotations: { 'akri.sh/restarts': '3', note: large },
+        managedFields: [{ manager: large }],
+      },
+      spec: { nodeName: 'a', suspend: true, containers: [{ name: 'c', args: [large] }] },
+      status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+    }
+    const reduced = reducedWorkload(object)
+    expect(JSON.stringify(reduced).length).toBeLessThan(1000)
+    expect(parsePod(reduced)).toEqual(parsePod(object))
+    expect(parseJob(reduced)).toEqual(parseJob(object))
+    expect(parsePod(object)).toMatchObject({
+      ready: true,
+      node: 'a',
+      metadata: {
+        labels: { controller: 'akri.sh', 'pod-template-hash': 'h' },
+        annotations: { 'akri.sh/restarts': '3' },
+      },
+    })
   })
 
   it('reads a node without conditions as not ready since its creation', () => {

@@ -1,9 +1,9 @@
 import { parseObjectMeta } from '@akrijs/api'
 import type { NodeName, ObjectMeta } from '@akrijs/kube'
-import { objectMessage } from '@akrijs/runtime'
+import { isRecord, objectMessage } from '@akrijs/runtime'
 import * as z from 'zod'
 import { type BrokerProblem, podProblem } from './brokers/broker-problem.js'
-import { ANNOTATIONS, LABELS } from './labels.js'
+import { ANNOTATIONS, LABELS, TEMPLATE_HASH } from './labels.js'
 import { appliedFields, type FieldSet } from './managed-fields.js'
 
 // The parts of Kubernetes' own objects that the controller reads. Any user may have created an
@@ -85,6 +85,37 @@ export interface Taint {
   readonly effect: 'NoSchedule' | 'NoExecute'
 }
 
+/** The labels and annotations that the controller reads of Pods and Jobs. */
+const READ_LABELS: ReadonlySet<string> = new Set([...Object.values(LABELS), TEMPLATE_HASH])
+const READ_ANNOTATIONS: ReadonlySet<string> = new Set(Object.values(ANNOTATIONS))
+
+/**
+ * The part of a Pod or a Job that the controller reads. Any user may create objects of 1.5 MB each
+ * that its watches select.
+ */
+export function reducedWorkload(object: unknown): unknown {
+  const { metadata, spec, status } = recordOf(object)
+  const { managedFields: _fields, labels, annotations, ...others } = recordOf(metadata)
+  const { nodeName, suspend } = recordOf(spec)
+  return {
+    metadata: {
+      ...others,
+      labels: picked(labels, READ_LABELS),
+      annotations: picked(annotations, READ_ANNOTATIONS),
+    },
+    spec: { nodeName, suspend },
+    status,
+  }
+}
+
+function picked(value: unknown, names: ReadonlySet<string>): unknown {
+  return Object.fromEntries(Object.entries(recordOf(value)).filter(([name]) => names.has(name)))
+}
+
+function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isRecord(value) ? value : {}
+}
+
 /** An object any field of which can be absent. In place of any other value: no field. */
 export function lenient<Shape extends z.ZodRawShape>(shape: Shape) {
   const object = z.object(shape)
@@ -92,6 +123,13 @@ export function lenient<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 const text = z.string().catch('')
+/** Any user may write any text in place of the name of a node. */
+const nodeName = z
+  .string()
+  .max(253)
+  .regex(/^[a-z0-9][-.a-z0-9]*$/)
+  .optional()
+  .catch(undefined)
 const count = z.number().int().min(0).optional().catch(undefined)
 const time = z
   .string()
@@ -134,9 +172,10 @@ const pod = lenient({
 })
 
 export function parsePod(object: unknown): Pod | undefined {
-  const metadata = parseObjectMeta(object)
+  const read = reducedWorkload(object)
+  const metadata = parseObjectMeta(read)
   if (metadata === undefined) return undefined
-  const { spec, status } = pod.parse(object)
+  const { spec, status } = pod.parse(read)
   const all = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
   const ends = all
     .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
@@ -146,7 +185,8 @@ export function parsePod(object: unknown): Pod | undefined {
   // Users can edit labels and annotations, but not the node of a scheduled Pod.
   const target =
     spec.nodeName ||
-    (metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode])
+    nodeName.parse(metadata.annotations?.[ANNOTATIONS.targetNode]) ||
+    metadata.labels?.[LABELS.targetNode]
   return {
     metadata,
     node: spec.nodeName as NodeName | '',
@@ -174,9 +214,10 @@ const job = lenient({
 })
 
 export function parseJob(object: unknown): Job | undefined {
-  const metadata = parseObjectMeta(object)
+  const read = reducedWorkload(object)
+  const metadata = parseObjectMeta(read)
   if (metadata === undefined) return undefined
-  const { spec, status } = job.parse(object)
+  const { spec, status } = job.parse(read)
   const end = status.conditions?.find(
     ({ type, status: is }) => is === 'True' && (type === 'Complete' || type === 'Failed'),
   )

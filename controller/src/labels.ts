@@ -11,6 +11,9 @@ export const LABELS = {
   targetNode: 'akri.sh/target-node',
 } as const
 
+/** The label by which a Deployment tells the Pods of its ReplicaSets apart. */
+export const TEMPLATE_HASH = 'pod-template-hash'
+
 /** The value of the label `controller`, which the watches of the controller select. */
 export const CONTROLLER = 'akri.sh'
 

@@ -11,6 +11,12 @@ export interface ListWatchOptions {
   /** The path of the collection, such as `/apis/akri.sh/v0/instances`. */
   readonly path: string
   readonly query?: Selectors
+  /**
+   * The part of an object that matters. Objects wait in this form until their list is complete; its
+   * metadata must have namespace, name and resourceVersion.
+   * @default the whole object
+   */
+  reduce?(object: unknown): unknown
   /** Listing or watching failed, and is tried again. */
   onError(error: unknown, retryInMs: number): void
 }
@@ -126,7 +132,7 @@ export async function* listWatch(
         yield { kind: 'listing', isNewest: since === undefined }
         const mayStream =
           !isForbidden && !withoutStreams.has(client) && clock.monotonicMs() >= streamsAt
-        if (since !== undefined && mayStream) stream = new ObjectStream(since)
+        if (since !== undefined && mayStream) stream = new ObjectStream(since, options)
         else {
           const list = await listAll(options, since, signal, onContact)
           if (signal.aborted) return
@@ -200,8 +206,10 @@ function isTooOld(error: unknown): boolean {
 class ObjectStream {
   readonly start: Query
   readonly #objects = new Map<ObjectKey, unknown>()
+  readonly #reduce: ListWatchOptions['reduce']
 
-  constructor(notOlderThan: string) {
+  constructor(notOlderThan: string, { reduce }: Pick<ListWatchOptions, 'reduce'>) {
+    this.#reduce = reduce
     this.start = {
       resourceVersion: notOlderThan,
       resourceVersionMatch: 'NotOlderThan',
@@ -222,9 +230,13 @@ class ObjectStream {
     const key = keyIn(object)
     if (key === undefined) return undefined
     if (type === 'DELETED') this.#objects.delete(key)
-    else this.#objects.set(key, object)
+    else this.#objects.set(key, this.#reduce === undefined ? object : this.#reduce(object))
     return undefined
   }
+}
+
+interface PageOptions extends Pick<ListWatchOptions, 'client' | 'path' | 'query'> {
+  readonly pageSize: number
 }
 
 /** Lists a collection as the server remembers it. */
@@ -245,7 +257,7 @@ export async function listObjects(
 
 /** @param since the least version; undefined for the newest */
 async function listAll(
-  options: Pick<ListWatchOptions, 'client' | 'path' | 'query'> & { readonly pageSize: number },
+  options: PageOptions & Pick<ListWatchOptions, 'reduce'>,
   since: string | undefined,
   signal: AbortSignal,
   onContact: () => void,
@@ -254,7 +266,8 @@ async function listAll(
   let version = ''
   for await (const page of listPages(options, since, signal)) {
     onContact()
-    objects.push(...page.objects)
+    for (const object of page.objects)
+      objects.push(options.reduce === undefined ? object : options.reduce(object))
     version = page.version
   }
   return { objects, version }
@@ -267,12 +280,7 @@ async function listAll(
  * @throws ApiError, ApiUnreachableError
  */
 export async function* listPages(
-  {
-    client,
-    path,
-    query,
-    pageSize,
-  }: Pick<ListWatchOptions, 'client' | 'path' | 'query'> & { readonly pageSize: number },
+  { client, path, query, pageSize }: PageOptions,
   since: string | undefined,
   signal: AbortSignal,
 ): AsyncGenerator<List, void, void> {

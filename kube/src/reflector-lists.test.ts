@@ -157,6 +157,33 @@ describe('a list from the memory of the server', () => {
     expect(errors).toEqual([])
   })
 
+  it.each([false, true])(
+    'waits for its end in a reduced form; as a stream: %s',
+    async (streams) => {
+      api.streamsLists = streams
+      for (let i = 0; i < 3; i++) things.put(`thing-${i}`, i)
+      const parsed: unknown[] = []
+      const reduce = (object: unknown) => ({ ...(object as Thing), value: 'reduced' })
+      things.begin({
+        reduce,
+        parse: (object) => {
+          parsed.push(object)
+          return object as Thing
+        },
+      })
+      await things.reflector.synced
+      expect(things.values()).toEqual({
+        'thing-0': 'reduced',
+        'thing-1': 'reduced',
+        'thing-2': 'reduced',
+      })
+      await things.watching()
+      things.put('thing-3', 3)
+      await eventually(() => expect(things.values()['thing-3']).toBe(3))
+      expect(parsed).toHaveLength(4)
+    },
+  )
+
   it('is not asked for if versions are no numbers', async () => {
     const opaque: Handler = (_request, response) =>
       response.end(JSON.stringify({ metadata: { resourceVersion: 'v-a' }, items: [] }))

@@ -2,7 +2,7 @@ import { type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { specHash, specHashOf } from '../labels.js'
+import { specHash, specHashOf, TEMPLATE_HASH } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
 import { controllerOf, ownerIdOf, ownerIn } from '../owners.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
@@ -58,6 +58,6 @@ export function isOf({ metadata }: Pod, deployment: string): boolean {
   return (
     owner?.kind === 'ReplicaSet' &&
     owner.apiVersion.startsWith('apps/') &&
-    owner.name === `${deployment}-${metadata.labels?.['pod-template-hash']}`
+    owner.name === `${deployment}-${metadata.labels?.[TEMPLATE_HASH]}`
   )
 }

@@ -59,6 +59,7 @@ export class ClusterNamesInUse implements NamesInUse {
       client,
       clock,
       path: new Resource(client, CONFIGURATIONS).path(),
+      reduce: nameOf,
       parse: nameOf,
       onError: (err, retryInMs) =>
         log.warn({ err, retryInMs: Math.round(retryInMs) }, 'watch of Configurations failed'),
