@@ -25,6 +25,28 @@ const metadata = z.object({
 })
 
 /**
+ * Leaves out the finalizers of nodes that no agent of the existing system wrote: any user can write
+ * thousands of names, and each finalizer of a node that is not there costs requests.
+ * @param object as the API server returns it
+ */
+export function withFinalizersOfAgents<T extends Pick<Configuration | Instance, 'metadata'>>(
+  parsed: T,
+  object: unknown,
+): T {
+  const nodes = new Set<string>(finalizerNodes(parsed))
+  if (nodes.size === 0) return parsed
+  const { managedFields = [] } = metadata.safeParse(object).data?.metadata ?? {}
+  const managers = new Set(managedFields.map(({ manager }) => manager))
+  const finalizers = parsed.metadata.finalizers?.filter(
+    (name) => !nodes.has(name) || managers.has(managerOf(name)),
+  )
+  return { ...parsed, metadata: { ...parsed.metadata, finalizers } }
+}
+
+/** The field manager of an agent of the existing system that writes the finalizer of its node. */
+const managerOf = (node: string) => `${node}-fin`
+
+/**
  * Removes the finalizer of a node. The field manager of such an agent proves that an agent wrote
  * the finalizer: another program's finalizer can have the same name.
  * @param object as the API server returns it
@@ -35,7 +57,8 @@ export function finalizerRemoval(object: unknown, node: NodeName): JsonPatch | u
   if (!parsed.success) return undefined
   const { finalizers, managedFields } = parsed.data.metadata
   const index = finalizers.indexOf(node)
-  if (index < 0 || !managedFields.some(({ manager }) => manager === `${node}-fin`)) return undefined
+  if (index < 0 || !managedFields.some(({ manager }) => manager === managerOf(node)))
+    return undefined
   const path = pointer('metadata', 'finalizers', String(index))
   return [
     { op: 'test', path, value: node },

@@ -15,6 +15,7 @@ import {
   parseConfigurationObject,
   parseInstanceObject,
   parseNodeReport,
+  withFinalizersOfAgents,
 } from '@akrijs/api'
 import {
   DEPLOYMENTS,
@@ -133,7 +134,7 @@ export class ClusterState {
       if (this.#hasNewSpec(key)) this.#specListeners.tell(key)
       for (const other of others) this.#specListeners.tell(keyOf(other))
     }, signal)
-    this.instances = collectionOf<Instance>(INSTANCES, parseInstanceObject, options)
+    this.instances = collectionOf<Instance>(INSTANCES, parseInstance, options)
     this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
     const owned = <T extends KubernetesObject>(
       kind: ResourceKind,
@@ -154,7 +155,7 @@ export class ClusterState {
     this.deployments = owned(DEPLOYMENTS, parseDeployment)
     this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
-    this.statuses = collectionOf(CONFIGURATIONS, parseConfigurationEntries, options, {
+    this.statuses = collectionOf(CONFIGURATIONS, parseStored, options, {
       reduce: withoutSpec,
     })
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
@@ -364,9 +365,19 @@ function parseConfiguration(
     : undefined
 }
 
+function parseStored(object: unknown): StoredConfiguration | undefined {
+  const parsed = parseConfigurationEntries(object)
+  return parsed && withFinalizersOfAgents(parsed, object)
+}
+
 /** Each program keeps all Configurations in memory: this collection needs no spec. */
 function withoutSpec(object: unknown): unknown {
   return isRecord(object) ? { metadata: object.metadata, status: object.status } : object
+}
+
+function parseInstance(object: unknown): Instance | undefined {
+  const parsed = parseInstanceObject(object)
+  return parsed && withFinalizersOfAgents(parsed, object)
 }
 
 /** The part of a node that decides whether Pods can run there. */

@@ -134,6 +134,18 @@ describe('a lost node', () => {
     expect(patches()).toEqual(index === undefined ? [] : [removal])
   })
 
+  it('A13 is asked about for no finalizer that no agent wrote', async () => {
+    const finalizers = Array.from({ length: 2000 }, (_, index) => `x${index}`)
+    const { metadata, spec } = testConfiguration()
+    const managedFields = [{ manager: 'x7-fin', operation: 'Apply' }]
+    api.put(CONFIGURATION, { metadata: { ...metadata, finalizers, managedFields }, spec })
+    const nodes = await lostNodes(new ManualClock(T0))
+    const added: string[] = []
+    const key = objectKey('plant', 'cam')
+    await nodes.reconcileConfiguration(key, (node) => added.push(node))
+    expect(added).toEqual(['x7'])
+  })
+
   it('R64 A13 leaves the rest if the API server refuses each write of one object', async () => {
     const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
     const finalizers = { finalizers: ['a'], managedFields }
