@@ -37,8 +37,12 @@ it('leaves out the conditions and entries of a status that make no sense, and no
   expect(parseConfigurationEntries({ metadata, status })).toMatchObject({
     status: read,
     unreadableNodes: ['b', 'c', 'd'],
+    otherConditions: [{ ...ready, type: 'Foreign', lastTransitionTime }],
   })
-  expect(parseConfigurationEntries({ metadata })?.unreadableNodes).toEqual([])
+  expect(parseConfigurationEntries({ metadata })).toMatchObject({
+    unreadableNodes: [],
+    otherConditions: [],
+  })
 })
 
 it('keeps the conditions of other programs of an Instance as they are', () => {

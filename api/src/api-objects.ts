@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
 import { orDefault, withoutUndefined } from './optional-fields.js'
-import type { Configuration, Instance, InstanceStatus } from './types.js'
+import type { Configuration, Instance, InstanceCondition, InstanceStatus } from './types.js'
 
 // Objects as an API server returns them. The schema of the server is not trusted: the installed CRD
 // may be older, or may belong to another system.
@@ -46,7 +46,7 @@ const conditionFields = {
   message: text,
 }
 /** Other programs may write further conditions, with further fields. */
-const instanceCondition = z.looseObject({
+const anyCondition = z.looseObject({
   type: text,
   status: z.enum(['True', 'False', 'Unknown']),
   reason: text,
@@ -63,6 +63,7 @@ const clusterCondition = z.object({
   ]),
   lastTransitionTime: text,
 })
+const OWN_TYPES = clusterCondition.shape.type
 const count = z.number().int()
 
 /** The items of a list that fit the schema. */
@@ -89,6 +90,7 @@ function dataOf<T>(parsed: z.ZodSafeParseResult<T>): T[] {
   return parsed.success ? [parsed.data] : []
 }
 
+const conditions = itemsOf(anyCondition)
 const status = z.object({
   observedGeneration: count,
   conditions: itemsOf(clusterCondition),
@@ -124,7 +126,7 @@ const instance = z.object({
   }),
   status: z
     .object({
-      conditions: itemsOf(instanceCondition).optional().catch(undefined),
+      conditions: conditions.optional().catch(undefined),
       brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined),
       brokerInfo: texts.optional().catch(undefined),
       brokerInfoSlots: texts.optional().catch(undefined),
@@ -164,24 +166,29 @@ export function parseConfigurationStatus(object: unknown): WrittenConfiguration 
   return envelope.success ? (withoutUndefined(envelope.data) as WrittenConfiguration) : undefined
 }
 
-/**
- * Reads a Configuration as {@link parseConfigurationStatus}, with the names of the entries of nodes
- * that were left out.
- */
+/** What {@link parseConfigurationStatus} leaves out of a status. */
+interface OtherEntries {
+  /** The names of the entries of nodes that make no sense. */
+  readonly unreadableNodes: readonly string[]
+  /** The conditions of other programs. */
+  readonly otherConditions: readonly InstanceCondition[]
+}
+
+/** Reads a Configuration as {@link parseConfigurationStatus}, with what that leaves out. */
 export function parseConfigurationEntries(
   object: unknown,
-): (WrittenConfiguration & { readonly unreadableNodes: readonly string[] }) | undefined {
+): (WrittenConfiguration & OtherEntries) | undefined {
   const found = parseConfigurationStatus(object)
   if (found === undefined) return undefined
   const { nodes } = found.status ?? {}
+  const status = isRecord(object) && isRecord(object.status) ? object.status : {}
   const isUnreadable = (node: string) => nodes !== undefined && !Object.hasOwn(nodes, node)
-  return { ...found, unreadableNodes: nodeNamesIn(object).filter(isUnreadable) }
-}
-
-function nodeNamesIn(object: unknown): string[] {
-  const status = isRecord(object) ? object.status : undefined
-  const nodes = isRecord(status) ? status.nodes : undefined
-  return isRecord(nodes) ? Object.keys(nodes) : []
+  const isOther = ({ type }: InstanceCondition) => !OWN_TYPES.safeParse(type).success
+  return {
+    ...found,
+    unreadableNodes: isRecord(status.nodes) ? Object.keys(status.nodes).filter(isUnreadable) : [],
+    otherConditions: (conditions.safeParse(status.conditions).data ?? []).filter(isOther),
+  }
 }
 
 /** Reads a Configuration of a server. Never throws. */

@@ -8,6 +8,7 @@ import {
   configurationOf,
   INSTANCES,
   type Instance,
+  type InstanceCondition,
   NODE_REPORTS,
   type NodeReport,
   nodesOf,
@@ -68,6 +69,8 @@ type WorkloadSpec = Pick<
 export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
   /** The entries of `status.nodes` that make no sense. */
   readonly unreadableNodes: readonly string[]
+  /** The conditions of other programs in the status. */
+  readonly otherConditions: readonly InstanceCondition[]
 }
 
 /** What listeners were told of a Configuration: its parts without the status. */

@@ -1,5 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Configuration, ConfigurationStatus, Instance, NodeStatus } from '@akrijs/api'
+import type {
+  Configuration,
+  ConfigurationStatus,
+  Instance,
+  InstanceCondition,
+  NodeStatus,
+} from '@akrijs/api'
 import {
   type EventRecorder,
   mergePatchOf,
@@ -97,7 +103,7 @@ export class ConfigurationSummaries {
     const recheckMs = earliest(recheckInMs, changeInMs, unreported.silentInMs)
     const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
     const { legacy, replaced } = sortEntries(configuration, reported, turn)
-    const status = summaryOf({
+    const summary = summaryOf({
       configuration,
       instances,
       reports: [...reported, ...unreported.silent].filter(({ node }) => legacy[node] === undefined),
@@ -111,14 +117,22 @@ export class ConfigurationSummaries {
     const unreadable = configuration.unreadableNodes.map((name) => [name, null] as const)
     const nodes = { ...configuration.status?.nodes, ...Object.fromEntries(unreadable) }
     const before = configuration.status && { ...configuration.status, nodes }
-    const changes = status && mergePatchOf({ ...before }, { ...status })
+    const { otherConditions } = configuration
+    // Agents of the version before cannot read them.
+    const kept = Object.keys(legacy).length === 0 ? otherConditions : []
+    const changes =
+      summary &&
+      mergePatchOf(
+        before === undefined ? {} : withConditions(before, otherConditions),
+        withConditions(summary, kept),
+      )
     if (changes === undefined) return recheck
     const { resourceVersion } = configuration.metadata
     const patch = { metadata: { resourceVersion }, status: changes }
     const stored = await this.#options.status.write(configuration, patch, signal)
     // The watch event of the other write starts the next reconcile.
     if (stored === undefined) return recheck
-    this.#tellRefusal(key, configuration, status?.conditions ?? [])
+    this.#tellRefusal(key, configuration, summary?.conditions ?? [])
     turn.dueAt = clock.monotonicMs() + WRITE_MS
     for (const [node, version] of replaced) turn.replaced.set(node, version)
     turn.written = Object.fromEntries(
@@ -246,6 +260,11 @@ export class ConfigurationSummaries {
     }
     return { silent, silentInMs }
   }
+}
+
+/** A list is written as a whole: the conditions of other programs come after those of a summary. */
+function withConditions(status: ConfigurationStatus, others: readonly InstanceCondition[]) {
+  return { ...status, conditions: [...status.conditions, ...others] }
 }
 
 /** Why the agent that should have taken the place of another does not run. */

@@ -153,6 +153,32 @@ describe('the summary of a Configuration', () => {
     expect(writes()).toHaveLength(2)
   })
 
+  it('keeps the conditions of other programs, also when its own change', async () => {
+    putNode('a')
+    putReport('a', statusWith('True'))
+    await start()
+    await untilWritten(1)
+    const { status: written, ...rest } = api.objects.get(CONFIGURATION) ?? expect.fail()
+    const other = {
+      type: 'Calibrated',
+      status: 'True',
+      reason: 'R',
+      message: 'text',
+      lastTransitionTime: new Date(T0).toISOString(),
+      observedGeneration: 3,
+    }
+    const conditions = [other, ...status().conditions]
+    api.put(CONFIGURATION, { ...rest, status: { ...(written as object), conditions } })
+    putReport('a', statusWith('False'))
+    await untilWritten(2)
+    expect(api.objects.get(CONFIGURATION)?.status).toMatchObject({
+      conditions: [{ type: 'Ready', status: 'False' }, other],
+    })
+    await hasSeen('a', statusWith('False'))
+    await clock.advance(10_000)
+    expect(writes()).toHaveLength(2)
+  })
+
   it('is written at most once in two seconds, however many nodes report', async () => {
     for (let node = 0; node < 40; node++) putNode(`node-${node}`)
     await start()
