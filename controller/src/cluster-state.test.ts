@@ -99,6 +99,22 @@ describe('the state of a cluster', () => {
     )
   })
 
+  it('counts no Pods of a younger Configuration of the same name', async () => {
+    const { metadata, ...rest } = testConfiguration()
+    api.put(CONFIGURATION, { metadata, ...rest })
+    const creationTimestamp = '2099-01-01T00:00:00Z'
+    const other = { ...metadata, namespace: 'guest', uid: 'uid-guest', creationTimestamp }
+    api.put(CONFIGURATION.replace('plant', 'guest'), { metadata: other, ...rest })
+    const pod = testPod('a').metadata
+    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }
+    for (const namespace of ['plant', 'guest'])
+      api.put(`/api/v1/namespaces/${namespace}/pods/a-pod`, {
+        metadata: { ...pod, namespace, labels },
+      })
+    state = (await api.start()).state
+    expect(state.podsOfConfigurations().map((each) => each.metadata.namespace)).toEqual(['plant'])
+  })
+
   it('reports a node only if a change decides whether Pods can run there', async () => {
     const node = (more: object = {}, ready = 'True') => {
       const conditions = [

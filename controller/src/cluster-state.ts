@@ -225,16 +225,15 @@ export class ClusterState {
   }
 
   /**
-   * The Pods with the label of a Configuration that exists in their namespace. Any user can write
-   * any label: a label alone must not add a series to the metrics.
+   * The Pods with the label of a Configuration that exists in their namespace, and has a right to
+   * its name. Any user can write any label: a label alone must not add a series to the metrics, nor
+   * a Configuration count as an older one of its name.
    */
   podsOfConfigurations(): Pod[] {
     return this.pods.cache.list().filter(({ metadata }) => {
-      const name = metadata.labels?.[LABELS.configuration]
-      return (
-        name !== undefined &&
-        this.configurations.cache.get(objectKey(metadata.namespace, name)) !== undefined
-      )
+      const name = metadata.labels?.[LABELS.configuration] ?? ''
+      const configuration = this.configurations.cache.get(objectKey(metadata.namespace, name))
+      return configuration !== undefined && this.#names.rival(configuration) === undefined
     })
   }
 
