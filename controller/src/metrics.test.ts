@@ -114,6 +114,34 @@ describe('the metrics of a controller', () => {
     expect(text.match(/^akri_configuration_problem\{/gm)).toHaveLength(200)
   })
 
+  it('name problems of each namespace in turn', async () => {
+    const status = { conditions: [{ type: 'Ready', status: 'False' }] }
+    const all = Array.from({ length: 1000 }, (_, index) => ({
+      metadata: { namespace: 'many', name: `bad-${index}` },
+      status,
+    }))
+    all.push({ metadata: { namespace: 'plant', name: 'cam' }, status })
+    const metrics = new ControllerMetrics({
+      pods: () => [],
+      configurations: () => all as unknown as Configuration[],
+      leads: () => true,
+      apiSilenceMs: () => undefined,
+    })
+    const gauge = await metrics.registry.getSingleMetric('akri_configuration_problem')?.get()
+    expect(gauge?.values).toHaveLength(200)
+    expect(gauge?.values.map(({ labels }) => labels.configuration)).toContain('cam')
+  })
+
+  it('count the restarts of a new Configuration after many others were deleted', async () => {
+    const metrics = metricsOf(() => [])
+    for (let index = 0; index < 500; index++) metrics.brokerRestarted(`other-${index}`)
+    const restarts = metrics.registry.getSingleMetric('akri_broker_restarts_total')
+    await restarts?.get()
+    metrics.brokerRestarted('cam')
+    const { values = [] } = (await restarts?.get()) ?? {}
+    expect(values.find(({ labels }) => labels.configuration === 'cam')?.value).toBe(1)
+  })
+
   const problems = async (conditions?: readonly Partial<Condition>[]) => {
     const metadata = { namespace: 'plant', name: 'x' }
     const configuration = { metadata, ...(conditions && { status: { conditions } }) }

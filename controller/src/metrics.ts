@@ -24,7 +24,7 @@ export type ControlledKind = (typeof KINDS)[number]
 const STATUSES = ['True', 'False', 'Unknown'] as const
 /** The most conditions that have a series of their own. */
 const MAX_PROBLEMS = 200
-/** The most Configurations whose restarts have series of their own: a series stays for good. */
+/** The most Configurations whose restarts have series of their own. */
 const MAX_RESTARTED = 500
 
 /** The metrics of a controller. `akri_broker_pod_count` is also a metric of the existing system. */
@@ -99,13 +99,8 @@ export class ControllerMetrics {
       registers,
       collect() {
         this.reset()
-        let room = MAX_PROBLEMS
-        for (const { metadata, status } of state.configurations())
-          for (const condition of problemsOf(status?.conditions ?? [])) {
-            if (room-- <= 0) return
-            const { namespace, name } = metadata
-            this.set({ configuration_namespace: namespace, configuration: name, condition }, 1)
-          }
+        for (const { namespace, name, condition } of shownProblems(state.configurations()))
+          this.set({ configuration_namespace: namespace, configuration: name, condition }, 1)
       },
     })
     new Gauge({
@@ -149,6 +144,7 @@ export class ControllerMetrics {
 
   /** Restarts of before the first scrape are history. */
   #followContainers(): void {
+    if (this.#restarted.size >= MAX_RESTARTED) this.#forgetDeleted()
     const before = this.#containerRestarts
     const now = new Map<string, number>()
     for (const { pod, configuration } of brokersOf(this.#state)) {
@@ -158,6 +154,16 @@ export class ControllerMetrics {
       this.#countRestarts(configuration, 'container', before === undefined ? 0 : Math.max(0, more))
     }
     this.#containerRestarts = now
+  }
+
+  /** Makes room: Configurations that come and go must not hide the restarts of others. */
+  #forgetDeleted(): void {
+    const present = new Set<string>(this.#state.configurations().map((each) => each.metadata.name))
+    for (const configuration of this.#restarted) {
+      if (present.has(configuration)) continue
+      this.#restarted.delete(configuration)
+      for (const what of ['pod', 'container']) this.#restarts.remove({ configuration, what })
+    }
   }
 
   #countRestarts(configuration: string, what: 'pod' | 'container', count: number): void {
@@ -172,6 +178,30 @@ export class ControllerMetrics {
     }
     this.#restarts.inc({ configuration, what }, count)
   }
+}
+
+interface ShownProblem {
+  readonly namespace: string
+  readonly name: string
+  readonly condition: Condition['type']
+}
+
+/** Namespaces take turns: one with many problems must not hide those of others. */
+function shownProblems(
+  configurations: readonly Pick<Configuration, 'metadata' | 'status'>[],
+): readonly ShownProblem[] {
+  const byNamespace = new Map<string, ShownProblem[]>()
+  for (const { metadata, status } of configurations)
+    for (const condition of problemsOf(status?.conditions ?? [])) {
+      const { namespace, name } = metadata
+      const problems = byNamespace.get(namespace) ?? []
+      byNamespace.set(namespace, problems)
+      if (problems.length < MAX_PROBLEMS) problems.push({ namespace, name, condition })
+    }
+  const shown: ShownProblem[] = []
+  for (let turn = 0; turn < MAX_PROBLEMS && shown.length < MAX_PROBLEMS; turn++)
+    for (const problems of byNamespace.values()) shown.push(...problems.slice(turn, turn + 1))
+  return shown.slice(0, MAX_PROBLEMS)
 }
 
 /** Without a report of an agent there is no condition. */
