@@ -1,17 +1,29 @@
 interface Group<Key> {
   /** In the order of their additions. */
   readonly waiting: Set<Key>
-  readonly running: Set<Key>
+  /** With the time of the start of each. */
+  readonly running: Map<Key, number>
 }
+
+/** A call that takes so long waits for a slow answer, in milliseconds. */
+const SLOW_MS = 2000
+/** For how long its group counts as slow after its end, in milliseconds. */
+const REMEMBERED_MS = 60_000
+/** The most groups that are remembered as slow. */
+const MAX_REMEMBERED = 1000
 
 /**
  * The keys of a queue by their group: those that wait for their turn, and those that run. The next
  * key is of the group that runs the fewest keys; of such groups, of that whose turn was the longest
- * ago. A key never runs twice at once.
+ * ago. A key never runs twice at once. All slow groups together may run as many keys as one group:
+ * several of them must not stop the others.
  */
 export class KeyGroups<Key extends string> {
   readonly #groupOf: (key: Key) => string
   readonly #limit: number
+  readonly #now: () => number
+  /** When the last slow call of a group ended, the oldest first. */
+  readonly #slowAt = new Map<string, number>()
   /** Groups that have keys, that whose turn was the longest ago first. */
   readonly #groups = new Map<string, Group<Key>>()
   #waiting = 0
@@ -19,11 +31,13 @@ export class KeyGroups<Key extends string> {
 
   /**
    * @param groupOf the group of a key, always the same
-   * @param limit how many keys of a group may run at once
+   * @param limit how many keys of a group, or of all slow groups, may run at once
+   * @param now a time in milliseconds
    */
-  constructor(groupOf: (key: Key) => string, limit: number) {
+  constructor(groupOf: (key: Key) => string, limit: number, now: () => number) {
     this.#groupOf = groupOf
     this.#limit = limit
+    this.#now = now
   }
 
   /** How many keys wait. */
@@ -43,7 +57,7 @@ export class KeyGroups<Key extends string> {
   add(key: Key): void {
     if (this.isWaiting(key)) return
     const name = this.#groupOf(key)
-    const group = this.#groups.get(name) ?? { waiting: new Set(), running: new Set() }
+    const group = this.#groups.get(name) ?? { waiting: new Set(), running: new Map() }
     this.#groups.set(name, group)
     group.waiting.add(key)
     this.#waiting++
@@ -52,8 +66,11 @@ export class KeyGroups<Key extends string> {
   /** @returns the key whose turn it is, which runs now; undefined if no key may run */
   begin(): Key | undefined {
     let next: { name: string; group: Group<Key>; key: Key } | undefined
+    const now = this.#now()
+    const slow = this.#slowAmong(now)
     for (const [name, group] of this.#groups) {
       if (group.running.size >= (next?.group.running.size ?? this.#limit)) continue
+      if (slow.running >= this.#limit && slow.names.has(name)) continue
       const key = firstIdle(group)
       if (key === undefined) continue
       next = { name, group, key }
@@ -63,7 +80,7 @@ export class KeyGroups<Key extends string> {
     const { name, group, key } = next
     group.waiting.delete(key)
     this.#waiting--
-    group.running.add(key)
+    group.running.set(key, now)
     this.#running++
     this.#groups.delete(name)
     this.#groups.set(name, group)
@@ -73,9 +90,34 @@ export class KeyGroups<Key extends string> {
   end(key: Key): void {
     const name = this.#groupOf(key)
     const group = this.#groups.get(name)
-    if (group?.running.delete(key) !== true) return
+    const startedAt = group?.running.get(key)
+    if (group === undefined || startedAt === undefined) return
+    group.running.delete(key)
     this.#running--
+    const now = this.#now()
+    if (now - startedAt >= SLOW_MS) this.#remember(name, now)
     if (group.running.size + group.waiting.size === 0) this.#groups.delete(name)
+  }
+
+  #remember(name: string, now: number): void {
+    this.#slowAt.delete(name)
+    this.#slowAt.set(name, now)
+    const [oldest] = this.#slowAt.keys()
+    if (this.#slowAt.size > MAX_REMEMBERED && oldest !== undefined) this.#slowAt.delete(oldest)
+  }
+
+  /** The slow groups, and how many of their keys run. */
+  #slowAmong(now: number): { readonly names: ReadonlySet<string>; readonly running: number } {
+    for (const [name, at] of this.#slowAt) {
+      if (now - at < REMEMBERED_MS) break
+      this.#slowAt.delete(name)
+    }
+    const names = new Set(this.#slowAt.keys())
+    for (const [name, { running }] of this.#groups)
+      for (const startedAt of running.values()) if (now - startedAt >= SLOW_MS) names.add(name)
+    let running = 0
+    for (const name of names) running += this.#groups.get(name)?.running.size ?? 0
+    return { names, running }
   }
 
   /** Drops the keys that wait. */

@@ -237,6 +237,39 @@ describe('the reconcile queue', () => {
     for (const key of gates.keys()) await release(key)
   })
 
+  it('leaves a quarter of its calls to others than the groups whose calls are slow', async () => {
+    const queue = start({ concurrency: 8, groupOf })
+    const gates = new Map<string, () => void>()
+    reconcile = (key) =>
+      groupOf(key) === 'g'
+        ? Promise.resolve({})
+        : new Promise((resolve) => gates.set(key, () => resolve({})))
+    const releaseAll = async () => {
+      const waiting = [...gates.values()]
+      gates.clear()
+      for (const release of waiting) release()
+      await clock.advance(0)
+    }
+    for (const group of ['a', 'b', 'c']) for (let n = 0; n < 20; n++) queue.add(`${group}${n}`)
+    for (const slowCalls of [8, 16]) {
+      expect(calls).toHaveLength(slowCalls)
+      await clock.advance(5000)
+      await releaseAll()
+    }
+    // Each of the three has had slow calls.
+    expect(calls).toHaveLength(22)
+    for (let n = 0; n < 50; n++) queue.add(`g${n}`)
+    await clock.advance(0)
+    expect(calls.slice(22).map(groupOf)).toEqual(Array.from({ length: 50 }, () => 'g'))
+    // Calls that still run keep their groups slow.
+    await clock.advance(60_000)
+    queue.add('g')
+    await clock.advance(0)
+    expect(calls).toHaveLength(22 + 51)
+    stop.abort()
+    await releaseAll()
+  })
+
   it('loses no key of any group, runs none twice at once, and leaves no call unused', async () => {
     const key = fc.constantFrom('a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1')
     const step = fc.oneof(fc.record({ add: key }), fc.record({ end: fc.nat(10) }))

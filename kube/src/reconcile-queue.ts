@@ -6,7 +6,7 @@ export interface ReconcileQueueOptions<Key extends string> {
   reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
   /** A reconcile failed: log the error as it is. */
   onError(key: Key, error: unknown, retryInMs: number): void
-  readonly clock: Pick<Clock, 'sleep'>
+  readonly clock: Pick<Clock, 'sleep' | 'monotonicMs'>
   /**
    * How long an addition waits for others of its key, in milliseconds: between half and all of
    * it, so that programs which hear of a change together do not write together.
@@ -18,6 +18,7 @@ export interface ReconcileQueueOptions<Key extends string> {
   /**
    * The group of a key, such as its namespace; always the same for a key. Groups take turns, and
    * each group leaves a quarter of the calls to others, so that its slow calls do not stop them.
+   * All groups whose calls are slow leave that quarter together.
    * @default all keys have the same group, which may have all calls
    */
   groupOf?(key: Key): string
@@ -84,11 +85,11 @@ export class ReconcileQueue<Key extends string> {
     timing: ReconcileQueueTiming = {},
   ) {
     this.#options = { gatherMs: 0, concurrency: 4, ...options }
-    const { concurrency } = this.#options
-    this.#groups =
-      groupOf === undefined
-        ? new KeyGroups(() => '', concurrency)
-        : new KeyGroups(groupOf, concurrency - Math.floor(concurrency / RESERVED_PARTS))
+    const { concurrency, clock } = this.#options
+    const reserved = groupOf === undefined ? 0 : Math.floor(concurrency / RESERVED_PARTS)
+    this.#groups = new KeyGroups(groupOf ?? (() => ''), concurrency - reserved, () =>
+      clock.monotonicMs(),
+    )
     this.#timing = { random: Math.random, initialMs: 500, ...timing }
   }
 
