@@ -57,6 +57,21 @@ describe('fair turns', () => {
     expect(peers()).toEqual(['a', 'b'])
   })
 
+  it('go to the group of a peer that has used the processor least', async () => {
+    const order: string[] = []
+    const { signal } = new AbortController()
+    const askFor = (group: string) =>
+      turns.take('a', signal, group).then((turn) => {
+        order.push(group)
+        const busyUntil = performance.now() + 2
+        while (performance.now() < busyUntil);
+        turn.end()
+      })
+    const all = ['many', 'many', 'many', 'many', 'one', 'two', 'many'].map(askFor)
+    await Promise.all(all)
+    expect(order.slice(0, 3)).toEqual(['many', 'one', 'two'])
+  })
+
   it('leave room for other peers while those of a peer wait for other programs', async () => {
     ask('a', 100)
     await allWait()

@@ -4,6 +4,7 @@ import tls from 'node:tls'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
 import type { AdmissionRequest, Verdict } from './review/admission-review.js'
 import { WebhookServer } from './webhook-server.js'
@@ -178,6 +179,30 @@ describe('the server of the webhook', () => {
     )
     expect(await ask(question)).toMatchObject({ status: 200 })
     for (const { socket } of slow) socket.destroy()
+  })
+
+  it('reviews one namespace between the many reviews of another', async () => {
+    const order: string[] = []
+    let release: (verdict: Verdict) => void = () => {}
+    const held = new Promise<Verdict>((resolve) => {
+      release = resolve
+    })
+    await open(async ({ namespace = '' }) => {
+      order.push(namespace)
+      return order.length === 1 ? held : ALLOWED
+    })
+    const of = (namespace: string) => {
+      const request = { uid: 'u', namespace, operation: 'CREATE', object: {} }
+      return JSON.stringify({ ...JSON.parse(question), request })
+    }
+    const answers = Array.from({ length: 20 }, () => ask(of('many')))
+    await eventually(() => expect(order).toEqual(['many']))
+    answers.push(ask(of('plant')))
+    // Each of them has asked when the server answers what came after them.
+    for (const path of ['/a', '/b', '/c']) expect((await ask('', { path })).status).toBe(404)
+    release(ALLOWED)
+    await Promise.all(answers)
+    expect(order[1]).toBe('plant')
   })
 
   it('W1 answers that a review failed', async () => {
