@@ -10,7 +10,7 @@ import {
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { HandlerAddresses } from '../ports/handler-addresses.js'
 import type { NodePods } from '../ports/kubelet.js'
-import { type PodText, podDemand } from './pod-demand.js'
+import { type ContainerText, type PodText, podDemand } from './pod-demand.js'
 
 interface KubernetesNodePodsOptions {
   readonly client: ApiClient
@@ -30,7 +30,9 @@ interface SeenPod {
   readonly addresses: readonly string[]
   /** Whether the Pod has the addresses of its node. */
   readonly hostNetwork: boolean
-  /** How many devices its containers may have, by resource of Akri. */
+  /** Whether it asks for resources of Akri. */
+  readonly asks: boolean
+  /** How many devices its containers may have now, by resource of Akri. */
   readonly demand: ReadonlyMap<string, number>
   readonly startedAt: string | undefined
   /** Whether all containers have ended for good. */
@@ -65,6 +67,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       clock,
       path: new Resource(client, PODS).path(),
       query: { fieldSelector: `spec.nodeName=${node}` },
+      reduce: reducedPod,
       parse: parsePod,
       onError: (error, retryInMs) =>
         log.warn(
@@ -138,7 +141,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     const now = this.#pods.get(key)
     if (now !== undefined) this.#seen.set(key, now)
     else this.#seen.delete(key)
-    if (before === undefined || before.demand.size === 0) return
+    if (before === undefined || !before.asks) return
     if (now === undefined && !before.ended && !before.ending) {
       // The object went before the containers, which the kubelet ends later.
       this.#lingering.set(key, {
@@ -152,36 +155,67 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
 
 const DEFAULT_GRACE_SECONDS = 30
 
-function parsePod(object: unknown): SeenPod {
-  const { metadata, spec, status } = object as PodText & {
-    metadata: {
-      namespace: string
-      name: string
-      resourceVersion: string
-      uid: string
-      deletionTimestamp?: string
-    }
-    spec?: { terminationGracePeriodSeconds?: number; hostNetwork?: boolean }
-    status?: {
-      phase?: string
-      startTime?: string
-      podIP?: string
-      podIPs?: readonly { ip?: string }[]
-    }
+interface PodObject extends PodText {
+  readonly metadata: SeenPod['metadata'] & { readonly deletionTimestamp?: string }
+  readonly spec?: PodText['spec'] & {
+    readonly terminationGracePeriodSeconds?: number
+    readonly hostNetwork?: boolean
   }
+  readonly status?: PodText['status'] & {
+    readonly phase?: string
+    readonly startTime?: string
+    readonly podIP?: string
+    readonly podIPs?: readonly { readonly ip?: string }[]
+  }
+}
+
+const hasEnded = ({ status }: PodObject) =>
+  status?.phase === 'Succeeded' || status?.phase === 'Failed'
+
+/**
+ * The part of a Pod that `parsePod` reads. Any user can create Pods of 1.5 MB for a node, without
+ * the scheduler; those that the kubelet refuses stay, as Pods that have ended.
+ */
+function reducedPod(object: unknown): unknown {
+  const pod = object as PodObject
+  const { namespace, name, resourceVersion, uid, deletionTimestamp } = pod.metadata
+  const { terminationGracePeriodSeconds, hostNetwork, containers, initContainers } = pod.spec ?? {}
+  const { phase, startTime, podIP, podIPs, conditions } = pod.status ?? {}
+  const reduced = (list: readonly ContainerText[] = []) =>
+    list.map(({ restartPolicy, resources }) => ({ restartPolicy, resources }))
+  return {
+    metadata: { namespace, name, resourceVersion, uid, deletionTimestamp },
+    spec: {
+      terminationGracePeriodSeconds,
+      hostNetwork,
+      containers: reduced(containers),
+      initContainers: reduced(initContainers),
+    },
+    status: { phase, startTime, podIP, podIPs, conditions },
+  }
+}
+
+function parsePod(object: unknown): SeenPod {
+  const pod = object as PodObject
+  const { metadata, spec, status } = pod
   const { namespace, name, resourceVersion, uid, deletionTimestamp } = metadata
   const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP]
+  const demand = podDemand({
+    ...(spec === undefined ? {} : { spec }),
+    ...(status === undefined ? {} : { status }),
+  })
+  const ended = hasEnded(pod)
   return {
     metadata: { namespace, name, resourceVersion, uid },
     addresses: ips.flatMap((ip) => ip ?? []),
     hostNetwork: spec?.hostNetwork === true,
-    demand: podDemand({
-      ...(spec === undefined ? {} : { spec }),
-      ...(status === undefined ? {} : { status }),
-    }),
+    asks: demand.size > 0,
+    demand: ended ? NO_DEMAND : demand,
     startedAt: status?.startTime,
-    ended: status?.phase === 'Succeeded' || status?.phase === 'Failed',
+    ended,
     ending: deletionTimestamp !== undefined,
     graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,
   }
 }
+
+const NO_DEMAND: SeenPod['demand'] = new Map()

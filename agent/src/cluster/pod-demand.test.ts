@@ -41,6 +41,20 @@ describe('the demand of a Pod for a resource', () => {
     expect(demandOf([asks(quantity)], [], true)).toBe(number)
   })
 
+  it('is found by one look at each container, however many resources they ask for', () => {
+    let looks = 0
+    const containers = Array.from({ length: 100 }, (_, index) => ({
+      get resources() {
+        looks++
+        return { limits: { [`akri.sh/a${index}`]: '1', [`akri.sh/b${index}`]: '2' } }
+      },
+    }))
+    const demand = podDemand({ spec: { containers, initContainers: containers } })
+    expect(demand.size).toBe(200)
+    expect(demand.get('akri.sh/b7')).toBe(2)
+    expect(looks).toBe(200)
+  })
+
   it('is nothing for an object that is no Pod, and for other resources', () => {
     expect(podDemand({})).toEqual(new Map())
     expect([...podDemand({ spec: { containers: [asks(1)] } }).keys()]).toEqual(['akri.sh/cam'])

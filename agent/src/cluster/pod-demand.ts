@@ -30,32 +30,31 @@ export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number
   const initialized =
     status?.conditions?.some(({ type, status: is }) => type === 'Initialized' && is === 'True') ===
     true
-  const demand = new Map<string, number>()
-  const initContainers = spec?.initContainers ?? []
-  const containers = spec?.containers ?? []
-  for (const resource of new Set([...initContainers, ...containers].flatMap(resourcesOf))) {
-    let lasting = 0
-    let highest = 0
-    for (const container of initContainers) {
-      const asked = askedBy(container, resource)
-      if (container.restartPolicy === 'Always') lasting += asked
-      else highest = Math.max(highest, lasting + asked)
+  const highest = new Map<string, number>()
+  const lasting = new Map<string, number>()
+  for (const container of spec?.initContainers ?? [])
+    for (const [resource, asked] of askedBy(container)) {
+      const sum = (lasting.get(resource) ?? 0) + asked
+      if (container.restartPolicy === 'Always') lasting.set(resource, sum)
+      else highest.set(resource, Math.max(highest.get(resource) ?? 0, sum))
     }
-    for (const container of containers) lasting += askedBy(container, resource)
-    if (highest > 0 || lasting > 0)
-      demand.set(resource, initialized ? lasting : Math.max(lasting, highest))
+  for (const container of spec?.containers ?? [])
+    for (const [resource, asked] of askedBy(container))
+      lasting.set(resource, (lasting.get(resource) ?? 0) + asked)
+  const demand = new Map<string, number>()
+  for (const resource of new Set([...highest.keys(), ...lasting.keys()])) {
+    const [first, rest] = [highest.get(resource) ?? 0, lasting.get(resource) ?? 0]
+    if (first > 0 || rest > 0) demand.set(resource, initialized ? rest : Math.max(rest, first))
   }
   return demand
 }
 
-function resourcesOf({ resources }: ContainerText): string[] {
-  return Object.keys({ ...resources?.requests, ...resources?.limits }).filter((name) =>
-    name.startsWith(`${GROUP}/`),
+/** The devices that a container asks for, by resource of Akri. */
+function askedBy({ resources }: ContainerText): [resource: string, asked: number][] {
+  return Object.entries({ ...resources?.requests, ...resources?.limits }).flatMap(
+    ([name, quantity]): [string, number][] =>
+      name.startsWith(`${GROUP}/`) ? [[name, wholeNumber(quantity)]] : [],
   )
-}
-
-function askedBy({ resources }: ContainerText, resource: string): number {
-  return wholeNumber(resources?.limits?.[resource] ?? resources?.requests?.[resource] ?? '0')
 }
 
 const SUFFIXES: Readonly<Record<string, number>> = {
