@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { appliedFields, containsValue } from './managed-fields.js'
 
 /** As API server 1.20 wrote them. */
@@ -55,6 +55,21 @@ describe('the fields that the controller applied', () => {
 })
 
 describe('an applied object', () => {
+  it('with a long list is compared by reading each key of the list once', () => {
+    const env = Array.from({ length: 500 }, (_, index) => ({ name: `E${index}`, value: 'x' }))
+    const keys = env.map(({ name }) => [
+      `k:${JSON.stringify({ name })}`,
+      { '.': {}, 'f:name': {}, 'f:value': {} },
+    ])
+    const parse = vi.spyOn(JSON, 'parse')
+    const fields = { 'f:env': Object.fromEntries(keys) }
+    expect(containsValue(fields, { env })).toBe(true)
+    expect(parse).toHaveBeenCalledTimes(500)
+    parse.mockRestore()
+    expect(containsValue(fields, { env: [...env, { name: 'F', value: 'x' }] })).toBe(false)
+    expect(containsValue(fields, { env: [{ name: 'E1', value: 'x', more: 1 }] })).toBe(false)
+  })
+
   it('is unchanged while the field set contains all of it, whatever other managers add', () => {
     expect(containsValue(FIELDS, APPLIED)).toBe(true)
     expect(containsValue({ ...FIELDS, 'f:more': {} }, APPLIED)).toBe(true)

@@ -48,9 +48,14 @@ export function containsValue(fields: unknown, value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return fields !== undefined
   if (!isRecord(fields)) return false
   if (isWhole(fields)) return true
-  return Array.isArray(value)
-    ? value.every((element) => containsElement(fields, element))
-    : Object.entries(value).every(([key, inner]) => containsValue(fields[`f:${key}`], inner))
+  if (!Array.isArray(value))
+    return Object.entries(value).every(([key, inner]) => containsValue(fields[`f:${key}`], inner))
+  const elementsOf = keyedElements(fields)
+  return value.every((element) =>
+    isRecord(element)
+      ? elementsOf(element).some((inner) => containsValue(inner, element))
+      : `v:${JSON.stringify(element)}` in fields,
+  )
 }
 
 /** The API server may leave out an empty value, and an object that has only empty values. */
@@ -60,23 +65,53 @@ function isEmpty(value: unknown): boolean {
   return value === null || value === undefined
 }
 
-function containsElement(fields: FieldSet, element: unknown): boolean {
-  if (!isRecord(element)) return `v:${JSON.stringify(element)}` in fields
-  return Object.entries(fields).some(
-    ([path, inner]) =>
-      path.startsWith('k:') && hasKey(element, path) && containsValue(inner, element),
-  )
+interface KeyedElement {
+  readonly key: FieldSet
+  readonly inner: unknown
 }
 
-/** An element may leave out a key field that has a default. */
-function hasKey(element: FieldSet, path: string): boolean {
-  const keys = parsed(path.slice(2))
-  return (
-    isRecord(keys) &&
-    Object.entries(keys).every(
-      ([key, value]) => element[key] === undefined || element[key] === value,
-    )
-  )
+/**
+ * Finds the elements of a list in a field set whose key fields an element has. An element may leave
+ * out a key field that has a default. A list can have ten thousands of elements, so each is found
+ * by an index.
+ */
+function keyedElements(fields: FieldSet): (element: FieldSet) => readonly unknown[] {
+  const byNames = new Map<string, { readonly names: string[]; readonly elements: KeyedElement[] }>()
+  for (const [path, inner] of Object.entries(fields)) {
+    const key = path.startsWith('k:') ? parsed(path.slice(2)) : undefined
+    if (!isRecord(key)) continue
+    const names = Object.keys(key).sort()
+    const group = byNames.get(names.join()) ?? { names, elements: [] }
+    byNames.set(names.join(), group)
+    group.elements.push({ key, inner })
+  }
+  const indexes = new Map<string, ReadonlyMap<string, readonly unknown[]>>()
+  return (element) =>
+    [...byNames].flatMap(([id, { names, elements }]) => {
+      const present = names.filter((name) => element[name] !== undefined)
+      const indexId = `${id} ${present.join()}`
+      const index = indexes.get(indexId) ?? indexOf(elements, present)
+      indexes.set(indexId, index)
+      return index.get(valuesOf(element, present)) ?? []
+    })
+}
+
+function indexOf(
+  elements: readonly KeyedElement[],
+  names: readonly string[],
+): ReadonlyMap<string, readonly unknown[]> {
+  const index = new Map<string, unknown[]>()
+  for (const { key, inner } of elements) {
+    const values = valuesOf(key, names)
+    const same = index.get(values)
+    if (same === undefined) index.set(values, [inner])
+    else same.push(inner)
+  }
+  return index
+}
+
+function valuesOf(element: FieldSet, names: readonly string[]): string {
+  return JSON.stringify(names.map((name) => element[name]))
 }
 
 function parsed(text: string): unknown {
