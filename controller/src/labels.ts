@@ -55,9 +55,14 @@ export function alternativeName(name: string, purpose: string): string {
   return shortened(`${name}-${digest(purpose)}`, MAX_LABEL)
 }
 
+/** Specs can have 1.5 MB, and each look at each object needs their hash. */
+const hashes = new WeakMap<object, string>()
+
 /** The same for equal values, whatever the order of their keys. */
-export function specHash(spec: unknown): string {
-  return digest(canonical(spec))
+export function specHash(spec: object): string {
+  const hash = hashes.get(spec) ?? digest(canonical(spec))
+  hashes.set(spec, hash)
+  return hash
 }
 
 /** The hash of the spec that an object was made from; undefined for versions without hashes. */

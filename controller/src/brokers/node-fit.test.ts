@@ -20,6 +20,25 @@ const expression = (operator: string, values?: readonly string[]) =>
   affinity({ matchExpressions: [{ key: 'zone', operator, values }] })
 
 describe('a node for a broker', () => {
+  it('is compared with the terms of a spec once', () => {
+    let looks = 0
+    const labels = new Proxy<Record<string, string>>(
+      {},
+      {
+        getOwnPropertyDescriptor() {
+          looks++
+          return undefined
+        },
+      },
+    )
+    const node = labelled(labels)
+    const obstacleOn = nodeObstacleOf(expression('In', ['a']))
+    for (let round = 0; round < 3; round++)
+      expect(obstacleOn(node)).toBe('the node affinity does not match it')
+    expect(looks).toBe(1)
+    expect(obstacleOn(labelled({ zone: 'a' }))).toBeUndefined()
+  })
+
   it('is ready, schedulable, and not deleted', () => {
     const node = testNode('a')
     const deletionTimestamp = '2026-01-01T00:00:00Z'

@@ -43,8 +43,9 @@ export function nodeObstacleOf(spec: Readonly<Record<string, unknown>>): NodeObs
   const selected = Object.entries(nodeSelector)
   const terms =
     affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms
-  return (node) => {
-    if (node === undefined || isDeleted(node)) return 'it was deleted'
+  // There can be thousands of terms and tolerations, and each Instance asks for its nodes.
+  const found = new WeakMap<ClusterNode, { readonly obstacle: string | undefined }>()
+  const obstacleOn = (node: ClusterNode) => {
     if (!node.ready) return 'it is not ready'
     if (!node.schedulable) return 'it is cordoned'
     const labels = node.metadata.labels ?? {}
@@ -57,6 +58,12 @@ export function nodeObstacleOf(spec: Readonly<Record<string, unknown>>): NodeObs
       return 'the node affinity does not match it'
     const taint = node.taints.find((each) => !tolerations.some((one) => isTolerated(each, one)))
     return taint && `the broker does not tolerate the taint ${textOf(taint)}`
+  }
+  return (node) => {
+    if (node === undefined || isDeleted(node)) return 'it was deleted'
+    const known = found.get(node) ?? { obstacle: obstacleOn(node) }
+    found.set(node, known)
+    return known.obstacle
   }
 }
 

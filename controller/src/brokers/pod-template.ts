@@ -13,11 +13,22 @@ export interface PodTemplate {
   readonly maxUnavailable: RollingUpdate['maxUnavailable']
 }
 
+/** A spec can have 1.5 MB, and each look at each Instance needs its template. */
+const templates = new WeakMap<BrokerSpec, PodTemplate>()
+
 export function podTemplateOf({
   brokerSpec,
 }: {
   readonly brokerSpec?: BrokerSpec | undefined
 }): PodTemplate {
+  const known = brokerSpec && templates.get(brokerSpec)
+  if (known !== undefined) return known
+  const template = templateOf(brokerSpec)
+  if (brokerSpec !== undefined) templates.set(brokerSpec, template)
+  return template
+}
+
+function templateOf(brokerSpec: BrokerSpec | undefined): PodTemplate {
   const isPod = brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
   const spec = isPod ? brokerSpec.brokerPodSpec : {}
   const { type = 'RollingUpdate', rollingUpdate } = brokerSpec?.updateStrategy ?? {}
