@@ -263,7 +263,10 @@ export class ConfigurationSummaries {
 }
 
 /** A list is written as a whole: the conditions of other programs come after those of a summary. */
-function withConditions(status: ConfigurationStatus, others: readonly InstanceCondition[]) {
+function withConditions(
+  status: Pick<ConfigurationStatus, 'conditions'>,
+  others: readonly InstanceCondition[],
+): Readonly<Record<string, unknown>> {
   return { ...status, conditions: [...status.conditions, ...others] }
 }
 
