@@ -125,6 +125,11 @@ describe('a parser of Kubernetes objects', () => {
         labels: { controller: 'akri.sh', 'pod-template-hash': 'h', [large]: 'y' },
         annotations: { 'akri.sh/restarts': '3', note: large },
         managedFields: [{ manager: large }],
+        ownerReferences: [
+          ...Array.from({ length: 1000 }, () => ({ kind: 'Pod', name: 'p', uid: 'p' })),
+          { apiVersion: 'akri.sh/v0', kind: 'Instance', name: 'i', uid: 'i', controller: true },
+        ],
+        finalizers: Array.from({ length: 1000 }, (_, index) => `akri.test/${index}`),
       },
       spec: { nodeName: 'a', suspend: true, containers: [{ name: 'c', args: [large] }] },
       status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },

@@ -87,6 +87,8 @@ export interface Taint {
 
 /** The labels and annotations that the controller reads of Pods and Jobs. */
 const READ_LABELS: ReadonlySet<string> = new Set([...Object.values(LABELS), TEMPLATE_HASH])
+/** The most finalizers that are kept: a message names them. */
+const MAX_FINALIZERS = 5
 const READ_ANNOTATIONS: ReadonlySet<string> = new Set(Object.values(ANNOTATIONS))
 
 /**
@@ -96,12 +98,17 @@ const READ_ANNOTATIONS: ReadonlySet<string> = new Set(Object.values(ANNOTATIONS)
 export function reducedWorkload(object: unknown): unknown {
   const { metadata, spec, status } = recordOf(object)
   const { managedFields: _fields, labels, annotations, ...others } = recordOf(metadata)
+  const { ownerReferences, finalizers } = others
   const { nodeName, suspend } = recordOf(spec)
   return {
     metadata: {
       ...others,
       labels: picked(labels, READ_LABELS),
       annotations: picked(annotations, READ_ANNOTATIONS),
+      ownerReferences: Array.isArray(ownerReferences)
+        ? ownerReferences.filter((reference) => recordOf(reference).controller === true)
+        : ownerReferences,
+      finalizers: Array.isArray(finalizers) ? finalizers.slice(0, MAX_FINALIZERS) : finalizers,
     },
     spec: { nodeName, suspend },
     status,

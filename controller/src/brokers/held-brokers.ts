@@ -12,6 +12,9 @@ import { earliest, requeueAt } from '../requeue.js'
 /** How long the deletion of a broker may take before it counts as held, in milliseconds. */
 const HELD_MS = 5 * 60_000
 
+/** The most brokers that an error names. */
+const MAX_NAMED = 5
+
 /**
  * When the deletion of an object counts as held, in milliseconds since the epoch; undefined for an
  * object that is not being deleted, or that no finalizer holds.
@@ -38,7 +41,7 @@ export async function reportHeldBrokers(
     ...pods.filter(isHeld).map((pod) => describe('Pod', pod)),
     ...jobs.filter(isHeld).map((job) => describe('Job', job)),
   ]
-  if (held.length > 0) throw new BrokerHeldError(held.join('; '))
+  if (held.length > 0) throw new BrokerHeldError(held.slice(0, MAX_NAMED).join('; '))
   return requeueAt(earliest(...[...pods, ...jobs].map(heldAt)), now)
 }
 
