@@ -115,6 +115,19 @@ describe('the state of a cluster', () => {
     expect(state.podsOfConfigurations().map((each) => each.metadata.namespace)).toEqual(['plant'])
   })
 
+  it('counts a Pod for no node that does not exist', async () => {
+    api.put(CONFIGURATION, { ...testConfiguration() })
+    api.put(NODE, { metadata: { name: 'a', uid: 'uid-a' } })
+    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }
+    for (const node of ['a', 'invented'])
+      api.put(`${PODS}/of-${node}`, {
+        metadata: { labels, annotations: { 'akri.sh/target-node': node } },
+      })
+    state = (await api.start()).state
+    const nodes = state.podsOfConfigurations().map(({ targetNode }) => targetNode)
+    expect(nodes).toEqual(['a', undefined])
+  })
+
   it('reports a node only if a change decides whether Pods can run there', async () => {
     const node = (more: object = {}, ready = 'True') => {
       const conditions = [

@@ -227,13 +227,17 @@ export class ClusterState {
   /**
    * The Pods with the label of a Configuration that exists in their namespace, and has a right to
    * its name. Any user can write any label: a label alone must not add a series to the metrics, nor
-   * a Configuration count as an older one of its name.
+   * a Configuration count as an older one of its name. They have no target node that does not exist.
    */
   podsOfConfigurations(): Pod[] {
-    return this.pods.cache.list().filter(({ metadata }) => {
+    return this.pods.cache.list().flatMap((pod) => {
+      const { metadata, targetNode = '' } = pod
       const name = metadata.labels?.[LABELS.configuration] ?? ''
       const configuration = this.configurations.cache.get(objectKey(metadata.namespace, name))
-      return configuration !== undefined && this.#names.rival(configuration) === undefined
+      const isCounted =
+        configuration !== undefined && this.#names.rival(configuration) === undefined
+      const hasNode = this.nodes.cache.get(objectKey('', targetNode)) !== undefined
+      return isCounted ? { ...pod, targetNode: hasNode ? pod.targetNode : undefined } : []
     })
   }
 
