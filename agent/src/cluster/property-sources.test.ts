@@ -394,6 +394,34 @@ describe('the source of a property', () => {
     expect(told).toHaveLength(11)
   })
 
+  it('tells many Configurations of a namespace within a budget, and each of the last', async () => {
+    const keys: ObjectKey[] = []
+    for (let index = 0; index < 400; index++) {
+      const configuration = configurationOf(`many-${index}`, {
+        secretKeyRef: { name: 'lab', key: 'k', optional: true },
+      })
+      configurations.put(configuration)
+      keys.push(keyOf(configuration))
+    }
+    await look(reference)
+    await watching('secrets lab')
+    const heard: ObjectKey[] = []
+    sources.onChange((key) => heard.push(key), stop.signal)
+    putSecret('one')
+    await eventually(() => expect(heard).toHaveLength(200))
+    putSecret('two')
+    await eventually(async () => {
+      const value = (await look(reference))?.data.get('k')
+      expect(String(Buffer.from(value ?? []))).toBe('two')
+    })
+    await clock.advance(1000)
+    expect(heard).toHaveLength(220)
+    await clock.advance(60_000)
+    expect(new Set(heard.slice(200))).toEqual(
+      new Set([...keys, keyOf(configurations.list()[0] ?? expect.fail())]),
+    )
+  })
+
   it('has at most 256 KiB of data', async () => {
     const bytes = (size: number) => ({ data: { k: Buffer.alloc(size, 1).toString('base64') } })
     api.put(`${SECRETS}/lab`, bytes(256 * 1024))

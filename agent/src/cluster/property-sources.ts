@@ -1,6 +1,6 @@
 import { type Configuration, isReadableFrom } from '@akrijs/api'
 import { type ApiClient, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
-import { aborted, type Clock, Listeners, type Logger, runAfter } from '@akrijs/runtime'
+import { aborted, type Clock, type Logger, runAfter } from '@akrijs/runtime'
 import {
   type DataReference,
   type ReferencedData,
@@ -15,6 +15,7 @@ import {
 } from '../core/discovery/source-admission.js'
 import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
 import type { ObjectCache } from '../ports/cluster.js'
+import { PropertyChanges } from './property-changes.js'
 import { PropertySource } from './property-source.js'
 
 interface PropertySourcesOptions {
@@ -40,9 +41,9 @@ export class PropertySources {
   readonly #random: () => number
   readonly #admission: SourceAdmission
   readonly #sources = new Map<string, PropertySource>()
-  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #ending = new Set<Promise<void>>()
   readonly #stop = new AbortController()
+  readonly #changes: PropertyChanges
   /** Configurations that have changed since the last update of the admission. */
   readonly #changed = new Set<ObjectKey>()
   #isDividing = false
@@ -56,10 +57,11 @@ export class PropertySources {
     this.#bounds = bounds
     this.#random = random
     this.#admission = new SourceAdmission(bounds)
+    this.#changes = new PropertyChanges(options.clock, this.#stop.signal)
   }
 
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    this.#listeners.add(listener, signal)
+    this.#changes.onChange(listener, signal)
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -123,7 +125,7 @@ export class PropertySources {
         return idle.length * RECHECK_MS
       },
       onChange: () => {
-        for (const key of [...this.#admission.usersOf(object)]) this.#listeners.tell(key)
+        for (const key of [...this.#admission.usersOf(object)]) this.#changes.tell(key)
       },
     })
     this.#sources.set(object, source)
@@ -144,7 +146,7 @@ export class PropertySources {
       this.#isDividing = false
       const admitted = this.#admission.admitWaiting()
       this.#follow(admitted)
-      for (const key of admitted) this.#listeners.tell(key)
+      for (const key of admitted) this.#changes.tell(key)
     })
   }
 
