@@ -67,6 +67,28 @@ it('counts Instances and slots of its node, by the names of the existing system'
   expect(await metrics.registry.metrics()).not.toContain('akri_slots{')
 })
 
+it('looks at all Configurations a few times only, however many there are', async () => {
+  let looks = 0
+  const all = Array.from({ length: 1000 }, (_, index) => ({
+    metadata: { name: `cam-${index}` },
+    spec: { discoveryHandler: { name: `h-${index}` } },
+  })) as unknown as Configuration[]
+  const metrics = new AgentMetrics({
+    node: 'a',
+    configurations() {
+      looks++
+      return all
+    },
+    instances: () => [],
+    endpoints: () => 0,
+    queued: () => 0,
+    apiSilenceMs: () => undefined,
+  })
+  for (const { metadata } of all) metrics.handlerAnswered(metadata.name, 'h-0', 1)
+  await metrics.registry.metrics()
+  expect(looks).toBeLessThan(30)
+})
+
 it('forgets Configurations and handlers that no Configuration has any more', async () => {
   let configurations: Configuration[] = []
   const metrics = new AgentMetrics({

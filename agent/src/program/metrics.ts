@@ -26,6 +26,8 @@ interface MeasuredState {
 }
 
 const RESULTS = ['Success', 'Fail'] as const
+/** The most Configurations and handlers that have gone and still have series between scrapes. */
+const SPARE_SERIES = 100
 const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
 
 /** The metrics of an agent. The first three names are those of the existing system. */
@@ -45,6 +47,8 @@ export class AgentMetrics implements AgentObserver {
   readonly #responses: Counter
   /** The Configurations and the handlers that have series in these two. */
   readonly #measured = { configurations: new Set<string>(), handlers: new Set<string>() }
+  /** How many of them there may be before those that have gone are looked for. */
+  #roomUntil = SPARE_SERIES
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
@@ -140,7 +144,7 @@ export class AgentMetrics implements AgentObserver {
     this.#answered(handler, 'Success')
     if (seconds === undefined) return
     const { configurations } = this.#measured
-    if (!configurations.has(configuration)) this.#forgetSeries()
+    if (!configurations.has(configuration)) this.#makeRoom()
     configurations.add(configuration)
     this.#responseTime.observe({ configuration }, seconds)
   }
@@ -152,7 +156,7 @@ export class AgentMetrics implements AgentObserver {
   #answered(handler: string, result: (typeof RESULTS)[number], count = 1): void {
     const { handlers } = this.#measured
     if (!handlers.has(handler)) {
-      this.#forgetSeries()
+      this.#makeRoom()
       for (const each of RESULTS) this.#responses.inc(seriesOf(handler, each), 0)
     }
     handlers.add(handler)
@@ -174,6 +178,13 @@ export class AgentMetrics implements AgentObserver {
     for (const handler of handlers)
       if (!named.has(handler) && handlers.delete(handler))
         for (const each of RESULTS) this.#responses.remove(seriesOf(handler, each))
+    this.#roomUntil = 2 * (configurations.size + handlers.size) + SPARE_SERIES
+  }
+
+  /** Looks at all Configurations now and then only: there can be thousands of new names at once. */
+  #makeRoom(): void {
+    const { configurations, handlers } = this.#measured
+    if (configurations.size + handlers.size >= this.#roomUntil) this.#forgetSeries()
   }
 
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
