@@ -1,8 +1,12 @@
 interface Group<Key> {
   /** In the order of their additions. */
   readonly waiting: Set<Key>
-  /** With the time of the start of each. */
-  readonly running: Map<Key, number>
+  readonly running: Set<Key>
+}
+
+interface Call {
+  readonly group: string
+  readonly startedAt: number
 }
 
 /** A call that takes so long waits for a slow answer, in milliseconds. */
@@ -27,7 +31,8 @@ export class KeyGroups<Key extends string> {
   /** Groups that have keys, that whose turn was the longest ago first. */
   readonly #groups = new Map<string, Group<Key>>()
   #waiting = 0
-  #running = 0
+  /** The keys that run. */
+  readonly #calls = new Map<Key, Call>()
 
   /**
    * @param groupOf the group of a key, always the same
@@ -47,7 +52,7 @@ export class KeyGroups<Key extends string> {
 
   /** How many keys run. */
   get running(): number {
-    return this.#running
+    return this.#calls.size
   }
 
   isWaiting(key: Key): boolean {
@@ -57,7 +62,7 @@ export class KeyGroups<Key extends string> {
   add(key: Key): void {
     if (this.isWaiting(key)) return
     const name = this.#groupOf(key)
-    const group = this.#groups.get(name) ?? { waiting: new Set(), running: new Map() }
+    const group = this.#groups.get(name) ?? { waiting: new Set(), running: new Set() }
     this.#groups.set(name, group)
     group.waiting.add(key)
     this.#waiting++
@@ -67,10 +72,10 @@ export class KeyGroups<Key extends string> {
   begin(): Key | undefined {
     let next: { name: string; group: Group<Key>; key: Key } | undefined
     const now = this.#now()
-    const slow = this.#slowAmong(now)
+    const slow = this.#slowGroups(now)
     for (const [name, group] of this.#groups) {
       if (group.running.size >= (next?.group.running.size ?? this.#limit)) continue
-      if (slow.running >= this.#limit && slow.names.has(name)) continue
+      if (slow.running >= this.#limit && slow.has(name)) continue
       const key = firstIdle(group)
       if (key === undefined) continue
       next = { name, group, key }
@@ -80,23 +85,22 @@ export class KeyGroups<Key extends string> {
     const { name, group, key } = next
     group.waiting.delete(key)
     this.#waiting--
-    group.running.set(key, now)
-    this.#running++
+    group.running.add(key)
+    this.#calls.set(key, { group: name, startedAt: now })
     this.#groups.delete(name)
     this.#groups.set(name, group)
     return key
   }
 
   end(key: Key): void {
-    const name = this.#groupOf(key)
-    const group = this.#groups.get(name)
-    const startedAt = group?.running.get(key)
-    if (group === undefined || startedAt === undefined) return
-    group.running.delete(key)
-    this.#running--
+    const call = this.#calls.get(key)
+    if (call === undefined) return
+    this.#calls.delete(key)
     const now = this.#now()
-    if (now - startedAt >= SLOW_MS) this.#remember(name, now)
-    if (group.running.size + group.waiting.size === 0) this.#groups.delete(name)
+    if (now - call.startedAt >= SLOW_MS) this.#remember(call.group, now)
+    const group = this.#groups.get(call.group)
+    group?.running.delete(key)
+    if (group?.running.size === 0 && group.waiting.size === 0) this.#groups.delete(call.group)
   }
 
   #remember(name: string, now: number): void {
@@ -107,17 +111,16 @@ export class KeyGroups<Key extends string> {
   }
 
   /** The slow groups, and how many of their keys run. */
-  #slowAmong(now: number): { readonly names: ReadonlySet<string>; readonly running: number } {
-    for (const [name, at] of this.#slowAt) {
+  #slowGroups(now: number): { has(group: string): boolean; readonly running: number } {
+    for (const [group, at] of this.#slowAt) {
       if (now - at < REMEMBERED_MS) break
-      this.#slowAt.delete(name)
+      this.#slowAt.delete(group)
     }
-    const names = new Set(this.#slowAt.keys())
-    for (const [name, { running }] of this.#groups)
-      for (const startedAt of running.values()) if (now - startedAt >= SLOW_MS) names.add(name)
-    let running = 0
-    for (const name of names) running += this.#groups.get(name)?.running.size ?? 0
-    return { names, running }
+    const calls = [...this.#calls.values()]
+    const long = calls.filter(({ startedAt }) => now - startedAt >= SLOW_MS)
+    const waiting = new Set(long.map(({ group }) => group))
+    const has = (group: string) => waiting.has(group) || this.#slowAt.has(group)
+    return { has, running: calls.filter(({ group }) => has(group)).length }
   }
 
   /** Drops the keys that wait. */
