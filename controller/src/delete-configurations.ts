@@ -1,6 +1,6 @@
 import { CONFIGURATIONS } from '@akrijs/api'
-import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
-import { type Clock, isRecord, type Logger } from '@akrijs/runtime'
+import { type ApiClient, ApiError, keyIn, listPages, type ObjectKey, Resource } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { ConfigurationsLeftError } from './errors.js'
 import { Failures } from './failures.js'
 
@@ -14,7 +14,7 @@ interface DeleteConfigurationsOptions {
 
 const INTERVAL_MS = 500
 /** Configurations of one list; the next list has others. */
-const PAGE = 500
+const PAGE_SIZE = 500
 
 /**
  * Deletes the Configurations of all namespaces, and waits until they are gone: programs that still
@@ -57,11 +57,15 @@ async function listed(
   configurations: Resource,
   signal: AbortSignal,
 ): Promise<ObjectKey[]> {
-  const path = configurations.path()
-  const query = { limit: String(PAGE) }
-  const list = await client.request({ method: 'GET', path, query, signal }).catch((error) => {
+  const pages = listPages(
+    { client, path: configurations.path(), pageSize: PAGE_SIZE },
+    undefined,
+    signal,
+  )
+  try {
+    for await (const { objects } of pages) return objects.flatMap((object) => keyIn(object) ?? [])
+  } catch (error) {
     if (!ApiError.is(error, 404)) throw error
-  })
-  const items = isRecord(list) && Array.isArray(list.items) ? list.items : []
-  return items.map(({ metadata: { namespace, name } }) => objectKey(namespace, name))
+  }
+  return []
 }

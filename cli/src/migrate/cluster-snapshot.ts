@@ -5,7 +5,7 @@ import {
   type NodeReport,
   parseNodeReport,
 } from '@akrijs/api'
-import { type ApiClient, ApiError, type NodeName, PODS, Resource } from '@akrijs/kube'
+import { type ApiClient, ApiError, listPages, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
 import type { ProgramPod } from './migration-plan.js'
 
@@ -20,10 +20,6 @@ export interface ClusterSnapshot {
 
 const PAGE = 500
 
-const page = z.object({
-  metadata: z.object({ continue: z.string().optional() }).catch({}),
-  items: z.array(z.unknown()),
-})
 const pod = z.object({
   metadata: z.object({ namespace: z.string(), name: z.string() }),
   spec: z.object({ nodeName: z.string().catch('') }),
@@ -65,14 +61,8 @@ async function listAll(
   signal: AbortSignal,
 ): Promise<unknown[]> {
   const objects: unknown[] = []
-  let next: string | undefined
-  do {
-    const query = { labelSelector, limit: PAGE, continue: next }
-    const { items, metadata } = page.parse(
-      await client.request({ method: 'GET', path, query, signal }),
-    )
-    objects.push(...items)
-    next = metadata.continue || undefined
-  } while (next !== undefined)
+  const query = labelSelector === undefined ? {} : { labelSelector }
+  const pages = listPages({ client, path, query, pageSize: PAGE }, undefined, signal)
+  for await (const page of pages) objects.push(...page.objects)
   return objects
 }
