@@ -227,7 +227,8 @@ export class ClusterState {
   /**
    * The Pods with the label of a Configuration that exists in their namespace, and has a right to
    * its name. Any user can write any label: a label alone must not add a series to the metrics, nor
-   * a Configuration count as an older one of its name. They have no target node that does not exist.
+   * a Configuration count as an older one of its name. A target node that does not exist is left
+   * out.
    */
   podsOfConfigurations(): Pod[] {
     return this.pods.cache.list().flatMap((pod) => {
