@@ -1,6 +1,5 @@
 import {
   type ApiClient,
-  keyOf,
   type NodeName,
   type ObjectKey,
   PODS,
@@ -54,6 +53,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #gone = new Listeners()
   readonly #changed = new Listeners()
   readonly #seen = new Map<ObjectKey, SeenPod>()
+  /** Those that may have devices: a node can have thousands of Pods that have ended. */
+  readonly #asking = new Map<ObjectKey, SeenPod>()
   /** Pods that were deleted by force, and how long their containers may still run. */
   readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
   readonly #stop = new AbortController()
@@ -104,7 +105,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       if (until <= now) this.#lingering.delete(key)
       else add(key, pod)
     }
-    for (const pod of this.#pods.list()) if (!pod.ended) add(keyOf(pod), pod)
+    for (const [key, pod] of this.#asking) add(key, pod)
     return users
   }
 
@@ -141,6 +142,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     const now = this.#pods.get(key)
     if (now !== undefined) this.#seen.set(key, now)
     else this.#seen.delete(key)
+    if (now?.asks === true && !now.ended) this.#asking.set(key, now)
+    else this.#asking.delete(key)
     if (before === undefined || !before.asks) return
     if (now === undefined && !before.ended && !before.ending) {
       // The object went before the containers, which the kubelet ends later.

@@ -106,6 +106,22 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
+  it('are looked for four times in a second at most while Pods go all the time', async () => {
+    await clock.advance(0)
+    const before = node.asked
+    for (let count = 0; count < 1000; count++) {
+      node.podGone()
+      await clock.advance(20)
+    }
+    expect(node.asked - before).toBeGreaterThan(50)
+    expect(node.asked - before).toBeLessThanOrEqual(50 + 4 * 20)
+    await clock.advance(60_000)
+    const calm = node.asked
+    node.podGone()
+    await clock.advance(0)
+    expect(node.asked).toBe(calm + 1)
+  })
+
   it('R90 are looked for every ten seconds, and each minute on a node without a slot', async () => {
     await clock.advance(0)
     node.asked = 0

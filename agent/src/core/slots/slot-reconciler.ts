@@ -7,7 +7,7 @@ import {
 } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
-import { type Clock, type Logger, runAfter } from '@akrijs/runtime'
+import { type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { Cluster, SlotsInUse } from '../../ports/cluster.js'
 import type { Allocations, Kubelet } from '../../ports/kubelet.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
@@ -68,6 +68,11 @@ const IDLE_INTERVAL_MS = 60_000
  * milliseconds.
  */
 const LOG_INTERVAL_MS = 60_000
+/**
+ * Pods that are gone and start a reconcile at once: a burst, then one in this time. Any user can
+ * create and delete Pods of a node without a pause, and each reconcile asks the kubelet.
+ */
+const PODS_GONE = { burst: 50, refillMs: 500 }
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
@@ -143,10 +148,11 @@ export class SlotReconciler {
 
   run(signal: AbortSignal): Promise<void> {
     const { cluster, kubelet, node, clock } = this.#options
+    const gone = new TokenBucket({ clock, ...PODS_GONE })
     kubelet.pods?.onGone(() => {
       this.#podGoneAt = clock.monotonicMs()
       this.#podGoneSinceLog = true
-      this.#queue.add(node)
+      this.#queue.add(node, gone.take())
     }, signal)
     cluster.instances.onChange((key) => {
       const instance = cluster.instances.get(key)
