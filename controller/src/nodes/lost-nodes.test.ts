@@ -14,6 +14,7 @@ const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const PODS = '/api/v1/pods'
 const GRACE_MS = 300_000
+const AGENT_VOLUMES = [{ name: 'v', hostPath: { path: '/var/lib/kubelet/device-plugins' } }]
 
 describe('a lost node', () => {
   let api: TestApi
@@ -191,7 +192,7 @@ describe('a lost node', () => {
     const agentPod = (namespace: string, name: string, status = 'True') =>
       api.put(`/api/v1/namespaces/${namespace}/pods/${name}`, {
         metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
-        spec: { nodeName: 'a' },
+        spec: { nodeName: 'a', volumes: AGENT_VOLUMES },
         status: { phase: 'Running', conditions: [{ type: 'Ready', status }] },
       })
     const finalized = (more: object = {}) => {
@@ -248,6 +249,17 @@ describe('a lost node', () => {
       finalized()
       await leave()
       expect(patches()).toEqual([])
+    })
+
+    it('are removed beside a Pod of a user with the label of agents', async () => {
+      api.put('/api/v1/namespaces/guest/pods/forged', {
+        metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+        spec: { nodeName: 'a', volumes: [{ name: 'v', emptyDir: {} }] },
+        status: { phase: 'Pending' },
+      })
+      finalized()
+      await leave()
+      expect(patches()).toEqual([removal])
     })
 
     it('are removed soon after an agent that is about to end', async () => {
@@ -410,7 +422,7 @@ describe('a lost node', () => {
     const putAgent = (path = AGENT) =>
       api.put(path, {
         metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
-        spec: { nodeName: 'a' },
+        spec: { nodeName: 'a', volumes: AGENT_VOLUMES },
         status: { phase: 'Running' },
       })
     const presence = () => state.reportIndex.presence('a' as NodeName)

@@ -21,7 +21,14 @@ const pods = z.array(
       name: z.string().catch(''),
       deletionTimestamp: z.string().optional().catch(undefined),
     }),
-    spec: lenient({ containers, initContainers: containers }),
+    spec: lenient({
+      containers,
+      initContainers: containers,
+      volumes: z
+        .array(z.object({ hostPath: z.unknown().optional() }))
+        .nullish()
+        .catch(undefined),
+    }),
     status: lenient({ phase: z.string().catch('Unknown') }),
   }),
 )
@@ -52,8 +59,10 @@ export async function resourcesOf(node: NodeName, context: RequestContext): Prom
 
 /**
  * Whether another agent than that of the report is on its node, in any namespace. The Pods of
- * agents of the existing system have the same label. A deletion timestamp is the end of the grace
- * period: by then the kubelet has killed the agent, whatever keeps its Pod.
+ * agents of the existing system have the same label, and directories of the node as all agents. Any
+ * user can write the label; Pod security keeps directories of the node from users. A deletion
+ * timestamp is the end of the grace period: by then the kubelet has killed the agent, whatever
+ * keeps its Pod.
  * @param now milliseconds since the epoch
  * @throws ApiError, ApiUnreachableError
  */
@@ -62,11 +71,12 @@ export async function hasOtherAgent(
   now: number,
   context: RequestContext,
 ): Promise<boolean> {
-  for await (const { metadata } of podsOf(node, { labelSelector: AGENT_SELECTOR }, context)) {
+  for await (const { metadata, spec } of podsOf(node, { labelSelector: AGENT_SELECTOR }, context)) {
     const isReported =
       metadata.name === agentPod && metadata.namespace === (agentNamespace ?? metadata.namespace)
     const isOver = Date.parse(metadata.deletionTimestamp ?? '') <= now
-    if (!isReported && !isOver) return true
+    const hasDirectories = spec.volumes?.some(({ hostPath }) => hostPath !== undefined) === true
+    if (!isReported && !isOver && hasDirectories) return true
   }
   return false
 }

@@ -585,7 +585,7 @@ describe('the report of a node without an agent', () => {
     putReport('a', statusWith('True'), { agentPod: 'agent-a', agentNamespace: 'akri' })
     api.put('/api/v1/namespaces/other/pods/agent', {
       metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
-      spec: { nodeName: 'a' },
+      spec: { nodeName: 'a', volumes: [{ name: 'v', hostPath: { path: '/var/lib/kubelet' } }] },
     })
     api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', {
       ...testInstance(['a']),

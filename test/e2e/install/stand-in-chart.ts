@@ -56,9 +56,12 @@ const rbac = 'rbac.authorization.k8s.io'
 function componentObjects({ kind, name, object }: (typeof COMPONENTS)[number]): object[] {
   const labels = labelsOf(name, name.replace('akri-', ''))
   const serviceAccountName = `${name}-sa`
+  // The controller knows agents by their directories of the node.
+  const hostPath = { path: '/var/lib/kubelet/device-plugins' }
+  const volumes = kind === 'DaemonSet' ? [{ name: 'device-plugin', hostPath }] : []
   const template = {
     metadata: { labels },
-    spec: { serviceAccountName, terminationGracePeriodSeconds: 0, containers },
+    spec: { serviceAccountName, terminationGracePeriodSeconds: 0, containers, volumes },
   }
   const selector = { matchLabels: { 'app.kubernetes.io/name': name } }
   return [
