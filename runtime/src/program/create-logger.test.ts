@@ -6,7 +6,7 @@ const lines: unknown[] = []
 
 vi.mock('pino', async (original) => {
   const real = await original<typeof import('pino')>()
-  const stream = { write: (line: string) => void lines.push(JSON.parse(line)) }
+  const stream = { write: (line: string) => void lines.push(JSON.parse(line)), on: () => {} }
   return { ...real, destination: () => stream }
 })
 

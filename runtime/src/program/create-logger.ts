@@ -9,6 +9,9 @@ export interface LoggerOptions {
   readonly onBug?: () => void
 }
 
+/** The most bytes of lines that wait for room on a full disk. Later lines are left out. */
+const MAX_UNWRITTEN_BYTES = 1024 * 1024
+
 /**
  * JSON lines to standard error. An error under `err` becomes its code, message and chain of causes;
  * at level debug, or for a bug, its stack as well. A bug is logged at level error.
@@ -22,6 +25,9 @@ export function createLogger(
     throw new InvalidOptionError(
       `log level ${JSON.stringify(level)} is not one of ${LOG_LEVELS.join(', ')}`,
     )
+  const output = destination({ fd: 2, sync: true, maxLength: MAX_UNWRITTEN_BYTES })
+  // Standard error can be a file on a full disk. Devices are more important than the log.
+  output.on('error', () => undefined)
   const lines = pino(
     {
       name,
@@ -31,7 +37,7 @@ export function createLogger(
         err: (error: unknown) => errorFields(readableError(error), level === 'debug' || undefined),
       },
     },
-    destination({ fd: 2, sync: true }),
+    output,
   )
   return withBugs(lines, onBug)
 }

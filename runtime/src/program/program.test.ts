@@ -268,6 +268,15 @@ describe('a program', () => {
     }
   })
 
+  it('works on if its log cannot be written', async () => {
+    await using full = await open('/dev/full', 'w')
+    const { status, stdout } = spawnSync(process.execPath, [file, 'write'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', full.fd],
+    })
+    expect({ status, stdout }).toEqual({ status: 0, stdout: 'closed\n' })
+  })
+
   it('logs warnings of Node.js, and what other code writes, a line each', async () => {
     const { errors, out } = await end(['write'])
     expect(out).toBe('closed\n')
