@@ -224,13 +224,28 @@ describe('the checkpoint', () => {
     expect(await open().load()).toEqual(content)
   })
 
-  it('is ignored if a device breaks the rules of lists', async () => {
+  it('leaves out a list that breaks the rules of lists, and keeps the rest', async () => {
     const devices = [{ id: 'a' }, { id: 'a' }]
+    const wrong = { endpoint: 'w', shared: true, devices }
+    const { uid, lists } = Object.values(content.discovery)[0] ?? { uid: '', lists: [] }
     const discovery = {
-      'default/cam': { uid: 'u', lists: [{ endpoint: 'e', shared: true, devices }] },
+      'default/other': { uid: 'u', lists: [wrong] },
+      'default/cam': { uid, lists: [wrong, ...lists] },
     }
-    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given: [] }))
-    expect(await open().load()).toEqual(nothing)
+    const { given } = content
+    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given }))
+    const warn = vi.fn()
+    const checkpoint = new Checkpoint(file, NODE, { ...silentLogger, warn })
+    expect(await checkpoint.load()).toEqual({
+      discovery: { 'default/other': { uid: 'u', lists: [] }, ...content.discovery },
+      given,
+    })
+    expect(warn.mock.calls).toMatchObject(
+      ['default/other', 'default/cam'].map((configuration) => [
+        { file, configuration, endpoint: 'w', err: { code: 'AKRI_ERR_INVALID_DEVICE_LIST' } },
+        'device list of the checkpoint ignored',
+      ]),
+    )
   })
 
   it('is written once for many changes, with the last state, and only for changes', async () => {

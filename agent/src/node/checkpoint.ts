@@ -118,7 +118,7 @@ export class Checkpoint {
     const content = await readDurableFile(this.#path, async (json) => {
       const parsed = file.safeParse(json)
       if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
-      return { value: { ...parsed.data, discovery: await checked(parsed.data.discovery) } }
+      return { value: { ...parsed.data, discovery: await this.#checked(parsed.data.discovery) } }
     })
     if (content.state === 'read') {
       const { node: of, discovery, given } = content.value
@@ -135,6 +135,28 @@ export class Checkpoint {
       )
     }
     return { discovery: {}, given: [] }
+  }
+
+  /**
+   * Leaves out a list that breaks the rules of lists, which can be stricter than those of the agent
+   * that wrote the list. Other lists, and the allocations, have nothing to do with the list.
+   */
+  async #checked(written: z.infer<typeof file>['discovery']): Promise<DiscoverySnapshot> {
+    const snapshot: [string, DiscoverySnapshot[ObjectKey]][] = []
+    for (const [key, { uid, lists }] of Object.entries(written)) {
+      const all: DiscoverySnapshot[ObjectKey]['lists'][number][] = []
+      for (const { devices, ...list } of lists)
+        try {
+          all.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
+        } catch (error) {
+          this.#log.warn(
+            { file: this.#path, configuration: key, endpoint: list.endpoint, err: error },
+            'device list of the checkpoint ignored',
+          )
+        }
+      snapshot.push([key, { uid, lists: all }])
+    }
+    return Object.fromEntries(snapshot)
   }
 
   /**
@@ -191,18 +213,6 @@ export class Checkpoint {
     this.#writing = this.#next
     return this.#next
   }
-}
-
-/** @throws InvalidDeviceListError */
-async function checked(written: z.infer<typeof file>['discovery']): Promise<DiscoverySnapshot> {
-  const snapshot: [string, DiscoverySnapshot[ObjectKey]][] = []
-  for (const [key, { uid, lists }] of Object.entries(written)) {
-    const all: DiscoverySnapshot[ObjectKey]['lists'][number][] = []
-    for (const { devices, ...list } of lists)
-      all.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
-    snapshot.push([key, { uid, lists: all }])
-  }
-  return Object.fromEntries(snapshot)
 }
 
 async function inPieces(
