@@ -265,6 +265,16 @@ describe('a busy server', () => {
     expect(await answered).toEqual({ ok: true })
   })
 
+  it('has answered, although the time limit of a request ends before the wait', async () => {
+    const client = connect(await serve(), { timeoutMs: 100 })
+    api.answer = answerWith(
+      429,
+      { reason: 'TooManyRequests', message: 'later' },
+      { 'retry-after': '20' },
+    )
+    expect(await failure(get(client))).toMatchObject({ status: 429, answer: 'later' })
+  })
+
   it('is asked at most six times', async () => {
     const clock = new ManualClock()
     const client = connect(await serve(), { clock })

@@ -190,9 +190,13 @@ export class ApiClient {
         this.#credentials = undefined
         continue
       }
-      if (status !== 429 || attempt++ >= MAX_RETRIES)
-        throw new ApiError(`${request.method} ${request.path}`, failure)
-      await clock.sleep(Math.min(failure.retryAfterMs ?? 1000, MAX_RETRY_AFTER_MS), signal)
+      const refusal = new ApiError(`${request.method} ${request.path}`, failure)
+      if (status !== 429 || attempt++ >= MAX_RETRIES) throw refusal
+      const waitMs = Math.min(failure.retryAfterMs ?? 1000, MAX_RETRY_AFTER_MS)
+      await clock.sleep(waitMs, signal).catch(() => {
+        // The server has answered: a time limit that ends the wait does not say that.
+        throw refusal
+      })
     }
   }
 

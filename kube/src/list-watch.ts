@@ -360,7 +360,9 @@ async function* watch(
     if (!silence.isOver) throw error
     // An open watch may be silent because nothing changes. The next watch tells whether the server
     // is there.
-    if (!isOpen) throw new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs()} ms`)
+    if (isOpen) return
+    if (ApiError.is(error)) throw error
+    throw new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs()} ms`)
   } finally {
     silence.end()
   }
