@@ -23,6 +23,11 @@ export interface ApiClientOptions {
    * @default 30000
    */
   readonly timeoutMs?: number
+  /**
+   * Ends the requests that have no signal of their own.
+   * @default only their time limit ends them
+   */
+  readonly signal?: AbortSignal
   /** The longest answer that the client reads, in bytes. @default 32 MiB */
   readonly maxBytes?: number
   /** Called for every answer, for metrics. */
@@ -85,8 +90,6 @@ const MAX_MESSAGE = 2000
 const IDLE_MS = 30_000
 /** For requests that only their time limit ends. */
 const NEVER = new AbortController().signal
-// A listener for each request under way.
-setMaxListeners(0, NEVER)
 
 /** Connections with the same credentials. */
 interface Connections {
@@ -98,13 +101,16 @@ interface Connections {
 
 /** A client of one API server, with connections that are reused. */
 export class ApiClient {
-  readonly #options: ApiClientOptions & { readonly timeoutMs: number; readonly maxBytes: number }
+  readonly #options: ApiClientOptions &
+    Required<Pick<ApiClientOptions, 'timeoutMs' | 'maxBytes' | 'signal'>>
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
   readonly #warnings: ServerWarnings
   #connections: Connections | undefined
 
   constructor(options: ApiClientOptions) {
-    this.#options = { timeoutMs: 30_000, maxBytes: MAX_BYTES, ...options }
+    this.#options = { timeoutMs: 30_000, maxBytes: MAX_BYTES, signal: NEVER, ...options }
+    // A listener for each request under way.
+    setMaxListeners(0, this.#options.signal)
     this.#warnings = new ServerWarnings(options.clock, options.onWarning)
   }
 
@@ -119,7 +125,7 @@ export class ApiClient {
    * @throws ApiError, ApiUnreachableError
    */
   async request(request: ApiRequest): Promise<unknown> {
-    const { timeoutMs = this.#options.timeoutMs, signal: outer = NEVER } = request
+    const { timeoutMs = this.#options.timeoutMs, signal: outer = this.#options.signal } = request
     const title = `${request.method} ${request.path}`
     return withTimeLimit(timeoutMs, outer, async (signal) => {
       try {

@@ -221,15 +221,8 @@ it('a start that fails after the agent was started leaves no socket', async () =
   expect(await readdir(handlers)).toEqual([])
 })
 
-/** Installs a package in the directory of the test. */
-async function install(name: string, manifest: object, module: string, text: string) {
-  const home = path.join(directory, 'node_modules', name)
-  await mkdir(path.join(home, 'dist'), { recursive: true })
-  await writeFile(path.join(home, 'package.json'), JSON.stringify({ name, ...manifest }))
-  await writeFile(path.join(home, module), text)
-}
-
-it('a restarted agent offers its checkpoint before it starts isolated handlers', async () => {
+/** An API server with a Configuration, a kubelet, and the checkpoint of an agent with a device. */
+async function environmentWithCheckpoint() {
   const server = new FakeApiServer(systemClock)
   const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
   onTestFinished(async () => {
@@ -248,9 +241,7 @@ it('a restarted agent offers its checkpoint before it starts isolated handlers',
     ...(await optionsOf(path.join(directory, 'h'), kubelet.pluginDirectory, await freePort())),
     kubeconfig: await kubeconfig((await server.listen()).href),
     podResourcesSocket: kubelet.podResourcesSocket,
-    handler: ['sensor'],
-    isolated: 'on',
-  } as const
+  }
   const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
   const discovery = { 'default/lab': { uid: metadata.uid, lists } }
   await mkdir(options.stateDirectory)
@@ -258,6 +249,40 @@ it('a restarted agent offers its checkpoint before it starts isolated handlers',
     path.join(options.stateDirectory, 'checkpoint.json'),
     JSON.stringify({ version: 1, node: options.node, discovery }),
   )
+  return { server, kubelet, options }
+}
+
+it('an agent ends in time while the API server does not answer', async () => {
+  const { server, kubelet, options } = await environmentWithCheckpoint()
+  const writing = new Promise<void>((resolve) => {
+    server.before = ({ method, path: of }) => {
+      if (method !== 'POST' || !of.endsWith('/instances')) return undefined
+      resolve()
+      return new Promise(() => {})
+    }
+  })
+  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent(options, { packagesFrom: directory, ...context }),
+  )
+  await writing
+  const begun = systemClock.monotonicMs()
+  stop.abort()
+  await running
+  // The kubelet kills it then.
+  expect(systemClock.monotonicMs() - begun).toBeLessThan(20_000)
+  expect(kubelet.resources).toContain('akri.sh/lab-8120fe')
+})
+
+/** Installs a package in the directory of the test. */
+async function install(name: string, manifest: object, module: string, text: string) {
+  const home = path.join(directory, 'node_modules', name)
+  await mkdir(path.join(home, 'dist'), { recursive: true })
+  await writeFile(path.join(home, 'package.json'), JSON.stringify({ name, ...manifest }))
+  await writeFile(path.join(home, module), text)
+}
+
+it('a restarted agent offers its checkpoint before it starts isolated handlers', async () => {
+  const { kubelet, options } = await environmentWithCheckpoint()
   await install(
     'sensor',
     { main: 'dist/main.js', akri: { contract: 1, handlers: [{ name: 'sensor' }] } },
@@ -271,7 +296,10 @@ it('a restarted agent offers its checkpoint before it starts isolated handlers',
     spawning.before = () => resolve(kubelet.resources)
   })
   running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(options, { packagesFrom: directory, ...context }),
+    runAgent(
+      { ...options, handler: ['sensor'], isolated: 'on' },
+      { packagesFrom: directory, ...context },
+    ),
   )
   expect(await atStart).toEqual(['akri.sh/lab', 'akri.sh/lab-8120fe'])
 })

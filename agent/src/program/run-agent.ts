@@ -9,7 +9,7 @@ import {
   warningLogger,
 } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
-import { aborted, systemClock } from '@akrijs/runtime'
+import { aborted, runAfter, systemClock } from '@akrijs/runtime'
 import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
@@ -24,6 +24,12 @@ import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
 import { type Agent, startAgent } from './agent.js'
 import { type AgentProgramOptions, handlerAccess, slotGraceMs } from './agent-options.js'
 import { AgentMetrics } from './metrics.js'
+
+/**
+ * How long the writes to the API server may take that are under way when the agent has to end, in
+ * milliseconds. The kubelet kills the agent of the chart after 20 s, and the agent has more to do.
+ */
+const LAST_WRITES_MS = 5000
 
 /** Runs the agent of one node of a Kubernetes until the signal is aborted. */
 export async function runAgent(
@@ -50,9 +56,12 @@ export async function runAgent(
   ])
     await mkdir(directory, { recursive: true, mode: 0o700 })
   const access = await clusterAccess({ kubeconfig: options.kubeconfig })
+  const over = new AbortController()
+  void aborted(signal).then(() => runAfter(clock, LAST_WRITES_MS, over.signal, () => over.abort()))
   const client = new ApiClient({
     access,
     clock,
+    signal: over.signal,
     userAgent: 'akri-agent',
     onAnswer({ method, status }) {
       metrics.apiAnswered(method, status)
@@ -93,6 +102,7 @@ export async function runAgent(
     recordEvent: (event) => cluster.recordEvent(event),
   })
   closer.add(() => client.close())
+  closer.add(() => over.abort())
   // First of all: an unreachable cluster must show in the probes, not in a crash.
   await serveHealth({
     port: options.metricsPort,

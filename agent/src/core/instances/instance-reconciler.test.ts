@@ -51,6 +51,8 @@ let clock: ManualClock
 let refused: Set<string>
 /** Of all plugins. */
 let registered: Promise<void>
+/** Ends the agent. */
+let stop: AbortController
 
 const plugins: InstancePlugins = {
   serveConfiguration: async ({ name }) => {
@@ -86,6 +88,7 @@ beforeEach(async () => {
   failing = undefined
   refused = new Set()
   registered = Promise.resolve()
+  stop = new AbortController()
   devices = seen('foo0')
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   instances = new InstanceIndex(cluster.instances, new AbortController().signal)
@@ -117,7 +120,7 @@ function makeReconciler(
     node: NODE,
     clock,
     log: silentLogger,
-    signal: new AbortController().signal,
+    signal: stop.signal,
     deviceSet: () => devices,
     deviceLost: (device: LostDevice) => void lost.push(device),
     names: {
@@ -520,6 +523,18 @@ describe('the Instances of a node', () => {
     ledger.record({ slot: `${nameOf('foo0')}-0` as SlotName, resourceName, id: '0' })
     await reconciler.reconcile(key)
     expect(calls).not.toContain(`lose ${nameOf('foo0')}`)
+  })
+
+  it('are written no more once the agent ends', async () => {
+    devices = seen(...Array.from({ length: 100 }, (_, index) => `foo${index}`))
+    const create = cluster.createInstance.bind(cluster)
+    const creating = vi.spyOn(cluster, 'createInstance').mockImplementation((draft) => {
+      stop.abort()
+      return create(draft)
+    })
+    await reconciler.reconcile(key)
+    // Those that were under way.
+    expect(creating.mock.calls.length).toBeLessThanOrEqual(16)
   })
 
   it('are withdrawn with their Configuration', async () => {

@@ -154,7 +154,7 @@ export class InstanceReconciler {
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
-    const { configurations, deviceSet } = this.#options
+    const { configurations, deviceSet, signal } = this.#options
     const configuration = configurations.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
       await this.#stopServing(key)
@@ -181,8 +181,8 @@ export class InstanceReconciler {
       await this.#plan(configuration, state, devices)
     }
     // Hundreds of writes take seconds. No Instance is created for a Configuration or a device that
-    // is gone meanwhile.
-    const isCurrent = () => deviceSet(key) === devices && isFollowed()
+    // is gone meanwhile, and an agent that ends writes no more.
+    const isCurrent = () => !signal.aborted && deviceSet(key) === devices && isFollowed()
     let mayChange = true
     const workOn = async (item: InstanceWork) => {
       if (!this.#isReady(configuration, state, item, waits)) return state.round.had(item.name)
@@ -412,7 +412,7 @@ export class InstanceReconciler {
    * the rules of names changed. The garbage collector deletes those of a deleted Configuration.
    */
   async #leaveRefused(key: ObjectKey): Promise<ReconcileResult> {
-    const { cluster, instances, node } = this.#options
+    const { cluster, instances, node, signal } = this.#options
     const refused = cluster.configurations.get(key)
     if (refused === undefined || refused.metadata.deletionTimestamp !== undefined) return {}
     const joined = [...instances.of(key)].filter(
@@ -425,7 +425,7 @@ export class InstanceReconciler {
         async (instance) => {
           wait = Math.max(wait, await this.#writes.leave({ instance, device: 'gone' }))
         },
-        () => isUnchanged(cluster.configurations.get(key), refused),
+        () => !signal.aborted && isUnchanged(cluster.configurations.get(key), refused),
       ),
     )
     return wait === 0 ? {} : { requeueAfterMs: wait }
