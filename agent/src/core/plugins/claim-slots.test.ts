@@ -54,3 +54,35 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
     expect(called).toEqual(calls)
   },
 )
+
+it('the claims of a request that fails are released at the same time', async () => {
+  const releasing: SlotName[] = []
+  let onAll = () => {}
+  const all = new Promise<void>((resolve) => {
+    onAll = resolve
+  })
+  const options = {
+    cluster: {
+      claimSlot: async () => ({ outcome: 'claimed' }) as const,
+      releaseSlot: async (_: unknown, released: SlotName) => {
+        if (releasing.push(released) === 3) onAll()
+        await all
+        return 'released' as const
+      },
+    },
+    observer: noopObserver,
+    directories: undefined,
+    level: 'configuration' as const,
+  }
+  const request = new SlotClaims(new ManualClock()).forRequest((claims) =>
+    claimAllOrNone({ ...options, claims }, async (claim) => {
+      for (const index of [0, 1, 2]) {
+        const target = { instance, slot: `cam-8120fe-${index}` as SlotName, device: 'a' }
+        await claim({ ...target, usage: `C:${index}:node-a` })
+      }
+      throw new TypeError('no slot is left')
+    }),
+  )
+  await expect(request).rejects.toThrow('no slot is left')
+  expect(releasing).toEqual(['cam-8120fe-0', 'cam-8120fe-1', 'cam-8120fe-2'])
+})

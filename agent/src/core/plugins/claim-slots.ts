@@ -2,6 +2,7 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { SlotClaim } from '../../ports/cluster.js'
 import type { PluginLevel } from '../../ports/observer.js'
+import { inParallel } from '../instances/parallel-work.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { PluginOptions } from './plugin-behaviour.js'
 
@@ -38,10 +39,11 @@ export async function claimAllOrNone<T>(
     })
   } catch (error) {
     // After a failed release, the slot reconciler releases the slot, because no container uses it.
-    for (const { instance, slot, usage } of claimed) {
+    // At once: the kubelet admits no Pod meanwhile, and a cluster that is away takes its time.
+    await inParallel(claimed, async ({ instance, slot, usage }) => {
       await options.cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
       options.directories?.discard(instance, slot)
-    }
+    })
     throw error
   }
 }
