@@ -36,10 +36,13 @@ describe('the cache of a collection', () => {
     expect(values()).toEqual({ a: 34 })
   })
 
-  it('tells of objects that it has left out when they are gone, by event or by list', () => {
+  it.each([
+    ['has', (object: unknown) => object as Thing],
+    ['has left out', () => undefined],
+  ])('tells of objects that it %s when they are gone, by event or by list', (_, parse) => {
     const gone: string[] = []
     cache = new ObjectCache<Thing>({
-      parse: () => undefined,
+      parse,
       deleted: (key) => gone.push(key),
     })
     part = cache.part()

@@ -18,7 +18,7 @@ export interface ObjectParser<T> {
    * object that is there
    */
   parse(object: unknown, cached: T | undefined): T | undefined
-  /** Hears of a deleted object that the cache has left out. */
+  /** Hears of a deleted object, also of one that the cache has left out. */
   deleted?(key: ObjectKey): void
 }
 
@@ -166,9 +166,9 @@ class CachePart<T extends ApiObject> {
     }
     for (const key of absent) {
       const cached = this.#objects.get(key)
-      if (cached === undefined) this.#deleted(key)
       // The object may have moved to another part meanwhile.
-      else if (this.has(cached) && !isNewer(key, version)) yield this.#objects.remove(key)
+      if (cached === undefined || (this.has(cached) && !isNewer(key, version)))
+        yield this.#deleted(key)
     }
     this.#isListing = false
     this.#observed.clear()
@@ -183,9 +183,8 @@ class CachePart<T extends ApiObject> {
     const cached = this.#objects.get(key)
     if (isOlder(version, cached?.metadata.resourceVersion)) return []
     if (type !== 'DELETED') return this.#take(key, object)
-    if (cached === undefined) this.#deleted(key)
     // The object may have moved to another part, whose watch was faster.
-    return cached !== undefined && this.has(cached) ? this.#objects.remove(key) : []
+    return cached === undefined || this.has(cached) ? this.#deleted(key) : []
   }
 
   /** Whether the list or the watch shows all changes until this version. */
@@ -205,9 +204,9 @@ class CachePart<T extends ApiObject> {
     return changed
   }
 
-  #deleted(key: ObjectKey): void {
+  #deleted(key: ObjectKey): readonly ObjectKey[] {
     this.#leftOut.delete(key)
-    this.#objects.deleted(key)
+    return this.#objects.deleted(key)
   }
 
   #newestObserved(): string | undefined {
@@ -258,8 +257,9 @@ class CachedObjects<T extends ApiObject> {
     return this.#objects.delete(key) ? [key] : []
   }
 
-  deleted(key: ObjectKey): void {
+  deleted(key: ObjectKey): ObjectKey[] {
     this.#parser.deleted?.(key)
+    return this.remove(key)
   }
 }
 

@@ -103,8 +103,6 @@ export class NodeReportWriter {
   readonly #statuses = new Map<ObjectKey, StatusOfNode>()
   /** Invalid Configurations, with their problem. */
   readonly #invalid = new Map<ObjectKey, InvalidConfiguration>()
-  /** The uids of valid Configurations. */
-  readonly #uids = new Map<ObjectKey, string>()
   /** In the order in which the report has room for them. */
   readonly #memberships = new Map<ObjectKey, Membership>()
   /** The slots that containers use; undefined until this agent knows them. */
@@ -148,12 +146,8 @@ export class NodeReportWriter {
   async run(signal: AbortSignal): Promise<void> {
     const { configurations } = this.#options
     configurations.onChange((key) => {
-      const uid = configurations.get(key)?.metadata.uid
-      const before = this.#uids.get(key)
-      if (uid !== undefined) this.#uids.set(key, uid)
       // Its successor may be invalid, and is in no cache.
-      else if (this.#invalid.get(key)?.uid === before) this.forget(key)
-      else this.#forgetStatus(key)
+      if (configurations.get(key) === undefined) this.#forgetStatus(key)
     }, signal)
     // Before that, the absence of a Configuration means nothing.
     await untilAborted(configurations.synced, signal)
@@ -193,7 +187,6 @@ export class NodeReportWriter {
   }
 
   #forgetStatus(key: ObjectKey): void {
-    this.#uids.delete(key)
     if (this.#statuses.delete(key)) this.#add()
   }
 
