@@ -104,6 +104,19 @@ describe('an event', () => {
     ])
   })
 
+  it.each([
+    ['a'.repeat(253), /^a{236}\.[0-9a-f]{16}$/],
+    [`${'a'.repeat(235)}.-${'b'.repeat(16)}`, /^a{235}\.[0-9a-f]{16}$/],
+  ])(
+    'has a name that the API takes, also of an object with the name %s',
+    async (name, expected) => {
+      await record({ regarding: { kind: 'Instance', key: objectKey('lab', name) } })
+      expect(written()).toMatchObject([
+        { metadata: { name: expect.stringMatching(expected) }, involvedObject: { name } },
+      ])
+    },
+  )
+
   it('with a message that is too long for the API is cut', async () => {
     await record({ message: 'x'.repeat(2000) })
     expect(messages()).toEqual([`${'x'.repeat(1021)}…`])

@@ -40,6 +40,15 @@ const MAX_EVENTS = 200
 /** The most Events of a namespace that wait. */
 const MAX_OF_NAMESPACE = 100
 
+/** The longest name of an object, in characters. */
+const MAX_NAME = 253
+
+/** A name that no other Event has: the name of the object, and a random number. */
+function eventName(object: string): string {
+  const end = `.${randomBytes(8).toString('hex')}`
+  return `${object.slice(0, MAX_NAME - end.length).replace(/[-.]+$/, '')}${end}`
+}
+
 /**
  * Writes Events. An Event that repeats raises a count. Events beyond a budget of their namespace
  * are dropped: old news helps no one.
@@ -134,7 +143,7 @@ export class EventRecorder {
     return {
       apiVersion: 'v1',
       kind: 'Event',
-      metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
+      metadata: { namespace, name: eventName(name) },
       involvedObject: {
         apiVersion: regarding.apiVersion ?? apiVersion,
         kind: regarding.kind,
