@@ -215,7 +215,22 @@ describe('a hostile handler', () => {
 describe('the keepalive of a connection', () => {
   afterEach(() => void vi.useRealTimers())
 
-  it('asks every 30 s, and a handler that refuses this every 330 s', async () => {
+  it.each<[string, (stream: http2.ServerHttp2Stream) => void, number]>([
+    [
+      'every 330 s after the handler has refused this',
+      ({ session }) => {
+        session?.goaway(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM)
+        session?.destroy()
+      },
+      325,
+    ],
+    // The prefix of a message of 4 GiB. gRPC has the same code for both failures.
+    [
+      'every 30 s after an answer that was too long',
+      (stream) => void stream.write(Buffer.of(0, 255, 255, 255, 255)),
+      25,
+    ],
+  ])('asks every 30 s, and %s', async (_, fail, quietSeconds) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const pings: http2.ServerHttp2Session[] = []
     const streams: http2.ServerHttp2Stream[] = []
@@ -248,12 +263,11 @@ describe('the keepalive of a connection', () => {
       const first = endpoint.discover(request, stop.signal).next()
       await until(() => streams.length === 1)
       expect(await pass(61)).toBe(2)
-      streams[0]?.session?.goaway(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM)
-      streams[0]?.session?.destroy()
+      fail(streams[0] ?? expect.fail())
       await expect(first).rejects.toThrow(/sensor/)
       const second = endpoint.discover(request, stop.signal).next()
       await until(() => streams.length === 2)
-      expect(await pass(325)).toBe(0)
+      expect(await pass(quietSeconds)).toBe(0)
       expect(await pass(10)).toBe(1)
       stop.abort()
       await second
