@@ -110,7 +110,6 @@ export class ClusterState {
   readonly synced: Promise<void>
   /** Resolves once reports, and all that they depend on, have been received. */
   readonly reportsSynced: Promise<void>
-  readonly #options: ClusterStateOptions
   readonly #agentPods: Collection<Pod>
   readonly #stop = new AbortController()
   readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
@@ -126,7 +125,6 @@ export class ClusterState {
   #hasReports = false
 
   constructor(options: ClusterStateOptions) {
-    this.#options = options
     const { signal } = this.#stop
     // Each index and each watch adds a listener.
     setMaxListeners(0, signal)
@@ -191,10 +189,9 @@ export class ClusterState {
     return this.#hasReports
   }
 
-  /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
-  get silentForMs(): number | undefined {
-    const last = this.instances.cache.lastContact
-    return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
+  /** Milliseconds since the last answer of the API server, or since the start of the program. */
+  get silentForMs(): number {
+    return this.instances.cache.silentForMs
   }
 
   isReady(node: NodeName): boolean {

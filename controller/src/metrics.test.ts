@@ -5,7 +5,7 @@ import type { Pod } from './kubernetes-objects.js'
 import { ControllerMetrics } from './metrics.js'
 import { testPod } from './testing/objects.js'
 
-function metricsOf(pods: () => readonly Pod[], silence?: number): ControllerMetrics {
+function metricsOf(pods: () => readonly Pod[], silence = 0): ControllerMetrics {
   return new ControllerMetrics({
     pods,
     configurations: () => [],
@@ -99,7 +99,7 @@ describe('the metrics of a controller', () => {
       pods: () => [],
       configurations: () => all as unknown as Configuration[],
       leads: () => true,
-      apiSilenceMs: () => undefined,
+      apiSilenceMs: () => 0,
     })
     const text = await metrics.registry.metrics()
     for (const line of [
@@ -149,7 +149,7 @@ describe('the metrics of a controller', () => {
       pods: () => [],
       configurations: () => [configuration] as unknown as Configuration[],
       leads: () => true,
-      apiSilenceMs: () => undefined,
+      apiSilenceMs: () => 0,
     })
     const gauge = await metrics.registry.getSingleMetric('akri_configuration_problem')?.get()
     return gauge?.values.map(({ labels }) => labels.condition)
@@ -176,7 +176,7 @@ describe('the metrics of a controller', () => {
     expect(await rollout('RolloutStuck')).toEqual(['BrokersReady'])
   })
 
-  it('show no silence before the first answer of the API server', async () => {
+  it('show for how many seconds the API server is silent', async () => {
     const silenceOf = async (metrics: ControllerMetrics) =>
       (await metrics.registry.getSingleMetric('akri_api_silence_seconds')?.get())?.values.map(
         ({ value }) => value,

@@ -13,8 +13,8 @@ interface MeasuredState {
   pods(): readonly Pod[]
   configurations(): readonly Pick<Configuration, 'metadata' | 'status'>[]
   leads(): boolean
-  /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
-  apiSilenceMs(): number | undefined
+  /** Milliseconds since the last answer of the API server, or since the start of the program. */
+  apiSilenceMs(): number
 }
 
 /** The kinds of objects that a controller reconciles. */
@@ -113,11 +113,10 @@ export class ControllerMetrics {
     })
     new Gauge({
       name: 'akri_api_silence_seconds',
-      help: 'Seconds since the last answer of the API server',
+      help: 'Seconds since the last answer of the API server, or since the start of the controller',
       registers,
       collect() {
-        const silence = state.apiSilenceMs()
-        if (silence !== undefined) this.set(silence / 1000)
+        this.set(state.apiSilenceMs() / 1000)
       },
     })
   }

@@ -31,6 +31,20 @@ describe('listing', () => {
     )
   })
 
+  it('tells for how long the server is silent, also before its first answer', async () => {
+    api.listAnswers.push(refuse(503, 'Unavailable'))
+    things.begin()
+    await eventually(() => expect(errors).toHaveLength(1))
+    await clock.advance(499)
+    expect(things.reflector.silentForMs).toBe(499)
+    await clock.advance(1)
+    await things.reflector.synced
+    await things.watching()
+    expect(things.reflector.silentForMs).toBe(0)
+    await clock.advance(7)
+    expect(things.reflector.silentForMs).toBe(7)
+  })
+
   it('begins again when the list has expired between pages', async () => {
     for (let i = 0; i < 5; i++) things.put(`thing-${i}`, i)
     const first: Handler = (_query, response) =>

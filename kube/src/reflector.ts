@@ -49,9 +49,11 @@ export class Reflector<T extends ApiObject> {
   readonly #listeners = new Listeners<[ObjectKey]>()
   #onSynced: () => void = () => {}
   #lastContact: number | undefined
+  readonly #begunAt: number
 
   constructor(options: ReflectorOptions<T>, timing: ListWatchTiming = {}) {
     this.#options = { ...LIST_WATCH_TIMING, ...options, ...timing }
+    this.#begunAt = options.clock.monotonicMs()
     this.#cache = new ObjectCache(options)
     const { query = {}, parts = [{ query, has: () => true }] } = options
     this.#parts = parts.map(({ query, has }) => ({ query, objects: this.#cache.part(has) }))
@@ -79,6 +81,14 @@ export class Reflector<T extends ApiObject> {
    */
   get lastContact(): number | undefined {
     return this.#lastContact
+  }
+
+  /**
+   * Milliseconds since the last answer of the server; before the first answer, since the reflector
+   * was made.
+   */
+  get silentForMs(): number {
+    return this.#options.clock.monotonicMs() - (this.#lastContact ?? this.#begunAt)
   }
 
   /**

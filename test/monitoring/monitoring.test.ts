@@ -17,13 +17,13 @@ const registries: readonly Registry[] = [
     instances: () => [],
     endpoints: () => 0,
     queued: () => 0,
-    apiSilenceMs: () => undefined,
+    apiSilenceMs: () => 0,
   }).registry,
   new ControllerMetrics({
     pods: () => [],
     configurations: () => [],
     leads: () => false,
-    apiSilenceMs: () => undefined,
+    apiSilenceMs: () => 0,
   }).registry,
   new WebhookMetrics({
     certificate: () => undefined,

@@ -104,6 +104,11 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     }
   }
 
+  /** How many Instances wait for a reconcile. */
+  get queued(): number {
+    return this.#queue.depth
+  }
+
   prepare(instance: ObjectKey, slot: SlotName): void {
     void this.#directories.prepare(instance, slot)
   }

@@ -206,10 +206,9 @@ export class KubernetesCluster implements Cluster {
     return this.#nodes.most
   }
 
-  /** Milliseconds since the last answer of the API server; undefined before the first answer. */
-  get silentForMs(): number | undefined {
-    const last = this.#instances.lastContact
-    return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
+  /** Milliseconds since the last answer of the API server, or since the start of the agent. */
+  get silentForMs(): number {
+    return this.#instances.silentForMs
   }
 
   async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {

@@ -47,7 +47,7 @@ beforeEach(async () => {
     instances: () => cluster.instances.list(),
     queued: () => 0,
     endpoints: () => agent?.registry.size ?? 0,
-    apiSilenceMs: () => undefined,
+    apiSilenceMs: () => 0,
   })
 })
 

@@ -31,7 +31,7 @@ import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { HandlerAddresses } from '../ports/handler-addresses.js'
 import type { Kubelet } from '../ports/kubelet.js'
-import { type AgentObserver, noopObserver } from '../ports/observer.js'
+import { type AgentObserver, noopObserver, type ReconciledKind } from '../ports/observer.js'
 
 interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -91,8 +91,8 @@ export interface Agent {
    * count.
    */
   settled(): Promise<void>
-  /** How many Configurations wait for a reconcile. */
-  readonly queued: number
+  /** How many objects of the kind wait for a reconcile. */
+  queued(kind: ReconciledKind): number
   /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
   healthy(): Promise<string | undefined>
   /** Ends everything. Instances stay as they are: their devices are still there. */
@@ -272,6 +272,11 @@ async function startParts(
   closer.add(() => registration.close())
   const { socket } = registration
   const liveness = new Liveness({ registration: socket, plugins: () => plugins.served, clock, log })
+  const depths: Readonly<Record<ReconciledKind, () => number>> = {
+    Configuration: () => queue.depth,
+    Claims: () => slots.queued,
+    BrokerInfo: () => brokerInfo?.queued ?? 0,
+  }
   log.info({ node, handlers: registry.names }, 'agent started')
   return {
     registry,
@@ -279,9 +284,7 @@ async function startParts(
     plugins,
     offered: offer.made,
     settled: () => queue.settled(),
-    get queued() {
-      return queue.depth
-    },
+    queued: (kind) => depths[kind](),
     healthy: () => liveness.problem(),
     close: () => closer.close(),
   }

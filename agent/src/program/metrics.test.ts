@@ -22,7 +22,7 @@ it('counts Instances and slots of its node, by the names of the existing system'
     configurations: () => [configuration('cam', 'onvif'), configuration('disk', 'udev')],
     instances: () => instances,
     endpoints: () => 3,
-    queued: () => 4,
+    queued: (kind) => ({ Configuration: 4, Claims: 1, BrokerInfo: 7 })[kind],
     apiSilenceMs: () => 1500,
     onProblem: (problem) => void problems.push(problem),
   })
@@ -41,6 +41,8 @@ it('counts Instances and slots of its node, by the names of the existing system'
     'akri_slots{configuration="cam",holder="other_node"} 1',
     'akri_handler_endpoints 3',
     'akri_reconcile_queue_depth{kind="Configuration"} 4',
+    'akri_reconcile_queue_depth{kind="Claims"} 1',
+    'akri_reconcile_queue_depth{kind="BrokerInfo"} 7',
     'akri_reconcile_duration_seconds_count{kind="Claims"} 0',
     'akri_allocations_total{level="instance",result="refused"} 0',
     'akri_slot_claims_total{level="configuration",outcome="taken"} 0',
@@ -97,7 +99,7 @@ it('forgets Configurations and handlers that no Configuration has any more', asy
     instances: () => [],
     endpoints: () => 0,
     queued: () => 0,
-    apiSilenceMs: () => undefined,
+    apiSilenceMs: () => 0,
   })
   const empty = await metrics.registry.metrics()
   const series = async () => (await metrics.registry.metrics()).match(/"(cam|h)-\d+"/g)

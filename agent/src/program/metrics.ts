@@ -17,10 +17,10 @@ interface MeasuredState {
   configurations(): readonly Configuration[]
   instances(): readonly Instance[]
   endpoints(): number
-  /** How many Configurations wait for a reconcile. */
-  queued(): number
-  /** Milliseconds since the last answer of the API server; undefined before the first answer. */
-  apiSilenceMs(): number | undefined
+  /** How many objects of the kind wait for a reconcile. */
+  queued(kind: ReconciledKind): number
+  /** Milliseconds since the last answer of the API server, or since the start of the agent. */
+  apiSilenceMs(): number
   /** Called for each problem of the node. @default nothing */
   onProblem?(problem: NodeProblem, error: unknown): void
 }
@@ -80,7 +80,9 @@ export class AgentMetrics implements AgentObserver {
 
   constructor(state: MeasuredState) {
     this.#state = state
-    this.#reconciles.follow('Configuration', () => state.queued(), new AbortController().signal)
+    const { signal } = new AbortController()
+    for (const kind of RECONCILED_KINDS)
+      this.#reconciles.follow(kind, () => state.queued(kind), signal)
     this.#responses = new Counter({
       name: 'akri_discovery_response_result',
       help: 'Answers of handlers',
@@ -125,12 +127,9 @@ export class AgentMetrics implements AgentObserver {
     )
     this.#gauge(
       'akri_api_silence_seconds',
-      'Since when the API server has not been heard of',
+      'Seconds since the last answer of the API server, or since the start of the agent',
       [],
-      (gauge) => {
-        const silence = state.apiSilenceMs()
-        if (silence !== undefined) gauge.set(silence / 1000)
-      },
+      (gauge) => gauge.set(state.apiSilenceMs() / 1000),
     )
     this.#gauge(
       'akri_handler_endpoints',

@@ -88,7 +88,7 @@ export async function runAgent(
     configurations: () => cluster.configurations.list(),
     instances: () => cluster.instances.list(),
     endpoints: () => agent?.registry.size ?? 0,
-    queued: () => agent?.queued ?? 0,
+    queued: (kind) => agent?.queued(kind) ?? 0,
     apiSilenceMs: () => cluster.silentForMs,
     onProblem: (problem, error) => problems.add(problem, error),
   })

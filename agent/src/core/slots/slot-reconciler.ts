@@ -146,6 +146,11 @@ export class SlotReconciler {
     await Promise.all([asking, waiting])
   }
 
+  /** How many reconciles wait for their turn: one at most. */
+  get queued(): number {
+    return this.#queue.depth
+  }
+
   run(signal: AbortSignal): Promise<void> {
     const { cluster, kubelet, node, clock } = this.#options
     const gone = new TokenBucket({ clock, ...PODS_GONE })
