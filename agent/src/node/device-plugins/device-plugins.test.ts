@@ -18,7 +18,7 @@ import type { ServedConfiguration, ServedInstance } from '../../core/instances/s
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
 import type { AllocationLedger } from '../../core/slots/allocation-ledger.js'
 import { slotTable } from '../../core/slots/slot-table.js'
-import { PluginRefusedError } from '../../errors.js'
+import { KubeletUnavailableError, PluginRefusedError } from '../../errors.js'
 import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
 import { PluginEnvironment } from '../../testing/plugin-environment.js'
@@ -687,6 +687,32 @@ describe('the device plugin of an Instance', () => {
     await expect(plugins.serve(served)).rejects.toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )
+  })
+
+  it('counts no failed registration if it ends before the answer of the kubelet', async () => {
+    const counted: string[] = []
+    const observer = { ...noopObserver, registered: (result: string) => void counted.push(result) }
+    const registering = vi.spyOn(sockets, 'register')
+    const asked = new Promise<void>((onAsked) => {
+      registering.mockImplementation(async (_, signal) => {
+        onAsked()
+        await once(signal, 'abort')
+        throw new KubeletUnavailableError('the call was cancelled')
+      })
+    })
+    const hasty = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      ledger,
+      node,
+      clock: systemClock,
+      log: silentLogger,
+      observer,
+    })
+    await hasty.serve(served)
+    await asked
+    await hasty.close()
+    expect(counted).toEqual([])
   })
 
   it('A23 has a socket whose path fits, however long the name of the Instance is', () => {

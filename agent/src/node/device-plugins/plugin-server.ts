@@ -203,8 +203,9 @@ export class DevicePluginServer {
       log.debug({}, 'device plugin registered')
       return true
     } catch (error) {
-      observer.registered('failed')
+      // The plugin ends, or needs another socket.
       if (signal.aborted) return false
+      observer.registered('failed')
       log[level]({ err: error }, 'registration with the kubelet failed')
       observer.failed('RegistrationFailed', error)
       this.#notRegistered(error)
