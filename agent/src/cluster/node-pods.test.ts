@@ -42,6 +42,8 @@ interface Wanted {
   readonly asks?: number
   /** It has been asked to end. */
   readonly ending?: boolean
+  /** Its container runs. */
+  readonly running?: boolean
   readonly graceSeconds?: number
   readonly addresses?: readonly string[]
   readonly hostNetwork?: boolean
@@ -53,6 +55,7 @@ function podOf({
   phase = 'Running',
   asks = 1,
   ending = false,
+  running,
   graceSeconds,
   addresses = [],
   hostNetwork = false,
@@ -62,7 +65,12 @@ function podOf({
     metadata: {
       namespace: 'default',
       name,
-      ...(ending ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+      ...(ending
+        ? {
+            deletionTimestamp: '2026-01-01T00:00:00Z',
+            ...(graceSeconds === undefined ? {} : { deletionGracePeriodSeconds: graceSeconds }),
+          }
+        : {}),
     },
     spec: {
       nodeName: node,
@@ -72,6 +80,9 @@ function podOf({
     },
     status: {
       phase,
+      ...(running === undefined
+        ? {}
+        : { containerStatuses: [{ state: running ? { running: {} } : { terminated: {} } }] }),
       startTime: `start of ${name}`,
       podIP: addresses[0],
       podIPs: addresses.map((ip) => ({ ip })),
@@ -197,6 +208,29 @@ describe('the Pods of a node', () => {
       expect(users()).toEqual({})
     },
   )
+
+  it('R92 that are removed by force while they end use what they had until their grace is over', async () => {
+    await follow({ running: true, graceSeconds: 600 })
+    put({ running: true, ending: true, graceSeconds: 60 })
+    await heard()
+    await clock.advance(20_000)
+    put({ running: true, ending: true, graceSeconds: 50 })
+    await heard()
+    remove()
+    await heard()
+    expect([users(), told]).toEqual([{ [key]: 1 }, 1])
+    await clock.advance(29_999)
+    expect(users()).toEqual({ [key]: 1 })
+    await clock.advance(1)
+    expect(users()).toEqual({})
+    // Containers that have ended do not run on.
+    put({ running: false, ending: true, graceSeconds: 50 })
+    await heard()
+    expect(users()).toEqual({ [key]: 1 })
+    remove()
+    await heard()
+    expect([users(), told]).toEqual([{}, 2])
+  })
 
   it('that ask for no resource of Akri call no listener', async () => {
     await follow({ asks: 0 })

@@ -38,7 +38,16 @@ interface SeenPod {
   readonly ended: boolean
   /** Whether the Pod is being deleted: its object stays until its containers have ended. */
   readonly ending: boolean
+  /** Whether a container runs, as the kubelet has last reported. */
+  readonly running: boolean
+  /** How long its containers may take to end. */
   readonly graceMs: number
+}
+
+interface FollowedPod {
+  readonly pod: SeenPod
+  /** When the Pod was first seen as being deleted, by `monotonicMs`. */
+  readonly endingSince: number | undefined
 }
 
 /** The holder of the addresses of the node: Pods in the network of the node share them. */
@@ -52,7 +61,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #pods: Reflector<SeenPod>
   readonly #gone = new Listeners()
   readonly #changed = new Listeners()
-  readonly #seen = new Map<ObjectKey, SeenPod>()
+  readonly #seen = new Map<ObjectKey, FollowedPod>()
   /** Those that may have devices: a node can have thousands of Pods that have ended. */
   readonly #asking = new Map<ObjectKey, SeenPod>()
   /** Pods that were deleted by force, and how long their containers may still run. */
@@ -138,28 +147,37 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   }
 
   #follow(key: ObjectKey): void {
-    const before = this.#seen.get(key)
+    const { pod: before, endingSince } = this.#seen.get(key) ?? {}
     const now = this.#pods.get(key)
-    if (now !== undefined) this.#seen.set(key, now)
-    else this.#seen.delete(key)
+    const time = this.#options.clock.monotonicMs()
+    if (now === undefined) this.#seen.delete(key)
+    else {
+      const since = before?.metadata.uid === now.metadata.uid ? endingSince : undefined
+      this.#seen.set(key, { pod: now, endingSince: now.ending ? (since ?? time) : undefined })
+    }
     if (now?.asks === true && !now.ended) this.#asking.set(key, now)
     else this.#asking.delete(key)
     if (before === undefined || !before.asks) return
-    if (now === undefined && !before.ended && !before.ending) {
-      // The object went before the containers, which the kubelet ends later.
-      this.#lingering.set(key, {
-        pod: before,
-        until: this.#options.clock.monotonicMs() + before.graceMs,
-      })
-    }
+    // A deletion that waits for the containers comes after the report that they have ended.
+    const mayRun = !before.ended && (!before.ending || before.running)
+    // The object went before the containers, which the kubelet ends later.
+    if (now === undefined && mayRun)
+      this.#lingering.set(key, { pod: before, until: (endingSince ?? time) + before.graceMs })
     if (now === undefined || (now.ended && !before.ended)) this.#gone.tell()
   }
 }
 
 const DEFAULT_GRACE_SECONDS = 30
 
+interface ContainerStatus {
+  readonly state?: { readonly running?: object }
+}
+
 interface PodObject extends PodText {
-  readonly metadata: SeenPod['metadata'] & { readonly deletionTimestamp?: string }
+  readonly metadata: SeenPod['metadata'] & {
+    readonly deletionTimestamp?: string
+    readonly deletionGracePeriodSeconds?: number
+  }
   readonly spec?: PodText['spec'] & {
     readonly terminationGracePeriodSeconds?: number
     readonly hostNetwork?: boolean
@@ -169,8 +187,12 @@ interface PodObject extends PodText {
     readonly startTime?: string
     readonly podIP?: string
     readonly podIPs?: readonly { readonly ip?: string }[]
+    readonly initContainerStatuses?: readonly ContainerStatus[]
+    readonly containerStatuses?: readonly ContainerStatus[]
   }
 }
+
+const isRunning = ({ state }: ContainerStatus) => state?.running !== undefined
 
 const hasEnded = ({ status }: PodObject) =>
   status?.phase === 'Succeeded' || status?.phase === 'Failed'
@@ -181,20 +203,39 @@ const hasEnded = ({ status }: PodObject) =>
  */
 function reducedPod(object: unknown): unknown {
   const pod = object as PodObject
-  const { namespace, name, resourceVersion, uid, deletionTimestamp } = pod.metadata
+  const { namespace, name, resourceVersion, uid } = pod.metadata
+  const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
   const { terminationGracePeriodSeconds, hostNetwork, containers, initContainers } = pod.spec ?? {}
   const { phase, startTime, podIP, podIPs, conditions } = pod.status ?? {}
+  const { initContainerStatuses, containerStatuses } = pod.status ?? {}
+  const running = (list: readonly ContainerStatus[] = []) =>
+    list.some(isRunning) ? [{ state: { running: {} } }] : []
   const reduced = (list: readonly ContainerText[] = []) =>
     list.map(({ restartPolicy, resources }) => ({ restartPolicy, resources }))
   return {
-    metadata: { namespace, name, resourceVersion, uid, deletionTimestamp },
+    metadata: {
+      namespace,
+      name,
+      resourceVersion,
+      uid,
+      deletionTimestamp,
+      deletionGracePeriodSeconds,
+    },
     spec: {
       terminationGracePeriodSeconds,
       hostNetwork,
       containers: reduced(containers),
       initContainers: reduced(initContainers),
     },
-    status: { phase, startTime, podIP, podIPs, conditions },
+    status: {
+      phase,
+      startTime,
+      podIP,
+      podIPs,
+      conditions,
+      initContainerStatuses: running(initContainerStatuses),
+      containerStatuses: running(containerStatuses),
+    },
   }
 }
 
@@ -202,6 +243,11 @@ function parsePod(object: unknown): SeenPod {
   const pod = object as PodObject
   const { metadata, spec, status } = pod
   const { namespace, name, resourceVersion, uid, deletionTimestamp } = metadata
+  const graceSeconds =
+    metadata.deletionGracePeriodSeconds ??
+    spec?.terminationGracePeriodSeconds ??
+    DEFAULT_GRACE_SECONDS
+  const { initContainerStatuses = [], containerStatuses = [] } = status ?? {}
   const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP]
   const demand = podDemand({
     ...(spec === undefined ? {} : { spec }),
@@ -217,7 +263,8 @@ function parsePod(object: unknown): SeenPod {
     startedAt: status?.startTime,
     ended,
     ending: deletionTimestamp !== undefined,
-    graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,
+    running: [...initContainerStatuses, ...containerStatuses].some(isRunning),
+    graceMs: graceSeconds * 1000,
   }
 }
 
