@@ -166,6 +166,7 @@ describe('akri discover', () => {
     ['async function discover() { return [] }', 'a promise'],
     ['async function discover() { throw new Error("x") }', 'a promise'],
     ['function discover() {}', 'a value of type undefined'],
+    ['function discover() { return [] }', 'an array'],
   ])('says what is right where discover is no generator: %s', async (discover, what) => {
     expect(await failureOf(moduleOf(discover))).toBe(
       `akri: handler mine: discover returned ${what}; write 'async *discover(context)' with a ` +

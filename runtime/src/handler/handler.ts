@@ -185,10 +185,14 @@ export function isHandlerName(value: unknown): value is string {
 }
 
 /** At run time a handler is JavaScript: its `discover` may be no generator. */
-function checkLists<Lists>(name: string, lists: Lists): Lists {
+function checkLists(
+  name: string,
+  lists: AsyncIterable<DeviceList>,
+): AsyncGenerator<DeviceList, void, void> {
   const iterable: object = Object(lists)
   const isIterable = Symbol.asyncIterator in iterable || Symbol.iterator in iterable
-  if (isIterable && typeof lists === 'object') return lists
+  if (isIterable && typeof lists === 'object' && !Array.isArray(lists))
+    return yieldedLists(name, lists)
   // Its failure would end the process.
   if (lists instanceof Promise) lists.catch(() => undefined)
   throw new InvalidHandlerError(
@@ -197,7 +201,20 @@ function checkLists<Lists>(name: string, lists: Lists): Lists {
   )
 }
 
+/** A list that a generator returns, and does not yield, would be lost. */
+async function* yieldedLists(
+  name: string,
+  lists: AsyncIterable<DeviceList, unknown>,
+): AsyncGenerator<DeviceList, void, void> {
+  const returned = yield* lists
+  if (Array.isArray(returned))
+    throw new InvalidHandlerError(
+      `handler ${name}: discover returned its list at the end; write 'yield' before each list`,
+    )
+}
+
 function typeText(value: unknown): string {
+  if (Array.isArray(value)) return 'an array'
   return value instanceof Promise ? 'a promise' : `a value of type ${typeof value}`
 }
 
