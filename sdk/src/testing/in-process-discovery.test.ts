@@ -188,6 +188,17 @@ describe('discover', () => {
     })
   })
 
+  it('refuses a list that the handler returns, and does not yield', async () => {
+    const session = open(async function* () {
+      yield []
+      return [{ id: 'hall' }]
+    })
+    expect(await session.next()).toEqual([])
+    await expect(session.next()).rejects.toThrow(
+      "handler sensor: discover returned its list at the end; write 'yield' before each list",
+    )
+  })
+
   it('aborts the handler at the end of a loop, and waits for its end', async () => {
     const events: string[] = []
     const session = open(async function* ({ signal }) {
@@ -259,6 +270,22 @@ describe('discover', () => {
     ])
     const late = await Promise.allSettled([session.next(20), session.next(40)])
     expect(late.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  })
+
+  it('waits without a limit, and refuses a limit that is no time', async () => {
+    const found = new AbortController()
+    const session = open(async function* () {
+      await aborted(found.signal)
+      yield [{ id: 'late' }]
+      await never()
+    })
+    const list = session.next(Number.POSITIVE_INFINITY)
+    const early = session.next(20)
+    await expect(early).rejects.toThrow('no device list within 20 ms')
+    found.abort()
+    expect(await list).toMatchObject([{ id: 'late' }])
+    await expect(session.next(Number.NaN)).rejects.toThrow(/^NaN is not an interval/)
+    await expect(session.close(Number.NaN)).rejects.toThrow(/^NaN is not an interval/)
   })
 
   it('ends a handler that yields changed lists without a pause', async () => {

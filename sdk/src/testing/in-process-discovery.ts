@@ -2,9 +2,11 @@ import {
   aborted,
   type Clock,
   type Logger,
+  runAfter,
   runWithClock,
   silentLogger,
   systemClock,
+  toLimit,
   untilAborted,
 } from '@akrijs/runtime'
 import {
@@ -127,7 +129,7 @@ export class InProcessDiscovery implements AsyncIterable<Required<Device>[]> {
   /**
    * Waits for the next list, with all optional members of its devices. The same devices come again
    * with other reports.
-   * @param withinMs the longest wait, in milliseconds of real time @default 10000
+   * @param withinMs the longest wait, in milliseconds of real time, or `Infinity` @default 10000
    * @throws what the handler threw: the same error, with its stack
    * @throws InvalidDetailsError, InvalidDeviceListError as an agent shows them
    * @throws DiscoveryEndedError after the handler returned (`OK`) or {@link close} (`CANCELLED`)
@@ -153,21 +155,23 @@ export class InProcessDiscovery implements AsyncIterable<Required<Device>[]> {
   /**
    * Aborts the signal of the handler, as the agent does when the Configuration is deleted, and
    * waits until the handler has ended.
-   * @param withinMs the longest wait, in milliseconds of real time @default 10000
+   * @param withinMs the longest wait, in milliseconds of real time, or `Infinity` @default 10000
    * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) if the handler goes on
    */
   async close(withinMs = WAIT_MS): Promise<void> {
+    const ms = toLimit(withinMs)
     this.#lists.end(closedByTest)
     this.#stop.abort()
     await this.#followed
     if (!this.#isCalled) return
+    const over = new AbortController()
     const late = new AbortController()
-    const timer = setTimeout(() => late.abort(), withinMs)
+    runAfter(systemClock, ms, over.signal, () => late.abort())
     await untilAborted(aborted(this.#handlerEnd.signal), late.signal)
-    clearTimeout(timer)
+    over.abort()
     if (this.#handlerEnd.signal.aborted) return
     throw new SimulatedAgentError(
-      `handler ${this.#handler.name} goes on ${withinMs} ms after its signal was aborted`,
+      `handler ${this.#handler.name} goes on ${ms} ms after its signal was aborted`,
     )
   }
 

@@ -1,3 +1,4 @@
+import { runAfter, systemClock, toLimit } from '@akrijs/runtime'
 import { SimulatedAgentError } from './errors.js'
 
 /** The longest wait of a test for a registration, a list or an end, in milliseconds. */
@@ -31,25 +32,30 @@ export class ListQueue<List> {
     this.#wake()
   }
 
-  /** @param hint for the message when no list comes in time @default nothing */
+  /**
+   * @param hint for the message when no list comes in time @default nothing
+   * @throws InvalidIntervalError
+   */
   async next(withinMs: number, hint: () => string = () => ''): Promise<List> {
+    const ms = toLimit(withinMs)
+    const over = new AbortController()
     let isLate = false
-    const timer = setTimeout(() => {
+    runAfter(systemClock, ms, over.signal, () => {
       isLate = true
       this.#wake()
-    }, withinMs)
+    })
     try {
       for (;;) {
         const list = this.#lists.shift()
         if (list !== undefined) return list
         if (this.#end !== undefined) throw this.#end()
-        if (isLate) throw new SimulatedAgentError(`no device list within ${withinMs} ms${hint()}`)
+        if (isLate) throw new SimulatedAgentError(`no device list within ${ms} ms${hint()}`)
         await new Promise<void>((resolve) => {
           this.#wakers.add(resolve)
         })
       }
     } finally {
-      clearTimeout(timer)
+      over.abort()
     }
   }
 
