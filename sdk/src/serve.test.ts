@@ -253,6 +253,34 @@ describe('a discovery over the socket', () => {
     expect(await ending('')).toMatchObject([{ id: 'fine' }])
   })
 
+  it('ends a loop over a discovery by its close, and not by a failure', async () => {
+    await start(
+      handlerOf('loop', async function* ({ details, signal }) {
+        yield [{ id: 'a' }]
+        if (details.fail === true) throw new TypeError('no such bus')
+        await aborted(signal)
+      }),
+    )
+    const failing = await agent.discover('loop', { details: 'fail: true' })
+    const failed = (async () => {
+      for await (const list of failing) {
+        expect(list).toHaveLength(1)
+        // The discovery has ended before the loop asks for the next list.
+        await expect(failing.next()).rejects.toThrow(/^UNKNOWN: .*no such bus/)
+      }
+    })()
+    await expect(failed).rejects.toThrow(/^UNKNOWN: .*no such bus/)
+
+    const session = await agent.discover('loop')
+    const lists: unknown[] = []
+    const loop = (async () => {
+      for await (const list of session) lists.push(list)
+    })()
+    await eventually(() => expect(lists).toHaveLength(1))
+    await session.close()
+    await loop
+  })
+
   it('does not send an equal list again, and keeps the stream of a handler open', async () => {
     await start(
       handlerOf('same', async function* () {

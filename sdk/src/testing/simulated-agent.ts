@@ -213,6 +213,9 @@ interface ListStream {
   cancel(): void
 }
 
+/** The ends of a discovery that are no failures. */
+const ENDS: readonly string[] = ['OK', 'CANCELLED']
+
 /** An open discovery. Keeps the lists until {@link next} returns them. */
 export class SimulatedDiscovery implements AsyncIterable<Device[]> {
   readonly #stream: ListStream
@@ -250,7 +253,7 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
 
   /**
    * Waits for the next list. A handler also sends the same list again, with other reports.
-   * @param withinMs the longest wait, in milliseconds @default 10000
+   * @param withinMs the longest wait, in milliseconds, or `Infinity` @default 10000
    * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) if no list arrives in time
    * @throws DiscoveryEndedError if the handler ended the stream, with the stream's status
    */
@@ -260,9 +263,14 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
     return devices
   }
 
-  /** All lists until the discovery ends. */
+  /** All lists until the discovery is closed. Throws if the handler ends it, as `next` does. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Device[], void, void> {
-    while (!this.#lists.isEnded || this.#lists.length > 0) yield await this.next()
+    try {
+      for (;;) yield await this.next()
+    } catch (error) {
+      const isClosed = error instanceof DiscoveryEndedError && ENDS.includes(error.status)
+      if (!isClosed) throw error
+    }
   }
 
   /** Cancels the discovery, as the agent does when the Configuration is deleted. */
