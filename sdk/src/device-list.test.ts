@@ -1,4 +1,4 @@
-import type { Device } from '@akrijs/runtime/handler'
+import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import {
@@ -74,6 +74,21 @@ describe('checkDeviceList', () => {
       /"cam": there is no field "propertys"; did you mean properties\?/,
     ],
     ['half of a surrogate pair', [{ id: '📷' }, { id: 'cam\ud83d' }], /device 1: id "cam\\ud83d"/],
+    [
+      'the properties of the discovery',
+      [{ id: 'cam', properties: DiscoveryProperties.fromTexts({ A: '1' }) }],
+      /"cam": properties is an object of a class; it must be an object of strings/,
+    ],
+    [
+      'a hole in the mounts',
+      [
+        {
+          id: 'cam',
+          mounts: Object.assign(new Array(2), { 1: { containerPath: '/a', hostPath: '/a' } }),
+        },
+      ],
+      /"cam": mounts\[0\] is undefined; it must be an object/,
+    ],
     ['a Map', [{ id: 'cam', properties: new Map([['A', '1']]) }], /"cam": properties is a Map; /],
     [
       'the headers of an answer',

@@ -194,9 +194,19 @@ function hasSameProperties(entry: unknown, properties: CheckedDevice['properties
   return more === 0 && !hidesEntries(entry)
 }
 
-/** Whether the entries of an object are no members of it: a Map, Headers, a promise. */
+/**
+ * Whether the entries of an object are no members of it: a Map, Headers, a promise, an object of a
+ * class with getters, such as the properties that `discover` gets.
+ */
 function hidesEntries(value: object): boolean {
-  return Symbol.iterator in value || (tagOf(value) !== 'Object' && Object.keys(value).length === 0)
+  return Symbol.iterator in value || (!isPlain(value) && Object.keys(value).length === 0)
+}
+
+/** Whether an object literal makes such an object, or `Object.create(null)`. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  const isBase = prototype === null || Object.getPrototypeOf(prototype) === null
+  return isBase && tagOf(value) === 'Object'
 }
 
 function hasSameEntries<Entry>(
@@ -329,7 +339,8 @@ function checkEntries(
   refuse: Refuse,
 ): Record<string, unknown>[] {
   if (!Array.isArray(list)) return refuse(`${name} is ${typeOf(list)}; it must be an array`)
-  return list.map((entry, n) => {
+  // Not `map`, which leaves out the holes of an array.
+  return Array.from(list, (entry: unknown, n) => {
     if (!isRecord(entry)) return refuse(`${name}[${n}] is ${typeOf(entry)}; it must be an object`)
     checkFields(entry, `${name}[${n}]: `, fields, refuse)
     return entry
@@ -390,7 +401,8 @@ function typeOf(value: unknown): string {
   if (typeof value !== 'object') return `a value of type ${typeof value}`
   const tag = tagOf(value)
   if (tag !== 'Object') return `a ${tag}`
-  return Symbol.iterator in value ? 'an iterable object' : 'a value of type object'
+  if (Symbol.iterator in value) return 'an iterable object'
+  return isPlain(value) ? 'a value of type object' : 'an object of a class'
 }
 
 /** `Object` for what an object literal makes, and for the objects of most classes. */
