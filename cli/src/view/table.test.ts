@@ -15,6 +15,11 @@ describe('tables', () => {
     ).toBe('A      B\nカメ   1\nx      2')
   })
 
+  it('can have more rows than a call can have arguments', () => {
+    const rows = Array.from({ length: 130_000 }, () => ['x'])
+    expect(formatTable(['A'], rows).split('\n')).toHaveLength(130_001)
+  })
+
   it('print no control characters', () => {
     expect(formatTable(['A'], [['\u001b[2J']])).not.toContain('\u001b')
   })

@@ -7,8 +7,9 @@ export function formatTable(
   rows: readonly (readonly string[])[],
 ): string {
   const lines = [header, ...rows.map((row) => row.map(printable))]
+  // Not as arguments of one call: a list can have more devices than a call can have arguments.
   const widths = header.map((_, column) =>
-    Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))),
+    lines.reduce((width, line) => Math.max(width, stringWidth(line[column] ?? '')), 0),
   )
   return lines
     .map((line) =>
