@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { isRecord } from '@akrijs/runtime'
+import { type Clock, isRecord } from '@akrijs/runtime'
 import { signalGroup } from './broker-process.js'
 import { readJson, writeJson } from './json-file.js'
 
@@ -8,7 +8,14 @@ interface LedgerEntry {
   readonly pid: number
   /** When the process started, in ticks since boot: a later process can get the same pid. */
   readonly started: string
+  /** The boot of the machine; undefined in a file of an earlier version. */
+  readonly boot?: unknown
+  /** The key of the Instance; undefined in a file of an earlier version. */
+  readonly instance?: unknown
 }
+
+/** The time between two looks at the brokers of another user, in milliseconds. */
+const LOOK_MS = 1000
 
 /** The pids of the brokers of a killed agent. */
 interface Leftovers {
@@ -19,11 +26,14 @@ interface Leftovers {
 
 /**
  * A file with the brokers that run. An agent that is killed cannot end its brokers, so the next
- * agent does: no program reads their output, and their slots are free.
+ * agent does: no program reads their output. A broker of another user goes on: its Instance has no
+ * other broker until it ends.
  */
 export class BrokerLedger {
   readonly file: string
   readonly #entries = new Map<number, LedgerEntry>()
+  /** Those of an earlier agent. */
+  #left: readonly LedgerEntry[] = []
 
   constructor(file: string) {
     this.file = file
@@ -37,15 +47,34 @@ export class BrokerLedger {
     const left = leftovers.filter(({ pid }) => !signalGroup(pid, 'SIGKILL'))
     // The agent after this one looks for them again.
     for (const entry of left) this.#entries.set(entry.pid, entry)
+    this.#left = left
     const ended = leftovers.filter((entry) => !left.includes(entry))
     return { ended: ended.map(({ pid }) => pid), left: left.map(({ pid }) => pid) }
   }
 
-  /** Throws the system's error if the file cannot be written; the caller tries again. */
-  add(pid: number): void {
+  /** Whether an Instance has a broker of an earlier agent that goes on. */
+  hasLeftover(instance: string): boolean {
+    return this.#left.some((entry) => entry.instance === instance)
+  }
+
+  /** Waits until the brokers of an earlier agent that an Instance has have ended. */
+  async untilEnded(instance: string, clock: Clock, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      for (const entry of this.#left) if (!isPresent(entry)) this.remove(entry.pid)
+      this.#left = this.#left.filter(({ pid }) => this.#entries.has(pid))
+      if (!this.hasLeftover(instance)) return
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined)
+    }
+  }
+
+  /**
+   * @param instance the key of the Instance
+   * @throws the error of the system if the file cannot be written; the caller tries again
+   */
+  add(pid: number, instance: string): void {
     const started = processAt(pid)?.started
     if (started === undefined) return
-    this.#entries.set(pid, { pid, started })
+    this.#entries.set(pid, { pid, started, boot: presentBoot(), instance })
     this.#write()
   }
 
@@ -76,8 +105,19 @@ function isEntry(value: unknown): value is LedgerEntry {
 }
 
 /** Whether a process of the broker exists, and not only a later process with its pid. */
-function isPresent({ pid, started }: LedgerEntry): boolean {
+function isPresent({ pid, started, boot }: LedgerEntry): boolean {
+  // A machine can start the same programs at the same ticks of each boot.
+  if (boot !== undefined && boot !== presentBoot()) return false
   return leads(pid, started) || outlives(pid, started)
+}
+
+/** The id of the present boot, random(4); undefined if the kernel does not show it. */
+function presentBoot(): string | undefined {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return undefined
+  }
 }
 
 function leads(pid: number, started: string): boolean {

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { BrokerLedger } from './broker-ledger.js'
@@ -187,7 +188,7 @@ describe('the ledger of brokers', () => {
     const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
     const ended = once(left, 'exit')
     try {
-      new BrokerLedger(at).add(left.pid ?? 0)
+      new BrokerLedger(at).add(left.pid ?? 0, 'a/b')
       const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
       // The pid of an earlier broker, which another program has now.
       writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
@@ -210,7 +211,7 @@ describe('the ledger of brokers', () => {
     })
     const ended = once(leader, 'exit')
     const member = Number(String((await once(leader.stdout, 'data'))[0]))
-    new BrokerLedger(at).add(leader.pid ?? 0)
+    new BrokerLedger(at).add(leader.pid ?? 0, 'a/b')
     leader.kill('SIGKILL')
     await ended
     expect(isGone(member)).toBe(false)
@@ -226,17 +227,48 @@ describe('the ledger of brokers', () => {
     const ended = once(other, 'exit')
     try {
       const ledger = new BrokerLedger(at)
-      for (const pid of pids) ledger.add(pid)
+      for (const pid of pids) ledger.add(pid, `a/${pid}`)
       refuseSignals(pids[0])
       const next = new BrokerLedger(at)
       expect(await next.endLeftovers()).toEqual({ ended: [pids[1]], left: [pids[0]] })
       await ended
-      next.add(process.pid)
+      next.add(process.pid, 'a/b')
       next.remove(process.pid)
       expect(JSON.parse(readFileSync(at, 'utf8'))).toMatchObject([{ pid: pids[0] }])
       expect(ledger.kill()).toEqual([pids[0]])
+
+      expect(pids.map((pid) => next.hasLeftover(`a/${pid}`))).toEqual([true, false])
+      const clock = new ManualClock()
+      const { signal } = new AbortController()
+      let isOver = false
+      const over = next.untilEnded(`a/${pids[0]}`, clock, signal).then(() => {
+        isOver = true
+      })
+      await clock.advance(5000)
+      expect(isOver).toBe(false)
+      const foreignEnd = once(foreign, 'exit')
+      foreign.kill('SIGKILL')
+      await foreignEnd
+      await clock.advance(1000)
+      await over
+      expect(next.hasLeftover(`a/${pids[0]}`)).toBe(false)
+      expect(readFileSync(at, 'utf8')).toBe('[]')
     } finally {
       foreign.kill('SIGKILL')
+      other.kill('SIGKILL')
+    }
+  })
+
+  it('ends no process that an entry of another boot fits', async () => {
+    const at = file()
+    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    try {
+      new BrokerLedger(at).add(other.pid ?? 0, 'a/b')
+      const entries: object[] = JSON.parse(readFileSync(at, 'utf8'))
+      writeFileSync(at, JSON.stringify(entries.map((entry) => ({ ...entry, boot: 'before' }))))
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
+      expect(isGone(other.pid ?? 0)).toBe(false)
+    } finally {
       other.kill('SIGKILL')
     }
   })

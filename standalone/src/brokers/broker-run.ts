@@ -1,4 +1,5 @@
 import { GROUP, type Instance } from '@akrijs/api'
+import { objectKey } from '@akrijs/kube'
 import { aborted, kindOf, messageOf } from '@akrijs/runtime'
 import { retry } from '../retry.js'
 import { type BrokerCommand, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
@@ -78,7 +79,7 @@ async function endOf(
   let recorded = Promise.resolve()
   try {
     if (pid !== undefined) {
-      recorded = retry(() => ledger.add(pid), {
+      recorded = retry(() => ledger.add(pid, objectKey(instance.namespace, instance.name)), {
         clock,
         signal: over.signal,
         onFailure: (fields) =>

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import {
   existsSync,
   mkdtempSync,
@@ -11,7 +12,7 @@ import { rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
-import { objectKey } from '@akrijs/kube'
+import { keyOf, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -387,6 +388,41 @@ describe('the brokers of a machine', () => {
       patience,
     )
     expect(pid()).toBe(second)
+  })
+
+  it('wait for a broker that an earlier agent could not end', async () => {
+    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
+    await brokers.close()
+    const [instance] = standalone.cluster.instances.list()
+    const key = instance === undefined ? '' : keyOf(instance)
+    const foreign = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const { kill } = process
+    // As of a process of another user.
+    const spy = vi.spyOn(process, 'kill').mockImplementation((target, signal) => {
+      if (Math.abs(target) !== foreign.pid) return kill.call(process, target, signal)
+      throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' })
+    })
+    onTestFinished(() => {
+      spy.mockRestore()
+      foreign.kill('SIGKILL')
+    })
+    const next = await options()
+    next.ledger.add(foreign.pid ?? 0, key)
+    const { ledger } = await options()
+    expect(await ledger.endLeftovers()).toEqual({ ended: [], left: [foreign.pid] })
+    brokers = new BrokerSet({ ...next, ledger })
+    brokers.start()
+    const waiting = { phase: 'waiting', reason: 'for the end of the previous broker' }
+    await vi.waitFor(() => expect(state()).toEqual(waiting), patience)
+    // Another broker of the Instance waits too.
+    write('sleep 2000')
+    await vi.waitFor(
+      () => expect(standalone.cluster.configurations.list()[0]?.metadata.generation).toBe(2),
+      patience,
+    )
+    expect(state()).toEqual(waiting)
+    foreign.kill('SIGKILL')
+    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
   })
 
   it('end with the agent', async () => {

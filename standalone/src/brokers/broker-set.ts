@@ -71,7 +71,7 @@ export class BrokerSet {
       capacity: () => cluster.instances.get(key)?.spec.capacity,
       refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
       closing: this.#stop.signal,
-      previous: this.#endings.get(key),
+      previous: this.#endOfPrevious(key),
     }
     this.#brokers.set(key, new Broker(instance, text, plan, this.#options, context))
   }
@@ -86,6 +86,14 @@ export class BrokerSet {
     if (logged.problems.has(problem)) return
     logged.problems.add(problem)
     log.error({ file: standalone.fileOf(configuration), path, error: message }, 'broker cannot run')
+  }
+
+  /** The end of all brokers that an Instance had before; undefined if it had none. */
+  #endOfPrevious(key: ObjectKey): Promise<unknown> | undefined {
+    const { ledger, clock } = this.#options
+    const ending = this.#endings.get(key)
+    if (!ledger.hasLeftover(key)) return ending
+    return Promise.all([ending, ledger.untilEnded(key, clock, this.#stop.signal)])
   }
 
   #end(key: ObjectKey): void {
