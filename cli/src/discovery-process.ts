@@ -6,7 +6,7 @@ import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { createLogger, failureText, redirectOutput, watchLoop } from '@akrijs/runtime/program'
 import { endWithStdin, followDiscovery } from '@akrijs/sdk/host'
 import { HANDLERS_FROM } from './built-in-handlers.js'
-import { findHandler } from './commands/discover.js'
+import { findHandler } from './handler-source.js'
 import { listText } from './view/list-text.js'
 import { terminalLogger } from './view/terminal-log.js'
 import type {

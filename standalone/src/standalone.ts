@@ -13,7 +13,11 @@ import {
 import type { ManifestProblem } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube'
 import { type Clock, Closer, type Logger, messageOf, systemClock } from '@akrijs/runtime'
-import { findHandlerPackages, type HandlerPackage } from '@akrijs/runtime/handler'
+import {
+  type findHandlerPackage,
+  findHandlerPackages,
+  type HandlerPackage,
+} from '@akrijs/runtime/handler'
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFileError } from './errors.js'
 import { reportHandlerProblems } from './manifests/handler-problems.js'
@@ -44,6 +48,8 @@ export interface StandaloneOptions {
   readonly logLevel?: string
   /** The directory from which handler packages are resolved. */
   readonly handlersFrom: string
+  /** Finds a handler. @default findHandlerPackage */
+  readonly findHandler?: typeof findHandlerPackage
   readonly log: Logger
 }
 
@@ -134,6 +140,7 @@ async function start(
       log.error({ err: error }, 'handler not loaded')
     },
     options.isolated ? isolatedNames(isolation) : undefined,
+    options.findHandler,
   )
   const manifests = new ManifestFollower(options.manifests, {
     cluster,

@@ -7,6 +7,7 @@ import { systemClock } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
 import { socketDirectory } from '../../cli/src/places.js'
+import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
 
@@ -205,6 +206,19 @@ describe('akri run', () => {
       /InvalidDetails .*udevRules\[0\].*line 1, column.*\n +\| +KERNEL="null"\n +\| +\^/,
     )
     expect(described).not.toContain('\u{fffd}')
+  })
+
+  it('says where a handler can be installed, and which name is meant', async () => {
+    const file = await akri.write(
+      'c.yaml',
+      configuration('c', '  discoveryHandler: { name: debugEcho }'),
+    )
+    akri.start('-f', file, '--handler', 'none-such,udef')
+    await eventually(() => {
+      const place = `where ${process.cwd()} can find it; run npm install none-such`
+      expect(akri.output).toContain(place)
+      expect(akri.output).toContain('there is no handler udef; did you mean udev?')
+    })
   })
 
   it('refuses a state directory that another agent uses', async () => {

@@ -1,7 +1,7 @@
 import { type ConfigurationSpec, type DetailsFinding, detailsFindings } from '@akrijs/api'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
-import { findHandler } from './discover.js'
+import { findHandler } from '../handler-source.js'
 
 /** Checks the details of a Configuration by its built-in handler, if it has one. */
 export async function checkDetails(

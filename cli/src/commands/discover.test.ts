@@ -3,7 +3,8 @@ import { silentLogger } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
-import { findHandler, showLists } from './discover.js'
+import { findHandler } from '../handler-source.js'
+import { showLists } from './discover.js'
 
 // Nothing is installed there.
 const from = os.tmpdir()

@@ -5,18 +5,11 @@ import {
   type Clock,
   InvalidOptionError,
   messageOf,
-  nearest,
   runAfter,
   systemClock,
   untilAborted,
 } from '@akrijs/runtime'
-import {
-  type DiscoveryHandler,
-  DiscoveryProperties,
-  findHandlerPackage,
-  type HandlerPackage,
-  packageDirectory,
-} from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, DiscoveryProperties } from '@akrijs/runtime/handler'
 import {
   handlerSpecifier,
   type ProcessContext,
@@ -24,9 +17,9 @@ import {
   redirectOutput,
 } from '@akrijs/runtime/program'
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
-import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
+import { HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
-import { handlerSource } from '../handler-source.js'
+import { findHandler } from '../handler-source.js'
 import { listText } from '../view/list-text.js'
 import { hasColorsOnStderr } from '../view/terminal-log.js'
 import { FirstListWait } from '../watch/first-list.js'
@@ -171,26 +164,6 @@ async function discoverFromFile(
 /** Whether a list has no device, and no reason for that. */
 function isEmpty({ devices, leftOut }: ReportedList): boolean {
   return devices.length === 0 && leftOut.devices.length === 0
-}
-
-/**
- * Finds a handler by the name of a built-in handler, the name of a package, or a path.
- * @throws InvalidOptionError if the name is a misspelt name of a built-in handler, or starts one
- */
-export async function findHandler(handler: string, from: string): Promise<HandlerPackage> {
-  const specifier = handlerSource(handlerSpecifier(handler))
-  const isBuiltIn = Object.hasOwn(BUILT_IN_HANDLERS, handler)
-  const isBeside = isBuiltIn || packageDirectory(specifier, from) !== undefined
-  // A person installs a package into the working directory, not beside this program.
-  const place = isBeside ? from : process.cwd()
-  return findHandlerPackage(specifier, place).catch((error: unknown) => {
-    if (path.isAbsolute(specifier) || isBuiltIn) throw error
-    const names = Object.keys(BUILT_IN_HANDLERS)
-    const similar = nearest(handler, names) ?? names.find((name) => name.startsWith(handler))
-    if (similar === undefined) throw error
-    const message = `there is no handler ${handler}; did you mean ${similar}?`
-    throw new InvalidOptionError(message, { cause: error })
-  })
 }
 
 /** The program can read standard input only once. */

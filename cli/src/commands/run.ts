@@ -17,7 +17,7 @@ import {
 import { HANDLERS_FROM } from '../built-in-handlers.js'
 import type { RunOptions } from '../command-options.js'
 import { serveControl } from '../control/control-server.js'
-import { handlerSource } from '../handler-source.js'
+import { findHandler } from '../handler-source.js'
 import { nodeNameOfHost } from '../node-name.js'
 import { endOnOutputError } from '../output-errors.js'
 import { controlSocketIn, removeSocketsLink, socketDirectory, writeSocketsLink } from '../places.js'
@@ -73,11 +73,12 @@ export async function run(
       stateDirectory: stateDir,
       socketDirectory: sockets,
       node: node ?? nodeNameOfHost(os.hostname()),
-      handlers: handler.map((each) => handlerSource(each)),
+      handlers: handler,
       isolated,
       handlerVariables,
       logLevel,
       handlersFrom: HANDLERS_FROM,
+      findHandler,
       log,
     })
     closer.add(() => standalone.close())

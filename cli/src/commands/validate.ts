@@ -1,13 +1,13 @@
 import { resolve } from 'node:path'
 import { nameClashes } from '@akrijs/api'
 import { fieldOf, messageOf, printable, printableLines } from '@akrijs/runtime'
-import { type DiscoveryHandler, findHandlerPackage } from '@akrijs/runtime/handler'
+import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { print as printTo } from '@akrijs/runtime/program'
 import { manifestFilesIn } from '@akrijs/standalone'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { ValidateOptions } from '../command-options.js'
 import { InvalidManifestError } from '../errors.js'
-import { handlerSource } from '../handler-source.js'
+import { findHandler } from '../handler-source.js'
 import { projectHandlers } from '../project-handlers.js'
 import {
   byPlace,
@@ -96,7 +96,7 @@ async function handlersOf(
   project: string,
 ): Promise<KnownHandlers> {
   const packages = await Promise.all(
-    specifiers.map((specifier) => findHandlerPackage(handlerSource(specifier), HANDLERS_FROM)),
+    specifiers.map((specifier) => findHandler(specifier, HANDLERS_FROM)),
   )
   const byName = new Map(packages.map((each) => [each.name, each]))
   const ofProject = await projectHandlers(project)

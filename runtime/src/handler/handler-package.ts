@@ -158,11 +158,12 @@ export async function findHandlerPackages(
   from: string,
   onUnusable: (error: unknown) => void,
   readName?: ReadHandlerName,
+  find: typeof findHandlerPackage = findHandlerPackage,
 ): Promise<HandlerPackage[]> {
   const found: HandlerPackage[] = []
   for (const specifier of specifiers) {
     try {
-      found.push(await findHandlerPackage(specifier, from, readName))
+      found.push(await find(specifier, from, readName))
     } catch (error) {
       onUnusable(error)
     }
