@@ -22,6 +22,20 @@ describe('the directories of the standalone agent', () => {
     )
   })
 
+  it.each([
+    [{ XDG_STATE_HOME: '/s' }, '/home/x', '/s/akri'],
+    [{ XDG_STATE_HOME: 'relative' }, '/home/x', '/home/x/.local/state/akri'],
+    [{ XDG_STATE_HOME: '/s' }, '', '/s/akri'],
+    [{}, 'relative', ''],
+    [{}, '', ''],
+  ])('of a user with %j and the home %j are %j', (environment, home, directory) => {
+    expect(defaultStateDirectory(environment, { user: 1000, home })).toBe(directory)
+  })
+
+  it('have to be chosen by a user without a home', async () => {
+    await expect(controlSocket('')).rejects.toThrow('choose a directory with --state-dir')
+  })
+
   it('hold sockets in the state directory, or in a short one if it is too long', async () => {
     expect(await socketDirectory('/var/lib/akri')).toBe('/var/lib/akri')
     expect(await controlSocket('/var/lib/akri')).toBe('/var/lib/akri/control.sock')

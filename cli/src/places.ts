@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { lstat, readlink, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { MAX_SOCKET_PATH, messageOf } from '@akrijs/runtime'
+import { InvalidOptionError, MAX_SOCKET_PATH, messageOf } from '@akrijs/runtime'
 import { StateFileError } from '@akrijs/standalone'
 
 /** The longest path of a socket below the socket directory, in bytes. */
@@ -10,13 +10,42 @@ const LONGEST_SOCKET = 60
 /** A link in the state directory, if the sockets are in another directory. */
 const SOCKETS_LINK = 'sockets'
 
-/** The state directory: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. */
+/**
+ * The state directory: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. Empty
+ * if the user has no home directory.
+ */
 export function defaultStateDirectory(
   environment: Readonly<Record<string, string | undefined>> = process.env,
+  { user, home }: Account = { user: process.getuid?.(), home: homeDirectory() },
 ): string {
   if (environment.AKRI_STATE_DIRECTORY) return path.resolve(environment.AKRI_STATE_DIRECTORY)
-  if (process.getuid?.() === 0) return '/var/lib/akri-standalone'
-  return path.join(environment.XDG_STATE_HOME || path.join(os.homedir(), '.local/state'), 'akri')
+  if (user === 0) return '/var/lib/akri-standalone'
+  const { XDG_STATE_HOME: state = '' } = environment
+  // The specification of XDG ignores relative paths.
+  if (path.isAbsolute(state)) return path.join(state, 'akri')
+  return path.isAbsolute(home) ? path.join(home, '.local/state/akri') : ''
+}
+
+interface Account {
+  readonly user: number | undefined
+  readonly home: string
+}
+
+/** Empty for a user with neither HOME nor an entry in /etc/passwd, as in a container. */
+function homeDirectory(): string {
+  try {
+    return os.homedir()
+  } catch {
+    return ''
+  }
+}
+
+/** @throws InvalidOptionError if {@link defaultStateDirectory} has found none */
+export function requireStateDirectory(stateDirectory: string): void {
+  if (stateDirectory === '')
+    throw new InvalidOptionError(
+      'there is no home directory for the state of the agent; choose a directory with --state-dir',
+    )
 }
 
 /**
@@ -57,8 +86,12 @@ function linkProblem(file: string): (error: unknown) => never {
   }
 }
 
-/** The control socket of the agent that uses a state directory. */
+/**
+ * The control socket of the agent that uses a state directory.
+ * @throws InvalidOptionError if there is no such directory
+ */
 export async function controlSocket(stateDirectory: string): Promise<string> {
+  requireStateDirectory(stateDirectory)
   const linked = await readlink(path.join(stateDirectory, SOCKETS_LINK)).catch(() => undefined)
   const isTrusted = linked !== undefined && (await isTrustedOwner(linked, stateDirectory))
   return controlSocketIn(isTrusted ? linked : await socketDirectory(stateDirectory))

@@ -15,7 +15,9 @@ export function stateDirectory(args, environment = process.env) {
   if (index >= 0 && value) return path.resolve(value)
   if (environment.AKRI_STATE_DIRECTORY) return path.resolve(environment.AKRI_STATE_DIRECTORY)
   if (process.getuid?.() === 0) return '/var/lib/akri-standalone'
-  return path.join(environment.XDG_STATE_HOME || path.join(os.homedir(), '.local/state'), 'akri')
+  const { XDG_STATE_HOME: state = '' } = environment
+  // The specification of XDG ignores relative paths.
+  return path.join(path.isAbsolute(state) ? state : path.join(os.homedir(), '.local/state'), 'akri')
 }
 
 /** UUIDs and ports, by the name of the device. */

@@ -20,7 +20,13 @@ import { serveControl } from '../control/control-server.js'
 import { findHandler } from '../handler-source.js'
 import { nodeNameOfHost } from '../node-name.js'
 import { endOnOutputError } from '../output-errors.js'
-import { controlSocketIn, removeSocketsLink, socketDirectory, writeSocketsLink } from '../places.js'
+import {
+  controlSocketIn,
+  removeSocketsLink,
+  requireStateDirectory,
+  socketDirectory,
+  writeSocketsLink,
+} from '../places.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
 import { peopleLogger } from '../view/people-log.js'
@@ -34,6 +40,7 @@ export async function run(
   const { file, handler, isolated, handlerVariables, stateDir, node, logLevel } = options
   if (file.length === 0)
     throw new InvalidOptionError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
+  requireStateDirectory(stateDir)
   const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
   const stdout = { isTTY: process.stdout.isTTY, environment: process.env }
   const isColored = hasColors(options.color, stdout)
