@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { ManifestReader, type ManifestSet, watchManifests } from './manifest-files.js'
@@ -154,4 +155,36 @@ it('yields at once, again after each change, and ends with its signal', async ()
   const end = sets.next()
   stop.abort()
   expect((await end).done).toBe(true)
+})
+
+it.each(['c.yaml', 'folder'])('sees at once that %s is there again', async (name) => {
+  const stop = new AbortController()
+  // Without the regular look at the files.
+  const sleep = (ms: number, signal?: AbortSignal) =>
+    systemClock.sleep(ms < 30_000 ? ms : Number.POSITIVE_INFINITY, signal)
+  const sets = watchManifests([at(name)], {
+    clock: { ...systemClock, sleep },
+    log: silentLogger,
+    signal: stop.signal,
+  })
+  const following = async () => namesOf((await sets.next()).value ?? undefined)
+  const until = async (...names: readonly string[]) => {
+    while (!isDeepStrictEqual(await following(), names));
+  }
+  const make = async () => {
+    const isFile = name.endsWith('.yaml')
+    if (!isFile) await mkdir(at('new'))
+    await writeFile(at(isFile ? 'new' : 'new/c.yaml'), configuration('c'))
+    await rename(at('new'), at(name))
+  }
+  expect(await following()).toEqual([])
+  for (let round = 0; round < 2; round++) {
+    const added = until('c')
+    await make()
+    await added
+    const removed = until()
+    await rm(at(name), { recursive: true })
+    await removed
+  }
+  stop.abort()
 })

@@ -199,15 +199,26 @@ async function nextChange(
 ): Promise<void> {
   const changed = new AbortController()
   const done = new AbortController()
+  const watched = (source: string, onChange: (name: string | null) => void) => {
+    const watcher = watch(source, { persistent: false }, (_event, name) => onChange(name))
+    return watcher.on('error', (error) =>
+      log.debug({ path: source, err: error }, 'file watch ended'),
+    )
+  }
   const watchers = paths.flatMap((source) => {
-    try {
-      const watcher = watch(source, { persistent: false }, () => changed.abort())
-      watcher.on('error', (error) => log.debug({ path: source, err: error }, 'file watch ended'))
-      return [watcher]
-    } catch (error) {
-      log.debug({ path: source, err: error }, 'file watch not started')
-      return []
-    }
+    const { dir, base } = path.parse(path.resolve(source))
+    const change = () => changed.abort()
+    // Until a path is there, its parent shows when it comes: an editor or git can remove it first.
+    for (const start of [
+      () => watched(source, change),
+      () => watched(dir, (name) => name === base && change()),
+    ])
+      try {
+        return [start()]
+      } catch (error) {
+        log.debug({ path: source, err: error }, 'file watch not started')
+      }
+    return []
   })
   const sleep = (ms: number) => clock.sleep(ms, done.signal).catch(() => undefined)
   try {
