@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
@@ -225,6 +226,16 @@ kind: Configuraton
     mkdirSync(empty)
     await expect(check([empty])).rejects.toThrow('1 problem found')
     expect(printed).toContain('empty: it is a directory without *.yaml, *.yml and *.json')
+  })
+
+  it('does not wait for a writer of a pipe in a directory', async () => {
+    execFileSync('mkfifo', [path.join(directory, 'a.yaml')])
+    writeFileSync(path.join(directory, 'b.yaml'), configuration('udev', 'udevRules: []'))
+    await expect(check([directory])).rejects.toThrow('1 problem found')
+    expect(printed).toEqual([
+      'a.yaml: it cannot be read: it is not a regular file',
+      '1 Configuration in 2 files: 1 problem, 0 warnings',
+    ])
   })
 
   it('checks the other files of a directory if it cannot read a file', async () => {

@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { nameClashes } from '@akrijs/api'
 import { fieldOf, messageOf, printable, printableLines } from '@akrijs/runtime'
@@ -52,7 +53,8 @@ export async function validate(
   for (const path of paths) {
     for (const file of await filesIn(path)) {
       const key = file === '-' ? file : resolve(file)
-      if (!checked.has(key)) checked.set(key, await checkFile(file, read, handlers))
+      const readOne = file === path ? read : regularFilesOnly(read)
+      if (!checked.has(key)) checked.set(key, await checkFile(file, readOne, handlers))
     }
   }
   const configurations = [...checked.values()].flatMap(({ configurations, findings }) =>
@@ -111,6 +113,15 @@ async function handlersOf(
 async function filesIn(path: string): Promise<readonly string[]> {
   const files = path === '-' ? [] : await manifestFilesIn(path).catch(() => [])
   return files.length === 0 ? [path] : files
+}
+
+/** A read of a pipe in a directory waits for a writer. A person can name a pipe: `<(command)`. */
+function regularFilesOnly(read: Surroundings['read']): Surroundings['read'] {
+  return async (file) => {
+    const found = await stat(file)
+    if (found.isFile() || found.isDirectory()) return read(file)
+    throw new InvalidManifestError('it is not a regular file')
+  }
 }
 
 async function checkFile(
