@@ -13,7 +13,8 @@ export interface ServeOptions {
    */
   readonly podIp?: string | undefined
   /**
-   * The port on `podIp` of the first handler; each further handler takes the next port.
+   * The port on `podIp` of the first handler; each further handler takes the next port. 0 is a free
+   * port for each.
    * @default 10000
    */
   readonly port?: number

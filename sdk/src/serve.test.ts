@@ -128,6 +128,28 @@ describe('serve', () => {
     })
   })
 
+  it('refuses what is no port, and gives each handler a port of its own', async () => {
+    const handlers = [handlerOf('a', oneDevice), handlerOf('b', oneDevice)]
+    const on = (options: object) => start(handlers, { podIp: '127.0.0.1', ...options })
+    await expect(on({ port: 'x' })).rejects.toThrow('port is "x"; it must be a port, 0 to 65535')
+    await expect(on({ port: Number.NaN })).rejects.toThrow('it must be a port, 0 to 65535')
+    await expect(on({ metricsPort: -1 })).rejects.toThrow('metricsPort is -1; it must be a port')
+    await expect(on({ port: 65_535 })).rejects.toThrow(
+      'port is 65535, and 2 handlers take a port each; the last port is 65535',
+    )
+    const { endpoints } = await on({ port: 0 })
+    for (const endpoint of endpoints.values())
+      expect(Number(new URL(endpoint).port)).toBeGreaterThan(1024)
+  })
+
+  it('refuses a file in place of its directory, and does not wait for an agent', async () => {
+    const file = path.join(directory, 'file')
+    await writeFile(file, '')
+    await expect(start(handlerOf('a', oneDevice), { directory: file })).rejects.toThrow(
+      `${file} is not a directory; give the directory of the agent's agent-registration.sock`,
+    )
+  })
+
   it('frees the health port if a handler cannot be served', async () => {
     await writeFile(path.join(directory, 'plain.sock'), 'x')
     const probe = net.createServer().listen(0)

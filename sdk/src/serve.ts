@@ -65,16 +65,30 @@ export function servingOptions(
     network:
       podIp === undefined || podIp === ''
         ? undefined
-        : { host: isIPv6(podIp) ? `[${podIp}]` : podIp, port: options.port ?? 10_000 },
-    metricsPort: options.metricsPort ?? portOf(environment.METRICS_PORT),
+        : {
+            host: isIPv6(podIp) ? `[${podIp}]` : podIp,
+            port: firstPort(portOf('port', options.port) ?? 10_000, handlers.length),
+          },
+    metricsPort:
+      portOf('metricsPort', options.metricsPort) ??
+      portOf('METRICS_PORT', environment.METRICS_PORT),
   }
 }
 
-function portOf(text: string | undefined): number | undefined {
-  if (text === undefined || text === '') return undefined
-  const port = Number(text)
-  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port
+/** A port, also as the text of a variable: at run time the program of a handler is JavaScript. */
+function portOf(name: string, value: unknown): number | undefined {
+  if (value === undefined || value === null || value === '') return undefined
+  const port = Number(value)
+  if (/^\d{1,5}$/.test(String(value)) && port <= MAX_PORT) return port
+  throw new InvalidOptionError(`${name} is ${shorten(value)}; it must be a port, 0 to ${MAX_PORT}`)
+}
+
+const MAX_PORT = 65_535
+
+/** Each further handler takes the next port. */
+function firstPort(port: number, count: number): number {
+  if (port + count - 1 <= MAX_PORT) return port
   throw new InvalidOptionError(
-    `METRICS_PORT is ${JSON.stringify(text)}; it must be a port, 0 to 65535`,
+    `port is ${port}, and ${count} handlers take a port each; the last port is ${MAX_PORT}`,
   )
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { access, chmod, constants } from 'node:fs/promises'
+import { access, chmod, constants, stat } from 'node:fs/promises'
 import path from 'node:path'
 import {
   aborted,
@@ -7,6 +7,7 @@ import {
   codeOf,
   type Logger,
   makeRoomForSocket,
+  SocketUnusableError,
   systemClock,
 } from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
@@ -98,7 +99,7 @@ export async function startServing(
       await makeRoomForSocket(socket)
     }
     const address =
-      network === undefined ? `unix:${socket}` : `${network.host}:${network.port + index}`
+      network === undefined ? `unix:${socket}` : `${network.host}:${portAt(network.port, index)}`
     const server = await serveDiscovery({ ...common, address })
     // Closing removes the socket's file before the last streams end. The path can belong to another
     // process then.
@@ -130,6 +131,11 @@ export async function startServing(
   return { endpoints, metricsPort: healthPort }
 }
 
+/** @param first 0 for a free port */
+function portAt(first: number, index: number): number {
+  return first === 0 ? 0 : first + index
+}
+
 /** How often a directory is tried that the agent has not opened yet, in milliseconds. */
 const OPENED_MS = 1000
 
@@ -141,6 +147,11 @@ async function opened(
   directory: string,
   { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
+  const found = await stat(directory).catch(() => undefined)
+  if (found?.isDirectory() === false)
+    throw new SocketUnusableError(
+      `${directory} is not a directory; give the directory of the agent's ${AGENT_SOCKET}`,
+    )
   let isLogged = false
   while (!signal.aborted) {
     const denied = await access(directory, constants.W_OK | constants.X_OK).then(

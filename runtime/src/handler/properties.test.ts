@@ -20,4 +20,14 @@ describe('DiscoveryProperties', () => {
     expect(properties.text('bytes')).toBeUndefined()
     expect(Buffer.from(properties.get('bytes') ?? []).equals(bytes)).toBe(true)
   })
+
+  it('refuse what is no object of texts, and name no value', () => {
+    const fromTexts = (texts: unknown) =>
+      Reflect.apply(DiscoveryProperties.fromTexts, DiscoveryProperties, [texts])
+    expect(() => fromTexts({ token: undefined })).toThrow(
+      /^property "token" is of type undefined; it must be a string$/,
+    )
+    expect(() => fromTexts({ pin: 1234 })).toThrow(/^property "pin" is of type number; /)
+    expect(() => fromTexts(new Map([['token', 'x']]))).toThrow(/^properties are an object of texts/)
+  })
 })

@@ -1,3 +1,5 @@
+import { InvalidOptionError } from '../errors.js'
+
 /**
  * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is
  * true, and `get` gives undefined.
@@ -9,10 +11,16 @@ export class DiscoveryProperties {
     this.#values = new Map(values)
   }
 
-  /** Properties from texts, such as the plain `value`s of a Configuration. */
+  /**
+   * Properties from texts, such as the plain `value`s of a Configuration.
+   * @throws InvalidOptionError if a value is no text
+   */
   static fromTexts(texts: Readonly<Record<string, string>>): DiscoveryProperties {
+    // At run time a test is JavaScript. The entries of a Map are no members.
+    if (Symbol.iterator in Object(texts))
+      throw new InvalidOptionError('properties are an object of texts; write { name: value }')
     return new DiscoveryProperties(
-      Object.entries(texts).map(([name, text]) => [name, Buffer.from(text, 'utf8')]),
+      Object.entries(texts).map(([name, text]) => [name, Buffer.from(checkText(name, text))]),
     )
   }
 
@@ -46,4 +54,12 @@ export class DiscoveryProperties {
   entries(): IterableIterator<[string, Uint8Array | undefined]> {
     return this.#values.entries()
   }
+}
+
+/** Says nothing of the value, which can be a secret. */
+function checkText(name: string, text: unknown): string {
+  if (typeof text === 'string') return text
+  throw new InvalidOptionError(
+    `property ${JSON.stringify(name)} is of type ${typeof text}; it must be a string`,
+  )
 }
