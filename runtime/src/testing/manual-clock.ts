@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js'
-import { checkWait } from '../interval.js'
+import { InvalidIntervalError } from '../errors.js'
+import { checkWait, toLimit } from '../interval.js'
 
 interface Sleeper {
   readonly due: number
@@ -75,10 +76,11 @@ export class ManualClock implements Clock {
   /**
    * Lets time pass: wakes the sleepers in the order of their times. Each sleeper sees the clock
    * at its own time, and its work runs before the next sleeper wakes.
-   * @param ms the time, in milliseconds
+   * @param time milliseconds, or a text such as `'10s'`
+   * @throws InvalidIntervalError
    */
-  async advance(ms: number): Promise<void> {
-    const end = this.#now + ms
+  async advance(time: number | string): Promise<void> {
+    const end = this.#now + toStep(time)
     for (;;) {
       await settle()
       const next = [...this.#sleepers]
@@ -91,6 +93,12 @@ export class ManualClock implements Clock {
     this.#now = end
     await settle()
   }
+}
+
+function toStep(time: number | string): number {
+  const ms = toLimit(time)
+  if (ms >= 0 && ms < Number.POSITIVE_INFINITY) return ms
+  throw new InvalidIntervalError(`a clock cannot advance by ${ms} ms; write 0 or more`)
 }
 
 /** Lets pending promises continue. */

@@ -45,4 +45,15 @@ describe('ManualClock', () => {
     expect(clock.sleeping).toEqual([])
     await expect(clock.sleep(1, stop.signal)).rejects.toBe('enough')
   })
+
+  it('advances by a text too, and refuses what is no time', async () => {
+    const clock = new ManualClock()
+    await clock.advance('10s')
+    expect(clock.monotonicMs()).toBe(10_000)
+    for (const time of [Number.NaN, -1, Number.POSITIVE_INFINITY, 'soon', undefined])
+      await expect(Reflect.apply(clock.advance, clock, [time])).rejects.toMatchObject({
+        code: 'AKRI_ERR_INVALID_INTERVAL',
+      })
+    expect(clock.monotonicMs()).toBe(10_000)
+  })
 })
