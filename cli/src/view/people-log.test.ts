@@ -29,6 +29,24 @@ describe('a line of the log for people', () => {
     expect(line(fields)).toBe('info  something happened handlers=debugEcho,udev ids=a-0,a-1,a-2')
   })
 
+  it('shows whatever a handler logs, also without JSON', () => {
+    const circle: Record<string, unknown> = { id: 'a' }
+    circle.self = circle
+    const list: unknown[] = [1]
+    list.push(list)
+    const refusing = {
+      toJSON() {
+        throw new TypeError('no')
+      },
+    }
+    expect(line({ bytes: 10n, sizes: [1n, 2n] })).toBe(
+      'info  something happened bytes=10 sizes=1,2',
+    )
+    expect(line({ circle })).toContain("circle=<ref *1> { id: 'a', self: [Circular *1] }")
+    expect(line({ list })).toContain('list=<ref *1> [ 1, [Circular *1] ]')
+    expect(line({ refusing, pid: 7 })).toMatch(/refusing=\{ toJSON: .* \} pid=7$/)
+  })
+
   it('shows an error as its code and causes, a bug with its stack, all printable', () => {
     const refused = new Error('connect ECONNREFUSED 10.0.0.5:80')
     expect(line({ err: new TypeError('fetch failed', { cause: refused }) })).toBe(

@@ -1,4 +1,4 @@
-import { format } from 'node:util'
+import { format, inspect } from 'node:util'
 import {
   type ErrorFields,
   errorFields,
@@ -34,7 +34,7 @@ export function peopleLogger(
       const name = hasBug ? 'error' : requested
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
-        .map(([key, value]) => [key, text(value)] as const)
+        .map(([key, value]) => [key, anyText(value)] as const)
         .filter(([, value]) => value !== '')
         .map(([key, value]) => `${key}=${value}`)
       write(
@@ -74,11 +74,21 @@ function entryOf([first, ...rest]: readonly unknown[]): Entry {
   return { fields: {}, message: format(first, ...more) }
 }
 
+/** A handler can log any value, such as a circle, which JSON refuses. */
+function anyText(value: unknown): string {
+  try {
+    return text(value)
+  } catch {
+    return inspect(value, { breakLength: Number.POSITIVE_INFINITY, customInspect: false })
+  }
+}
+
 /** Empty for an empty value. */
 function text(value: unknown): string {
   if (Array.isArray(value)) return value.map(text).filter(Boolean).join(',')
   if (value instanceof Error) return text(errorText(value))
-  const plain = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  const isPlain = typeof value === 'string' || typeof value === 'bigint'
+  const plain = isPlain ? String(value) : (JSON.stringify(value) ?? '')
   return /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
 }
 
