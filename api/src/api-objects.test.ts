@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import {
+  missingFields,
   parseConfigurationEntries,
   parseConfigurationStatus,
   parseInstanceObject,
@@ -53,4 +54,21 @@ it('keeps the conditions of other programs of an Instance as they are', () => {
   expect(parseInstanceObject({ metadata, spec, status: { conditions } })?.status).toEqual({
     conditions: [foreign, problem],
   })
+})
+
+it('reads an Instance of Akri before 0.13.8, and names the fields that it lacks', () => {
+  const early = {
+    configurationName: 'cam',
+    nodes: ['node-a'],
+    deviceUsage: { 'cam-8120fe-0': 'node-a', 'cam-8120fe-1': '' },
+  }
+  const object = { metadata: { ...metadata, name: 'cam-8120fe' }, spec: early }
+  const missing = { cdiName: 'akri.sh/cam=8120fe', capacity: 2 }
+  expect(parseInstanceObject(object)?.spec).toMatchObject({ ...early, ...missing })
+  expect(missingFields(object)).toEqual(missing)
+  expect(missingFields({ ...object, spec: { ...early, ...missing, capacity: null } })).toEqual({
+    capacity: 2,
+  })
+  expect(missingFields({ ...object, spec: { ...early, ...missing } })).toBeUndefined()
+  expect(parseInstanceObject({ ...object, spec: { ...early, capacity: '2' } })).toBeUndefined()
 })

@@ -1,10 +1,22 @@
 import type { NodeName, ObjectMeta } from '@akrijs/kube/objects'
-import { isRecord } from '@akrijs/runtime'
+import { isRecord, valueAt } from '@akrijs/runtime'
 import * as z from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
-import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
-import { orDefault, withoutUndefined } from './optional-fields.js'
-import type { Configuration, Instance, InstanceCondition, InstanceStatus } from './types.js'
+import {
+  API_VERSION,
+  type ConfigurationName,
+  GROUP,
+  type InstanceName,
+  instanceNameParts,
+} from './names.js'
+import { absentOr, orDefault, withoutUndefined } from './optional-fields.js'
+import type {
+  Configuration,
+  Instance,
+  InstanceCondition,
+  InstanceSpec,
+  InstanceStatus,
+} from './types.js'
 
 // Objects as an API server returns them. The schema of the server is not trusted: the installed CRD
 // may be older, or may belong to another system.
@@ -117,8 +129,8 @@ const instance = z.object({
   metadata,
   spec: z.object({
     configurationName: text,
-    cdiName: text,
-    capacity: count.min(0),
+    cdiName: absentOr(text),
+    capacity: absentOr(count.min(0)),
     brokerProperties: orDefault(texts, {}),
     shared: orDefault(z.boolean(), false),
     nodes: orDefault(z.array(text), []),
@@ -214,22 +226,44 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
 }
 
 /**
- * Reads an Instance of a server, also of the existing system.
+ * Reads an Instance of a server, also of the existing system. Before 0.13.8 that had neither
+ * `cdiName` nor `capacity`, and wrote a text for each slot.
  * @returns undefined if the value is no Instance
  */
 export function parseInstanceObject(object: unknown): Instance | undefined {
   const parsed = instance.safeParse(object)
   if (!parsed.success) return undefined
   const { metadata, spec, status } = parsed.data
+  const digest = instanceNameParts(metadata.name)?.digest ?? metadata.name
   return {
     apiVersion: API_VERSION,
     kind: 'Instance',
     metadata: withoutUndefined(metadata) as ObjectMeta<InstanceName>,
     spec: {
       ...spec,
+      cdiName: spec.cdiName ?? `${GROUP}/${spec.configurationName}=${digest}`,
+      capacity: spec.capacity ?? Object.keys(spec.deviceUsage).length,
       configurationName: spec.configurationName as ConfigurationName,
       nodes: spec.nodes as NodeName[],
     },
     ...(status === undefined ? {} : { status: withoutUndefined(status) as InstanceStatus }),
   }
+}
+
+/**
+ * The fields that {@link parseInstanceObject} has added to an Instance of an early version. The
+ * custom resource requires them: without them, an API server refuses each change of the spec.
+ * @returns undefined if the Instance lacks none
+ */
+export function missingFields(
+  object: unknown,
+): Partial<Pick<InstanceSpec, 'cdiName' | 'capacity'>> | undefined {
+  const read = parseInstanceObject(object)
+  if (read === undefined) return undefined
+  const { cdiName, capacity } = read.spec
+  const missing = {
+    ...(valueAt(object, 'spec', 'cdiName') == null ? { cdiName } : {}),
+    ...(valueAt(object, 'spec', 'capacity') == null ? { capacity } : {}),
+  }
+  return Object.keys(missing).length > 0 ? missing : undefined
 }

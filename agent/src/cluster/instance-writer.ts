@@ -1,4 +1,4 @@
-import { INSTANCES, type Instance } from '@akrijs/api'
+import { INSTANCES, type Instance, missingFields } from '@akrijs/api'
 import { ApiError, type ObjectKey, type Reflector, type Resource } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { InstanceStep } from '../core/instances/instance-steps.js'
@@ -81,12 +81,26 @@ export class InstanceWriter {
     return this.#options.cache.observe(object)
   }
 
+  /** Also adds the fields that agents of early versions did not write. */
   async #read(key: ObjectKey): Promise<Instance | undefined> {
     const { api, cache, answerMs } = this.#options
     const found = await api.get(key, { timeoutMs: answerMs })
-    if (found !== undefined) return this.wrote(found)
-    cache.forget(key)
-    return undefined
+    if (found === undefined) {
+      cache.forget(key)
+      return undefined
+    }
+    const instance = this.wrote(found)
+    const missing = missingFields(found)
+    if (instance === undefined || missing === undefined) return instance
+    const { uid, resourceVersion } = instance.metadata
+    const patch = { metadata: { uid, resourceVersion }, spec: missing }
+    try {
+      return this.wrote(await api.patch(key, 'merge', patch, { timeoutMs: answerMs }))
+    } catch (error) {
+      if (!ApiError.is(error)) throw error
+      // The next write shows the reason, or the Instance has changed.
+      return instance
+    }
   }
 
   /** @returns the refusal of the server; undefined after a success */

@@ -1,4 +1,4 @@
-import type { Instance, InstanceName } from '@akrijs/api'
+import type { Instance, InstanceName, SlotName } from '@akrijs/api'
 import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
@@ -51,6 +51,28 @@ function put(
   server.put(`${INSTANCES}/${name}`, { ...instanceWith(usage, spec, metadata) })
 }
 
+/** An Instance as agents wrote it before 0.13.8. */
+function putEarly(
+  name: string,
+  usage: Record<string, string>,
+  labels?: Record<string, string>,
+): void {
+  const metadata = { name: name as InstanceName, uid: name, ...(labels && { labels }) }
+  const { spec, ...object } = instanceWith(usage, { shared: true, nodes: [NODE] }, metadata)
+  const { cdiName: _, capacity: __, ...early } = spec
+  server.put(`${INSTANCES}/${name}`, { ...object, spec: early })
+}
+
+/** As the custom resource does: a changed spec must have all required fields. */
+function refuseIncomplete(): void {
+  server.refusal = ({ method, path, body }) => {
+    const { cdiName } = (server.objects.get(path)?.spec ?? {}) as { cdiName?: string }
+    return method === 'PATCH' && cdiName === undefined && !JSON.stringify(body).includes('cdiName')
+      ? { status: 422, message: 'spec.cdiName: Required value' }
+      : undefined
+  }
+}
+
 const keyOf = (name: string) => objectKey('default', name)
 const shown = () => cluster.instances.list().map(({ metadata }) => metadata.name as string)
 const labelsOf = (name: string) => server.objects.get(`${INSTANCES}/${name}`)?.metadata.labels
@@ -94,6 +116,31 @@ describe('the Instances that an agent sees', () => {
     await untilWatched()
     server.remove(`${INSTANCES}/cam-000002`)
     await eventually(() => expect(shown()).not.toContain('cam-000002'))
+  })
+
+  it('include those of Akri 0.12, which get the fields that they lack', async () => {
+    const usage = { 'cam-000001-0': NODE, 'cam-000001-1': '' }
+    putEarly('cam-000001', usage)
+    refuseIncomplete()
+    await start()
+    const spec = { cdiName: 'akri.sh/cam=000001', capacity: 2, deviceUsage: usage }
+    expect(cluster.instances.get(keyOf('cam-000001'))?.spec).toMatchObject(spec)
+    await eventually(() => expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/shared': 'true' }))
+    expect(server.objects.get(`${INSTANCES}/cam-000001`)?.spec).toMatchObject(spec)
+    expect(warnings).toEqual([])
+  })
+
+  it('include those of Akri 0.12 with a label, which get the fields before a claim', async () => {
+    putEarly('cam-000001', { 'cam-000001-0': '' }, { 'akri.sh/shared': 'true' })
+    refuseIncomplete()
+    await start()
+    const slot = 'cam-000001-0' as SlotName
+    expect(await cluster.claimSlot(keyOf('cam-000001'), slot, NODE)).toEqual({ outcome: 'claimed' })
+    expect(server.objects.get(`${INSTANCES}/cam-000001`)?.spec).toMatchObject({
+      cdiName: 'akri.sh/cam=000001',
+      capacity: 1,
+      deviceUsage: { [slot]: NODE },
+    })
   })
 
   it('include an unlabelled shared one of another agent, if the node sees its device', async () => {

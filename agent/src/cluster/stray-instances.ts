@@ -4,6 +4,7 @@ import {
   instanceLabels,
   isUnlabelled,
   labelPatch,
+  missingFields,
   nodesOf,
   parseInstanceObject,
   UNLABELLED_SELECTOR,
@@ -71,7 +72,7 @@ export class StrayInstances {
     const object = await api.get(key, { signal })
     if (object === undefined) return cache.forget(key)
     const instance = cache.observe(object)
-    if (instance !== undefined) await this.#label(instance, signal)
+    if (instance !== undefined) await this.#label(instance, object, signal)
   }
 
   /** The Instances of this node that an agent of an earlier version has made. */
@@ -86,9 +87,10 @@ export class StrayInstances {
           const instance = parseInstanceObject(object)
           return instance !== undefined && nodesOf(instance).has(node)
         })
-        const instances = own.flatMap((object) => cache.observe(object) ?? [])
+        const read = own.map((object) => [cache.observe(object), object] as const)
         this.#onListed()
-        for (const instance of instances) await this.#label(instance, signal)
+        for (const [instance, object] of read)
+          if (instance !== undefined) await this.#label(instance, object, signal)
         return
       } catch (error) {
         if (signal.aborted) return
@@ -106,13 +108,17 @@ export class StrayInstances {
     })
   }
 
-  /** An Instance that cannot be labelled stays in the cache, and is read now and then. */
-  async #label(instance: Instance, signal?: AbortSignal): Promise<void> {
+  /**
+   * An Instance that cannot be labelled stays in the cache, and is read now and then.
+   * @param object as the API server returns it
+   */
+  async #label(instance: Instance, object: unknown, signal?: AbortSignal): Promise<void> {
     const { api, cache, node, log } = this.#options
     const isOwn = instance.spec.shared || instance.spec.nodes.includes(node)
     if (!isUnlabelled(instance) || !isOwn) return
+    const patch = { ...labelPatch(instance), spec: missingFields(object) }
     try {
-      cache.observe(await api.patch(keyOf(instance), 'merge', labelPatch(instance), { signal }))
+      cache.observe(await api.patch(keyOf(instance), 'merge', patch, { signal }))
     } catch (error) {
       if (signal?.aborted) return
       const fields = {

@@ -60,6 +60,39 @@ describe('the plan of the way to akri.js', () => {
     )
   })
 
+  it('writes the fields that Instances of Akri 0.12 lack', () => {
+    const deviceUsage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-1': '' }
+    const early = instanceObject({ deviceUsage, cdiName: undefined, capacity: undefined })
+    const { changes, findings } = planForward({ ...EMPTY, instances: [early] })
+    expect(findings).toEqual([])
+    expect(changes).toMatchObject([
+      {
+        key: 'plant/cam-8120fe',
+        effects: [
+          'write spec.cdiName, which is missing: akri.sh/cam=8120fe',
+          'write spec.capacity, which is missing: 2',
+        ],
+        patch: [
+          { op: 'add', path: '/spec/cdiName', value: 'akri.sh/cam=8120fe' },
+          { op: 'add', path: '/spec/capacity', value: 2 },
+        ],
+      },
+    ])
+  })
+
+  it('names an Instance that akri.js cannot read', () => {
+    const instances = [instanceObject({ configurationName: undefined })]
+    const { changes, findings } = planForward({ ...EMPTY, instances })
+    expect(changes).toEqual([])
+    expect(findings).toEqual([
+      {
+        level: 'warning',
+        object: 'Instance plant/cam-8120fe',
+        text: 'akri.js cannot read it, and does not offer its device: delete it',
+      },
+    ])
+  })
+
   it('warns of what is different here', () => {
     const property = (name: string, reference: object) => ({
       name,

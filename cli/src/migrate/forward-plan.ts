@@ -5,9 +5,11 @@ import {
   finalizerNodes,
   finalizerRemoval,
   type Instance,
+  missingFields,
   parseConfigurationObject,
   parseConfigurationStatus,
   parseInstanceObject,
+  parseObjectMeta,
 } from '@akrijs/api'
 import { type JsonPatch, keyOf, type NodeName, pointer } from '@akrijs/kube'
 import type { ClusterSnapshot } from './cluster-snapshot.js'
@@ -22,8 +24,9 @@ import {
 import { ambiguityText, isAmbiguous, propertyReferences } from './property-references.js'
 
 /**
- * Plans the way from the existing system: finalizers of agents that no longer run are removed. Most
- * of the rest is read as it is. Pure.
+ * Plans the way from the existing system: finalizers of agents that no longer run are removed, and
+ * Instances of early versions get the fields that they lack. Most of the rest is read as it is.
+ * Pure.
  */
 export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
   const changes: ObjectChange[] = []
@@ -40,7 +43,10 @@ export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
       (node) => finalizerRemoval(found, node) !== undefined,
     )
     const leftover = nodes.filter((node) => !others.has(node))
-    if (leftover.length > 0) changes.push(releaseChange(kind, object, leftover))
+    const release = leftover.length > 0 ? releaseOf(object, leftover) : undefined
+    const missing = kind === 'Instance' ? missingOf(found) : undefined
+    const parts = [release, missing].filter((part) => part !== undefined)
+    if (parts.length > 0) changes.push(changeOf(kind, object, parts))
     for (const node of nodes) {
       const agent = others.get(node)
       if (agent === undefined) continue
@@ -49,21 +55,43 @@ export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
     }
   }
   findings.push(...configurationFindings(snapshot.configurations))
+  findings.push(...unreadableInstances(snapshot.instances))
   return { changes, findings }
 }
 
-function releaseChange(
+type ChangePart = Pick<ObjectChange, 'effects' | 'patch'>
+
+function changeOf(
   kind: MigratedKind,
   { metadata }: Pick<Configuration, 'metadata'> | Instance,
-  nodes: readonly NodeName[],
+  parts: readonly ChangePart[],
 ): ObjectChange {
+  const { uid, resourceVersion } = metadata
+  const effects = parts.flatMap((part) => part.effects)
+  const patch = parts.flatMap((part) => part.patch)
+  return { kind, key: keyOf({ metadata }), uid, resourceVersion, effects, patch }
+}
+
+function releaseOf(
+  { metadata }: Pick<Configuration, 'metadata'> | Instance,
+  nodes: readonly NodeName[],
+): ChangePart {
   const path = pointer('metadata', 'finalizers')
   const kept = (metadata.finalizers ?? []).filter((name) => !nodes.includes(name as NodeName))
   const patch: JsonPatch =
     kept.length > 0 ? [{ op: 'replace', path, value: kept }] : [{ op: 'remove', path }]
-  const { uid, resourceVersion } = metadata
-  const effects = [`remove the finalizers ${nodes.join(', ')}`]
-  return { kind, key: keyOf({ metadata }), uid, resourceVersion, effects, patch }
+  return { effects: [`remove the finalizers ${nodes.join(', ')}`], patch }
+}
+
+/** The fields that agents before 0.13.8 did not write. */
+function missingOf(found: unknown): ChangePart | undefined {
+  const missing = missingFields(found)
+  if (missing === undefined) return undefined
+  const fields = Object.entries(missing)
+  return {
+    effects: fields.map(([name, value]) => `write spec.${name}, which is missing: ${value}`),
+    patch: fields.map(([name, value]) => ({ op: 'add', path: pointer('spec', name), value })),
+  }
 }
 
 function configurationFindings(objects: readonly unknown[]): Finding[] {
@@ -88,6 +116,15 @@ function configurationFindings(objects: readonly unknown[]): Finding[] {
     return texts.map((text) => ({ level: 'warning', object, text }))
   })
   return [...invalid, ...others]
+}
+
+function unreadableInstances(objects: readonly unknown[]): Finding[] {
+  return objects.flatMap((object) => {
+    const metadata = parseObjectMeta(object)
+    if (metadata === undefined || parseInstanceObject(object) !== undefined) return []
+    const text = 'akri.js cannot read it, and does not offer its device: delete it'
+    return [{ level: 'warning', object: titleOf('Instance', metadata), text }]
+  })
 }
 
 function referenceTexts(spec: ConfigurationSpec, namespace: string): string[] {
