@@ -201,6 +201,32 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(configuration.spec.discoveryHandler.discoveryProperties).toEqual(discoveryProperties)
   })
 
+  it('have discovery properties without their empty fields', async () => {
+    const selector = { name: 'cameras', key: 'k' }
+    const discoveryProperties = [
+      {
+        name: 'a',
+        value: null,
+        valueFrom: {
+          secretKeyRef: { ...selector, namespace: null, optional: null },
+          configMapKeyRef: null,
+        },
+      },
+      {
+        name: 'b',
+        valueFrom: { configMapKeyRef: { ...selector, namespace: '', optional: false } },
+      },
+      { name: 'c', value: '', valueFrom: null },
+    ]
+    const configuration = await configurationOf('onvif', { discoveryProperties })
+    expect(await problemsOf(configuration)).toEqual([])
+    expect(configuration.spec.discoveryHandler.discoveryProperties).toEqual([
+      { name: 'a', valueFrom: { secretKeyRef: selector } },
+      { name: 'b', valueFrom: { configMapKeyRef: { ...selector, optional: false } } },
+      { name: 'c', value: '' },
+    ])
+  })
+
   it.each([
     [{}, { standard: { discoveryUrls: ['opc.tcp://localhost:4840/'] } }],
     [{ discoveryUrls: ['opc.tcp://a:1'] }, { standard: { discoveryUrls: ['opc.tcp://a:1'] } }],
@@ -456,6 +482,21 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       'onvif',
       { discoveryProperties: [{ name: 'a', value: 'b', valueFrom: {} }] },
       /discoveryProperties/,
+    ],
+    [
+      'onvif',
+      {
+        discoveryProperties: [
+          {
+            name: 'a',
+            valueFrom: {
+              secretKeyRef: { name: 's', key: 'k' },
+              configMapKeyRef: { name: 's', key: 'k' },
+            },
+          },
+        ],
+      },
+      /discoveryProperties.0.valueFrom/,
     ],
     ['onvif', { instanceService: { port: 0 } }, /instanceService.*port/],
     ['onvif', { configurationService: { port: 65_536 } }, /configurationService.*port/],

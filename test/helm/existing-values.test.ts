@@ -444,6 +444,13 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ])
   })
 
+  it('mean /run/udev by an empty text, which mounts nothing in the existing chart', async () => {
+    const host = { udev: '' }
+    const values = { agent: { host }, udev: { discovery: { enabled: true, host } } }
+    const on = { udev: { discovery: { enabled: true } } }
+    expect(await objectsOf(values)).toEqual(await objectsOf(on))
+  })
+
   it.each([
     ['tolerations that are an empty map', { agent: { tolerations: {} } }],
     ['tolerations without a value', { controller: { tolerations: null } }],
@@ -453,6 +460,20 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     [
       'brokers without a value',
       { debugEcho: { configuration: { enabled: true, brokerPod: null, brokerJob: {} } } },
+    ],
+    [
+      'parts of a property',
+      {
+        onvif: {
+          configuration: {
+            enabled: true,
+            discoveryProperties: [
+              { name: 'a', valueFrom: { secretKeyRef: null, configMapKeyRef: null } },
+              { name: 'b', value: null, valueFrom: null },
+            ],
+          },
+        },
+      },
     ],
     [
       'a filter of numbers',

@@ -24,8 +24,16 @@ spec:
     {{- with $values.discoveryProperties }}
     discoveryProperties:
       {{- range . }}
-      {{- $property := omit . "value" }}
+      {{- $property := dict "name" .name }}
       {{- if not (kindIs "invalid" .value) }}{{ $_ := set $property "value" (include "akri.text" .value) }}{{ end }}
+      {{- /* An empty field is as good as none. */}}
+      {{- range $kind, $selector := .valueFrom }}
+      {{- $reference := dict }}
+      {{- range $name, $field := $selector }}
+      {{- if or (kindIs "bool" $field) $field }}{{ $_ := set $reference $name $field }}{{ end }}
+      {{- end }}
+      {{- if $reference }}{{ $_ := set $property "valueFrom" (dict $kind $reference) }}{{ end }}
+      {{- end }}
       - {{- toYaml $property | nindent 8 }}
       {{- end }}
     {{- end }}

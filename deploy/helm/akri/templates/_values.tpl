@@ -53,6 +53,10 @@ An unset value means its default: Helm removes a value that is null, or that a r
 {{- range list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
 {{- if not .tolerations }}{{ $_ := set . "tolerations" list }}{{ end -}}
 {{- end -}}
+{{- /* In the existing chart an empty text means that the directory is not mounted. */}}
+{{- range list .Values.agent.host .Values.udev.discovery.host -}}
+{{- if not .udev }}{{ $_ := set . "udev" "/run/udev" }}{{ end -}}
+{{- end -}}
 {{- end }}
 
 {{/* Removes nulls from a map and its maps. Among fields of Kubernetes a null removes a field of the chart. */}}
