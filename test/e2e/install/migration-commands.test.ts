@@ -209,6 +209,11 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       expect(await shellInDefault(checkForward)).toMatch(
         new RegExp(`warning +Instance default/${INSTANCE} +its finalizer ${NODE_1} stays`),
       )
+      // The agents of the existing system would lose their rights.
+      const upgrade = ['upgrade', 'akri', 'deploy/helm/akri', '--namespace', 'default']
+      await expect(run(program, upgrade, { cwd: directory })).rejects.toThrow(
+        'DaemonSet default/akri-agent-daemonset is that of another chart',
+      )
       await shellInDefault(deleteExisting)
       await programsEnd()
       await isSame()

@@ -63,7 +63,8 @@ function componentObjects({ kind, name, object }: (typeof COMPONENTS)[number]): 
     metadata: { labels },
     spec: { serviceAccountName, terminationGracePeriodSeconds: 0, containers, volumes },
   }
-  const selector = { matchLabels: { 'app.kubernetes.io/name': name } }
+  const instance = { 'app.kubernetes.io/instance': '{{ .Release.Name }}' }
+  const selector = { matchLabels: { 'app.kubernetes.io/name': name, ...instance } }
   return [
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: serviceAccountName, labels } },
     {

@@ -6,6 +6,7 @@ any order; only the first time matters. All refusals come at once. `.Values.warn
 {{- if not (hasKey .Values "warnings") -}}
 {{- $found := dict "warnings" list "refusals" list -}}
 {{- include "akri.unsetValues" . -}}
+{{- include "akri.releaseChecks" (dict "root" . "found" $found) -}}
 {{- include "akri.existingImages" (dict "root" . "found" $found) -}}
 {{- include "akri.existingValues" (dict "root" . "found" $found) -}}
 {{- include "akri.programChecks" (dict "root" . "found" $found) -}}
@@ -75,6 +76,26 @@ An unset value means its default: Helm removes a value that is null, or that a r
 {{- else if kindIs "invalid" (index $values $name) }}{{ $_ := set $values $name (deepCopy $default) -}}
 {{- else if and (kindIs "map" $default) (kindIs "map" (index $values $name)) -}}
 {{- include "akri.withDefaults" (dict "values" (index $values $name) "defaults" $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+An upgrade of a release of the existing chart: no selector can change, so Helm would stop half-way, when the agents of that
+system have lost their rights. Arguments: root, found.
+*/}}
+{{- define "akri.releaseChecks" -}}
+{{- $root := .root -}}
+{{- $found := .found -}}
+{{- range $kind, $program := dict "DaemonSet" "agent" "Deployment" "controller" -}}
+{{- if (get $root.Values $program).enabled -}}
+{{- $name := printf "akri-%s-%s" $program (lower $kind) -}}
+{{- $object := lookup "apps/v1" $kind $root.Release.Namespace $name | default dict -}}
+{{- with dig "spec" "selector" "matchLabels" dict $object -}}
+{{- if ne (toJson .) (dict "app.kubernetes.io/name" (printf "akri-%s" $program) | toJson) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s %s/%s is that of another chart, and Helm cannot change its selector: take that release away first, as docs/migration.md says" $kind $root.Release.Namespace $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

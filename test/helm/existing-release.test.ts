@@ -1,0 +1,121 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type KubernetesObject, missingForChart, render, type Values } from './chart.js'
+
+// Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, and no
+// other object. test/e2e/install/migration-commands.test.ts has a cluster.
+
+const NAME = 'app.kubernetes.io/name'
+const DAEMON_SET = '/apis/apps/v1/namespaces/akri/daemonsets/akri-agent-daemonset'
+const NOT_FOUND = { kind: 'Status', apiVersion: 'v1', reason: 'NotFound', code: 404 }
+const values = { debugEcho: { configuration: { enabled: true } } }
+
+/** What the server says of its API: it has the kinds of these objects. */
+function discoveryOf(objects: readonly KubernetesObject[]): ReadonlyMap<string, object> {
+  const kinds = new Map<string, Set<string>>()
+  for (const { apiVersion, kind } of objects)
+    kinds.set(apiVersion, (kinds.get(apiVersion) ?? new Set()).add(kind))
+  const groups = [...kinds.keys()].filter((each) => each !== 'v1')
+  const versionOf = (groupVersion: string) => ({
+    groupVersion,
+    version: groupVersion.split('/')[1],
+  })
+  return new Map<string, object>([
+    ['/version', { major: '1', minor: '34', gitVersion: 'v1.34.0' }],
+    ['/api', { kind: 'APIVersions', versions: ['v1'] }],
+    [
+      '/apis',
+      {
+        kind: 'APIGroupList',
+        groups: groups.map((each) => ({ name: each.split('/')[0], versions: [versionOf(each)] })),
+      },
+    ],
+    ...[...kinds].map(([groupVersion, names]) => {
+      const resources = [...names].map((kind) => ({
+        name: `${kind.toLowerCase()}s`,
+        kind,
+        namespaced: true,
+        verbs: ['get'],
+      }))
+      const at = groupVersion === 'v1' ? '/api/v1' : `/apis/${groupVersion}`
+      return [at, { kind: 'APIResourceList', groupVersion, resources }] as const
+    }),
+  ])
+}
+
+describe.skipIf(missingForChart !== undefined)(missingForChart ?? 'a release', () => {
+  let server: Server
+  let directory: string
+  let matchLabels: Readonly<Record<string, string>>
+
+  beforeAll(async () => {
+    const discovery = discoveryOf(await render(values))
+    const daemonSet = () => ({
+      apiVersion: 'apps/v1',
+      kind: 'DaemonSet',
+      metadata: {
+        name: 'akri-agent-daemonset',
+        namespace: 'akri',
+        labels: { 'app.kubernetes.io/managed-by': 'Helm' },
+        annotations: {
+          'meta.helm.sh/release-name': 'akri',
+          'meta.helm.sh/release-namespace': 'akri',
+        },
+      },
+      spec: { selector: { matchLabels } },
+    })
+    server = createServer(({ url = '' }, response) => {
+      const [at = ''] = url.split('?')
+      const found = at === DAEMON_SET ? daemonSet() : discovery.get(at)
+      response.writeHead(found === undefined ? 404 : 200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(found ?? NOT_FOUND))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-release-'))
+    const config = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${port}` } }],
+      contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+      users: [{ name: 'u', user: {} }],
+      'current-context': 'c',
+    }
+    await writeFile(path.join(directory, 'config'), JSON.stringify(config))
+  })
+
+  afterAll(async () => {
+    await new Promise((resolve) => server.close(resolve))
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  const renderThere = (more: Values = {}) =>
+    render({ ...values, ...more }, 'akri', [
+      '--dry-run=server',
+      '--disable-openapi-validation',
+      `--kubeconfig=${path.join(directory, 'config')}`,
+    ])
+
+  it('does not replace an agent of the existing chart, whose selector cannot change', async () => {
+    matchLabels = { [NAME]: 'akri-agent', 'app.kubernetes.io/instance': 'akri' }
+    await expect(renderThere()).rejects.toThrow(
+      /DaemonSet akri\/akri-agent-daemonset is that of another chart.*docs\/migration\.md/,
+    )
+  })
+
+  it('replaces an agent of this chart', async () => {
+    matchLabels = { [NAME]: 'akri-agent' }
+    expect((await renderThere()).map(({ kind }) => kind)).toContain('DaemonSet')
+  })
+
+  it('of Configurations alone can be beside the existing system', async () => {
+    matchLabels = { [NAME]: 'akri-agent', 'app.kubernetes.io/instance': 'akri' }
+    const [controller, agent, rbac] = Array(3).fill({ enabled: false })
+    const objects = await renderThere({ controller, agent, rbac })
+    expect(objects.map(({ kind }) => kind)).toEqual(['Configuration'])
+  })
+})
