@@ -93,6 +93,24 @@ describe('the plan of the way to akri.js', () => {
     ])
   })
 
+  it('warns of Jobs that may run again, because they are deleted after their end', () => {
+    const texts = (jobSpec: object, ...instances: object[]) =>
+      planForward({
+        ...EMPTY,
+        configurations: [configurationObject({ brokerSpec: { brokerJobSpec: jobSpec } })],
+        instances,
+      }).findings.map(({ text }) => text)
+    const brief = { ttlSecondsAfterFinished: 60 }
+    expect(texts(brief, instanceObject())).toEqual([
+      'its Jobs are deleted 60 s after their end, and nothing records that they have run: ' +
+        'akri.js runs a Job again for each device that has none',
+    ])
+    const brokerJob = { name: 'cam-8120fe-1-job', specHash: 'x' }
+    expect(texts(brief, { ...instanceObject(), status: { brokerJob } })).toEqual([])
+    expect(texts(brief, instanceObject({ configurationName: 'other' }))).toEqual([])
+    expect(texts({}, instanceObject())).toEqual([])
+  })
+
   it('warns of what is different here', () => {
     const property = (name: string, reference: object) => ({
       name,

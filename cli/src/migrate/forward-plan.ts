@@ -54,7 +54,7 @@ export function planForward(snapshot: ClusterSnapshot): MigrationPlan {
       findings.push({ level: 'warning', object: titleOf(kind, object.metadata), text })
     }
   }
-  findings.push(...configurationFindings(snapshot.configurations))
+  findings.push(...configurationFindings(snapshot))
   findings.push(...unreadableInstances(snapshot.instances))
   return { changes, findings }
 }
@@ -94,8 +94,9 @@ function missingOf(found: unknown): ChangePart | undefined {
   }
 }
 
-function configurationFindings(objects: readonly unknown[]): Finding[] {
-  const parsed = objects.map((object) => parseConfigurationObject(object))
+function configurationFindings(snapshot: ClusterSnapshot): Finding[] {
+  const parsed = snapshot.configurations.map((object) => parseConfigurationObject(object))
+  const instances = snapshot.instances.flatMap((object) => parseInstanceObject(object) ?? [])
   const configurations = parsed.flatMap((each) => (each.ok ? [each.configuration] : []))
   const names = new ConfigurationNames<Configuration>(configurations)
   const invalid = parsed.flatMap((each): Finding[] => {
@@ -107,7 +108,10 @@ function configurationFindings(objects: readonly unknown[]): Finding[] {
   const others = configurations.flatMap((configuration): Finding[] => {
     const object = titleOf('Configuration', configuration.metadata)
     const rival = names.rival(configuration)
-    const texts = referenceTexts(configuration.spec, configuration.metadata.namespace)
+    const texts = [
+      ...referenceTexts(configuration.spec, configuration.metadata.namespace),
+      ...jobTexts(configuration, instances),
+    ]
     if (rival !== undefined)
       texts.push(
         `akri.js does not serve it: the older ${titleOf('Configuration', rival.metadata)} has ` +
@@ -136,4 +140,23 @@ function referenceTexts(spec: ConfigurationSpec, namespace: string): string[] {
       : `its property ${property} needs the annotation akri.sh/readable-from on the ${kind} ` +
           `${other}/${name}`
   })
+}
+
+/** The existing system does not record that a Job has run. */
+function jobTexts({ metadata, spec }: Configuration, instances: readonly Instance[]): string[] {
+  const { brokerSpec } = spec
+  if (brokerSpec === undefined || !('brokerJobSpec' in brokerSpec)) return []
+  const { ttlSecondsAfterFinished: seconds } = brokerSpec.brokerJobSpec
+  const unrecorded = instances.filter(
+    (instance) =>
+      instance.metadata.namespace === metadata.namespace &&
+      instance.spec.configurationName === metadata.name &&
+      instance.status?.brokerJob === undefined,
+  )
+  return typeof seconds !== 'number' || unrecorded.length === 0
+    ? []
+    : [
+        `its Jobs are deleted ${seconds} s after their end, and nothing records that they have ` +
+          'run: akri.js runs a Job again for each device that has none',
+      ]
 }
