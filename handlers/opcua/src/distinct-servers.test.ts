@@ -49,6 +49,25 @@ describe('servers whose URLs differ by their spelling', () => {
     expect(distinct([server, entry])).toEqual(once)
   })
 
+  it('are disputed if reports name different applications', () => {
+    const url = 'opc.tcp://plc1:4840'
+    const others = [{ applicationUri: 'urn:other' }, { applicationName: 'Other' }].map(
+      (change) => ({
+        ...listed(url),
+        application: { ...application, ...change },
+      }),
+    )
+    for (const other of others)
+      for (const all of [
+        [listed(url), other],
+        [other, listed(url), listed(url)],
+        [listed(url), ...distinct([listed(url), other])],
+      ])
+        expect(distinct(all)).toMatchObject([{ discoveryUrl: url, isDisputed: true }])
+    expect(distinct([listed(url), listed(url)])).toEqual([listed(url)])
+    expect(distinct([listed(url), { discoveryUrl: url }])).toEqual([listed(url)])
+  })
+
   it('keep all claims, unless any server at the URL is meant', () => {
     const claim = (url: string) => ({ url, name: '', applicationUri: url, reason: '' })
     const [a, b] = ['a', 'b'].map((url) => ({

@@ -33,7 +33,14 @@ function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
     discoveryUrl: (isOther ? other : best).discoveryUrl,
     ...(addresses !== undefined && { addresses }),
     ...(claims.length > 0 && { claims }),
+    ...((other.isDisputed || differ(a, b)) && { isDisputed: true }),
   }
+}
+
+/** Whether two reports name different applications. */
+function differ({ application: a }: OpcuaServer, { application: b }: OpcuaServer): boolean {
+  if (a === undefined || b === undefined) return false
+  return a.applicationUri !== b.applicationUri || a.applicationName !== b.applicationName
 }
 
 const answeredItself = ({ hasHostOfDetails = false }: OpcuaServer) => hasHostOfDetails

@@ -181,8 +181,8 @@ export function createOpcuaHandler({
         return passesFilter(applicationNames, applicationName)
       }
 
-      function mayPassFilter({ application }: OpcuaServer): boolean {
-        return application === undefined || passes(application)
+      function mayPassFilter({ application, isDisputed = false }: OpcuaServer): boolean {
+        return application === undefined || isDisputed || passes(application)
       }
 
       function answerOf(server: OpcuaServer): EndpointsAnswer {

@@ -14,17 +14,18 @@ export interface EndpointsAnswer {
 }
 
 /**
- * The identity of a server, as far as it is known. A listed server is what its list reports. An
- * announced server is what it reports itself: it may not be a server at all. A claimed server has
- * to report the identity that is claimed. A discovery server is never a device.
+ * The identity of a server, as far as it is known. A listed server is what its list reports, unless
+ * another list reports something else. An announced server is what it reports itself: it may not be
+ * a server at all. A claimed server has to report the identity that is claimed. A discovery server
+ * is never a device.
  */
 export function applicationOf(
-  { application, claims }: OpcuaServer,
+  { application, claims, isDisputed = false }: OpcuaServer,
   { endpoints }: EndpointsAnswer,
 ): ApplicationIdentity | undefined {
   if (endpoints?.isDiscoveryServer) return undefined
-  if (application !== undefined) return application
   const answered = endpoints?.application
+  if (application !== undefined) return (isDisputed ? answered : undefined) ?? application
   if (answered === undefined || claims === undefined) return answered
   return claims.some((claim) => isMet(claim, answered)) ? answered : undefined
 }

@@ -33,6 +33,11 @@ export interface OpcuaServer {
   readonly hasHostOfDetails?: boolean
   /** Whether the discovery server stopped listing a server that still answers. @default false */
   readonly isUnlisted?: boolean
+  /**
+   * Whether another report names another application at this URL: the report can be old or forged.
+   * Then the identity that the server itself reports counts. @default false
+   */
+  readonly isDisputed?: boolean
 }
 
 /** An application in the answer of a server, at a URL that the handler has to check. */

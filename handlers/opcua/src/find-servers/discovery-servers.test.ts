@@ -4,6 +4,7 @@ import { application, endpoint, type SimulatedServer } from '../../test-peers/si
 import {
   clock,
   discoveryServer,
+  endRounds,
   IMPATIENT,
   ids,
   list,
@@ -71,6 +72,32 @@ describe('the OPC UA handler, with discovery URLs', () => {
     await listed.close()
     list(lds, [])
     expect(ids(await rounds.next())).toEqual([heard.url])
+  })
+
+  it('believes a server, and not another, about the application at its URL', async () => {
+    const [victim, evil] = [await start({ name: 'victim' }), await start({ name: 'evil' })]
+    const forged = application({ applicationUri: 'urn:forged', discoveryUrls: [victim.url] })
+    const sameUri = { ...victim.applications[0], applicationName: 'forged' }
+    const lds = await discoveryServer()
+    list(lds, [victim])
+    // A registration without a user, or one of the software before.
+    lds.applications = [forged, ...lds.applications]
+    const filter = { applicationNames: { items: ['victim'] } }
+    for (const applications of [[forged], [...evil.applications, forged], [application(sameUri)]])
+      for (const urls of [[evil.url, victim.url], [victim.url, evil.url], [lds.url]]) {
+        evil.applications = applications
+        const rounds = new Rounds(standard(urls, filter))
+        expect(await rounds.first()).toMatchObject([
+          {
+            id: victim.url,
+            properties: {
+              OPCUA_APPLICATION_NAME: 'victim',
+              OPCUA_APPLICATION_URI: victim.applications[0]?.applicationUri,
+            },
+          },
+        ])
+        endRounds()
+      }
   })
 
   /** The discovery server answers this service in another way than others. */
