@@ -166,8 +166,12 @@ function stackPlaces(stack: string): readonly StackPlace[] {
 
 function placeOf(text: string): StackPlace | undefined {
   if (text.length > MAX_LINE) return undefined
-  const [, place = '', line = ''] =
-    /(?:\(|at (?:async )?)((?:file:\/\/)?\/.*):(\d+):\d+\)?$/.exec(text) ?? []
+  // Two steps, each of linear time: a message of an error can be a line of the stack.
+  const end = /:(\d+):\d+\)?$/.exec(text)
+  const before = text.slice(0, end?.index ?? 0)
+  const start = /(?:\(|at (?:async )?)(?=(?:file:\/\/)?\/)/.exec(before)
+  const place = start === null ? '' : before.slice(start.index + start[0].length)
+  const line = end?.[1] ?? ''
   const file = place.startsWith('file:') ? pathOf(place) : place
   return file ? { file, line } : undefined
 }

@@ -42,6 +42,10 @@ describe('URLs of OPC UA servers', () => {
     expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow(
       '"opc.tcp://…@plc1:4840" contains a user',
     )
+    for (const password of ['a\nb', '/', 'p@ss', 'x'.repeat(600)])
+      expect(shownUrl(`opc.tcp://operator:${password}@plc1`)).toBe('opc.tcp://…@plc1')
+    for (const text of ['opc.tcp://plc1', 'operator@plc1', 'a@b//c', '@', '//', ''])
+      expect(shownUrl(text)).toBe(text)
     expect(shownUrl(`opc.tcp://${'/'.repeat(1_000_000)}`)).toBe(`opc.tcp://${'/'.repeat(90)}…`)
   })
 

@@ -45,7 +45,8 @@ export function parseEndpointUrl(text: string): EndpointUrl {
 
 /** A URL for messages: shortened, and without the password that it may contain. */
 export function shownUrl(text: string): string {
-  const shown = text.slice(0, MAX_LENGTH).replace(/\/\/.*@/, '//…@')
+  const [start, end] = [text.indexOf('//') + 2, text.lastIndexOf('@')]
+  const shown = start >= 2 && end >= start ? `${text.slice(0, start)}…${text.slice(end)}` : text
   return shown.length > 100 ? `${shown.slice(0, 100)}…` : shown
 }
 

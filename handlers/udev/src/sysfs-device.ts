@@ -2,6 +2,7 @@ import path from 'node:path'
 import { hasBytes } from './byte-text.js'
 import type { DeviceView } from './device-view.js'
 import { isReadable, readLink, readStat, readText } from './sysfs-files.js'
+import { trimEnd } from './trim-end.js'
 import { parseUdevRecord, type StaleRecords, type UdevRecord } from './udev-database.js'
 import { readAssignment } from './uevent-message.js'
 
@@ -217,9 +218,8 @@ export class SysfsDevice implements DeviceView {
         ? this.#linkName(name)
         : undefined
     if (!stat.isFile() || (stat.mode & 0o400) === 0) return undefined
-    return readText(file)
-      ?.split('\0')[0]
-      ?.replace(/[\r\n]+$/, '')
+    const text = readText(file)?.split('\0')[0]
+    return text === undefined ? undefined : trimEnd(text, '\r\n')
   }
 
   #linkName(name: string): string | undefined {
