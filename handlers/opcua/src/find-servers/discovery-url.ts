@@ -91,6 +91,7 @@ export class DiscoveryUrl {
   /** See {@link echoesRequestUrl}. */
   #echoes = false
   #answered = false
+  #isDiscoveryServer = false
 
   constructor(discoveryUrl: string, options: DiscoveryUrlOptions) {
     this.#discoveryUrl = discoveryUrl
@@ -107,6 +108,11 @@ export class DiscoveryUrl {
   /** Whether the last call failed. */
   get isFailing(): boolean {
     return this.#failures > 0
+  }
+
+  /** Whether the last answer came from a discovery server. */
+  get isDiscoveryServer(): boolean {
+    return this.#isDiscoveryServer
   }
 
   get servers(): readonly OpcuaServer[] {
@@ -145,6 +151,7 @@ export class DiscoveryUrl {
       this.#failures = 0
       this.#roundsToWait = 0
       this.#answered = true
+      this.#isDiscoveryServer = answer.isOfDiscoveryServer
       this.#leftOut = answer.leftOut
       return answer
     } catch (error) {

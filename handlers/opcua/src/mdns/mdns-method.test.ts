@@ -1,14 +1,18 @@
 import { type Logger, silentLogger } from '@akrijs/sdk'
 import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../test-peers/simulated-server.js'
 import { Reach } from '../reach.js'
 import { mdnsMethod } from './mdns-method.js'
 import type { MdnsServer } from './mdns-server.js'
 
 const servers: SimulatedServer[] = []
-const stop = new AbortController()
+let stop: AbortController
+
+beforeEach(() => {
+  stop = new AbortController()
+})
 
 afterEach(async () => {
   stop.abort()
@@ -64,6 +68,31 @@ it('yields announced servers, and those of a discovery server at its address', a
     found.push(list.servers.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
   expect(found).toEqual([['opc.tcp://plc.local:4841', url], [url], [], []])
+})
+
+it('keeps a server whose URL is also announced as that of a discovery server', async () => {
+  const victim = await start()
+  const [server, forged] = [announced(victim.port, false), announced(victim.port, true)]
+  async function* lists() {
+    yield [server, forged]
+  }
+  const clock = new ManualClock()
+  const hostNames = new HostNames({ clock })
+  const noAddresses = async () => new Set<string>()
+  const found: unknown[] = []
+  for await (const list of mdnsMethod({
+    announced: lists(),
+    hostNames,
+    reach: within(hostNames, '127.0.0.1'),
+    recentlyAnswered: noAddresses,
+    responsive: noAddresses,
+    log: silentLogger,
+    signal: stop.signal,
+    clock,
+  }))
+    found.push(list.servers)
+  // Without an application, the second does not count as listed, and cannot replace the first.
+  expect(found).toEqual([[server, { discoveryUrl: victim.url, listedFrom: ['127.0.0.1'] }]])
 })
 
 it('does not call a discovery server outside the callable networks, and logs it once', async () => {

@@ -3,7 +3,7 @@ import { RefreshSchedule } from '@akrijs/sdk/network'
 import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import { NOT_ALLOWED } from '../left-out-reason.js'
-import type { ServerList } from '../opcua-server.js'
+import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
 import { urlByAddress } from '../ua-tcp/client.js'
 import type { MdnsServer } from './mdns-server.js'
@@ -70,7 +70,9 @@ export async function* mdnsMethod(
     yield {
       servers: [
         ...servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
-        ...called.flatMap((url) => url.servers),
+        ...called.flatMap((url) =>
+          url.isDiscoveryServer ? url.servers : url.servers.map(asAnnounced),
+        ),
       ],
       leftOut: [
         ...discoveryServers
@@ -84,6 +86,14 @@ export async function* mdnsMethod(
       ],
     }
   }
+}
+
+/**
+ * A server that was announced as a discovery server: it must not take the place of a server that was
+ * announced as a server. So it is offered if it answers GetEndpoints, under a URL of its own.
+ */
+function asAnnounced({ discoveryUrl, listedFrom }: OpcuaServer): OpcuaServer {
+  return { discoveryUrl, ...(listedFrom && { listedFrom }) }
 }
 
 function keyOf({ discoveryUrl, addresses }: MdnsServer): string {

@@ -77,16 +77,24 @@ describe('a server that announces itself', () => {
       ...service,
       name: ['Another'],
       addresses: ['198.51.100.1'],
-      text: ['path=/UA/Mixer', 'caps=LDS'],
+      text: ['path=/UA/Mixer', 'caps=NA'],
     })
     expect(mergeServers([first, other, first].filter((server) => server !== undefined))).toEqual([
       {
         name: 'Another',
         discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',
         addresses: ['192.0.2.1', '198.51.100.1'],
-        capabilities: ['DA', 'HD', 'LDS'],
-        isDiscoveryServer: true,
+        capabilities: ['DA', 'HD', 'NA'],
+        isDiscoveryServer: false,
       },
     ])
+  })
+
+  it('stays a server if its URL is also announced as that of a discovery server', () => {
+    const server = mdnsServer(service)
+    const forged = mdnsServer({ ...service, text: ['path=/UA/Mixer', 'caps=LDS'] })
+    if (server === undefined || forged === undefined) expect.unreachable()
+    expect(mergeServers([server, forged])).toEqual([server, forged])
+    expect(mergeServers([forged, server])).toEqual([server, forged])
   })
 })

@@ -41,15 +41,17 @@ export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
 
 /**
  * Merges servers with the same URL and sorts them by URL: a server may be announced on several
- * networks, and by its discovery server as well.
+ * networks, and by its discovery server as well. Servers and discovery servers stay apart: any
+ * machine can announce the URL of another as that of a discovery server.
  */
 export function mergeServers(servers: Iterable<MdnsServer>): MdnsServer[] {
   const merged = new Map<string, MdnsServer>()
   for (const server of servers) {
-    const other = merged.get(server.discoveryUrl)
-    merged.set(server.discoveryUrl, other === undefined ? server : union(other, server))
+    const key = `${server.discoveryUrl} ${server.isDiscoveryServer}`
+    const other = merged.get(key)
+    merged.set(key, other === undefined ? server : union(other, server))
   }
-  return [...merged.values()].sort((a, b) => (a.discoveryUrl < b.discoveryUrl ? -1 : 1))
+  return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, server]) => server)
 }
 
 function union(a: MdnsServer, b: MdnsServer): MdnsServer {
@@ -58,7 +60,6 @@ function union(a: MdnsServer, b: MdnsServer): MdnsServer {
     ...(a.name <= b.name ? a : b),
     addresses: [...new Set([...a.addresses, ...b.addresses])].sort(byReach),
     capabilities,
-    isDiscoveryServer: a.isDiscoveryServer || b.isDiscoveryServer,
   }
 }
 
