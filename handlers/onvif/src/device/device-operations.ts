@@ -75,7 +75,8 @@ export function readNetworkInterfaces(response: XmlElement): {
     return {
       ipAddress: addresses
         .map((address) => address.textOf('Address') ?? '')
-        .find((address) => isIPv4(address)),
+        // With DHCP, some cameras report 0.0.0.0 as the manual address.
+        .find((address) => isIPv4(address) && address !== '0.0.0.0'),
       macAddress: cameraText(element.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
     }
   })

@@ -70,6 +70,13 @@ describe('the answer of a camera', () => {
     expect(
       read(interfaceOf('a', ['LinkLocal', '169.254.0.9'], ['Manual', '10.0.0.2'])),
     ).toMatchObject({ ipAddress: '10.0.0.2' })
+    expect(
+      read(interfaceOf('a', ['Manual', '0.0.0.0']), interfaceOf('b', ['FromDHCP', '10.0.0.2'])),
+    ).toEqual({ ipAddress: '10.0.0.2', macAddress: 'b' })
+    expect(read(interfaceOf('a', ['Manual', '0.0.0.0'], ['FromDHCP', '10.0.0.2']))).toEqual({
+      ipAddress: '10.0.0.2',
+      macAddress: 'a',
+    })
     expect(read(interfaceOf('a', ['Manual', 'camera.example']))).toEqual({ macAddress: 'a' })
     expect(read(interfaceOf('', ['Manual', '10.0.0.2']))).toEqual({ ipAddress: '10.0.0.2' })
     expect(read()).toEqual({})
