@@ -22,10 +22,12 @@ const MAX_ATTRIBUTE_BYTES = 4096
 export function listDirectory(directory: string): string[] {
   const file = encodeBytes(directory)
   try {
-    const names = readdirSync(file)
-    return names.some(isUncertain)
-      ? readdirSync(file, { encoding: 'buffer' }).map(decodeBytes)
-      : names
+    return withDescriptor(() => {
+      const names = readdirSync(file)
+      return names.some(isUncertain)
+        ? readdirSync(file, { encoding: 'buffer' }).map(decodeBytes)
+        : names
+    })
   } catch {
     return []
   }
@@ -61,19 +63,51 @@ export function readLink(file: string): string | undefined {
 
 /** The text of a file, cut at the limit in bytes. */
 export function readText(file: string, limit = MAX_ATTRIBUTE_BYTES): string | undefined {
-  let descriptor: number
   try {
-    descriptor = openSync(encodeBytes(file), 'r')
+    return withDescriptor(() => textOf(encodeBytes(file), limit))
   } catch {
     return undefined
   }
+}
+
+function textOf(file: string | Buffer, limit: number): string {
+  const descriptor = openSync(file, 'r')
   try {
     if (limit > MAX_ATTRIBUTE_BYTES) return decodeBytes(readFileSync(descriptor)).slice(0, limit)
     const buffer = Buffer.allocUnsafe(limit)
     return decodeBytes(buffer.subarray(0, readSync(descriptor, buffer, 0, limit, 0)))
-  } catch {
-    return undefined
   } finally {
     closeSync(descriptor)
+  }
+}
+
+/** A descriptor for {@link withDescriptor}. */
+let reserve: number | undefined
+
+/**
+ * Reads with the descriptor in reserve if the process has no other: connections can take all of
+ * them, and the devices are still there.
+ */
+function withDescriptor<T>(read: () => T): T {
+  reserve ??= anyDescriptor()
+  try {
+    return read()
+  } catch (error) {
+    const isOut = error instanceof Error && 'code' in error && error.code === 'EMFILE'
+    if (!isOut || reserve === undefined) throw error
+    closeSync(reserve)
+    try {
+      return read()
+    } finally {
+      reserve = anyDescriptor()
+    }
+  }
+}
+
+function anyDescriptor(): number | undefined {
+  try {
+    return openSync('/', 'r')
+  } catch {
+    return undefined
   }
 }
