@@ -131,6 +131,11 @@ describe('the OPC UA handler', () => {
     expect(rounds.logged.filter(({ level }) => level === 'warn')).toMatchObject([
       { fields: { found: 1001, limit: 1000 } },
     ])
+    // The many servers take no place from those of other URLs.
+    endRounds()
+    const plc = await start()
+    const two = new Rounds(standard([lds.url, plc.url]))
+    expect(ids(await two.first())).toEqual([urls[0], plc.url, ...urls.slice(1, 999)])
   })
 
   it('leaves out servers over the size limit of a list, and offers the others', async () => {

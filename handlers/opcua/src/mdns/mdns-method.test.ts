@@ -95,6 +95,35 @@ it('keeps a server whose URL is also announced as that of a discovery server', a
   expect(found).toEqual([[server, { discoveryUrl: victim.url, listedFrom: ['127.0.0.1'] }]])
 })
 
+it('keeps the servers of a discovery server while a hundred others are announced', async () => {
+  const [listed, lds] = [await start(), await start()]
+  lds.applications = [DISCOVERY_SERVER, ...listed.applications]
+  const clock = new ManualClock()
+  const others = Array.from({ length: 100 }, (_, n) => ({
+    ...announced(1, true, `127.0.1.${n}`),
+    discoveryUrl: `opc.tcp://a${n}.local:1`,
+  }))
+  async function* lists() {
+    yield [announced(lds.port, true)]
+    yield [...others, announced(lds.port, true)]
+  }
+  const hostNames = new HostNames({ clock })
+  const noAddresses = async () => new Set<string>()
+  const found: string[][] = []
+  for await (const list of mdnsMethod({
+    announced: lists(),
+    hostNames,
+    reach: within(hostNames, '127.0.0.0/8'),
+    recentlyAnswered: noAddresses,
+    responsive: noAddresses,
+    log: silentLogger,
+    signal: stop.signal,
+    clock,
+  }))
+    found.push(list.servers.map(({ discoveryUrl }) => discoveryUrl))
+  expect(found).toEqual([[listed.url], [listed.url]])
+})
+
 it('does not call a discovery server outside the callable networks, and logs it once', async () => {
   const victim = await start()
   const clock = new ManualClock()

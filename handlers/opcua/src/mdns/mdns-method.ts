@@ -2,6 +2,7 @@ import type { Clock } from '@akrijs/sdk'
 import { RefreshSchedule } from '@akrijs/sdk/network'
 import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
+import { inTurns } from '../in-turns.js'
 import { NOT_ALLOWED } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
@@ -36,8 +37,12 @@ export async function* mdnsMethod(
   })
   await using rounds = new BackgroundRounds(options)
   for await (const servers of announced) {
+    const hasAnswered = (server: MdnsServer) =>
+      calls.get(callableUrls.get(keyOf(server))?.value ?? '')?.url.isDiscoveryServer === true
+    // Any machine can announce a hundred of them: those that have answered come first.
     const discoveryServers = servers
       .filter(({ isDiscoveryServer }) => isDiscoveryServer)
+      .sort((a, b) => Number(hasAnswered(b)) - Number(hasAnswered(a)))
       .slice(0, MAX_DISCOVERY_SERVERS)
     for (const server of callableUrls.takeDue(discoveryServers, keyOf)) {
       const previous = callableUrls.get(keyOf(server))
@@ -68,12 +73,12 @@ export async function* mdnsMethod(
     await rounds.wait()
     const called = [...calls.values()].map(({ url }) => url)
     yield {
-      servers: [
-        ...servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
-        ...called.flatMap((url) =>
+      servers: inTurns<OpcuaServer>([
+        servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
+        ...called.map((url) =>
           url.isDiscoveryServer ? url.servers : url.servers.map(asAnnounced),
         ),
-      ],
+      ]),
       leftOut: [
         ...discoveryServers
           .filter((server) => callableUrls.get(keyOf(server))?.value === undefined)
