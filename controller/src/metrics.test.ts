@@ -125,7 +125,7 @@ describe('the metrics of a controller', () => {
       pods: () => [],
       configurations: () => all as unknown as Configuration[],
       leads: () => true,
-      apiSilenceMs: () => undefined,
+      apiSilenceMs: () => 0,
     })
     const gauge = await metrics.registry.getSingleMetric('akri_configuration_problem')?.get()
     expect(gauge?.values).toHaveLength(200)

@@ -84,7 +84,7 @@ it('looks at all Configurations a few times only, however many there are', async
     instances: () => [],
     endpoints: () => 0,
     queued: () => 0,
-    apiSilenceMs: () => undefined,
+    apiSilenceMs: () => 0,
   })
   for (const { metadata } of all) metrics.handlerAnswered(metadata.name, 'h-0', 1)
   await metrics.registry.metrics()
