@@ -132,9 +132,9 @@ export function claimStep(
   if (device !== undefined && known !== undefined && known !== printable(device))
     return { done: { outcome: 'gone' } }
   const { capacity, deviceUsage } = instance.spec
-  if ((!inUse || compatibility !== 'off') && index >= capacity) return { done: { outcome: 'gone' } }
   const holder = deviceUsage[slot] ?? ''
   if (holder !== '') return { done: { outcome: 'taken', by: holder } }
+  if ((!inUse || compatibility !== 'off') && index >= capacity) return { done: { outcome: 'gone' } }
   // After the capacity was lowered, claims beyond it count until they are released.
   if (!inUse && heldSlots(deviceUsage) >= capacity) return { done: { outcome: 'gone' } }
   return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }

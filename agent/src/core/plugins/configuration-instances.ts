@@ -114,16 +114,13 @@ export class ConfigurationInstances {
 
   #slotsOf(served: ServedInstance): InstanceSlots {
     this.#made++
-    const { nodes, slots, heldOverCapacity, usable } = this.#slotTable(served)
-    return { instance: served.name, healthy: usable, nodes, slots, heldOverCapacity }
+    const { nodes, slots, beyond, usable } = this.#slotTable(served)
+    return { instance: served.name, healthy: usable, nodes, slots, beyond }
   }
 }
 
 function isSame(a: InstanceSlots, b: InstanceSlots): boolean {
   return (
-    a.slots === b.slots &&
-    a.healthy === b.healthy &&
-    a.nodes === b.nodes &&
-    a.heldOverCapacity === b.heldOverCapacity
+    a.slots === b.slots && a.healthy === b.healthy && a.nodes === b.nodes && a.beyond === b.beyond
   )
 }

@@ -24,7 +24,7 @@ interface InstancePluginOptions extends PluginOptions {
 
 /** What the plugin offers by the slots of one state of the Instance. */
 interface Offer {
-  readonly by: Pick<SlotTable, 'slots' | 'heldOverCapacity' | 'usable'>
+  readonly by: Pick<SlotTable, 'slots' | 'beyond' | 'usable'>
   readonly slots: ReadonlyMap<SlotName, boolean>
   readonly list: readonly AdvertisedDevice[]
 }
@@ -114,16 +114,20 @@ export class InstancePlugin implements PluginBehaviour {
 
   #offered(): Offer {
     const by = this.#table()
-    const { slots, heldOverCapacity, usable } = by
+    const { slots, beyond, usable } = by
     const last = this.#offer
     if (
       last?.by.slots === slots &&
-      last.by.heldOverCapacity === heldOverCapacity &&
+      last.by.beyond.size === beyond.size &&
       last.by.usable === usable
     )
       return last
     const { node } = this.#options
-    const offered = offeredSlots(slots, { node, healthy: usable, heldOverCapacity })
+    const offered = offeredSlots(slots, {
+      node,
+      healthy: usable,
+      heldOverCapacity: beyond.size,
+    })
     const list = Array.from(offered, ([id, healthy]) => ({ id, healthy }))
     this.#offer = { by, slots: offered, list }
     return this.#offer

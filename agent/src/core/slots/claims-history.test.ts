@@ -122,9 +122,9 @@ class World {
     const index = instance && slotIndex(instance.metadata.name, slot)
     if (instance === undefined || index === undefined) return { outcome: 'gone' }
     const { deviceUsage, capacity } = instance.spec
-    if (!inUse && index >= capacity) return { outcome: 'gone' }
     const by = deviceUsage[slot] ?? ''
     if (by !== '') return { outcome: 'taken', by }
+    if (!inUse && index >= capacity) return { outcome: 'gone' }
     if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
     this.write(instance, { [slot]: usage })
     return { outcome: 'claimed' }
@@ -295,6 +295,14 @@ const EVENTS: Readonly<
   'a slot reconciler runs': (world, a) => nodeOf(world, a).reconcile(),
 }
 
+/** A Pod gets the id of a Pod that has ended, whose slot the capacity does not have any more. */
+const ID_OF_A_SLOT_BEYOND_THE_CAPACITY = [
+  { what: 'a Pod requests any device', a: 1, b: 0 },
+  { what: 'the capacity changes', a: 0, b: 0 },
+  { what: 'a Pod ends', a: 1, b: 0 },
+  { what: 'a Pod requests any device', a: 3, b: 0 },
+]
+
 async function settle(world: World): Promise<void> {
   for (const node of world.nodes) node.listed = [...node.containers.values()]
   for (const digest of DIGESTS) {
@@ -340,7 +348,7 @@ describe('the slots of containers, after any history', () => {
           for (const [slot, said] of Object.entries(spec.deviceUsage))
             if (said !== '') expect(claims).toContain(`${slot} ${said}`)
       }),
-      { numRuns: 300 },
+      { numRuns: 300, examples: [[ID_OF_A_SLOT_BEYOND_THE_CAPACITY]] },
     )
   })
 

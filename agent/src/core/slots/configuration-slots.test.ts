@@ -28,8 +28,11 @@ function camera(
   const slots = new Map(
     usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]),
   )
-  return { instance, healthy: true, nodes: [NODE], slots, heldOverCapacity: 0, ...more }
+  return { instance, healthy: true, nodes: [NODE], slots, beyond: new Map(), ...more }
 }
+
+/** A claim of a slot that the capacity does not have any more. */
+const heldBeyond = (usage: string) => new Map([['cam-8120fe-9' as SlotName, parseSlotUsage(usage)]])
 
 const ids = (instances: readonly InstanceSlots[]) =>
   advertisedIds(instances, NODE).map(({ id }) => id)
@@ -130,10 +133,28 @@ describe('the advertised ids of a Configuration', () => {
   })
 
   it('R7 A20 include no id for free slots that wait for claims beyond a lowered capacity', () => {
-    expect(ids([camera('8120fe', [''], { heldOverCapacity: 1 })])).toEqual([])
-    expect(choose([camera('8120fe', [''], { heldOverCapacity: 1 })], ['0'])).toMatch(
+    expect(ids([camera('8120fe', [''], { beyond: heldBeyond('node-b') })])).toEqual([])
+    expect(choose([camera('8120fe', [''], { beyond: heldBeyond('node-b') })], ['0'])).toMatch(
       /1 different devices are requested/,
     )
+  })
+})
+
+describe('the ids of a Configuration whose claims are beyond a lowered capacity', () => {
+  const both = [
+    camera('8120fe', [''], { beyond: heldBeyond('C:0:node-a') }),
+    camera('a19705', ['']),
+  ]
+
+  it('A20 R25 are advertised until their Pods end, beside an id for each free device', () => {
+    expect(ids(both)).toEqual(['0', '1'])
+    expect(choose(both, ['1'])).toEqual([{ 1: 'cam-a19705-0' }])
+  })
+
+  it('R7 A20 stand for the same slots, and other ids are preferred', () => {
+    expect(choose(both, ['0'])).toEqual([{ 0: 'cam-8120fe-9' }])
+    const request = { available: ['0', '1'], mustInclude: [], size: 1 }
+    expect(preferredIds(both, NODE, request)).toEqual(['1'])
   })
 })
 
@@ -266,7 +287,7 @@ describe('nodes that choose at the same moment', () => {
 
   it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
-    const all = camera('8120fe', ['', '', ''], { nodes, heldOverCapacity: 1 })
+    const all = camera('8120fe', ['', '', ''], { nodes, beyond: heldBeyond('node-b') })
     const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])
     expect(choice).toMatchObject({ ok: true, containers: [[{ slot: 'cam-8120fe-1' }]] })
   })

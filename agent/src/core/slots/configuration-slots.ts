@@ -15,8 +15,8 @@ export interface InstanceSlots {
   /** All nodes of the Instance, in the same order on each node. */
   readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
-  /** The number of claimed slots beyond the capacity: as many free slots wait. */
-  readonly heldOverCapacity: number
+  /** The claimed slots beyond a lowered capacity: as many free slots wait. */
+  readonly beyond: ReadonlyMap<SlotName, SlotUsage>
 }
 
 /** The slot that an id stands for. */
@@ -166,7 +166,13 @@ export function preferredIds(
   const claims = claimsOf(instances, node)
   const left = request.available.filter((id) => !preferred.includes(id))
   const compareIds = (a: string, b: string) => virtualIds.compare(a, b)
-  const claimed = left.filter((id) => claims.has(id)).sort(compareIds)
+  const claimed = left
+    .filter((id) => {
+      const claim = claims.get(id)
+      // A claim beyond the capacity ends if its id is not given again.
+      return claim !== undefined && !claim.owner.beyond.has(claim.slot)
+    })
+    .sort(compareIds)
   const unclaimed = left.filter((id) => !claims.has(id))
   const room = () => Math.max(0, request.size - preferred.length)
   const isPossible = (ids: readonly string[]) =>
@@ -230,17 +236,19 @@ interface ConfigurationClaim {
   readonly node: NodeName
 }
 
-// What does not change with other Instances: a list needs it of all.
+// What does not change with other Instances: a list needs it of all. The claims beyond the capacity
+// change with `slots` only.
 const claimsBySlots = new WeakMap<InstanceSlots['slots'], readonly ConfigurationClaim[]>()
 const freeByOwner = new WeakMap<InstanceSlots, readonly SlotName[]>()
 
 const NO_CLAIMS: readonly ConfigurationClaim[] = []
 
-function configurationClaims({ slots }: InstanceSlots): readonly ConfigurationClaim[] {
+/** Also those beyond the capacity: the kubelet knows their ids until their Pods end. */
+function configurationClaims({ slots, beyond }: InstanceSlots): readonly ConfigurationClaim[] {
   const before = claimsBySlots.get(slots)
   if (before !== undefined) return before
   const found: ConfigurationClaim[] = []
-  for (const [slot, usage] of slots)
+  for (const [slot, usage] of [...slots, ...beyond])
     if (usage.level === 'configuration')
       found.push({ slot, virtualId: usage.virtualId, node: usage.node })
   const claims = found.length === 0 ? NO_CLAIMS : found
@@ -258,8 +266,8 @@ function freeInClaimOrder(owner: InstanceSlots, node: NodeName): SlotName[] {
 function freeSlots(owner: InstanceSlots): readonly SlotName[] {
   const before = freeByOwner.get(owner)
   if (before !== undefined) return before
-  const { healthy, slots, heldOverCapacity } = owner
-  const free = healthy ? spareSlots(slots, heldOverCapacity) : []
+  const { healthy, slots, beyond } = owner
+  const free = healthy ? spareSlots(slots, beyond.size) : []
   freeByOwner.set(owner, free)
   return free
 }

@@ -36,10 +36,10 @@ describe('the slot table of an Instance', () => {
 
   it('A20 counts claims beyond the capacity until they are released', () => {
     const usage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-2': 'node-b', 'cam-8120fe-3': '' }
-    expect(slotTable(served, instanceWith(usage)).heldOverCapacity).toBe(1)
-    expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).heldOverCapacity).toBe(1)
+    expect(slotTable(served, instanceWith(usage)).beyond.size).toBe(1)
+    expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).beyond.size).toBe(1)
     expect(
-      slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).heldOverCapacity,
+      slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).beyond.size,
     ).toBe(0)
   })
 })

@@ -1,6 +1,7 @@
 import {
   type Instance,
   type InstanceName,
+  parseSlotUsage,
   type SlotName,
   type SlotUsage,
   slotsOf,
@@ -14,13 +15,13 @@ export interface SlotTable {
   /** The nodes that see the device, in the order of the Instance. */
   readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
-  /** The number of claimed slots beyond the capacity. */
-  readonly heldOverCapacity: number
+  /** The claimed slots beyond the capacity. */
+  readonly beyond: ReadonlyMap<SlotName, SlotUsage>
   /** Whether a slot can be allocated: the device is healthy, and the Instance exists. */
   readonly usable: boolean
 }
 
-type Slots = Pick<SlotTable, 'slots' | 'heldOverCapacity'> & { readonly capacity: number }
+type Slots = Pick<SlotTable, 'slots' | 'beyond'> & { readonly capacity: number }
 
 /**
  * The slots of each usage, which is immutable. When one Instance changes, the slots of all
@@ -39,9 +40,9 @@ export function slotTable(
 ): SlotTable {
   // Until the Instance follows its Configuration, the smaller of the two capacities counts.
   const smaller = Math.min(capacity, instance?.spec.capacity ?? capacity)
-  const { slots, heldOverCapacity } = slotsOfUsage(name, smaller, usage)
+  const { slots, beyond } = slotsOfUsage(name, smaller, usage)
   const exists = instance !== undefined && instance.metadata.deletionTimestamp === undefined
-  return { nodes: instance?.spec.nodes ?? [], slots, heldOverCapacity, usable: healthy && exists }
+  return { nodes: instance?.spec.nodes ?? [], slots, beyond, usable: healthy && exists }
 }
 
 /** @param usage of no other Instance */
@@ -49,10 +50,12 @@ function slotsOfUsage(name: InstanceName, capacity: number, usage: DeviceUsage):
   const cached = cache.get(usage)
   if (cached?.capacity === capacity) return cached
   const slots = slotsOf(name, capacity, usage)
-  const beyond = Object.entries(usage).filter(
-    ([slot, holder]) => holder !== '' && !slots.has(slot as SlotName),
-  )
-  const computed = { slots, heldOverCapacity: beyond.length, capacity }
+  const beyond = new Map<SlotName, SlotUsage>()
+  for (const [name, holder] of Object.entries(usage)) {
+    const slot = name as SlotName
+    if (holder !== '' && !slots.has(slot)) beyond.set(slot, parseSlotUsage(holder))
+  }
+  const computed = { slots, beyond, capacity }
   cache.set(usage, computed)
   return computed
 }
