@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { link, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { link, readdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
@@ -9,18 +8,20 @@ import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { serveHealth } from '@akrijs/runtime/program'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
-import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import type { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
 const NODE = 'node-a' as NodeName
 
+let home: NodeEnvironment
 let directory: string
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
@@ -29,18 +30,8 @@ let metrics: AgentMetrics
 let agent: Agent | undefined
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))
-  const file = new StateFile(path.join(directory, 'cluster.json'))
-  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
-  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
-  sockets = new KubeletSockets({
-    pluginDirectory: kubelet.pluginDirectory,
-    podResourcesSocket: kubelet.podResourcesSocket,
-    pods: kubelet.nodePods,
-    clock: systemClock,
-    log: silentLogger,
-  })
-  await sockets.open()
+  home = await NodeEnvironment.open()
+  ;({ directory, cluster, kubelet, sockets } = home)
   metrics = new AgentMetrics({
     node: NODE,
     configurations: () => cluster.configurations.list(),
@@ -54,10 +45,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await agent?.close()
   agent = undefined
-  await sockets.close()
-  await kubelet.close()
-  await cluster.close()
-  await rm(directory, { recursive: true, force: true })
+  await home.close()
 })
 
 /**

@@ -1,17 +1,16 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { type Device, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
-import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import type { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
 import { handlerAccess } from './agent-options.js'
@@ -21,6 +20,7 @@ import { handlerAccess } from './agent-options.js'
 const NODE = 'node-a' as NodeName
 const NO_RULES = { handlerMounts: [], handlerDevices: [], handlerEnvironment: [] }
 
+let home: NodeEnvironment
 let directory: string
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
@@ -29,28 +29,15 @@ let agent: Agent | undefined
 const serving: HandlerServer[] = []
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-h-'))
-  const file = new StateFile(path.join(directory, 'cluster.json'))
-  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
-  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
-  sockets = new KubeletSockets({
-    pluginDirectory: kubelet.pluginDirectory,
-    podResourcesSocket: kubelet.podResourcesSocket,
-    pods: kubelet.nodePods,
-    clock: systemClock,
-    log: silentLogger,
-  })
-  await sockets.open()
+  home = await NodeEnvironment.open()
+  ;({ directory, cluster, kubelet, sockets } = home)
 })
 
 afterEach(async () => {
   await agent?.close()
   agent = undefined
   for (const server of serving.splice(0)) await server.close()
-  await sockets.close()
-  await kubelet.close()
-  await cluster.close()
-  await rm(directory, { recursive: true, force: true })
+  await home.close()
 })
 
 async function startWith(

@@ -1,26 +1,26 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import type { ConfigurationName, Offer } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { deviceDigest } from '../core/instances/instance-name.js'
-import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import type { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
 import type { Cluster } from '../ports/cluster.js'
 import { collidingIds } from '../testing/colliding-ids.js'
+import { NodeEnvironment } from '../testing/node-environment.js'
 import { configurationWith, manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
 
 const NODE = 'node-a' as NodeName
 const IDS = collidingIds(NODE)
 
+let home: NodeEnvironment
 let directory: string
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
@@ -28,27 +28,14 @@ let sockets: KubeletSockets
 let agent: Agent
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))
-  const file = new StateFile(path.join(directory, 'cluster.json'))
-  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
-  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
-  sockets = new KubeletSockets({
-    pluginDirectory: kubelet.pluginDirectory,
-    podResourcesSocket: kubelet.podResourcesSocket,
-    pods: kubelet.nodePods,
-    clock: systemClock,
-    log: silentLogger,
-  })
-  await sockets.open()
+  home = await NodeEnvironment.open()
+  ;({ directory, cluster, kubelet, sockets } = home)
   agent = await start()
 })
 
 afterEach(async () => {
   await agent.close()
-  await sockets.close()
-  await kubelet.close()
-  await cluster.close()
-  await rm(directory, { recursive: true, force: true })
+  await home.close()
 })
 
 const handler = defineDiscoveryHandler({

@@ -1,0 +1,48 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+
+/** The environment of an agent, for tests: a cluster, and a kubelet with its Pods and sockets. */
+export class NodeEnvironment {
+  /** For the sockets of handlers, and for the checkpoint. */
+  readonly directory: string
+  readonly cluster: StandaloneCluster
+  readonly kubelet: SimulatedKubelet
+  readonly sockets: KubeletSockets
+
+  private constructor(directory: string, cluster: StandaloneCluster, kubelet: SimulatedKubelet) {
+    const { pluginDirectory, podResourcesSocket, nodePods: pods } = kubelet
+    this.directory = directory
+    this.cluster = cluster
+    this.kubelet = kubelet
+    this.sockets = new KubeletSockets({
+      pluginDirectory,
+      podResourcesSocket,
+      pods,
+      clock: systemClock,
+      log: silentLogger,
+    })
+  }
+
+  static async open(): Promise<NodeEnvironment> {
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+    const file = new StateFile(path.join(directory, 'cluster.json'))
+    const opened = new NodeEnvironment(
+      directory,
+      await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger }),
+      await SimulatedKubelet.start({ directory: path.join(directory, 'k') }),
+    )
+    await opened.sockets.open()
+    return opened
+  }
+
+  async close(): Promise<void> {
+    await this.sockets.close()
+    await this.kubelet.close()
+    await this.cluster.close()
+    await rm(this.directory, { recursive: true, force: true })
+  }
+}
