@@ -32,8 +32,8 @@ const GATHER_ROLLOUTS_MS = 100
 
 /**
  * Queues the work on brokers, Services, Deployments, labels of Instances and lost nodes after each
- * change of what it depends on. Listeners only add keys: an error there would end every watch, and not only the work
- * on one object.
+ * change of what it depends on. Listeners only add keys: an error there would end every watch, and
+ * not only the work on one object.
  */
 export function queueWorkloads(
   options: WorkloadQueuesOptions,
