@@ -83,11 +83,11 @@ export class StrayInstances {
       try {
         const query = { labelSelector: UNLABELLED_SELECTOR }
         const { objects } = await listObjects({ client, path: api.path(), query }, signal)
-        const own = objects.filter((object) => {
+        const ofNode = objects.filter((object) => {
           const instance = parseInstanceObject(object)
           return instance !== undefined && nodesOf(instance).has(node)
         })
-        const read = own.map((object) => [cache.observe(object), object] as const)
+        const read = ofNode.map((object) => [cache.observe(object), object] as const)
         this.#onListed()
         for (const [instance, object] of read)
           if (instance !== undefined) await this.#label(instance, object, signal)

@@ -115,9 +115,9 @@ async function handlerFindings(
   object: unknown,
   { load, names }: KnownHandlers,
 ): Promise<Omit<RawFinding, 'document'>[]> {
-  const wanted = handlerOf(object)
-  if (wanted === undefined) return []
-  const { name, details } = wanted
+  const reference = handlerOf(object)
+  if (reference === undefined) return []
+  const { name, details } = reference
   const handler = await load(name)
   if (handler === undefined) {
     const similar = nearest(name, names, 2)

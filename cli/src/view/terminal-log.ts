@@ -13,6 +13,6 @@ export function terminalLogger(level: string, isColored: boolean): Logger {
 
 /** Whether the log has colours. @param choice of `--color` */
 export function hasColorsOnStderr(choice: string | undefined): boolean {
-  const known = COLOR_CHOICES.find((each) => each === choice) ?? 'auto'
-  return hasColors(known, { isTTY: process.stderr.isTTY, environment: process.env })
+  const colorChoice = COLOR_CHOICES.find((each) => each === choice) ?? 'auto'
+  return hasColors(colorChoice, { isTTY: process.stderr.isTTY, environment: process.env })
 }

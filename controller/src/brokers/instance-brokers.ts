@@ -333,8 +333,8 @@ export class InstanceBrokers {
   #firstSeenAt(instance: Instance): number {
     const { uid } = instance.metadata
     const key = keyOf(instance)
-    const known = this.#seenAt.get(key)
-    const at = known?.uid === uid ? known.at : this.#options.clock.wallMs()
+    const firstSight = this.#seenAt.get(key)
+    const at = firstSight?.uid === uid ? firstSight.at : this.#options.clock.wallMs()
     this.#seenAt.set(key, { uid, at })
     return at
   }

@@ -36,8 +36,8 @@ export class AbsentAgents {
       return undefined
     }
     const now = clock.monotonicMs()
-    const known = this.#since.get(node)
-    const at = known?.presence === presence ? known.at : now
+    const absence = this.#since.get(node)
+    const at = absence?.presence === presence ? absence.at : now
     this.#since.set(node, { presence, at })
     return Math.max(0, at + graceMs - now)
   }

@@ -198,8 +198,8 @@ export class ConfigurationSummaries {
   }
 
   #turnOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Turn {
-    const known = this.#turns.get(key)
-    if (known?.uid === uid) return known
+    const turnBefore = this.#turns.get(key)
+    if (turnBefore?.uid === uid) return turnBefore
     const turn: Turn = { uid, dueAt: 0, written: {}, replaced: new Map() }
     this.#turns.set(key, turn)
     return turn

@@ -45,14 +45,14 @@ export class Memberships {
     else this.#reports.set(node, after)
     return keysOf(after).filter((key) => {
       const wish = after[key]
-      const known = before[key]
+      const wishBefore = before[key]
       if (wish === undefined) return false
       const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
       this.#wishes.set(key, wishes)
-      const isKnown = known?.uid === wish.uid && known.wish === wish.wish
+      const isSameWish = wishBefore?.uid === wish.uid && wishBefore.wish === wish.wish
       // A wish that has come true is told by its object.
-      if (!isKnown || !wishes.has(node)) wishes.set(node, wish)
-      return !isKnown
+      if (!isSameWish || !wishes.has(node)) wishes.set(node, wish)
+      return !isSameWish
     })
   }
 

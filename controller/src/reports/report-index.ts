@@ -56,8 +56,8 @@ export class ReportIndex {
   /** The reports that have a status of the Configuration. */
   *of(configuration: ObjectKey): Iterable<{ report: NodeReport; presence: AgentPresence }> {
     for (const node of this.#nodes.get(configuration) ?? []) {
-      const known = this.#known.get(node)
-      if (known !== undefined) yield known
+      const entry = this.#known.get(node)
+      if (entry !== undefined) yield entry
     }
   }
 

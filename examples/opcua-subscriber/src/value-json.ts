@@ -125,8 +125,8 @@ function extensionObject(object: Fields): object {
   const { schema, nodeId: type, buffer } = object
   if (buffer instanceof Uint8Array)
     return { UaTypeId: nodeId(type), UaEncoding: 1, UaBody: plain(buffer) }
-  const known = isRecord(schema) ? schema.dataTypeNodeId : undefined
-  return { ...(known !== undefined && { UaTypeId: nodeId(known) }), ...structure(object) }
+  const dataType = isRecord(schema) ? schema.dataTypeNodeId : undefined
+  return { ...(dataType !== undefined && { UaTypeId: nodeId(dataType) }), ...structure(object) }
 }
 
 function structure(object: Fields): Fields {

@@ -9,19 +9,19 @@ import type { OpcuaServer } from './opcua-server.js'
  * answered themselves count: an entry of a discovery server must not remove another device.
  */
 export function withoutNames(servers: readonly OpcuaServer[]): readonly OpcuaServer[] {
-  const own = servers.filter(({ hasHostOfDetails = false }) => hasHostOfDetails)
+  const serversOfDetails = servers.filter(({ hasHostOfDetails = false }) => hasHostOfDetails)
   const isAddress = ({ discoveryUrl }: OpcuaServer) =>
     isIP(readEndpointUrl(discoveryUrl)?.host ?? '') > 0
   const keysOf = ({ discoveryUrl, application, listedFrom = [] }: OpcuaServer) => {
     const port = readEndpointUrl(discoveryUrl)?.port
     return listedFrom.map((address) => keyOf(application?.applicationUri, port, address))
   }
-  const atAddresses = new Set(own.filter(isAddress).flatMap(keysOf))
+  const atAddresses = new Set(serversOfDetails.filter(isAddress).flatMap(keysOf))
   const isDuplicate = (server: OpcuaServer) => {
     const keys = keysOf(server)
     return !isAddress(server) && keys.length > 0 && keys.every((key) => atAddresses.has(key))
   }
-  const duplicates = new Set(own.filter(isDuplicate))
+  const duplicates = new Set(serversOfDetails.filter(isDuplicate))
   return servers.filter((server) => !duplicates.has(server))
 }
 

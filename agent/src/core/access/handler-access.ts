@@ -163,8 +163,8 @@ export class HandlerAccess {
     const isOther =
       !Object.hasOwn(STANDARD, handler) && ![...mounts, ...devices, ...environment].some(isOf)
     const key = isOther ? '' : handler
-    const known = this.#rules.get(key)
-    if (known !== undefined) return known
+    const cachedRules = this.#rules.get(key)
+    if (cachedRules !== undefined) return cachedRules
     const read = <Rule>(kind: AccessKind, reader: (text: string) => Rule | undefined) =>
       standardOf(handler, kind).flatMap((text) => reader(`${handler}=${text}`) ?? [])
     const [ownMounts, ownDevices] = [mounts.filter(isOf), devices.filter(isOf)]

@@ -59,8 +59,9 @@ export function planBrokerInfo(
 
   const leftOut = withinBounds(entries, before)
   const set = [...entries].flatMap(([name, { content, slot }]) => {
-    const known = before.get(name)
-    const same = known !== undefined && known.content === content && known.slot === slot
+    const entryBefore = before.get(name)
+    const same =
+      entryBefore !== undefined && entryBefore.content === content && entryBefore.slot === slot
     return same || slot === undefined || content === undefined
       ? []
       : [{ name, content, slot: slot as SlotName }]

@@ -28,26 +28,29 @@ export async function admitChanged(
   const deviceBefore = finder(before ?? [])
   const devices: AdmittedDevice[] = []
   const toAdmit: Device[] = []
-  const places: { readonly place: number; readonly known: AdmittedDevice | undefined }[] = []
+  const places: { readonly place: number; readonly admittedBefore: AdmittedDevice | undefined }[] =
+    []
   let [sameEntries, otherEntries] = [0, 0]
   for (const device of now) {
-    const known = deviceBefore(device.id)
-    const isSame = known !== undefined && isEqual(known.reported ?? known, device)
+    const admittedBefore = deviceBefore(device.id)
+    const isSame =
+      admittedBefore !== undefined && isEqual(admittedBefore.reported ?? admittedBefore, device)
     if (isSame) sameEntries += entriesOf(device)
     else otherEntries += entriesOf(device)
     const isSettled = isSame && (device.deviceSpecs ?? []).length === 0
     if (!isSettled) {
       toAdmit.push(device)
-      places.push({ place: devices.length, known })
+      places.push({ place: devices.length, admittedBefore })
     }
-    devices.push(isSettled ? known : device)
+    devices.push(isSettled ? admittedBefore : device)
     if (isTurnOver()) await nextTurn()
   }
   const admitted = toAdmit.length === 0 ? [] : await admit(toAdmit)
-  for (const [index, { place, known }] of places.entries()) {
+  for (const [index, { place, admittedBefore }] of places.entries()) {
     const device = admitted[index]
     if (device === undefined) break
-    devices[place] = known !== undefined && isEqual(known, device) ? known : device
+    devices[place] =
+      admittedBefore !== undefined && isEqual(admittedBefore, device) ? admittedBefore : device
     if (isTurnOver()) await nextTurn()
   }
   return { devices, sameEntries, otherEntries }

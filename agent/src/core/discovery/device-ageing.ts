@@ -102,14 +102,17 @@ export function ageDevices(
         if (healthy && other.refusal === undefined)
           devices.set(device.id, { ...other, healthy: true })
       } else {
-        const known = before?.get(device.id)
+        const deviceBefore = before?.get(device.id)
         const isSame =
-          known?.device === device &&
-          known.endpoint === endpoint &&
-          known.shared === shared &&
-          known.healthy === healthy
+          deviceBefore?.device === device &&
+          deviceBefore.endpoint === endpoint &&
+          deviceBefore.shared === shared &&
+          deviceBefore.healthy === healthy
         const refused = refusal !== undefined && { refusal }
-        devices.set(device.id, isSame ? known : { device, shared, endpoint, healthy, ...refused })
+        devices.set(
+          device.id,
+          isSame ? deviceBefore : { device, shared, endpoint, healthy, ...refused },
+        )
       }
     }
   }

@@ -50,9 +50,9 @@ export function trimLists(
     }
   }
   const kept = new Set(selection.kept())
-  const known = new Set<string>()
+  const keptIds = new Set<string>()
   for (const { devices = [] } of lists)
-    for (const device of devices) if (kept.has(device)) known.add(device.id)
+    for (const device of devices) if (kept.has(device)) keptIds.add(device.id)
 
   const changed = new Map<EndpointList, EndpointList>()
   for (const list of lists) {
@@ -60,8 +60,8 @@ export function trimLists(
     const rest = devices?.filter((device) => kept.has(device))
     if (devices === undefined || rest === undefined || rest.length === devices.length) continue
     // A device counts once, and not at all while another list has it.
-    const unknown = devices.filter(({ id }) => !known.has(id))
-    for (const { id } of unknown) known.add(id)
+    const unknown = devices.filter(({ id }) => !keptIds.has(id))
+    for (const { id } of unknown) keptIds.add(id)
     changed.set(list, { ...list, devices: rest, forgotten: forgotten + unknown.length })
   }
   return changed

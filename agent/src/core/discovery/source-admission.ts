@@ -75,12 +75,12 @@ export class SourceAdmission {
     const before: Referrer[] = []
     const others: Referrer[] = []
     for (const [key, referrer] of changes) {
-      const known = this.#admitted.get(key) ?? this.#refused.get(key)?.referrer
-      if (isSame(known, referrer)) continue
+      const referrerBefore = this.#admitted.get(key) ?? this.#refused.get(key)?.referrer
+      if (isSame(referrerBefore, referrer)) continue
       changed.push(key)
-      const wasAdmitted = this.#forget(key, known)
+      const wasAdmitted = this.#forget(key, referrerBefore)
       if (referrer !== undefined)
-        (wasAdmitted && known?.age === referrer.age ? before : others).push(referrer)
+        (wasAdmitted && referrerBefore?.age === referrer.age ? before : others).push(referrer)
     }
     for (const referrer of before.sort(byAge)) this.#admit(referrer)
     // A free place belongs to the oldest Configuration that waits.

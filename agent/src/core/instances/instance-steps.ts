@@ -128,8 +128,8 @@ export function claimStep(
 ): InstanceStep<SlotClaim> {
   const index = instance && slotIndex(instance.metadata.name, slot)
   if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
-  const known = deviceIdOf(instance)
-  if (device !== undefined && known !== undefined && known !== printable(device))
+  const deviceId = deviceIdOf(instance)
+  if (device !== undefined && deviceId !== undefined && deviceId !== printable(device))
     return { done: { outcome: 'gone' } }
   const { capacity, deviceUsage } = instance.spec
   const holder = deviceUsage[slot] ?? ''

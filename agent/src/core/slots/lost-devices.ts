@@ -27,7 +27,7 @@ interface Waiting extends LostDevice {
   /** Monotonic time until which the Pods of young allocations are awaited. */
   readonly until: number
   /** The Pods that have their Event. */
-  readonly told: Set<ObjectKey>
+  readonly podsWithEvent: Set<ObjectKey>
 }
 
 /**
@@ -53,7 +53,7 @@ export class LostDevices {
     const { clock, ledger } = this.#options
     if (ledger.inUse(device.instance).length === 0) return false
     const until = clock.monotonicMs() + AWAIT_MS
-    this.#waiting.set(device.instance, { ...device, until, told: new Set() })
+    this.#waiting.set(device.instance, { ...device, until, podsWithEvent: new Set() })
     return true
   }
 
@@ -68,7 +68,7 @@ export class LostDevices {
     }
   }
 
-  #record({ id, instance, told }: Waiting): void {
+  #record({ id, instance, podsWithEvent }: Waiting): void {
     const { cluster, kubelet, ledger, log, node } = this.#options
     const resources = new Map(
       ledger
@@ -76,11 +76,11 @@ export class LostDevices {
         .flatMap((each) =>
           [...(ledger.usersOf(each) ?? [])].map((pod) => [pod, each.resourceName] as const),
         )
-        .filter(([pod]) => !told.has(pod)),
+        .filter(([pod]) => !podsWithEvent.has(pod)),
     )
     const device = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`
     for (const [key, resource] of resources) {
-      told.add(key)
+      podsWithEvent.add(key)
       cluster.recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Pod', key, uid: kubelet.pods?.uidOf(key) },
         type: 'Warning',

@@ -94,9 +94,9 @@ export function deviceProblems(
   const grouped = new Map<string, { readonly reason: string; instances: InstanceName[] }>()
   for (const [name, problem] of all) {
     const group = `${problem.found ?? ''} ${problem.reason}`
-    const known = grouped.get(group) ?? { ...problem, instances: [] }
-    grouped.set(group, known)
-    known.instances.push(name)
+    const problemOfGroup = grouped.get(group) ?? { ...problem, instances: [] }
+    grouped.set(group, problemOfGroup)
+    problemOfGroup.instances.push(name)
   }
   return [...grouped]
     .sort(([a], [b]) => (a < b ? -1 : 1))

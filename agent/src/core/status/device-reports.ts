@@ -15,10 +15,10 @@ const SHOWN_ID = 80
 export function mergeReports(
   all: readonly (readonly DeviceReport[] | undefined)[],
 ): readonly DeviceReport[] | undefined {
-  const known = all.flatMap((reports) => (reports === undefined ? [] : [reports]))
-  if (known.length <= 1) return known[0]
+  const reportLists = all.flatMap((reports) => (reports === undefined ? [] : [reports]))
+  if (reportLists.length <= 1) return reportLists[0]
   const merged = new Map<string, DeviceReport>()
-  for (const report of known.flat()) {
+  for (const report of reportLists.flat()) {
     const key = `${report.listed} ${report.reason}`
     const other = merged.get(key)
     if (other === undefined || report.count > other.count) merged.set(key, report)

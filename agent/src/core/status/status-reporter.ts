@@ -69,8 +69,9 @@ export class StatusReporter {
     const problems = problemsByInstance(reports, served)
     this.#problemEvents.follow(key, problems, served)
     const found = this.#findingsOf(key, served)
-    const known = hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
-    await cluster.reportStatus(key, node, status, known)
+    const problemsOfDevices =
+      hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
+    await cluster.reportStatus(key, node, status, problemsOfDevices)
   }
 
   #findingsOf(key: ObjectKey, served: () => Iterable<ServedDevice>): FindingsByInstance {

@@ -105,12 +105,15 @@ export async function serveRegistration(
     const endpoint = await endpointOf(request, places)
     if (stop.signal.aborted)
       throw new RegistrationRefusedError(status.UNAVAILABLE, 'the agent ends')
-    const known = registry.get(endpoint.uid)
-    if (known instanceof RemoteEndpoint) {
-      if (known.registerAgain(endpoint))
-        lines.info({ handler: known.name, endpoint: known.uid }, 'handler registered again')
-      registry.register(known)
-      connections.registered(known.uid, peer)
+    const registered = registry.get(endpoint.uid)
+    if (registered instanceof RemoteEndpoint) {
+      if (registered.registerAgain(endpoint))
+        lines.info(
+          { handler: registered.name, endpoint: registered.uid },
+          'handler registered again',
+        )
+      registry.register(registered)
+      connections.registered(registered.uid, peer)
       return
     }
     const replaced = makeRoom(endpoint, registry)

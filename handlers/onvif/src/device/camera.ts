@@ -172,8 +172,8 @@ class Interview {
     const { address } = home
     const refusedScheme = credential && refused.refusedScheme(home, credential)
     const isTokenOnly = refusedScheme === 'digest' || refusedScheme === 'dated-token'
-    const own = { credential, address, isTokenOnly, timeoutMs, signal, clock }
-    const session = new SoapSession({ ...options, ...own })
+    const sessionOptions = { credential, address, isTokenOnly, timeoutMs, signal, clock }
+    const session = new SoapSession({ ...options, ...sessionOptions })
     const interview = {
       session,
       home,

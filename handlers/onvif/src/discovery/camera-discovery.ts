@@ -176,9 +176,9 @@ class CameraDiscovery {
     )
     // A camera may also be announced by an address, or with a URL, that does not count.
     const ignored = this.#ignored.cameras.filter(({ uuid = '' }) => !present.has(uuid))
-    const own = new Set(machineAddresses())
+    const ownAddresses = new Set(machineAddresses())
     const unread = this.#unread.cameras.filter(
-      ({ source }) => !own.has(plainAddress(source)) && this.#set.camerasAt(source) === 0,
+      ({ source }) => !ownAddresses.has(plainAddress(source)) && this.#set.camerasAt(source) === 0,
     )
     const leftOut = [...silent, ...ignored, ...unread]
     // The remarks name devices whose announcements are not read, if there are no others.
@@ -213,9 +213,9 @@ class CameraDiscovery {
       this.#set.endRound()
       this.#ignored.endRound()
       this.#unread.endRound()
-      const known = this.#set.ids
-      for (const id of this.#unanswered.keys()) if (!known.has(id)) this.#unanswered.delete(id)
-      for (const id of this.#refusing) if (!known.has(id)) this.#refusing.delete(id)
+      const deviceIds = this.#set.ids
+      for (const id of this.#unanswered.keys()) if (!deviceIds.has(id)) this.#unanswered.delete(id)
+      for (const id of this.#refusing) if (!deviceIds.has(id)) this.#refusing.delete(id)
       this.#startQueries(REQUERIES_PER_ROUND)
       this.#isListed = true
       this.changes.push()

@@ -183,9 +183,9 @@ export class ServerSessions {
     const endpoints = await callService(getEndpoints, target, { ...timeouts, signal })
     const before = this.#schedule.get(discoveryUrl)?.value
     const call = { url, endpoints, applicationUri, policyUri: before?.policyUri, signal }
-    const own = this.#credentials.own(applicationUri, discoveryUrl)
-    const credential = own ?? this.#credentials.for()
-    if (own !== undefined || credential === undefined)
+    const ownCredential = this.#credentials.own(applicationUri, discoveryUrl)
+    const credential = ownCredential ?? this.#credentials.for()
+    if (ownCredential !== undefined || credential === undefined)
       return resultOf(await this.#open(call, credential))
     const withUser = await this.#open(call, credential).catch((error: unknown) => {
       // A connection that broke once is no reason to do without the user who was accepted before.
