@@ -3,7 +3,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 import type { Instance } from './types.js'
 
 /** The labels of Instances: an agent watches those of its node and the shared ones. */
-export const INSTANCE_LABELS = {
+const INSTANCE_LABELS = {
   /** The node of an Instance that is not shared. */
   node: 'akri.sh/node',
   /** `true` for a shared Instance. */

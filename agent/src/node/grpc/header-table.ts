@@ -2,7 +2,7 @@
 export type Field = readonly [name: string, value: string]
 
 /** The fields that each connection knows (RFC 7541, appendix A). The first has the index 1. */
-export const STATIC_FIELDS: readonly Field[] = [
+const STATIC_FIELDS: readonly Field[] = [
   [':authority', ''],
   [':method', 'GET'],
   [':method', 'POST'],

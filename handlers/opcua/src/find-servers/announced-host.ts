@@ -4,7 +4,7 @@ import { HOST_UNKNOWN } from '../left-out-reason.js'
 
 const LOOPBACK = new AllowedNetworks(readNetworks(['127.0.0.0/8', '::1']))
 const UNSPECIFIED = new AllowedNetworks(readNetworks(['0.0.0.0/8', '::']))
-export const LOCAL_ONLY = 'address is valid on its own machine only'
+const LOCAL_ONLY = 'address is valid on its own machine only'
 
 interface Host {
   readonly addresses: readonly string[]
