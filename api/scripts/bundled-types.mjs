@@ -1,6 +1,6 @@
 // Writes api/src/generated/bundled-types.ts: the fields of a present Kubernetes, from the models of
-// @kubernetes/client-node, which are generated from its OpenAPI. Prints to standard output instead
-// where it is told `--print`.
+// @kubernetes/client-node, which are generated from its OpenAPI. With `--print` it prints
+// to standard output instead.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'

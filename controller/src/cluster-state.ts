@@ -73,7 +73,7 @@ export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
   readonly otherConditions: readonly InstanceCondition[]
 }
 
-/** What listeners were told of a Configuration: its parts without the status. */
+/** The state of a Configuration at the last call of listeners, without the status. */
 type SpecVersion = Pick<Configuration, 'spec'> & {
   readonly uid: string
   readonly generation: number
@@ -314,7 +314,7 @@ export class ClusterState {
     }, signal)
   }
 
-  /** Whether the Configuration differs, without its status, from what listeners were told of. */
+  /** Whether the Configuration has changed since the last call of listeners, without the status. */
   #hasNewSpec(key: ObjectKey): boolean {
     const configuration = this.configurations.cache.get(key)
     const before = this.#specs.get(key)

@@ -50,7 +50,7 @@ export class Memberships {
       const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
       this.#wishes.set(key, wishes)
       const isSameWish = wishBefore?.uid === wish.uid && wishBefore.wish === wish.wish
-      // A wish that has come true is told by its object.
+      // The Instance shows whether a wish has come true.
       if (!isSameWish || !wishes.has(node)) wishes.set(node, wish)
       return !isSameWish
     })

@@ -24,8 +24,8 @@ interface ReportCaches {
 }
 
 /**
- * The reports by Configuration. The work of a change is that of its report, and a Configuration
- * whose status in the report is the same is not told of the change.
+ * The reports by Configuration. The work of a change is that of its report: listeners are called
+ * only for Configurations whose status in the report has changed.
  */
 export class ReportIndex {
   readonly #caches: ReportCaches

@@ -74,8 +74,8 @@ interface Problem {
 
 /**
  * Decides what handlers may give to containers. A container gets a device as its handler describes
- * it, or it does not get the device: a container without a part of its device would fail without a
- * reason that anybody sees.
+ * it, or it does not get the device: a container without a part of its device would fail, and
+ * nothing would show the reason.
  */
 export class HandlerAccess {
   readonly #options: HandlerAccessOptions

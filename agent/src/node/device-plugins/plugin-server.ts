@@ -37,7 +37,7 @@ const LAST_LIST_MS = 1000
 
 /**
  * How long the kubelet may take to read the list after it has accepted a plugin, in milliseconds.
- * It gives up after 10 s, and only its log says so.
+ * The kubelet stops after 10 s, and only the log of the kubelet says so.
  */
 const FIRST_READ_MS = 15_000
 
