@@ -69,6 +69,25 @@ describe('discovery', () => {
     expect(endpoint.open).toBe(1)
   })
 
+  it('asks with an edited Configuration, and ends, while a Secret cannot be read', async () => {
+    const endpoint = new ManualEndpoint('told@a')
+    world.registry.register(endpoint)
+    world.resolveProperties = () => new Promise(() => {})
+    configurations.put(configuration('default', 'old'))
+    world.discovery.start()
+    await clock.advance(0)
+    expect(endpoint.requests).toEqual([])
+    world.resolveProperties = async () => new DiscoveryProperties()
+    configurations.put(configuration('default', 'new'))
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['new'])
+    world.resolveProperties = () => new Promise(() => {})
+    configurations.put(configuration('default', 'newer'))
+    await clock.advance(0)
+    await world.discovery.close()
+    expect(endpoint.open).toBe(0)
+  })
+
   it('A7 asks again when a Secret changes, and when a missing Secret is created', async () => {
     world.resolveProperties = async () => {
       throw new MissingPropertyError('there is no Secret default/lab')

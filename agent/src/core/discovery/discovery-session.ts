@@ -9,6 +9,7 @@ import {
   messageOf,
   runAfter,
   TokenBucket,
+  untilAborted,
 } from '@akrijs/runtime'
 import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../../errors.js'
@@ -256,8 +257,9 @@ export class DiscoverySession {
     const { signal } = attempt.stop
     // An endpoint that registers again without a pause gives no more lists.
     await this.#payForLists(signal)
-    const properties = await resolveProperties(configuration)
-    if (signal.aborted) return
+    // An edit, and the end of the agent, do not wait for an API server that does not answer.
+    const properties = await untilAborted(resolveProperties(configuration), signal)
+    if (properties === undefined || signal.aborted) return
     attempt.asked = true
     this.#state = { phase: 'open', listed: false }
     onChange()
