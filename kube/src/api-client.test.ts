@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { systemClock } from '@akrijs/runtime'
+import { runWithClock, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
@@ -266,13 +266,17 @@ describe('a busy server', () => {
   })
 
   it('has answered, although the time limit of a request ends before the wait', async () => {
-    const client = connect(await serve(), { timeoutMs: 100 })
+    const clock = new ManualClock()
+    const client = connect(await serve(), { clock, timeoutMs: 10_000 })
     api.answer = answerWith(
       429,
       { reason: 'TooManyRequests', message: 'later' },
       { 'retry-after': '20' },
     )
-    expect(await failure(get(client))).toMatchObject({ status: 429, answer: 'later' })
+    const failed = runWithClock(clock, () => failure(get(client)))
+    await eventually(() => expect(clock.sleeping).toContain(20_000))
+    await clock.advance(10_000)
+    expect(await failed).toMatchObject({ status: 429, answer: 'later' })
   })
 
   it('is asked at most six times', async () => {
