@@ -55,8 +55,9 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
   },
 )
 
-it('the claims of a request that fails are released at the same time', async () => {
+it('R68 a failed request releases its claims together, with their directories', async () => {
   const releasing: SlotName[] = []
+  const discarded: SlotName[] = []
   let onAll = () => {}
   const all = new Promise<void>((resolve) => {
     onAll = resolve
@@ -71,7 +72,11 @@ it('the claims of a request that fails are released at the same time', async () 
       },
     },
     observer: noopObserver,
-    directories: undefined,
+    directories: {
+      prepare: () => {},
+      discard: (_: unknown, unused: SlotName) => void discarded.push(unused),
+      open: async () => undefined,
+    },
     level: 'configuration' as const,
   }
   const request = new SlotClaims(new ManualClock()).forRequest((claims) =>
@@ -85,4 +90,5 @@ it('the claims of a request that fails are released at the same time', async () 
   )
   await expect(request).rejects.toThrow('no slot is left')
   expect(releasing).toEqual(['cam-8120fe-0', 'cam-8120fe-1', 'cam-8120fe-2'])
+  expect(discarded).toEqual(releasing)
 })
