@@ -51,6 +51,7 @@ import {
   parseJob,
   parseNode,
   parsePod,
+  reducedApplied,
   reducedWorkload,
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
@@ -152,8 +153,8 @@ export class ClusterState {
     }
     this.pods = owned(PODS, parsePod, { reduce: reducedWorkload })
     this.jobs = owned(JOBS, parseJob, { reduce: reducedWorkload })
-    this.services = owned(SERVICES, parseAppliedObject)
-    this.deployments = owned(DEPLOYMENTS, parseDeployment)
+    this.services = owned(SERVICES, parseAppliedObject, { reduce: reducedApplied })
+    this.deployments = owned(DEPLOYMENTS, parseDeployment, { reduce: reducedApplied })
     this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
     this.statuses = collectionOf(CONFIGURATIONS, parseStored, options, {

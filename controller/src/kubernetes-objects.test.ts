@@ -2,9 +2,11 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   parseAppliedObject,
+  parseDeployment,
   parseJob,
   parseNode,
   parsePod,
+  reducedApplied,
   reducedWorkload,
 } from './kubernetes-objects.js'
 import { T0 } from './testing/objects.js'
@@ -145,6 +147,33 @@ describe('a parser of Kubernetes objects', () => {
         labels: { controller: 'akri.sh', 'pod-template-hash': 'h' },
         annotations: { 'akri.sh/restarts': '3' },
       },
+    })
+  })
+
+  it('keeps the fields that the controller applied as text, and little else', () => {
+    const large = 'x'.repeat(100_000)
+    const fieldsV1 = { 'f:spec': { 'f:replicas': {} } }
+    const object = {
+      metadata: {
+        ...metadata,
+        generation: 3,
+        labels: { controller: 'akri.sh' },
+        managedFields: [
+          { manager: 'akri-controller', operation: 'Apply', fieldsV1 },
+          { manager: large, operation: 'Update', fieldsV1: { 'f:spec': {} } },
+        ],
+      },
+      spec: { replicas: 2, template: { metadata: { annotations: { note: large } } } },
+      status: { observedGeneration: 3, readyReplicas: 1 },
+    }
+    const reduced = reducedApplied(object)
+    expect(JSON.stringify(reduced).length).toBeLessThan(1000)
+    expect(parseDeployment(reduced)).toEqual(parseDeployment(object))
+    expect(parseDeployment(object)).toMatchObject({
+      applied: JSON.stringify(fieldsV1),
+      desired: 2,
+      ready: 1,
+      isObserved: true,
     })
   })
 

@@ -4,7 +4,7 @@ import { isRecord, objectMessage } from '@akrijs/runtime'
 import * as z from 'zod'
 import { type BrokerProblem, podProblem } from './brokers/broker-problem.js'
 import { ANNOTATIONS, LABELS, TEMPLATE_HASH } from './labels.js'
-import { appliedFields, type FieldSet } from './managed-fields.js'
+import { appliedFields } from './managed-fields.js'
 
 // The parts of Kubernetes' own objects that the controller reads. Any user may have created an
 // object with any content: a field of a wrong type counts as absent.
@@ -19,8 +19,8 @@ export function isDeleted({ metadata }: KubernetesObject): boolean {
 
 /** A Service, or the part of a Deployment that is compared with its template. */
 export interface AppliedObject extends KubernetesObject {
-  /** The fields that have the values that the controller applied. */
-  readonly fields: FieldSet
+  /** The fields that have the values that the controller applied: a FieldSet as JSON. */
+  readonly applied: string
 }
 
 export interface Pod extends KubernetesObject {
@@ -95,11 +95,11 @@ const READ_ANNOTATIONS: ReadonlySet<string> = new Set(Object.values(ANNOTATIONS)
  * The part of a Pod or a Job that the controller reads. Any user may create objects of 1.5 MB each
  * that its watches select.
  */
-export function reducedWorkload(object: unknown): unknown {
+export function reducedWorkload(object: unknown): Readonly<Record<string, unknown>> {
   const { metadata, spec, status } = recordOf(object)
   const { managedFields: _fields, labels, annotations, ...others } = recordOf(metadata)
   const { ownerReferences, finalizers } = others
-  const { nodeName, suspend } = recordOf(spec)
+  const { nodeName, suspend, replicas } = recordOf(spec)
   return {
     metadata: {
       ...others,
@@ -110,9 +110,20 @@ export function reducedWorkload(object: unknown): unknown {
         : ownerReferences,
       finalizers: Array.isArray(finalizers) ? finalizers.slice(0, MAX_FINALIZERS) : finalizers,
     },
-    spec: { nodeName, suspend },
+    spec: { nodeName, suspend, replicas },
     status,
   }
+}
+
+/** The same of a Service or a Deployment. */
+export function reducedApplied(object: unknown): Readonly<Record<string, unknown>> {
+  return { ...reducedWorkload(object), applied: appliedIn(object) }
+}
+
+/** As text: objects for thousands of fields take several times as much memory. */
+function appliedIn(object: unknown): string {
+  const { applied } = recordOf(object)
+  return typeof applied === 'string' ? applied : JSON.stringify(appliedFields(object))
 }
 
 function picked(value: unknown, names: ReadonlySet<string>): unknown {
@@ -239,8 +250,9 @@ export function parseJob(object: unknown): Job | undefined {
 }
 
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {
-  const metadata = parseObjectMeta(object)
-  return metadata && { metadata, fields: appliedFields(object) }
+  const { applied, ...read } = reducedApplied(object)
+  const metadata = parseObjectMeta(read)
+  return metadata && { metadata, applied: String(applied) }
 }
 
 const deployment = lenient({

@@ -35,11 +35,14 @@ export function appliedFields(object: unknown): FieldSet {
 
 /** Whether all fields of an object have the values that the controller applied. */
 export function isAsApplied(
-  { fields }: { readonly fields: FieldSet },
+  { applied }: { readonly applied: string },
   { metadata, spec }: NamedObject,
 ): boolean {
   const { labels, annotations, ownerReferences } = metadata
-  return containsValue(fields, { metadata: { labels, annotations, ownerReferences }, spec })
+  return containsValue(parsed(applied), {
+    metadata: { labels, annotations, ownerReferences },
+    spec,
+  })
 }
 
 /** Whether a field set contains all fields of a value. */

@@ -90,7 +90,9 @@ describe('the Service of an Instance', () => {
       metadata: { ...made.metadata, managedFields },
       spec: { ...PORTS, selector: { mine: 'x' } },
     })
-    await eventually(() => expect(state.services.cache.list()[0]?.fields).toEqual(fieldsV1))
+    await eventually(() =>
+      expect(state.services.cache.list()[0]?.applied).toBe(JSON.stringify(fieldsV1)),
+    )
     await reconcile()
     expect(api.objects.get(SERVICE)).toMatchObject({
       spec: { selector: { controller: 'akri.sh' } },
