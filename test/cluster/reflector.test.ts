@@ -97,6 +97,18 @@ describeOnCluster('the client on an API server', () => {
       expect(stateOf(reflector.list())).toEqual(await truth())
     })
 
+    it('reads objects of which an answer can have only a few', async () => {
+      const brokerProperties = { TEXT: 'x'.repeat(20_000) }
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) => put(`thing-${i}`, { brokerProperties })),
+      )
+      const narrow = await clientOfCluster(undefined, { maxBytes: 100_000 })
+      ends.push(() => narrow.close())
+      const reflector = follow(narrow, { listsNewest: true })
+      await reflector.synced
+      expect(stateOf(reflector.list())).toEqual(await truth())
+    })
+
     it('begins with a stream of objects, or a list of a server without streams', async () => {
       await Promise.all(Array.from({ length: 20 }, (_, i) => put(`thing-${i}`)))
       const refused: number[] = []
