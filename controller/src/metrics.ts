@@ -94,7 +94,7 @@ export class ControllerMetrics {
     })
     new Gauge({
       name: 'akri_configuration_problem',
-      help: `Conditions that are False, and Ready that is Unknown: the first ${MAX_PROBLEMS}; 1`,
+      help: `Conditions that are False, and Ready that is Unknown: ${MAX_PROBLEMS} at most; 1`,
       labelNames: ['configuration_namespace', 'configuration', 'condition'],
       registers,
       collect() {
