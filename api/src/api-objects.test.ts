@@ -2,9 +2,11 @@ import { expect, it } from 'vitest'
 import {
   missingFields,
   parseConfigurationEntries,
+  parseConfigurationObject,
   parseConfigurationStatus,
   parseInstanceObject,
 } from './api-objects.js'
+import { packedConfiguration } from './packed-configuration.js'
 
 const metadata = {
   name: 'cam',
@@ -44,6 +46,42 @@ it('leaves out the conditions and entries of a status that make no sense, and no
     unreadableNodes: [],
     otherConditions: [],
   })
+})
+
+it('reads a Configuration that waited for the end of a list as any other', () => {
+  const spec = {
+    discoveryHandler: { name: 'x' },
+    brokerSpec: { brokerPodSpec: { containers: [] } },
+  }
+  const object = { metadata: { ...metadata, managedFields: [{ manager: 'm' }] }, spec }
+  const packed = packedConfiguration(object)
+  expect(JSON.stringify(packed)).not.toContain('manager')
+  expect(parseConfigurationObject(object).ok).toBe(true)
+  for (const each of [object, { metadata, spec: 7 }, { metadata }, {}, null])
+    expect(parseConfigurationObject(packedConfiguration(each))).toEqual(
+      parseConfigurationObject(each),
+    )
+})
+
+it('keeps nothing of a spec with too many values, or too deep a nesting', () => {
+  let deep: unknown = 1
+  for (let depth = 0; depth < 200_000; depth++) deep = [deep]
+  const many = Array.from({ length: 50_000 }, () => ({}))
+  for (const [value, message] of [
+    [deep, /nested more than 100 deep/],
+    [many, /more than 50000 values/],
+  ] as const) {
+    const brokerSpec = { brokerPodSpec: { value } }
+    const object = { metadata, spec: { discoveryHandler: { name: 'x' }, brokerSpec } }
+    const packed = packedConfiguration(object)
+    expect(JSON.stringify(packed).length).toBeLessThan(1000)
+    expect(parseConfigurationObject(packed)).toMatchObject({
+      ok: false,
+      problems: [{ message: expect.stringMatching(message) }],
+      found: { metadata },
+    })
+    expect(parseConfigurationObject(object).ok).toBe(false)
+  }
 })
 
 it('keeps the conditions of other programs of an Instance as they are', () => {

@@ -10,6 +10,7 @@ import {
   instanceNameParts,
 } from './names.js'
 import { absentOr, orDefault, withoutUndefined } from './optional-fields.js'
+import { PackedConfiguration } from './packed-configuration.js'
 import type {
   Configuration,
   Instance,
@@ -206,10 +207,12 @@ export function parseConfigurationEntries(
 /** Reads a Configuration of a server. Never throws. */
 export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
   const found = parseConfigurationStatus(object)
+  if (object instanceof PackedConfiguration && object.excess !== undefined)
+    return { ok: false, problems: [{ path: 'spec', message: object.excess }], found }
   const parsed = parseConfiguration({
     apiVersion: API_VERSION,
     kind: 'Configuration',
-    ...(isRecord(object) ? object : {}),
+    ...(object instanceof PackedConfiguration ? object.unpacked : isRecord(object) ? object : {}),
   })
   if (!parsed.ok) return { ok: false, problems: parsed.problems, found }
   if (found === undefined)

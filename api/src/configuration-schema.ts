@@ -44,6 +44,12 @@ const MAX_PROBLEMS = 100
  */
 const MAX_ENTRIES = 1000
 
+/**
+ * The most values of a spec: agents and the controller keep all Configurations in memory, and a
+ * value takes up to 90 bytes.
+ */
+const MAX_SPEC_VALUES = 50_000
+
 /** The longest name of a handler: no handler can register with a longer one. */
 const MAX_HANDLER_NAME = 63
 
@@ -287,10 +293,17 @@ const manifest = fields.superRefine(({ metadata, spec }, context) => {
 
 const NOUN = { configuration: 'Configuration', instance: 'Instance' } as const
 
+/** The bound of values, or of their nesting, that a spec exceeds; undefined if there is none. */
+export function specExcess(spec: unknown): string | undefined {
+  return excess(spec, MAX_SPEC_VALUES)
+}
+
 /** Reads a Configuration of a file. Never throws. */
 export function parseConfiguration(object: unknown): ParsedConfiguration {
   const tooMuch = excess(object)
   if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
+  const inSpec = specExcess(valueAt(object, 'spec'))
+  if (inSpec !== undefined) return { ok: false, problems: [{ path: 'spec', message: inSpec }] }
   const result = manifest.safeParse(object)
   if (!result.success) {
     const problems = result.error.issues

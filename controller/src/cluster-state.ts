@@ -12,6 +12,7 @@ import {
   NODE_REPORTS,
   type NodeReport,
   nodesOf,
+  packedConfiguration,
   parseConfigurationEntries,
   parseConfigurationObject,
   parseInstanceObject,
@@ -129,7 +130,9 @@ export class ClusterState {
     const { signal } = this.#stop
     // Each index and each watch adds a listener.
     setMaxListeners(0, signal)
-    this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options)
+    this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options, {
+      reduce: packedConfiguration,
+    })
     const { cache } = this.configurations
     cache.onChange((key) => {
       const others = this.#names.update(key, cache.get(key))

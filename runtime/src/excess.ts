@@ -6,15 +6,16 @@ const MAX_DEPTH = 100
 /**
  * The bound that a document exceeds; undefined if there is none. With the aliases of YAML, one
  * line can stand for an endless document, or for more values than memory holds.
+ * @param mostValues the most values
  */
-export function excess(root: unknown): string | undefined {
+export function excess(root: unknown, mostValues = MAX_VALUES): string | undefined {
   const open: { readonly value: unknown; readonly depth: number }[] = [{ value: root, depth: 0 }]
   let values = 0
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { value, depth } = next
     values++
-    if (values + open.length > MAX_VALUES)
-      return `it has more than ${MAX_VALUES} values, with its aliases`
+    if (values + open.length > mostValues)
+      return `it has more than ${mostValues} values, with its aliases`
     if (typeof value !== 'object' || value === null) continue
     if (depth >= MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} deep`
     for (const inner of Object.values(value)) open.push({ value: inner, depth: depth + 1 })

@@ -12,6 +12,7 @@ import {
   type NodeStatus,
   nodeSelector,
   type Problem,
+  packedConfiguration,
   parseConfigurationObject,
   parseInstanceObject,
   SHARED_SELECTOR,
@@ -135,6 +136,7 @@ export class KubernetesCluster implements Cluster {
     })
     this.#configurations = new Reflector({
       ...watched(this.#configurationApi),
+      reduce: packedConfiguration,
       parse: (object, known) => this.#parseConfiguration(object, known),
       deleted: (key) => {
         this.#refused.delete(key)
@@ -354,7 +356,7 @@ export class KubernetesCluster implements Cluster {
     if (parsed.ok) {
       if (key !== undefined) this.#refused.delete(key)
       this.#report.valid(parsed.configuration)
-      return parsed.configuration
+      return withoutBrokers(parsed.configuration)
     }
     if (parsed.found === undefined) return known
     const { metadata } = parsed.found
@@ -366,6 +368,17 @@ export class KubernetesCluster implements Cluster {
     this.#report.invalid(parsed.found, parsed.problems.map(textOf).join('; '))
     return sameObject(known, parsed.found)
   }
+}
+
+/** The agent checks the specs of brokers and of Services, and keeps none of them in memory. */
+function withoutBrokers({ spec, ...configuration }: Configuration): Configuration {
+  const {
+    brokerSpec: _brokers,
+    instanceServiceSpec: _ofInstance,
+    configurationServiceSpec: _ofConfiguration,
+    ...others
+  } = spec
+  return { ...configuration, spec: others }
 }
 
 function sameObject(
