@@ -7,6 +7,7 @@ import {
   codeOf,
   isRecord,
   messageOf,
+  mostJsonValues,
   untilAborted,
   withTimeLimit,
 } from '@akrijs/runtime'
@@ -30,6 +31,8 @@ export interface ApiClientOptions {
   readonly signal?: AbortSignal
   /** The longest answer that the client reads, in bytes. @default 32 MiB */
   readonly maxBytes?: number
+  /** The most JSON values of an answer. @default 1000000 */
+  readonly maxValues?: number
   /** Called for every answer, for metrics. */
   onAnswer?(request: { readonly method: string; readonly status: number }): void
   /** Called for every request that fails, unless its caller has ended it. */
@@ -79,8 +82,13 @@ const MAX_RETRY_AFTER_MS = 30_000
  * memory about four times: as chunks, as a whole, as a text, and as objects.
  */
 const MAX_BYTES = 32 * 1024 * 1024
+/**
+ * The most JSON values of an answer: each can take 90 bytes of memory, and three bytes of the
+ * answer. An object of an API server, which has 1.5 MB at most, has fewer.
+ */
+const MAX_VALUES = 1_000_000
 /** The most bytes of an error that the client reads: enough for a Status. */
-const MAX_ERROR_BYTES = 256 * 1024
+const ERROR_BOUNDS: AnswerBounds = { maxBytes: 256 * 1024, maxValues: MAX_VALUES }
 /** The longest message of an error, in characters: messages go to logs. */
 const MAX_MESSAGE = 2000
 /**
@@ -90,6 +98,11 @@ const MAX_MESSAGE = 2000
 const IDLE_MS = 30_000
 /** For requests that only their time limit ends. */
 const NEVER = new AbortController().signal
+
+interface AnswerBounds {
+  readonly maxBytes: number
+  readonly maxValues: number
+}
 
 /** Connections with the same credentials. */
 interface Connections {
@@ -102,13 +115,15 @@ interface Connections {
 /** A client of one API server, with connections that are reused. */
 export class ApiClient {
   readonly #options: ApiClientOptions &
-    Required<Pick<ApiClientOptions, 'timeoutMs' | 'maxBytes' | 'signal'>>
+    AnswerBounds &
+    Required<Pick<ApiClientOptions, 'timeoutMs' | 'signal'>>
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
   readonly #warnings: ServerWarnings
   #connections: Connections | undefined
 
   constructor(options: ApiClientOptions) {
-    this.#options = { timeoutMs: 30_000, maxBytes: MAX_BYTES, signal: NEVER, ...options }
+    const bounds: AnswerBounds = { maxBytes: MAX_BYTES, maxValues: MAX_VALUES }
+    this.#options = { timeoutMs: 30_000, signal: NEVER, ...bounds, ...options }
     // A listener for each request under way.
     setMaxListeners(0, this.#options.signal)
     this.#warnings = new ServerWarnings(options.clock, options.onWarning)
@@ -130,7 +145,7 @@ export class ApiClient {
     return withTimeLimit(timeoutMs, outer, async (signal) => {
       try {
         const response = await this.#open(request, signal)
-        const text = await readAll(response, this.#options.maxBytes, title)
+        const text = await readAll(response, this.#options, title)
         return text === '' ? undefined : parseJson(text, response, title)
       } catch (error) {
         const failure =
@@ -298,7 +313,11 @@ function parseJson(text: string, { headers }: IncomingMessage, title: string): u
   }
 }
 
-function readAll(response: IncomingMessage, maxBytes: number, title: string): Promise<string> {
+function readAll(
+  response: IncomingMessage,
+  { maxBytes, maxValues }: AnswerBounds,
+  title: string,
+): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let bytes = 0
@@ -310,7 +329,12 @@ function readAll(response: IncomingMessage, maxBytes: number, title: string): Pr
       reject(new AnswerTooLongError(`${title}: the answer has more than ${maxBytes} bytes`))
       response.destroy()
     })
-    response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')))
+    response.on('end', () => {
+      const body = Buffer.concat(chunks)
+      if (bytes > maxValues && mostJsonValues(body) > maxValues)
+        reject(new AnswerTooLongError(`${title}: the answer has more than ${maxValues} values`))
+      else resolve(body.toString('utf8'))
+    })
     response.on('error', reject)
   })
 }
@@ -342,7 +366,7 @@ async function* splitLines(
 async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
   const { statusCode: status = 0, statusMessage = '' } = response
   const retryAfterMs = retryAfterOf(response.headers)
-  const text = await readAll(response, MAX_ERROR_BYTES, 'error').catch(() => '')
+  const text = await readAll(response, ERROR_BOUNDS, 'error').catch(() => '')
   try {
     const body: unknown = JSON.parse(text)
     if (isRecord(body) && typeof body.message === 'string') {

@@ -148,6 +148,16 @@ describe('a list from the memory of the server', () => {
     )
   })
 
+  it('has smaller pages if a page has too many values for the client', async () => {
+    const client = api.connect(things.client.server, { maxValues: 300 })
+    const values = Array.from({ length: 100 }, () => ({}))
+    for (let i = 0; i < 10; i++) things.put(`thing-${i}`, values)
+    things.begin({ client, listsNewest: true })
+    await things.reflector.synced
+    expect(things.values()).toEqual(things.truth())
+    expect(errors).toEqual([])
+  })
+
   it('has smaller pages from a later page on', async () => {
     const client = api.connect(things.client.server, { maxBytes: 1000 })
     for (let i = 0; i < 6; i++) things.put(`thing-${i}`, i < 2 ? '' : 'x'.repeat(200))

@@ -1,4 +1,4 @@
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { type Clock, type Logger, messageOf, mostJsonValues } from '@akrijs/runtime'
 import {
   type HttpAnswer,
   type HttpLimits,
@@ -156,7 +156,7 @@ function namespaceIn(body: Buffer): string {
 }
 
 function parse(body: Buffer): unknown {
-  if (mostValues(body) > MAX_VALUES)
+  if (mostJsonValues(body) > MAX_VALUES)
     throw new HttpRefusal(
       413,
       `the review has more than ${MAX_VALUES} values; write a smaller Configuration`,
@@ -166,23 +166,4 @@ function parse(body: Buffer): unknown {
   } catch {
     throw new HttpRefusal(400, 'the body is no JSON')
   }
-}
-
-const [QUOTE, BACKSLASH, BRACE, BRACKET, COMMA] = Buffer.from('"\\{[,')
-
-/**
- * An upper bound of the values in a JSON text: each value but the first follows one of `{`, `[` and
- * `,`. Those in strings do not count.
- */
-function mostValues(json: Buffer): number {
-  let count = 1
-  let isInString = false
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at]
-    if (byte === QUOTE) isInString = !isInString
-    else if (isInString) {
-      if (byte === BACKSLASH) at++
-    } else if (byte === BRACE || byte === BRACKET || byte === COMMA) count++
-  }
-  return count
 }
