@@ -57,7 +57,9 @@ it('reads a Configuration that waited for the end of a list as any other', () =>
   const packed = packedConfiguration(object)
   expect(JSON.stringify(packed)).not.toContain('manager')
   expect(parseConfigurationObject(object).ok).toBe(true)
-  for (const each of [object, { metadata, spec: 7 }, { metadata }, {}, null])
+  const value = Array.from({ length: 10_000 }, () => ({}))
+  const many = { metadata, spec: { ...spec, brokerSpec: { brokerPodSpec: { value } } } }
+  for (const each of [object, many, { metadata, spec: 7 }, { metadata }, {}, null])
     expect(parseConfigurationObject(packedConfiguration(each))).toEqual(
       parseConfigurationObject(each),
     )

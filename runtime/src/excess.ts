@@ -14,11 +14,12 @@ export function excess(root: unknown, mostValues = MAX_VALUES): string | undefin
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { value, depth } = next
     values++
-    if (values + open.length > mostValues)
-      return `it has more than ${mostValues} values, with its aliases`
     if (typeof value !== 'object' || value === null) continue
     if (depth >= MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} deep`
-    for (const inner of Object.values(value)) open.push({ value: inner, depth: depth + 1 })
+    const inner: unknown[] = Array.isArray(value) ? value : Object.values(value)
+    if (values + open.length + inner.length > mostValues)
+      return `it has more than ${mostValues} values, with its aliases`
+    for (const each of inner) open.push({ value: each, depth: depth + 1 })
   }
   return undefined
 }
