@@ -91,6 +91,11 @@ describe('the command of a broker', () => {
     expect(goalOf({ completions: 3, backoffLimit: 0 })).toMatchObject({
       goal: { completions: 3, backoffLimit: 0 },
     })
+    expect(goalOf({ suspend: false })).toMatchObject({ kind: 'run' })
+    expect(goalOf({ suspend: true })).toEqual({
+      kind: 'none',
+      reason: 'brokerJobSpec.suspend is true',
+    })
     expect(planBroker({ brokerJobSpec: {} }, 'akri.sh/x')).toEqual({
       kind: 'none',
       reason: 'brokerJobSpec.template.spec.containers is empty',

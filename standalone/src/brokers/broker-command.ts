@@ -43,7 +43,8 @@ export function planBroker(broker: BrokerSpec, instanceResource: string): Broker
     return none(
       'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one',
     )
-  const { completions, backoffLimit, template } = broker.brokerJobSpec
+  const { completions, backoffLimit, suspend, template } = broker.brokerJobSpec
+  if (suspend === true) return none('brokerJobSpec.suspend is true')
   const goal: BrokerGoal = {
     kind: 'completions',
     completions: wholeNumber(completions) ?? COMPLETIONS,
