@@ -207,7 +207,8 @@ async function* yieldedLists(
   lists: AsyncIterable<DeviceList, unknown>,
 ): AsyncGenerator<DeviceList, void, void> {
   const returned = yield* lists
-  if (Array.isArray(returned))
+  // Not the results of `return Promise.all(closing)`.
+  if (Array.isArray(returned) && returned.some(isRecord))
     throw new InvalidHandlerError(
       `handler ${name}: discover returned its list at the end; write 'yield' before each list`,
     )

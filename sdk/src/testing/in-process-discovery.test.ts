@@ -197,6 +197,11 @@ describe('discover', () => {
     await expect(session.next()).rejects.toThrow(
       "handler sensor: discover returned its list at the end; write 'yield' before each list",
     )
+    const closing = open(async function* () {
+      yield []
+      return Promise.all([undefined, 1])
+    })
+    for await (const list of closing) expect(list).toEqual([])
   })
 
   it('aborts the handler at the end of a loop, and waits for its end', async () => {
