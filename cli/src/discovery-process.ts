@@ -1,7 +1,7 @@
 // The process of `akri discover FILE --watch` in which a handler runs: Node.js loads a module once,
 // so each version of the author's files gets a process of its own.
 import { fileURLToPath } from 'node:url'
-import { fieldOf } from '@akrijs/runtime'
+import { chainOf, fieldOf } from '@akrijs/runtime'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { createLogger, failureText, redirectOutput, watchLoop } from '@akrijs/runtime/program'
 import { endWithStdin, followDiscovery } from '@akrijs/sdk/host'
@@ -55,13 +55,14 @@ async function fail(error: unknown): Promise<void> {
   process.exit(1)
 }
 
-/** The file that an import has not found: the error, or the cause of an error, has its URL. */
+/** The file that an import has not found: the error, or a cause of it, has its URL. */
 function missingFile(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined
-  const url = fieldOf(error, 'url')
-  const isMissing = fieldOf(error, 'code') === 'ERR_MODULE_NOT_FOUND'
-  if (isMissing && typeof url === 'string' && url.startsWith('file:')) return fileURLToPath(url)
-  return missingFile(error.cause)
+  for (const link of chainOf(error)) {
+    const url = fieldOf(link, 'url')
+    const isMissing = fieldOf(link, 'code') === 'ERR_MODULE_NOT_FOUND'
+    if (isMissing && typeof url === 'string' && url.startsWith('file:')) return fileURLToPath(url)
+  }
+  return undefined
 }
 
 function send(message: DiscoveryProcessMessage): Promise<void> {

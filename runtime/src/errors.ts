@@ -303,7 +303,8 @@ export function errorText(error: unknown): string {
   return `${code}${texts.join(': ')}`
 }
 
-function chainOf(error: unknown): unknown[] {
+/** An error and its causes, as far as they are read. */
+export function chainOf(error: unknown): unknown[] {
   const chain = [error]
   for (let link = causeOf(error); link !== undefined; link = causeOf(link)) {
     chain.push(link)

@@ -171,6 +171,16 @@ describe('akri discover FILE --watch', () => {
     expect(errors).toContain('akri: waiting for a change of h.mjs, or of a file that it imports')
   })
 
+  it('shows the failure of an error that is its own cause', async () => {
+    const fails = `
+      await null
+      const error = new Error('the bus is gone')
+      throw Object.assign(error, { cause: error })`
+    const file = await akri.write('h.mjs', handler("'a'").replace("yield [{ id: 'a' }]", fails))
+    start(file)
+    await eventually(() => expect(errors).toContain('handler mine failed: the bus is gone'))
+  })
+
   it('starts again when the details change, and when a file that was away is back', async () => {
     const typed = handler('details').replace('{ signal }', '{ details }')
     await akri.write('h.mjs', typed)
