@@ -33,6 +33,7 @@ describe('the command of a broker', () => {
     [{}, /containers is empty/],
     [{ containers: [{ image: 'nginx' }] }, /an image alone needs a cluster/],
     [{ containers: [{ command: ['a'] }, { command: ['b'] }] }, /several containers/],
+    [{ containers: [{ command: ['a'] }], initContainers: [{}] }, /has init containers/],
     [
       { containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] },
       /valueFrom needs a cluster/,

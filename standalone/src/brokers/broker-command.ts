@@ -56,7 +56,7 @@ export function planBroker(broker: BrokerSpec, instanceResource: string): Broker
 
 function planPod(
   where: string,
-  { containers }: Readonly<Record<string, unknown>>,
+  { containers, initContainers }: Readonly<Record<string, unknown>>,
   instanceResource: string,
   goal: BrokerGoal,
 ): BrokerPlan {
@@ -64,6 +64,8 @@ function planPod(
   if (!isRecord(container)) return none(`${where}.containers is empty`)
   if (Array.isArray(containers) && containers.length > 1)
     return none(`${where} has several containers; without a cluster one can run`)
+  if (Array.isArray(initContainers) && initContainers.length > 0)
+    return none(`${where} has init containers, which need a cluster`)
   const at = `spec.brokerSpec.${where}.containers[0]`
   const command = texts(container.command, `${at}.command`)
   if ('path' in command) return wrong(command)
