@@ -6,6 +6,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
+import { BinaryWriter } from '../ua-tcp/binary-writer.js'
+import { encodeFrame } from '../ua-tcp/frame.js'
 import { ServerSessions } from './server-sessions.js'
 
 const URI = 'urn:akri:test:interrupted'
@@ -91,6 +93,42 @@ function sendChunks(socket: Socket, message: Buffer): void {
   socket.once('close', () => clearInterval(timer))
 }
 
+/** An Acknowledge with these buffer sizes. */
+function acknowledge(bytes: number): Buffer {
+  const sizes = new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes).uint32(0).uint32(0)
+  return encodeFrame('ACK', 'F', sizes.bytes())
+}
+
+/** Acknowledges with a chunk that is larger than any limit. */
+function sendHugeChunk(socket: Socket): void {
+  socket.write(Buffer.concat([acknowledge(8192), Buffer.from('OPNF\xf0\xff\xff\xff', 'latin1')]))
+}
+
+/** Reads the server through a line, and gets nothing. */
+async function readThrough(line: Line): Promise<void> {
+  const { port = 0 } = readEndpointUrl(line.url) ?? {}
+  const sessions = await ServerSessions.open(
+    {
+      properties: new DiscoveryProperties(),
+      queue: new FairQueue({ atOnce: 1, perKey: 1 }),
+      targetOf: async ({ discoveryUrl }) => ({
+        addresses: ['127.0.0.1'],
+        port,
+        endpointUrl: discoveryUrl,
+      }),
+      clock: systemClock,
+      log: silentLogger,
+    },
+    { sessionMs: 2000 },
+  )
+  const application = { applicationUri: URI, productUri: '', applicationName: '' }
+  await sessions.update(
+    [{ server: { discoveryUrl: line.url }, application }],
+    new AbortController().signal,
+  )
+  expect(sessions.of({ discoveryUrl: line.url })).toEqual({})
+}
+
 // Acknowledge, and the responses to OpenSecureChannel, CreateSession, ActivateSession and Read.
 it.each([
   [0, 'says nothing', () => undefined],
@@ -101,33 +139,16 @@ it.each([
   [2, 'sends chunks without end', sendChunks],
   [3, 'sends chunks without end', sendChunks],
   [4, 'sends chunks without end', sendChunks],
+  // node-opcua throws in an event of its socket.
+  [0, 'allows chunks of no bytes', (socket: Socket) => void socket.write(acknowledge(0))],
+  [0, 'sends a chunk of 4 GB at once', sendHugeChunk],
 ] as const)(
   'a session ends in time, with a closed socket, if the server after %i messages %s',
   async (messages, _, intrude) => {
     const line = await Line.open(messages, intrude)
     try {
-      const { port = 0 } = readEndpointUrl(line.url) ?? {}
-      const sessions = await ServerSessions.open(
-        {
-          properties: new DiscoveryProperties(),
-          queue: new FairQueue({ atOnce: 1, perKey: 1 }),
-          targetOf: async ({ discoveryUrl }) => ({
-            addresses: ['127.0.0.1'],
-            port,
-            endpointUrl: discoveryUrl,
-          }),
-          clock: systemClock,
-          log: silentLogger,
-        },
-        { sessionMs: 2000 },
-      )
-      const application = { applicationUri: URI, productUri: '', applicationName: '' }
       const begin = systemClock.monotonicMs()
-      await sessions.update(
-        [{ server: { discoveryUrl: line.url }, application }],
-        new AbortController().signal,
-      )
-      expect(sessions.of({ discoveryUrl: line.url })).toEqual({})
+      await readThrough(line)
       await eventually(() => expect(line.open.size).toBe(0))
       expect(systemClock.monotonicMs() - begin).toBeLessThan(LIBRARY_MS)
     } finally {
@@ -135,3 +156,30 @@ it.each([
     }
   },
 )
+
+it('a session ends after some megabytes, whatever size of messages the server allows', async () => {
+  let sent = 0
+  let isOpen = false
+  const line = await Line.open(0, (socket) => {
+    if (isOpen) return
+    isOpen = true
+    socket.write(acknowledge(0xffff_ffff))
+    const fill = () => {
+      while (!socket.destroyed && socket.write(Buffer.alloc(64 * 1024))) sent += 64 * 1024
+    }
+    // After the request for a channel.
+    socket.once('data', () => {
+      socket.write(Buffer.from('OPNF\xf0\xff\xff\xff', 'latin1'))
+      socket.on('drain', fill)
+      fill()
+    })
+  })
+  try {
+    await readThrough(line)
+    await eventually(() => expect(line.open.size).toBe(0))
+    expect(sent).toBeGreaterThan(1024 * 1024)
+    expect(sent).toBeLessThan(32 * 1024 * 1024)
+  } finally {
+    await line.close()
+  }
+})

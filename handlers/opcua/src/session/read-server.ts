@@ -5,6 +5,7 @@ import { OpcuaSessionError, type SessionStage } from '../errors.js'
 import type { EndpointDescription } from '../ua-tcp/discovery-services.js'
 import type { ClientIdentity } from './client-identity.js'
 import { isSecured } from './endpoint-choice.js'
+import { guardConnections } from './guarded-connections.js'
 import type { NodeOpcua } from './node-opcua.js'
 
 /** What a server reports in a session. Most fields are optional in OPC UA. */
@@ -65,6 +66,11 @@ export async function readServer({
   signal,
 }: ReadOptions): Promise<ServerInfo> {
   signal.throwIfAborted()
+  let onFailure: (error: unknown) => void = () => undefined
+  const failure = new Promise<never>((_, reject) => {
+    onFailure = reject
+  })
+  using _guard = guardConnections(url, onFailure)
   const isSecure = isSecured(endpoint)
   const client = library.OPCUAClient.create({
     applicationName: 'akri',
@@ -91,7 +97,7 @@ export async function readServer({
     return readInfo(library, session)
   })()
   try {
-    return await unlessAborted(work, signal)
+    return await unlessAborted(Promise.race([work, failure]), signal)
   } catch (cause) {
     if (signal.aborted) throw signal.reason
     const hint =
@@ -176,14 +182,18 @@ function dateOf(value: unknown): Date | undefined {
 
 /** Closes the session in an orderly way if the server cooperates, and the socket in any case. */
 async function disconnect(client: OPCUAClient, session: ClientSession | undefined): Promise<void> {
-  const closed = new AbortController()
+  await withinCloseTime(session?.close())
+  // This does not wait for the server. After an exception in its events, it may wait for ever.
+  await withinCloseTime(client.disconnect())
+}
+
+async function withinCloseTime(work: Promise<void> | undefined): Promise<void> {
+  const over = new AbortController()
   await Promise.race([
-    session?.close().catch(() => undefined),
-    systemClock.sleep(CLOSE_MS, closed.signal).catch(() => undefined),
+    work?.catch(() => undefined),
+    systemClock.sleep(CLOSE_MS, over.signal).catch(() => undefined),
   ])
-  closed.abort()
-  // This does not wait for the server.
-  await client.disconnect().catch(() => undefined)
+  over.abort()
 }
 
 /** Whether the server answered with a status code, and did not only close the connection. */
