@@ -100,6 +100,27 @@ describe('the OPC UA handler, with discovery URLs', () => {
       }
   })
 
+  it('resolves the host name of a server, although another reports thousands of names', async () => {
+    const [victim, evil] = [await start({ name: 'victim' }), await start({ name: 'evil' })]
+    const url = `opc.tcp://plc.test:${victim.port}`
+    victim.applications = victim.applications.map((self) => ({ ...self, discoveryUrls: [url] }))
+    evil.applications = Array.from({ length: 1000 }, (_, index) =>
+      application({
+        applicationUri: `urn:${index}`,
+        discoveryUrls: Array.from({ length: 6 }, (_, n) => `opc.tcp://${index}-${n}.test:1`),
+      }),
+    )
+    // The answer with the names arrives first.
+    victim.answersAfter = expect.poll(() => lookups).toBeGreaterThan(900)
+    let lookups = 0
+    const resolve = async () => {
+      lookups++
+      return ['127.0.0.1']
+    }
+    const rounds = new Rounds(standard([evil.url, victim.url]), { resolve })
+    expect(ids(await rounds.first())).toContain(url)
+  })
+
   /** The discovery server answers this service in another way than others. */
   function breakFindServersOnNetwork(
     lds: SimulatedServer,

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import {
   AkriError,
   type Clock,
@@ -42,6 +43,12 @@ const MAX_ROUNDS_TO_WAIT = 3
  * discovery server.
  */
 const UNLISTED_MS = 20 * 60_000
+
+/**
+ * The host names of an answer that are looked up: the handler offers no more servers, and one answer
+ * must leave room for the names of others.
+ */
+const MAX_NAMES = 1000
 
 type ServerQuery = (
   servers: readonly OpcuaServer[],
@@ -225,12 +232,13 @@ export class DiscoveryUrl {
   async #addresses(urls: readonly string[]): Promise<AddressesOf> {
     const { hostNames } = this.#options
     const addresses = new Map<string, readonly string[]>()
+    const names = hostsIn(urls).filter((host) => isIP(host) === 0)
     await Promise.all(
-      hostsIn(urls).map(async (host) => {
-        addresses.set(host, await addressesIfAny(hostNames, host))
+      names.slice(0, MAX_NAMES).map(async (name) => {
+        addresses.set(name, await addressesIfAny(hostNames, name))
       }),
     )
-    return (host) => addresses.get(host) ?? []
+    return (host) => (isIP(host) > 0 ? [host] : (addresses.get(host) ?? []))
   }
 
   /** Without an answer of the service, an announced server stays as long as it answers itself. */
