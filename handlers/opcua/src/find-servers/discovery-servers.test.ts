@@ -100,7 +100,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
       }
   })
 
-  it('resolves the host name of a server, although another reports thousands of names', async () => {
+  it('resolves the name of a server, although another reports thousands of names', async () => {
     const [victim, evil] = [await start({ name: 'victim' }), await start({ name: 'evil' })]
     const url = `opc.tcp://plc.test:${victim.port}`
     victim.applications = victim.applications.map((self) => ({ ...self, discoveryUrls: [url] }))

@@ -45,8 +45,8 @@ const MAX_ROUNDS_TO_WAIT = 3
 const UNLISTED_MS = 20 * 60_000
 
 /**
- * The host names of an answer that are looked up: the handler offers no more servers, and one answer
- * must leave room for the names of others.
+ * The host names of an answer that are looked up: the handler offers no more servers, and one
+ * answer must leave room for the names of others.
  */
 const MAX_NAMES = 1000
 

@@ -94,8 +94,8 @@ export async function* mdnsMethod(
 }
 
 /**
- * A server that was announced as a discovery server: it must not take the place of a server that was
- * announced as a server. So it is offered if it answers GetEndpoints, under a URL of its own.
+ * A server that was announced as a discovery server: it must not take the place of a server that
+ * was announced as a server. So it is offered if it answers GetEndpoints, under a URL of its own.
  */
 function asAnnounced({ discoveryUrl, listedFrom }: OpcuaServer): OpcuaServer {
   return { discoveryUrl, ...(listedFrom && { listedFrom }) }
