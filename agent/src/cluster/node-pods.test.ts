@@ -209,7 +209,7 @@ describe('the Pods of a node', () => {
     },
   )
 
-  it('R92 that are removed by force while they end use what they had until their grace is over', async () => {
+  it('R92 that are removed by force while they end run on until their grace is over', async () => {
     await follow({ running: true, graceSeconds: 600 })
     put({ running: true, ending: true, graceSeconds: 60 })
     await heard()
