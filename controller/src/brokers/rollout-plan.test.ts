@@ -91,8 +91,8 @@ class Model {
   readonly instances = new Map<string, Instance>()
   readonly away = new Set<string>()
   brokers: Broker[] = []
-  /** How many working brokers the controller has deleted, until others work in their place. */
-  readonly #lost = new Map<string, number>()
+  /** Nodes of working brokers that the controller has deleted, until others work instead. */
+  readonly #lost = new Map<string, readonly string[]>()
   /** The uids of brokers that have worked. */
   readonly #worked = new Set<string>()
   #cache: Broker[] = []
@@ -112,7 +112,7 @@ class Model {
       if (!this.instances.has(name)) this.#isNew.add(name)
       // Fewer brokers are needed, and none was lost for the others.
       const fewer = (this.instances.get(name)?.spec.capacity ?? 0) - options.capacity
-      if (fewer > 0) this.#lost.set(name, Math.max(0, (this.#lost.get(name) ?? 0) - fewer))
+      if (fewer > 0) this.#lost.set(name, this.#lostNodes(name).slice(fewer))
       this.instances.set(name, testInstance(nodes, options))
       return
     }
@@ -121,6 +121,17 @@ class Model {
     this.#cache = this.#cache.filter(({ instance }) => instance !== name)
     this.#lost.delete(name)
     this.#successions.forget(objectKey('plant', name))
+  }
+
+  /** A node goes away or returns. What the controller had deleted there is not missed any more. */
+  setAway(node: string): void {
+    if (this.away.delete(node)) return
+    this.away.add(node)
+    for (const [name, nodes] of this.#lost)
+      this.#lost.set(
+        name,
+        nodes.filter((other) => other !== node),
+      )
   }
 
   /** Time passes, and kubelets do their work. */
@@ -200,7 +211,7 @@ class Model {
       if (update.targetNode !== undefined)
         this.#successions.leave(keyOf(instance), update.targetNode, 'working')
       const { pod } = this.brokers.find(({ pod }) => isSame(pod, update)) ?? {}
-      if (pod && works(pod, this.now)) this.#lost.set(name, (this.#lost.get(name) ?? 0) + 1)
+      if (pod && works(pod, this.now)) this.#lost.set(name, [...this.#lostNodes(name), pod.node])
       this.#delete(update)
       expect(this.lost).toBeLessThanOrEqual(unavailableBrokers(this.limit, desired))
     }
@@ -269,7 +280,9 @@ class Model {
         if (!this.#isWorking(pod)) continue
         if (this.#worked.has(metadata.uid)) continue
         this.#worked.add(metadata.uid)
-        this.#lost.set(name, Math.max(0, (this.#lost.get(name) ?? 0) - 1))
+        const lost = [...this.#lostNodes(name)]
+        lost.splice(Math.max(0, lost.indexOf(pod.node)), 1)
+        this.#lost.set(name, lost)
       }
   }
 
@@ -287,7 +300,11 @@ class Model {
     // replaced no other is not ready by itself.
     const present = uids((pod) => this.#isWorking(pod) || keepsPlace(pod)).size
     const absent = Math.max(0, Math.min(capacity, nodes.length) - present)
-    return Math.min(this.#lost.get(name) ?? 0, absent)
+    return Math.min(this.#lostNodes(name).length, absent)
+  }
+
+  #lostNodes(name: string): readonly string[] {
+    return this.#lost.get(name) ?? []
   }
 
   #delete(pod: Pod): void {
@@ -361,9 +378,8 @@ describe('for any changes of specs, devices, capacities, nodes and brokers', () 
     else if ('rounds' in action) work(model, action.rounds, action.ms)
     else if ('spec' in action) model.spec = action.spec
     else if ('device' in action) model.setDevice(action.device)
-    else if ('away' in action) {
-      if (!model.away.delete(action.away)) model.away.add(action.away)
-    } else model.restart()
+    else if ('away' in action) model.setAway(action.away)
+    else model.restart()
   }
 
   /** The controller and the kubelets work, until all is done. */
