@@ -1,42 +1,26 @@
-import {
-  type Clock,
-  defineDiscoveryHandler,
-  fitIntoList,
-  messageOf,
-  type ReportedDevice,
-  systemClock,
-} from '@akrijs/sdk'
+import { type Clock, defineDiscoveryHandler, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   atLeastEvery,
   FairQueue,
   HostNames,
   MulticastSearch,
   type Network,
-  ProblemLog,
-  passesFilter,
   type ResolveHostName,
 } from '@akrijs/sdk/network'
 import { detailsWarnings, INCLUDES_NOTHING, includesNothing, opcuaDetails } from './details.js'
-import { describeServer } from './device-description.js'
-import { distinct } from './distinct-servers.js'
-import { withoutDuplicates, withoutNames } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
-import { absentApplications, applicationOf, type EndpointsAnswer } from './identified-server.js'
-import { type LeftOutApplication, reasonOf, withDistinctIds } from './left-out-reason.js'
 import { browseServers, FIRST_LIST_MS } from './mdns/browse.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
 import { MDNS_PORT } from './mdns/multicast-socket.js'
-import type { ApplicationIdentity, OpcuaServer, ServerLists } from './opcua-server.js'
+import { OfferedServers } from './offered-servers.js'
+import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
 import type { CallOptions } from './ua-tcp/client.js'
 
-/** The handler calls no more servers than this. */
-const MAX_SERVERS = 1000
 const NO_URLS = 'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard'
-const FILTERED = 'filtered by applicationNames'
 /** Open sessions of all Configurations together. */
 const MAX_SESSIONS = 4
 
@@ -84,6 +68,17 @@ export function createOpcuaHandler({
             ...options,
           })
         : undefined
+      const offeredServers = new OfferedServers({
+        applicationNames,
+        reach,
+        descriptions,
+        sessions,
+        signal,
+        log,
+        leaveOut,
+        reportProblem,
+      })
+      const mayPassFilter = (server: OpcuaServer) => offeredServers.mayPassFilter(server)
       const methodOptions = {
         ...options,
         hostNames,
@@ -95,70 +90,15 @@ export function createOpcuaHandler({
         signal,
         clock,
       }
-      const problems = new ProblemLog(log)
       const search = new MulticastSearch({
         messages: `mDNS queries for _opcua-tcp (UDP port ${MDNS_PORT})`,
         waitMs: FIRST_LIST_MS,
         clock,
       })
-      for await (const { servers: listed, leftOut: unusable } of serverLists()) {
-        const known = distinct(listed)
-        const named = known.filter(mayPassFilter)
-        const candidates = await reach.withinAllowedNetworks(named)
-        report(known, named, FILTERED)
-        for (const server of without(named, candidates)) {
-          const problem = await reach.problemOf(server)
-          leaveOut(shownUrl(server.discoveryUrl), reasonOf(problem), messageOf(problem))
-        }
-        if (candidates.length > MAX_SERVERS) {
-          const counts = { found: candidates.length, limit: MAX_SERVERS }
-          problems.report('servers', counts, 'servers over the limit left out')
-        } else problems.resolve('servers')
-        const servers = candidates.slice(0, MAX_SERVERS)
-        report(candidates, servers, `more than ${MAX_SERVERS} servers`)
-        await descriptions.update(servers, signal)
-        const unique = await withoutDuplicates(
-          withoutNames(servers),
-          (server) => identityOf(server)?.applicationUri,
-          reach.addressesOf,
-        )
-        const absent: LeftOutApplication[] = []
-        const identified = unique.flatMap((server) => {
-          const application = identityOf(server)
-          absent.push(...absentApplications(server, answerOf(server)))
-          if (application === undefined) return []
-          if (passes(application)) return [{ server, application }]
-          report([server], [], FILTERED)
-          return []
-        })
-        for (const { id, reason, detail } of withDistinctIds(absent)) leaveOut(id, reason, detail)
-        report(servers, unique, 'listed with another URL')
-        await sessions?.update(identified, signal)
-        const { devices, leftOut } = fitIntoList(
-          identified.map(({ server, application }) =>
-            describeServer(server, application, {
-              endpoints: descriptions.of(server),
-              sessionProperties: sessions?.of(server),
-            }),
-          ),
-        )
-        if (leftOut > 0) {
-          const counts = { offered: devices.length, leftOut }
-          problems.report('list', counts, 'servers left out of a full device list')
-        } else problems.resolve('list')
-        const offered = new Set(devices.map(({ id }) => id))
-        for (const { id, reason, detail } of [...unusable, ...ignoredUrls()])
-          if (!offered.has(id)) leaveOut(id, reason, detail)
-        for (const { server } of identified)
-          if (!offered.has(server.discoveryUrl)) report([server], [], 'device list full')
-        for (const {
-          id,
-          properties: { OPCUA_SERVER_DETAILS, OPCUA_DEFAULT_CREDENTIAL } = {},
-        } of devices)
-          if ([OPCUA_SERVER_DETAILS, OPCUA_DEFAULT_CREDENTIAL].includes('credential-refused'))
-            reportProblem(id, 'credential refused')
+      for await (const { servers, leftOut } of serverLists()) {
+        const devices = await offeredServers.devices(servers, [...leftOut, ...ignoredUrls()])
         if (devices.length === 0)
-          for (const text of silence(listed.length === 0 && unusable.length === 0)) remark(text)
+          for (const text of silence(servers.length === 0 && leftOut.length === 0)) remark(text)
         yield devices
       }
 
@@ -166,32 +106,6 @@ export function createOpcuaHandler({
         const { standard } = details.opcuaDiscoveryMethod
         if (standard === undefined) return search.remarks(isUnanswered)
         return standard.discoveryUrls.length === 0 ? [NO_URLS] : []
-      }
-
-      function report(
-        before: readonly OpcuaServer[],
-        after: readonly OpcuaServer[],
-        reason: string,
-      ): void {
-        for (const server of without(before, after))
-          leaveOut(shownUrl(server.discoveryUrl), reason, identityOf(server)?.applicationName)
-      }
-
-      function passes({ applicationName }: ApplicationIdentity): boolean {
-        return passesFilter(applicationNames, applicationName)
-      }
-
-      function mayPassFilter({ application, isDisputed = false }: OpcuaServer): boolean {
-        return application === undefined || isDisputed || passes(application)
-      }
-
-      function answerOf(server: OpcuaServer): EndpointsAnswer {
-        const failure = descriptions.failureOf(server)
-        return { endpoints: descriptions.of(server), failure }
-      }
-
-      function identityOf(server: OpcuaServer): ApplicationIdentity | undefined {
-        return applicationOf(server, answerOf(server))
       }
 
       function serverLists(): ServerLists {
@@ -220,9 +134,4 @@ export function createOpcuaHandler({
       }
     },
   })
-}
-
-function without<T>(all: readonly T[], some: readonly T[]): T[] {
-  const excluded = new Set(some)
-  return all.filter((item) => !excluded.has(item))
 }

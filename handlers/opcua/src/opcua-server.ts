@@ -51,6 +51,12 @@ export interface ServerClaim {
   readonly reason: string
 }
 
+/** A server, and the application that is at its URL. */
+export interface IdentifiedServer {
+  readonly server: OpcuaServer
+  readonly application: ApplicationIdentity
+}
+
 export interface ServerList {
   readonly servers: readonly OpcuaServer[]
   /** The answers, or parts of answers, that name no server that the handler can offer. */

@@ -13,7 +13,7 @@ import {
 } from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
-import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
+import type { IdentifiedServer, OpcuaServer } from '../opcua-server.js'
 import { type CallOptions, callService, type Target, urlByAddress } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
@@ -54,11 +54,6 @@ export interface SessionLimits {
   readonly sessionMs?: number
   /** How long a round waits for sessions, in milliseconds. @default 10000 */
   readonly roundMs?: number
-}
-
-interface IdentifiedServer {
-  readonly server: OpcuaServer
-  readonly application: ApplicationIdentity
 }
 
 interface SessionResult {
