@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { applyCustomResources } from '../cluster/support/custom-resources.js'
+import { withoutRequiredFields } from '../cluster/support/custom-resources.js'
 import { akri } from './support/akri-command.js'
-import { hasKubectl, kubectl } from './support/kubectl.js'
+import { hasKubectl } from './support/kubectl.js'
 import { NodeAgent } from './support/node-agent.js'
 import { missingHere, NODE_1, NODES, setAvailable } from './support/nodes.js'
 import { tidyUp } from './support/tidy-up.js'
@@ -30,11 +30,6 @@ describe.skipIf(lacks !== undefined)(
       agents = await Promise.all(NODES.map((node) => NodeAgent.create(node)))
       await world.apply(echoYaml('cam', ['foo0'], MISSING.capacity))
       const cam = await world.get<InstanceState>('Configuration', 'cam')
-      const path = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/required'
-      await kubectl(
-        ...['patch', 'crd', 'instances.akri.sh', '--type=json'],
-        ...['-p', JSON.stringify([{ op: 'remove', path }])],
-      )
       const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam' }
       const early = JSON.stringify({
         apiVersion: 'akri.sh/v0',
@@ -51,16 +46,13 @@ describe.skipIf(lacks !== undefined)(
           deviceUsage: { [`${NAME}-0`]: '', [`${NAME}-1`]: '' },
         },
       })
-      // Until the API server serves the changed schema.
-      await eventually(() => world.apply(early))
+      await withoutRequiredFields(world.client, () => world.apply(early))
       uid = (await instance()).metadata.uid
-      await applyCustomResources(world.client)
     })
 
     afterAll(() =>
       tidyUp(
         () => Promise.all((agents ?? []).map((agent) => agent.dispose())),
-        () => applyCustomResources(world.client),
         async () => world?.close(),
       ),
     )

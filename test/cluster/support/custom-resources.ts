@@ -35,6 +35,34 @@ export async function applyCustomResources(client: ApiClient): Promise<void> {
   }
 }
 
+/**
+ * Creates Instances without the fields that Akri before 0.13.8 did not write: the API server
+ * requires none of them meanwhile.
+ */
+export async function withoutRequiredFields(
+  client: ApiClient,
+  create: () => Promise<unknown>,
+): Promise<void> {
+  const path = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/required'
+  const key = objectKey('', 'instances.akri.sh')
+  await new Resource(client, CRDS).patch(key, 'json', [{ op: 'remove', path }])
+  const end = systemClock.monotonicMs() + ESTABLISHED_MS
+  try {
+    for (;;) {
+      try {
+        await create()
+        return
+      } catch (error) {
+        // Until the API server serves the changed schema.
+        if (systemClock.monotonicMs() > end) throw error
+        await systemClock.sleep(100)
+      }
+    }
+  } finally {
+    await applyCustomResources(client)
+  }
+}
+
 async function customResources(): Promise<CustomResource[]> {
   const files = (await readdir(DIRECTORY)).filter((name) => name.endsWith('.yaml'))
   const texts = files.map((file) => readFile(new URL(file, DIRECTORY), 'utf8'))

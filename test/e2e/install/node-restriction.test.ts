@@ -2,6 +2,7 @@ import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import type { ApiClient, JsonPatch } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { withoutRequiredFields } from '../../cluster/support/custom-resources.js'
 import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2, NODES } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
@@ -253,6 +254,17 @@ describe.skipIf(lacks !== undefined)(
       await refused(spec(first, { capacity: 1 }), message)
       await refused(spec(first, { brokerProperties: { SITE: 'x' } }), message)
       await refused(spec(first, { brokerProperties: null }), message)
+    })
+
+    it('lets agents complete an Instance of Akri before 0.13.8, once', async () => {
+      const { cdiName, capacity } = object().spec
+      for (const nodes of [[NODE_1], [NODE_2]]) {
+        await withoutRequiredFields(world.client, () =>
+          given({ cdiName: undefined, capacity: undefined, nodes, deviceUsage: {} }),
+        )
+        await spec(first, { cdiName, capacity })
+        await refused(spec(first, { cdiName: 'akri.sh/other=8120fe' }), 'may not change')
+      }
     })
 
     it('does not let an agent change the identity and the owner of an Instance', async () => {
