@@ -27,8 +27,9 @@ const content: CheckpointContent = {
     const lost = index === 1 ? ({ lost: true } as const) : {}
     return { slot: slot as SlotName, resourceName: 'akri.sh/cam', id: String(index), ...lost }
   }),
+  handlers: [{ name: 'lab', socket: '/var/lib/akri/lab.sock', shared: true, owner: 'user 0' }],
 }
-const nothing: CheckpointContent = { discovery: {}, given: [] }
+const nothing: CheckpointContent = { discovery: {}, given: [], handlers: [] }
 
 let directory: string
 let file: string
@@ -71,9 +72,9 @@ describe('the checkpoint', () => {
     expect(await readdir(directory)).toEqual(['checkpoint.json'])
   })
 
-  it('of an earlier version without slots is readable', async () => {
+  it('of an earlier version without slots and handlers is readable', async () => {
     await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: content.discovery }))
-    expect(await open().load()).toEqual({ ...content, given: [] })
+    expect(await open().load()).toEqual({ ...nothing, discovery: content.discovery })
   })
 
   it.each([
@@ -143,7 +144,7 @@ describe('the checkpoint', () => {
       const lists = name === 'b' ? [] : ['e', 'f'].map(list)
       return [`default/${name}` as ObjectKey, { uid: name, lists }] as const
     })
-    return { discovery: Object.fromEntries(configurations), given: content.given }
+    return { ...content, discovery: Object.fromEntries(configurations) }
   }
 
   it('of many devices is written less often, but soon after an allocation', async () => {
@@ -232,13 +233,14 @@ describe('the checkpoint', () => {
       'default/other': { uid: 'u', lists: [wrong] },
       'default/cam': { uid, lists: [wrong, ...lists] },
     }
-    const { given } = content
-    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given }))
+    const { given, handlers } = content
+    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given, handlers }))
     const warn = vi.fn()
     const checkpoint = new Checkpoint(file, NODE, { ...silentLogger, warn })
     expect(await checkpoint.load()).toEqual({
       discovery: { 'default/other': { uid: 'u', lists: [] }, ...content.discovery },
       given,
+      handlers,
     })
     expect(warn.mock.calls).toMatchObject(
       ['default/other', 'default/cam'].map((configuration) => [

@@ -15,6 +15,7 @@ import * as z from 'zod'
 import type { DiscoverySnapshot } from '../core/discovery/discovery.js'
 import type { SlotAllocation } from '../core/slots/allocation-ledger.js'
 import { type AgentObserver, noopObserver } from '../ports/observer.js'
+import type { RememberedHandler } from './handlers/remembered-handlers.js'
 
 const VERSION = 1
 /**
@@ -47,18 +48,28 @@ const allocation = z.object({
   id: z.string().regex(/^[^:]+$/),
   lost: z.literal(true).optional(),
 })
+const handler = z.object({
+  name: z.string(),
+  socket: z.string(),
+  shared: z.boolean(),
+  owner: z.string(),
+})
 const file = z.object({
   version: z.literal(VERSION),
   node: z.string(),
   discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
-  // Earlier versions did not write this.
+  // Earlier versions did not write these.
   given: z.array(allocation).default([]),
+  handlers: z.array(handler).default([]),
 })
 
 export interface CheckpointContent {
   readonly discovery: DiscoverySnapshot
   readonly given: readonly RememberedAllocation[]
+  readonly handlers: readonly RememberedHandler[]
 }
+
+const NOTHING: CheckpointContent = { discovery: {}, given: [], handlers: [] }
 
 interface RememberedAllocation extends SlotAllocation {
   /** Whether the device is gone. */
@@ -67,8 +78,8 @@ interface RememberedAllocation extends SlotAllocation {
 
 /**
  * The state that survives a restart of the agent: device lists, so that devices are offered before
- * a handler answers, and allocations, so that a lost claim of a running container can be restored.
- * It has no Secrets, and no claims: Instances are the truth about claims. Its size follows the
+ * a handler answers, allocations, so that a lost claim of a running container can be restored, and
+ * registrations, so that a handler is found that does not register again. It has no Secrets, and no claims: Instances are the truth about claims. Its size follows the
  * devices that the node serves and its allocations.
  */
 export class Checkpoint {
@@ -110,7 +121,7 @@ export class Checkpoint {
     } catch (error) {
       // The next write says whether the file system is in order.
       this.#log.warn({ file: this.#path, err: error }, 'checkpoint not read')
-      return { discovery: {}, given: [] }
+      return NOTHING
     }
   }
 
@@ -121,8 +132,8 @@ export class Checkpoint {
       return { value: { ...parsed.data, discovery: await this.#checked(parsed.data.discovery) } }
     })
     if (content.state === 'read') {
-      const { node: of, discovery, given } = content.value
-      if (of === this.#node) return { discovery, given }
+      const { node: of, discovery, given, handlers } = content.value
+      if (of === this.#node) return { discovery, given, handlers }
       this.#log.info(
         { file: this.#path, node: this.#node, of },
         'checkpoint of another node ignored',
@@ -134,7 +145,7 @@ export class Checkpoint {
         'unusable checkpoint ignored',
       )
     }
-    return { discovery: {}, given: [] }
+    return NOTHING
   }
 
   /**
@@ -236,9 +247,12 @@ async function inPieces(
 }
 
 /** The JSON of the file, a device at a time. */
-function* partsOf(node: NodeName, { discovery, given }: CheckpointContent): Generator<string> {
+function* partsOf(
+  node: NodeName,
+  { discovery, given, handlers }: CheckpointContent,
+): Generator<string> {
   yield `{"version":${VERSION},"node":${JSON.stringify(node)},"given":${JSON.stringify(given)}`
-  yield ',"discovery":{'
+  yield `,"handlers":${JSON.stringify(handlers)},"discovery":{`
   let before = ''
   for (const [key, { uid, lists }] of Object.entries(discovery)) {
     yield `${before}${JSON.stringify(key)}:{"uid":${JSON.stringify(uid)},"lists":[`

@@ -26,6 +26,7 @@ import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
 import { DevicePlugins } from '../node/device-plugins/device-plugins.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from '../node/handlers/embedded-endpoint.js'
 import { type RegistrationServer, serveRegistration } from '../node/handlers/registration-server.js'
+import { rememberedHandlers } from '../node/handlers/remembered-handlers.js'
 import { KernelDeviceNodes } from '../node/kernel-device-nodes.js'
 import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
@@ -228,15 +229,18 @@ async function startParts(
     onError: (configuration, error, retryInMs) =>
       log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
   })
+  const isolated = new Set(options.isolated?.names)
   const state = (): CheckpointContent => ({
     discovery: discovery.snapshot(),
     given: ledger.list().map((each) => {
       return plugins.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
     }),
+    handlers: rememberedHandlers(registry, isolated),
   })
   const saveSoon = (changed: keyof CheckpointContent) =>
     checkpoint.saveSoon(state, changed, { clock, signal })
   ledger.onChange(() => saveSoon('given'), signal)
+  registry.onChange(() => saveSoon('handlers'), signal)
   discovery.onChange((key) => {
     // A device is offered at once. What else changes then is gathered.
     queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS)
@@ -254,10 +258,11 @@ async function startParts(
     registry.register(new EmbeddedEndpoint(handler, log, offer.made))
   // Fails if another agent of this node runs: nothing may have touched its plugins by then.
   const registration = await serveRegistrations(options, registry)
+  const restored = registration.restore(remembered.handlers)
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
-  const running = [queue.run(signal), slots.run(signal)]
+  const running = [queue.run(signal), slots.run(signal), restored]
   closer.add(async () => {
     await checkpoint.save(state)
     // Slots of containers that ended just now are free before the next agent starts.
@@ -330,7 +335,8 @@ async function serveRegistrations(
     throw error
   })
   const close = async () => void (await Promise.all([server.close(), other.close()]))
-  return { socket: server.socket, close }
+  // The agent starts isolated handlers again.
+  return { ...server, close }
 }
 
 /** Whether the checkpoint has devices of a Configuration. */

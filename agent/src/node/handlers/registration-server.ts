@@ -3,10 +3,12 @@ import path from 'node:path'
 import {
   type Empty,
   type RegisterDiscoveryHandlerRequest,
+  RegisterDiscoveryHandlerRequest_EndpointType,
   RegistrationService,
 } from '@akrijs/proto/discovery'
 import {
   type Clock,
+  isServed,
   type Logger,
   makeRoomForSocket,
   messageOf,
@@ -30,6 +32,7 @@ import { HANDLER_CONNECTION_LIMITS, HandlerConnections } from './handler-connect
 import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
 import { registrationLog } from './registration-log.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
+import type { RememberedHandler } from './remembered-handlers.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 export interface RegistrationServerOptions {
@@ -56,6 +59,11 @@ const CALL_LIMITS = {
 
 export interface RegistrationServer {
   readonly socket: string
+  /**
+   * Registers handlers of the agent before, unless their sockets are of another user now, or are
+   * not served. Resolves when all are looked at; never rejects.
+   */
+  restore(handlers: readonly RememberedHandler[]): Promise<void>
   close(): Promise<void>
 }
 
@@ -127,6 +135,28 @@ export async function serveRegistration(
         'handler replaced: too many endpoints',
       )
   }
+  const restore = async ({ name, socket, shared, owner }: RememberedHandler) => {
+    try {
+      checkName(name, names)
+      const endpoint = await endpointOf(
+        {
+          name,
+          endpoint: socket,
+          endpointType: RegisterDiscoveryHandlerRequest_EndpointType.UDS,
+          shared,
+        },
+        places,
+      )
+      if (endpoint.owner !== owner || !(await isServed(socket)) || stop.signal.aborted) return
+      // It may have registered meanwhile.
+      if (registry.get(endpoint.uid) !== undefined) return
+      if (roomFor(endpoint, registry.all, (each) => registry.useOf(each)).kind !== 'free') return
+      registry.register(endpoint)
+      lines.info({ handler: name, endpoint: endpoint.uid, owner, shared }, 'handler remembered')
+    } catch (error) {
+      lines.info({ handler: name, endpoint: socket, err: error }, 'handler not remembered')
+    }
+  }
   server.addService(RegistrationService, {
     registerDiscoveryHandler: (
       call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
@@ -164,6 +194,7 @@ export async function serveRegistration(
   const { ino } = await lstat(socket)
   return {
     socket,
+    restore: async (handlers) => void (await Promise.all(handlers.map(restore))),
     async close() {
       stop.abort()
       server.forceShutdown()

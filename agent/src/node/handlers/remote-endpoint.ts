@@ -86,6 +86,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#registration = { shared, address }
   }
 
+  /** The path of the socket; undefined for an endpoint with a network address. */
+  get socket(): string | undefined {
+    const { address } = this.#registration
+    return address.type === 'unix' ? address.path : undefined
+  }
+
   get shared(): boolean {
     return this.#sentShared ?? this.#registration.shared
   }
