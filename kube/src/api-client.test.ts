@@ -33,9 +33,14 @@ describe('connections', () => {
     expect(await get(client)).toEqual({})
   })
 
-  it.each(['GET', 'PUT', 'DELETE'] as const)(
-    'repeats a %s that was lost on a connection which the server had closed',
-    async (method) => {
+  it.each([
+    { method: 'GET' },
+    { method: 'PUT' },
+    { method: 'DELETE' },
+    { method: 'PATCH', patch: 'json', body: [{ op: 'test', path: '/a', value: 1 }] },
+  ] as const)(
+    'repeats a $method that was lost on a connection which the server had closed',
+    async (request) => {
       const client = connect(await serve())
       await get(client)
       let requests = 0
@@ -43,7 +48,7 @@ describe('connections', () => {
         if (requests++ === 0) request.socket.destroy()
         else response.end('{"ok":true}')
       }
-      expect(await client.request({ method, path: '/x' })).toEqual({ ok: true })
+      expect(await client.request({ path: '/x', ...request })).toEqual({ ok: true })
       expect(requests).toBe(2)
     },
   )
@@ -51,6 +56,7 @@ describe('connections', () => {
   it.each([
     { method: 'POST', body: {} },
     { method: 'PATCH', patch: 'json', body: [] },
+    { method: 'PATCH', patch: 'json', body: [{ op: 'add', path: '/a/-', value: 1 }] },
   ] as const)(
     'does not repeat a $method $patch: the server may have executed it',
     async (request) => {

@@ -9,6 +9,7 @@ import {
   messageOf,
   mostJsonValues,
   untilAborted,
+  valueAt,
   withTimeLimit,
 } from '@akrijs/runtime'
 import type { ClusterAccess, Credentials } from './cluster-credentials.js'
@@ -294,9 +295,13 @@ export class ApiClient {
   }
 }
 
-/** Whether a second execution of the request changes nothing more. */
-function isRepeatable({ method, patch }: ApiRequest): boolean {
-  return method !== 'POST' && patch !== 'json'
+/**
+ * Whether a second execution of the request changes nothing more. A JSON patch that begins with a
+ * test is for the object of before: after the first execution, the server refuses the second (422).
+ */
+function isRepeatable({ method, patch, body }: ApiRequest): boolean {
+  if (patch === 'json') return Array.isArray(body) && valueAt(body[0], 'op') === 'test'
+  return method !== 'POST'
 }
 
 function failureFrom(title: string, error: unknown): ApiError | ApiUnreachableError {
