@@ -38,6 +38,16 @@ describe('devices that a handler left out', () => {
     expect(JSON.stringify(devices)).not.toContain('\\u001b')
   })
 
+  it('have the texts of errors and of other objects', () => {
+    const collector = new DeviceReportCollector()
+    collector.add('a', new TypeError('no answer'), { code: 7 })
+    collector.add(Object.create(null), Object.create(null))
+    expect(collector.take().devices).toEqual([
+      { id: 'a', reason: 'no answer', detail: '{ code: 7 }' },
+      { id: 'a value without a text', reason: 'a value without a text' },
+    ])
+  })
+
   it('have no passwords of URLs in their texts, and their ids as they are', () => {
     const reports = new DeviceReportCollector()
     const url = 'http://me:hunter2@hub/'

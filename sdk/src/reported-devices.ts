@@ -1,4 +1,4 @@
-import { maskUrls, printable } from '@akrijs/runtime'
+import { maskUrls, messageOf, printable } from '@akrijs/runtime'
 import type { DeviceReport, ReportedDevice } from '@akrijs/runtime/handler'
 
 /** The devices of one list about which a handler tells people, all left out or all listed. */
@@ -136,13 +136,18 @@ export function boundReports(reports: readonly DeviceReport[]): readonly DeviceR
 
 /** The id as in the list of devices: the agent finds the device by it. */
 function idText(id: unknown): string {
-  return cut(printable(String(id).slice(0, MAX_LENGTHS.id + 1)), MAX_LENGTHS.id)
+  return cut(printable(asText(id).slice(0, MAX_LENGTHS.id + 1)), MAX_LENGTHS.id)
 }
 
 /** A text for people, without passwords of URLs. */
 function textOf(value: unknown, maxLength: number): string {
   // First, as a URL that is cut shows a part of its password.
-  return cut(maskUrls(printable(String(value).slice(0, MAX_URLS))), maxLength)
+  return cut(maskUrls(printable(asText(value).slice(0, MAX_URLS))), maxLength)
+}
+
+/** Of an error, or of another object, what `throw` would show of it. */
+function asText(value: unknown): string {
+  return typeof value === 'object' && value !== null ? messageOf(value) : String(value)
 }
 
 function cut(text: string, maxLength: number): string {

@@ -53,6 +53,12 @@ const oneDevice: Discover = async function* () {
 }
 
 describe('serve', () => {
+  it('refuses a handler whose socket would be that of the agent', async () => {
+    await expect(start(handlerOf('agent-registration', oneDevice))).rejects.toThrow(
+      'a handler agent-registration would serve at the socket of the agent',
+    )
+  })
+
   it('A4 an idle handler registers again after a restart of the agent', async () => {
     const { metricsPort } = await start(handlerOf('idle', oneDevice), { metricsPort: 0 })
     // Before it has the answer, it would only try again what has failed.

@@ -6,6 +6,7 @@ import {
   InvalidHandlerError,
   isDiscoveryHandler,
 } from '@akrijs/runtime/handler'
+import { AGENT_SOCKET } from './registration.js'
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
 
 /**
@@ -58,6 +59,12 @@ export function servingOptions(
   const duplicate = names.find((name, index) => names.indexOf(name) !== index)
   if (duplicate !== undefined)
     throw new InvalidOptionError(`two handlers have the name ${duplicate}`)
+  const reserved = names.find((name) => `${name}.sock` === AGENT_SOCKET)
+  if (reserved !== undefined)
+    throw new InvalidOptionError(
+      `a handler ${reserved} would serve at the socket of the agent, ${AGENT_SOCKET}; ` +
+        'give the handler another name',
+    )
   const podIp = options.podIp ?? environment.POD_IP
   return {
     // The agent dials the sockets from another working directory.

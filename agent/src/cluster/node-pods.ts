@@ -161,8 +161,11 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     // A deletion that waits for the containers comes after the report that they have ended.
     const mayRun = !before.ended && (!before.ending || before.running)
     // The object went before the containers, which the kubelet ends later.
-    if (now === undefined && mayRun)
+    if (now === undefined && mayRun) {
+      for (const [other, { until }] of this.#lingering)
+        if (until <= time) this.#lingering.delete(other)
       this.#lingering.set(key, { pod: before, until: (endingSince ?? time) + before.graceMs })
+    }
     if (now === undefined || (now.ended && !before.ended)) this.#gone.tell()
   }
 }
