@@ -78,9 +78,10 @@ interface RememberedAllocation extends SlotAllocation {
 
 /**
  * The state that survives a restart of the agent: device lists, so that devices are offered before
- * a handler answers, allocations, so that a lost claim of a running container can be restored, and
- * registrations, so that a handler is found that does not register again. It has no Secrets, and no claims: Instances are the truth about claims. Its size follows the
- * devices that the node serves and its allocations.
+ * a handler answers; allocations, so that a lost claim of a running container can be restored; and
+ * registrations, so that a handler is found that does not register again. It has no Secrets, and no
+ * claims: Instances are the truth about claims. Its size follows the devices that the node serves,
+ * its allocations and its handlers.
  */
 export class Checkpoint {
   readonly #path: string

@@ -56,7 +56,7 @@ describe('the handlers that an agent remembers', () => {
     expect(rememberedHandlers(world.registry)).toEqual([handler('lab', { shared: true })])
   })
 
-  it('are not registered for another user, by a loaded name, or outside the directory', async () => {
+  it('are not registered for another user, by a loaded name, or elsewhere', async () => {
     const socket = await world.socket(file('lab.sock'))
     await world.serve({ names: { allBut: new Set(['udev']) } })
     await world.server.restore([
