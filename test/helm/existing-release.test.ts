@@ -4,7 +4,8 @@ import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type KubernetesObject, missingForChart, render, type Values } from './chart.js'
+import { type KubernetesObject, render, type Values } from './chart.js'
+import { HELMS, missingHelm } from './programs.js'
 
 // Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, and no
 // other object. test/e2e/install/migration-commands.test.ts has a cluster.
@@ -47,13 +48,16 @@ function discoveryOf(objects: readonly KubernetesObject[]): ReadonlyMap<string, 
   ])
 }
 
-describe.skipIf(missingForChart !== undefined)(missingForChart ?? 'a release', () => {
+// Helm before 3.13 looks nothing up for a template.
+describe.for(HELMS)('a release, by %s', (helm) => {
+  const lacks = missingHelm(helm)
   let server: Server
   let directory: string
   let matchLabels: Readonly<Record<string, string>>
 
   beforeAll(async () => {
-    const discovery = discoveryOf(await render(values))
+    if (lacks !== undefined) return
+    const discovery = discoveryOf(await render(values, 'akri', [], helm))
     const daemonSet = () => ({
       apiVersion: 'apps/v1',
       kind: 'DaemonSet',
@@ -85,34 +89,42 @@ describe.skipIf(missingForChart !== undefined)(missingForChart ?? 'a release', (
       users: [{ name: 'u', user: {} }],
       'current-context': 'c',
     }
-    await writeFile(path.join(directory, 'config'), JSON.stringify(config))
+    await writeFile(path.join(directory, 'config'), JSON.stringify(config), { mode: 0o600 })
   })
 
   afterAll(async () => {
+    if (lacks !== undefined) return
     await new Promise((resolve) => server.close(resolve))
     await rm(directory, { recursive: true, force: true })
   })
 
-  const renderThere = (more: Values = {}) =>
-    render({ ...values, ...more }, 'akri', [
+  const renderThere = (more: Values = {}) => {
+    const options = [
       '--dry-run=server',
       '--disable-openapi-validation',
       `--kubeconfig=${path.join(directory, 'config')}`,
-    ])
+    ]
+    return render({ ...values, ...more }, 'akri', options, helm)
+  }
 
-  it('does not replace an agent of the existing chart, whose selector cannot change', async () => {
+  it('does not replace an agent of the existing chart, whose selector cannot change', async ({
+    skip,
+  }) => {
+    if (lacks !== undefined) skip(lacks)
     matchLabels = { [NAME]: 'akri-agent', 'app.kubernetes.io/instance': 'akri' }
     await expect(renderThere()).rejects.toThrow(
       /DaemonSet akri\/akri-agent-daemonset is that of another chart.*docs\/migration\.md/,
     )
   })
 
-  it('replaces an agent of this chart', async () => {
+  it('replaces an agent of this chart', async ({ skip }) => {
+    if (lacks !== undefined) skip(lacks)
     matchLabels = { [NAME]: 'akri-agent' }
     expect((await renderThere()).map(({ kind }) => kind)).toContain('DaemonSet')
   })
 
-  it('of Configurations alone can be beside the existing system', async () => {
+  it('of Configurations alone can be beside the existing system', async ({ skip }) => {
+    if (lacks !== undefined) skip(lacks)
     matchLabels = { [NAME]: 'akri-agent', 'app.kubernetes.io/instance': 'akri' }
     const [controller, agent, rbac] = Array(3).fill({ enabled: false })
     const objects = await renderThere({ controller, agent, rbac })
