@@ -2,9 +2,6 @@ import { RegistrationClient } from '@akrijs/proto/discovery'
 import { Backoff, type Clock, type Logger, systemClock, untilAborted } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
 
-/** The name of the agent's socket in the directory that the agent shares with handlers. */
-export const AGENT_SOCKET = 'agent-registration.sock'
-
 export interface RegistrationOptions {
   readonly name: string
   /** The path of a unix socket, or `http://address:port`. */

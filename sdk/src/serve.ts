@@ -6,7 +6,7 @@ import {
   InvalidHandlerError,
   isDiscoveryHandler,
 } from '@akrijs/runtime/handler'
-import { AGENT_SOCKET } from './registration.js'
+import { AGENT_SOCKET } from './agent-socket.js'
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
 
 /**

@@ -17,10 +17,11 @@ import {
   createLogger,
   type ProgramContext,
 } from '@akrijs/runtime/program'
+import { AGENT_SOCKET } from './agent-socket.js'
 import { serveDiscovery } from './handler-server.js'
 import { handlerSocket } from './handler-socket.js'
 import { ServeMetrics } from './metrics.js'
-import { AGENT_SOCKET, keepRegistered } from './registration.js'
+import { keepRegistered } from './registration.js'
 import type {
   HandlerServer,
   ServedHandlers,
