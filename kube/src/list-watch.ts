@@ -275,7 +275,7 @@ async function listAll(
 
 /**
  * Lists a collection page by page. A page that is too long for the client is requested again with
- * fewer objects: an object can have 1.5 MB, whoever wrote it.
+ * fewer objects: any user can write objects of 1.5 MB.
  * @param since the least version; undefined for the newest
  * @throws ApiError, ApiUnreachableError
  */

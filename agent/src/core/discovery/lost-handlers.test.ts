@@ -67,7 +67,7 @@ describe('discovery', () => {
     world.discovery.start()
     await clock.advance(200_000)
     expect(world.discovery.deviceSet(key).complete).toBe(false)
-    // Whoever edits the Configuration does not put it off.
+    // An edit of the Configuration does not delay it.
     configurations.put(configuration('default', 'edited'))
     const told = vi.fn()
     world.discovery.onChange(told, new AbortController().signal)

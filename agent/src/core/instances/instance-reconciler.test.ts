@@ -325,7 +325,7 @@ describe('the Instances of a node', () => {
     calls = []
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
-    // Nobody is offered what is being left.
+    // A device that the node leaves is not offered.
     expect(calls).toEqual([
       `serve ${wanted.name}`,
       `withdraw gone ${nameOf('foo0')}`,
