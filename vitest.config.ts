@@ -3,10 +3,11 @@ import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
-/** About a virtual machine, and networks of namespaces: the same on each version of Node. */
-const MACHINE = ['test/{onvif,opcua,udev/usb-machine}/**/*.test.ts']
 const CLUSTER = ['test/{cluster,e2e,chaos}/**/*.test.ts']
 const WITHOUT_CLUSTER = ['test/e2e/**/{*manifests,image-tree}.test.ts']
+/** Tests with programs of others, such as a udevd or an OPC UA server in C. */
+const WITH_PEERS = '**/*.peer.test.ts'
+const WITHOUT_PEERS = '!(*.peer).test.ts'
 /** What a test file contains that changes its process, or that talks to another one. */
 const NEEDS_ISOLATION = [
   /from 'node:(?!assert|buffer|path|util)/,
@@ -24,12 +25,18 @@ const packages = readdirSync(import.meta.dirname, { withFileTypes: true })
 
 /** These need built packages: they start programs, or load handlers as Node does. */
 const WITH_BUILD = [
-  'examples/*/src/**/*.test.ts',
+  `examples/*/src/**/${WITHOUT_PEERS}`,
   // Not `**`: `.cache` may hold a whole version of before, with tests of its own.
   ...packages.map(
     (folder) =>
       `${folder}/**/src/**/{broker-set,control,end-with-stdin,handler-package,pack}.test.ts`,
   ),
+]
+/** What a user of this repository sees, with nothing but Node and this machine. */
+const USER = [
+  ...WITH_BUILD,
+  `test/{standalone,programs,docs,create-handler,support}/**/${WITHOUT_PEERS}`,
+  '{ci,scripts/test}/*.test.mjs',
 ]
 const pure = packages
   .flatMap((folder) =>
@@ -37,7 +44,7 @@ const pure = packages
       path.join(folder, file),
     ),
   )
-  .filter((file) => /\/src\/.*\.test\.ts$/.test(file))
+  .filter((file) => /\/src\/.*(?<!\.peer)\.test\.ts$/.test(file))
   .filter((file) => {
     const text = readFileSync(file, 'utf8')
     return !NEEDS_ISOLATION.some((pattern) => pattern.test(text))
@@ -54,12 +61,18 @@ const limits = {
   expect: { poll: { timeout: 45_000 } },
 }
 
+const NO_TESTS = ['**/node_modules/**', TEMPLATES]
+
 export default defineConfig({
   test: {
     globalSetup: ['test/support/temporary-directory.ts'],
     // Tests wait more than they compute. Those about what a machine has once take turns:
     // test/support/alone.ts.
-    maxWorkers: 2 * availableParallelism(),
+    maxWorkers: Number(process.env.AKRI_TEST_WORKERS ?? 2 * availableParallelism()),
+    // What a test prints is news only if the test fails.
+    silent: 'passed-only',
+    // Progress is a line for each file. Tests of this many milliseconds have a line of their own.
+    slowTestThreshold: 10_000,
     projects: [
       {
         ...shared,
@@ -77,25 +90,25 @@ export default defineConfig({
         test: {
           ...limits,
           name: 'unit',
-          include: packages.map((folder) => `${folder}/**/src/**/*.test.ts`),
-          exclude: [...pure, ...WITH_BUILD, TEMPLATES, '**/node_modules/**'],
+          include: packages.map((folder) => `${folder}/**/src/**/${WITHOUT_PEERS}`),
+          exclude: [...pure, ...WITH_BUILD, ...NO_TESTS],
         },
       },
+      { ...shared, test: { ...limits, name: 'user', include: USER, exclude: NO_TESTS } },
       {
         ...shared,
         test: {
           ...limits,
           name: 'system',
           include: [
-            ...WITH_BUILD,
+            WITH_PEERS,
             ...WITHOUT_CLUSTER,
             '{test/!(cluster|e2e|chaos),bench}/**/*.test.ts',
-            '{ci,scripts}/*.test.mjs',
+            'scripts/**/*.test.mjs',
           ],
-          exclude: [...MACHINE, '**/node_modules/**'],
+          exclude: [...USER, ...NO_TESTS],
         },
       },
-      { ...shared, test: { ...limits, name: 'machine', include: MACHINE } },
       {
         ...shared,
         test: {

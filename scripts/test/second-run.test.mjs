@@ -1,14 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import {
-  argumentsOfSecondRun,
-  environmentOf,
-  filesToRunAgain,
-  withSecondRun,
-} from './second-run.mjs'
+import { filesToRunAgain, withSecondRun } from './second-run.mjs'
 
 const good = { name: 'is quick', state: 'passed' }
 const bad = { name: 'is quick', state: 'failed', error: 'too slow' }
-const fileOf = (file, tests, problems = []) => ({ file, problems, tests })
+const fileOf = (file, tests, problems = []) => ({ file, project: 'unit', problems, tests })
 const reportOf = (...files) => ({ files, unhandled: [] })
 
 describe('a second run of test files', () => {
@@ -25,38 +20,25 @@ describe('a second run of test files', () => {
     expect(filesToRunAgain({ files: failed.slice(0, 1), unhandled })).toEqual([])
   })
 
-  it('keeps the options, and has its files one by one', () => {
-    const args = ['--project', 'cluster', '--no-file-parallelism', 'test/e2e', 'b.test.ts']
-    const isPath = (arg) => /test/.test(arg)
-    expect(argumentsOfSecondRun(args, ['b.test.ts'], isPath)).toEqual([
-      ...['--project', 'cluster', '--no-file-parallelism', 'b.test.ts'],
-    ])
-  })
-
-  it('has its files one by one whatever number of workers the environment names', () => {
-    const env = { VITEST_MAX_WORKERS: '3', CI: 'true' }
-    expect(
-      environmentOf(
-        argumentsOfSecondRun([], ['b.test.ts'], () => true),
-        env,
-      ),
-    ).toEqual({
-      CI: 'true',
-    })
-    expect(environmentOf(['b.test.ts'], env)).toBe(env)
-  })
-
   it('decides about its files, and tells what failed only once', () => {
     const first = reportOf(
       fileOf('a.test.ts', [good]),
-      fileOf('b.test.ts', [bad], ['no socket']),
+      fileOf('b.test.ts', [bad]),
       fileOf('c.test.ts', [bad]),
+      fileOf('d.test.ts', [good], ['no socket']),
     )
-    const second = reportOf(fileOf('b.test.ts', [good]), fileOf('c.test.ts', [bad]))
+    const second = reportOf(
+      fileOf('b.test.ts', [good]),
+      fileOf('c.test.ts', [bad]),
+      fileOf('d.test.ts', [good]),
+    )
     expect(withSecondRun(first, second)).toEqual({
       files: [fileOf('a.test.ts', [good]), ...second.files],
       unhandled: [],
-      unsteady: ['b.test.ts: is quick: too slow', 'b.test.ts: no socket'],
+      unsteady: [
+        { file: 'b.test.ts', project: 'unit', ...bad },
+        { file: 'd.test.ts', project: 'unit', error: 'no socket' },
+      ],
     })
   })
 
