@@ -9,7 +9,7 @@
  * @property {boolean} [tests] whether it leaves a report of tests. @default true
  */
 
-/** On the oldest Kubernetes: the programs, and what they expect of the API server and the kubelet. */
+/** On the oldest Kubernetes: what programs expect of the API server and the kubelet. */
 const OLDEST = [
   ...['cluster-contract', 'kube-client', 'reflector'].map((name) => `test/cluster/${name}.test.ts`),
   ...['agent', 'claims', 'first-lists', 'webhook'].map((name) => `test/e2e/${name}.test.ts`),

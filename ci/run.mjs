@@ -1,5 +1,5 @@
-// Runs the jobs of jobs.mjs, two at a time for two processors, and prints their summary. The directory
-// AKRI_CI has what ci/install put there, and takes the reports of tests.
+// Runs the jobs of jobs.mjs, two at a time for two processors, and prints their summary. The
+// directory AKRI_CI has what ci/install put there, and takes the reports of tests.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'

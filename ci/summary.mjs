@@ -13,7 +13,7 @@ import { failureText, skipLines, summarize } from '../scripts/test/summary.mjs'
 
 /**
  * @param {Result[]} jobs
- * @param {{ tests: RegExp, why: string }[]} maySkip tests that may skip in all jobs, as `file > name`
+ * @param {{ tests: RegExp, why: string }[]} maySkip what may skip in all jobs, as `file > name`
  * @param {string[]} files all files of tests
  * @returns {{ lines: string[], failed: number }}
  */

@@ -7,7 +7,10 @@ import { root, workspaces } from './workspaces.mjs'
 
 const bin = (name) => path.join(root, 'node_modules/.bin', name)
 
-const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))]
+/** Not those of this folder: they may use all packages. */
+const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))].filter(
+  (folder) => folder !== 'scripts',
+)
 
 const LINE = 100
 

@@ -14,7 +14,7 @@ import { root, workspaces } from './workspaces.mjs'
 const checking = process.argv.includes('--check')
 const PACKAGES = workspaces()
   .map(({ folder }) => folder)
-  .filter((folder) => !/^(proto|examples|test|bench)\b/.test(folder))
+  .filter((folder) => !/^(proto|examples|scripts|test|bench)\b/.test(folder))
 const MEANING = {
   terminal: 'Trying again does not help: mend what the message names.',
   transient: 'It is tried again, with a back-off.',

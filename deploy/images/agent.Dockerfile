@@ -13,7 +13,8 @@ FROM ${NODE_IMAGE} AS node
 # Every RUN is in a stage of the platform of the builder: an image of another platform needs no
 # emulation. Programs and handlers are the same files on all platforms.
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS dependencies
-ARG NPM_REGISTRY=https://registry.npmjs.org/
+# Another registry of npm packages.
+ARG NPM_REGISTRY
 WORKDIR /src
 # Only what npm reads, so that a change of sources installs nothing again.
 COPY .npmrc package.json package-lock.json ./
@@ -33,6 +34,7 @@ COPY handlers/udev/package.json handlers/udev/
 COPY kube/package.json kube/
 COPY proto/package.json proto/
 COPY runtime/package.json runtime/
+COPY scripts/package.json scripts/
 COPY sdk/package.json sdk/
 COPY standalone/package.json standalone/
 COPY test/package.json test/
@@ -40,7 +42,7 @@ COPY webhook/package.json webhook/
 # No package runs a script. `npm ci` would want the binaries of every platform in the lock file, which
 # a registry can lack: installed.mjs checks below that all is as the lock file says.
 RUN --mount=type=cache,target=/root/.npm \
-    npm install --no-save --include=dev --ignore-scripts --registry="$NPM_REGISTRY"
+    npm install --no-save --include=dev --ignore-scripts ${NPM_REGISTRY:+--registry=$NPM_REGISTRY}
 
 FROM dependencies AS build
 COPY . .

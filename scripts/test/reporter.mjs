@@ -1,5 +1,5 @@
-// The vitest reporter of all test runs: a line for each file as progress, and the result of each test
-// in the file AKRI_TEST_REPORT. summary.mjs makes the last lines of a run of it.
+// The vitest reporter of all test runs: a line for each file as progress, and the result of each
+// test in the file AKRI_TEST_REPORT. summary.mjs makes the last lines of a run of it.
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { DefaultReporter } from 'vitest/node'

@@ -1,5 +1,5 @@
-// A second run of the test files that failed, in CI: chance shall hold up nobody's work. A test that
-// fails twice has failed. A test that fails once is a fault too: the summary has it in its last lines.
+// A second run of the test files that failed, in CI: chance should hold up no work. A test that
+// fails twice has failed. A test that fails once is a fault too: the last lines of a run have it.
 import { failuresOf } from './summary.mjs'
 
 /**

@@ -1,5 +1,5 @@
-// What a test run prints at its end: each skip reason with the number of its tests, and each failure
-// with the command that repeats it.
+// What a test run prints at its end: each skip reason with the number of its tests, and each
+// failure with the command that repeats it.
 
 /** The most lines of skips. */
 const MAX_REASONS = 15

@@ -1,6 +1,6 @@
-// Runs tests: `node scripts/test/test.mjs SUITE [FILE, FOLDER or option of vitest]...`. The last line
-// sums them up: N passed, N failed, N skipped. With AKRI_TEST_SECOND_RUN=1, files that failed run
-// again, one by one.
+// Runs tests: `node scripts/test/test.mjs SUITE [FILE, FOLDER or option of vitest]...`. The last
+// line sums them up: N passed, N failed, N skipped. With AKRI_TEST_SECOND_RUN=1, files that failed
+// run again, one by one.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
