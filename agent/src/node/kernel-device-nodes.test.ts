@@ -116,6 +116,8 @@ describe('the device nodes of the kernel', () => {
     await block(first)
     // The directory of the path is read first, and no other.
     expect(await find('/dev/null')).toEqual([['/dev/null'], false])
+    expect(await find('/dev/video2')).toEqual([['/dev/video2'], false])
+    // No directory has this name, so all others are read, in one wait.
     const slow = find('/dev/null', '/dev/video2', '/dev/absent')
     await eventually(() => expect(clock.sleeping).toEqual([5000]))
     await clock.advance(5000)
