@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { NodeName } from '@akrijs/kube/objects'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
@@ -20,6 +20,7 @@ export class PluginEnvironment {
     cluster: StandaloneCluster,
     kubelet: SimulatedKubelet,
     node: NodeName,
+    clock: Clock,
   ) {
     const { pluginDirectory, podResourcesSocket, nodePods } = kubelet
     this.directory = directory
@@ -28,13 +29,14 @@ export class PluginEnvironment {
     this.sockets = new KubeletSockets({
       pluginDirectory,
       podResourcesSocket,
-      clock: systemClock,
+      clock,
       log: silentLogger,
     })
     this.ledger = new AllocationLedger({ node, pods: nodePods })
   }
 
-  static async open(node: NodeName): Promise<PluginEnvironment> {
+  /** @param clock of the sockets */
+  static async open(node: NodeName, clock: Clock): Promise<PluginEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
     const file = new StateFile(path.join(directory, 'cluster.json'))
     const cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
@@ -43,6 +45,7 @@ export class PluginEnvironment {
       cluster,
       await SimulatedKubelet.start({ directory }),
       node,
+      clock,
     )
     await opened.sockets.open()
     return opened

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import type { Configuration, InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -28,9 +28,11 @@ let name: string
 let kubelet: SimulatedKubelet
 let ledger: AllocationLedger
 let plugins: DevicePlugins
+let clock: ManualClock
 
 beforeEach(async () => {
-  environment = await PluginEnvironment.open(NODE)
+  clock = new ManualClock()
+  environment = await PluginEnvironment.open(NODE, clock)
   ;({ cluster, kubelet, ledger } = environment)
   const wanted = manifest({ capacity: 2 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
@@ -41,7 +43,7 @@ beforeEach(async () => {
     kubelet: environment.sockets,
     ledger,
     node: NODE,
-    clock: systemClock,
+    clock,
     log: silentLogger,
   })
   const { registered } = await plugins.serveConfiguration({
@@ -314,6 +316,8 @@ describe('the device plugin of a Configuration', () => {
       await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
     await eventually(() => expect(ids()).toEqual(['0']))
     await cluster.releaseSlot(key('a19705'), slot('a19705', 1), 'node-b')
+    // The slot is reserved for the other node for a while.
+    await clock.advance('15s')
     await eventually(() => expect(ids()).toEqual(['0', '1']))
   })
 
@@ -384,7 +388,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toHaveLength(4))
     const kept = Object.entries(held()).find(([, usage]) => usage === 'C:2:node-a')
     for (const uid of ['p', 'q']) kubelet.remove(uid)
-    const clock = new ManualClock(systemClock.monotonicMs() + 60_000)
+    await clock.advance('1m')
     const reconciler = new SlotReconciler({
       cluster,
       kubelet: {
