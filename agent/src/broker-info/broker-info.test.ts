@@ -142,9 +142,7 @@ describe('reports of workloads', () => {
       cwd: directory,
     })
     try {
-      await soon(() =>
-        expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }),
-      )
+      await soon(() => expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }))
       expect(await brokerInfo.open(key(), slot(0))).toBe(directory)
       expect(await readdir(directory)).toEqual([])
       await writeFile(path.join(directory, 'b'), 'of the second')

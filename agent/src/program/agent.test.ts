@@ -266,7 +266,7 @@ it('an agent is healthy while it replaces lost sockets, and names silent plugins
   let ahead = 0
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`
-  await start(undefined, { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + ahead })
+  await start(undefined, { ...systemClock, monotonicMs: () => ahead })
   const health = await serveHealth(
     {
       port: 0,

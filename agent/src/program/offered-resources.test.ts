@@ -2,8 +2,9 @@ import path from 'node:path'
 import type { ConfigurationName, Offer } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
 import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -47,11 +48,11 @@ const handler = defineDiscoveryHandler({
   },
 })
 
-const start = (of: Cluster = cluster) =>
+const start = (of: Cluster = cluster, clock: Clock = systemClock) =>
   startAgent({
     cluster: of,
     kubelet: sockets,
-    clock: systemClock,
+    clock,
     log: silentLogger,
     node: NODE,
     handlersDirectory: directory,
@@ -170,15 +171,17 @@ it('the resource of an Instance goes with its offer, and claims of containers st
 })
 
 it('A24 devices are offered without a pause for each of them', async () => {
-  const ids = Array.from({ length: 100 }, (_, index) => `device-${index}`)
+  await agent.close()
+  // Time stands still.
+  agent = await start(cluster, new ManualClock())
+  const ids = Array.from({ length: 30 }, (_, index) => `device-${index}`)
   const wanted = manifest({ ...details(ids), capacity: 1 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
-  // The limit of the wait is less than half a second for each device.
-  await eventually(() => expect(agent.plugins.resources).toHaveLength(101))
+  await eventually(() => expect(agent.plugins.resources).toHaveLength(31))
   await eventually(() => {
     const offered = agent.plugins.resources.map((name) => kubelet.resource(name).allocatable)
-    expect(offered.filter((count) => count === 1)).toHaveLength(100)
-    expect(kubelet.resource(`akri.sh/${wanted.name}`).allocatable).toBe(100)
+    expect(offered.filter((count) => count === 1)).toHaveLength(30)
+    expect(kubelet.resource(`akri.sh/${wanted.name}`).allocatable).toBe(30)
   })
 })
 

@@ -8,9 +8,11 @@ import { text } from 'node:stream/consumers'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { runInContext } from '@akrijs/runtime/program'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { SimulatedKubelet } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import type { AgentProgramOptions } from './agent-options.js'
 import { runAgent } from './run-agent.js'
 
 /** Runs before each start of a process. */
@@ -34,12 +36,14 @@ let serving: boolean
 let posted: unknown[]
 let stop: AbortController
 let running: Promise<void> | undefined
+let clock: ManualClock
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-run-'))
   serving = false
   posted = []
   stop = new AbortController()
+  clock = new ManualClock()
   api = http.createServer((request, response) => {
     if (!serving) return response.writeHead(503).end()
     if (request.method === 'POST') {
@@ -132,13 +136,24 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
   } as const
 }
 
+function run(options: AgentProgramOptions): Promise<void> {
+  return runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent(options, { packagesFrom: directory, clock, ...context }),
+  )
+}
+
+/** Waits while the time of the agent passes. */
+const later = (look: () => unknown) =>
+  eventually(async () => {
+    await clock.advance(1000)
+    await look()
+  })
+
 it('A23 the agent answers probes, has metrics, and leaves no socket and no port', async () => {
   const metricsPort = await freePort()
   const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
   const options = await optionsOf(handlers, plugins, metricsPort)
-  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(options, { packagesFrom: directory, ...context }),
-  )
+  running = run(options)
   const ask = async (at: string) => {
     const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
     return [answer.status, await answer.text()] as const
@@ -152,7 +167,7 @@ it('A23 the agent answers probes, has metrics, and leaves no socket and no port'
   )
   expect((await ask('/healthz'))[0]).toBe(200)
   serving = true
-  await eventually(async () => expect((await ask('/readyz'))[0]).toBe(200))
+  await later(async () => expect((await ask('/readyz'))[0]).toBe(200))
   expect((await ask('/healthz'))[0]).toBe(200)
   expect((await ask('/metrics'))[1]).toMatch(
     /^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m,
@@ -178,21 +193,16 @@ it('an API server that failed shows as an Event of the Pod of the agent', async 
     path.join(directory, 'p'),
     await freePort(),
   )
-  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(
-      { ...options, pod: 'akri-agent-x', podNamespace: 'akri' },
-      { packagesFrom: directory, ...context },
-    ),
-  )
+  running = run({ ...options, pod: 'akri-agent-x', podNamespace: 'akri' })
   const metrics = `http://127.0.0.1:${options.metricsPort}/metrics`
-  await eventually(async () =>
+  await later(async () =>
     expect(await (await fetch(metrics)).text()).toMatch(
       /^akri_node_problems_total\{problem="ApiRequestFailed"\} [1-9]/m,
     ),
   )
   expect(posted).toEqual([])
   serving = true
-  await eventually(() =>
+  await later(() =>
     expect(posted).toContainEqual(
       expect.objectContaining({
         kind: 'Event',
@@ -212,12 +222,12 @@ it('a start that fails after the agent was started leaves no socket', async () =
   serving = true
   const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
   const options = await optionsOf(handlers, plugins, await freePort())
-  const context = { log: silentLogger, signal: stop.signal }
   // No SDK can be resolved from the directory: the handlers cannot be started.
-  const start = runInContext(context, (program) =>
-    runAgent({ ...options, isolated: 'on' }, { packagesFrom: directory, ...program }),
-  )
-  await expect(start).rejects.toThrow('@akrijs/sdk is not installed')
+  let problem: unknown
+  run({ ...options, isolated: 'on' }).catch((error: unknown) => {
+    problem = error
+  })
+  await later(() => expect(String(problem)).toContain('@akrijs/sdk is not installed'))
   expect(await readdir(handlers)).toEqual([])
 })
 
@@ -254,22 +264,18 @@ async function environmentWithCheckpoint() {
 
 it('an agent ends in time while the API server does not answer', async () => {
   const { server, kubelet, options } = await environmentWithCheckpoint()
-  const writing = new Promise<void>((resolve) => {
-    server.before = ({ method, path: of }) => {
-      if (method !== 'POST' || !of.endsWith('/instances')) return undefined
-      resolve()
-      return new Promise(() => {})
-    }
-  })
-  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(options, { packagesFrom: directory, ...context }),
-  )
-  await writing
-  const begun = systemClock.monotonicMs()
+  let isWriting = false
+  server.before = ({ method, path: of }) => {
+    if (method !== 'POST' || !of.endsWith('/instances')) return undefined
+    isWriting = true
+    return new Promise(() => {})
+  }
+  running = run(options)
+  await later(() => expect(isWriting).toBe(true))
   stop.abort()
+  // The kubelet kills the agent after 20 s.
+  await clock.advance('19s')
   await running
-  // The kubelet kills it then.
-  expect(systemClock.monotonicMs() - begun).toBeLessThan(20_000)
   expect(kubelet.resources).toContain('akri.sh/lab-8120fe')
 })
 
@@ -295,11 +301,6 @@ it('a restarted agent offers its checkpoint before it starts isolated handlers',
   const atStart = new Promise<string[]>((resolve) => {
     spawning.before = () => resolve(kubelet.resources)
   })
-  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(
-      { ...options, handler: ['sensor'], isolated: 'on' },
-      { packagesFrom: directory, ...context },
-    ),
-  )
+  running = run({ ...options, handler: ['sensor'], isolated: 'on' })
   expect(await atStart).toEqual(['akri.sh/lab', 'akri.sh/lab-8120fe'])
 })

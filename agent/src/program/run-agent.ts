@@ -9,7 +9,7 @@ import {
   warningLogger,
 } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
-import { aborted, runAfter, systemClock } from '@akrijs/runtime'
+import { aborted, type Clock, runAfter, systemClock } from '@akrijs/runtime'
 import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
@@ -40,9 +40,9 @@ export async function runAgent(
     signal,
     closer,
     serveHealth,
-  }: ProgramContext & { readonly packagesFrom: string },
+    clock = systemClock,
+  }: ProgramContext & { readonly packagesFrom: string; readonly clock?: Clock },
 ): Promise<void> {
-  const clock = systemClock
   const node = options.node as NodeName
   let agent: Agent | undefined
   let starting = 'starting'

@@ -136,9 +136,8 @@ describe('the name of a property', () => {
   })
 
   it('is found at once, however long it is', () => {
-    const started = performance.now()
-    startEffect('('.repeat(1_000_000), '')
-    startEffect('A_'.repeat(128), '')
-    expect(performance.now() - started).toBeLessThan(500)
+    // A search that backtracks would not end before the time limit of the test.
+    expect(startEffect('('.repeat(1_000_000), '')).toMatch(/more than 256 characters/)
+    expect(startEffect('A_'.repeat(128), '')).toBeUndefined()
   })
 })

@@ -17,10 +17,11 @@ import { AllowedAddresses } from './allowed-addresses.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
 /**
- * A clock on which a wait for a Pod ends at once. The server checks its connections each second.
+ * Time stands still: a slow connection is not closed. A wait for a Pod ends at once.
  */
 const clock: Clock = {
   ...systemClock,
+  monotonicMs: () => 0,
   sleep: (ms, signal) => (ms > 1000 ? Promise.resolve() : systemClock.sleep(ms, signal)),
 }
 
@@ -196,7 +197,7 @@ function checkRegistry(): void {
 }
 
 describe('the registration of handlers, with any input', () => {
-  const raw = fuzz({ runs: 150, msPerRun: 60 })
+  const raw = fuzz({ runs: 50, msPerRun: 60 })
   it(
     'answers others after bytes that are no HTTP/2',
     async () => {
@@ -215,7 +216,7 @@ describe('the registration of handlers, with any input', () => {
     raw.timeoutMs,
   )
 
-  const calls = fuzz({ runs: 300, msPerRun: 60 })
+  const calls = fuzz({ runs: 100, msPerRun: 60 })
   it(
     'registers only right names and places, whatever is called',
     async () => {
@@ -227,7 +228,7 @@ describe('the registration of handlers, with any input', () => {
         calls.parameters,
       )
       // Enough calls have some that are right.
-      if (calls.parameters.numRuns >= 300) expect(registry.names.length).toBeGreaterThan(1)
+      if (calls.parameters.numRuns >= 100) expect(registry.names.length).toBeGreaterThan(1)
     },
     calls.timeoutMs,
   )

@@ -105,20 +105,10 @@ describe('the registration of handlers', () => {
     await world.registerMany('other', 1, 1)
     expect(await world.registerMany('a', 1, 40)).toEqual(Array(40).fill('taken'))
     expect([world.numbers('a'), world.numbers('other')]).toEqual([range(9, 40), [1]])
-    for (let number = 1; number <= 10; number++) await world.registerMany(`b${number}`, 1, 32)
-    expect(world.registry.size).toBe(256)
     // The oldest registrations gave way. A repeated registration counts as new.
-    expect(['other', 'a', 'b1', 'b2', 'b3'].map((name) => world.numbers(name))).toEqual([
-      [],
-      [],
-      [],
-      [],
-      range(1, 32),
-    ])
-    await world.registerMany('b3', 1, 1)
-    await world.registerMany('c', 1, 2)
-    expect(world.numbers('b3')).toEqual([1, ...range(4, 32)])
-    expect(world.registry.size).toBe(256)
+    await world.registerMany('a', 9, 9)
+    await world.registerMany('a', 41, 41)
+    expect(world.numbers('a')).toEqual([9, ...range(11, 41)])
   })
 
   it('accepts eight endpoints of a name from one address; unused ones give way', async () => {
@@ -156,9 +146,8 @@ describe('the registration of handlers', () => {
       new EmbeddedEndpoint({ name: 'a', load }, silentLogger, Promise.resolve()),
     )
     await world.registerMany('a', 1, 40)
-    for (let number = 1; number <= 10; number++) await world.registerMany(`b${number}`, 1, 32)
-    expect(world.registry.endpoints('a').map(({ uid }) => uid)).toEqual(['embedded-a'])
-    expect(world.registry.size).toBe(256)
+    expect(world.uids('a')).toHaveLength(32)
+    expect(world.uids('a')).toContain('embedded-a')
   })
 
   it('A9 survives any input', async () => {
@@ -176,7 +165,7 @@ describe('the registration of handlers', () => {
           expect(await world.register(name, endpoint, type)).toMatch(/^taken$|^3 INVALID_ARGUMENT/)
         },
       ),
-      { numRuns: 200 },
+      { numRuns: 30 },
     )
   })
 

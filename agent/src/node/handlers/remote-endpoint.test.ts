@@ -164,10 +164,10 @@ describe('a hostile handler', () => {
     await expect(firstList(endpoint)).rejects.toThrow('cannot name an environment variable')
   })
 
-  it('with 100,000 devices gives those that are served and the first ids', async () => {
-    const endpoint = await handler((call) => call.write(listOf([...numbered(100_000), 'served'])))
+  it('with 20,000 devices gives those that are served and the first ids', async () => {
+    const endpoint = await handler((call) => call.write(listOf([...numbered(20_000), 'served'])))
     const list = await firstList(endpoint)
-    expect(list?.leftOut).toBe(99_001)
+    expect(list?.leftOut).toBe(19_001)
     expect(list?.devices).toHaveLength(1000)
     expect(list?.devices.slice(0, 3).map(({ id }) => id)).toEqual([
       'served',
@@ -179,10 +179,11 @@ describe('a hostile handler', () => {
   it('cannot send faster than the agent reads, and its newest list counts', async () => {
     let sent = 0
     let isLast = false
+    const many = listOf(numbered(60_000))
     const endpoint = await handler((call) => {
       const send = () => {
         if (isLast) return void call.write(listOf(['last']))
-        call.write(listOf([`list-${sent}`, ...numbered(60_000)]), () => {
+        call.write(Buffer.concat([listOf([`list-${sent}`]), many]), () => {
           sent++
           send()
         })
