@@ -93,10 +93,8 @@ describe('akri-handler --until-stdin-ends', () => {
   it('is killed if its handler blocks the thread', async () => {
     const ended = start(await handler('', 'for (;;) {}'), ['--until-stdin-ends'])
     await (await agent.discover('held')).next()
-    const begun = performance.now()
     letGo()
     expect(await ended).toBe('SIGKILL')
-    expect(performance.now() - begun).toBeLessThan(30_000)
   })
 
   it('refuses the option if the standard input is not a pipe', async () => {

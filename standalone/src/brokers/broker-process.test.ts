@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
@@ -11,16 +10,31 @@ import { BrokerLedger } from './broker-ledger.js'
 import { BrokerProcess } from './broker-process.js'
 
 function start(script: string) {
+  const clock = new ManualClock()
   const lines: string[] = []
   const broker = new BrokerProcess({
     file: '/bin/sh',
     args: ['-c', script],
     env: { PATH: process.env.PATH ?? '' },
     workingDirectory: undefined,
-    clock: systemClock,
+    clock,
     onLine: (line) => lines.push(line),
   })
-  return { broker, lines }
+  /** Waits while the time of the agent passes. */
+  const later = (look: () => unknown) =>
+    eventually(async () => {
+      await clock.advance(1000)
+      await look()
+    })
+  const stop = async (options = stopping()) => {
+    let isOver = false
+    const stopped = broker.stop(options).finally(() => {
+      isOver = true
+    })
+    await later(() => expect(isOver).toBe(true))
+    return stopped
+  }
+  return { broker, lines, later, stop }
 }
 
 const stopping = (abandon = new AbortController().signal, onStubborn = () => {}) => ({
@@ -78,7 +92,7 @@ describe('the process of a broker', () => {
       args: [],
       env,
       workingDirectory: undefined,
-      clock: systemClock,
+      clock: new ManualClock(),
       onLine: () => {},
     })
     expect(await broker.ended).toEqual({
@@ -97,7 +111,7 @@ describe('the process of a broker', () => {
       args: [],
       env: {},
       workingDirectory,
-      clock: systemClock,
+      clock: new ManualClock(),
       onLine: () => {},
     })
     expect(await broker.ended).toEqual({
@@ -115,7 +129,7 @@ describe('the process of a broker', () => {
       args: [],
       env: {},
       workingDirectory: undefined,
-      clock: systemClock,
+      clock: new ManualClock(),
       onLine: () => {},
     })
     expect((await broker.ended).reason).toBe(
@@ -130,7 +144,7 @@ describe('the process of a broker', () => {
       args: [],
       env: {},
       workingDirectory,
-      clock: systemClock,
+      clock: new ManualClock(),
       onLine: () => {},
     })
     expect((await broker.ended).reason).toBe(
@@ -139,36 +153,37 @@ describe('the process of a broker', () => {
   })
 
   it('ends with all processes that it started, also those that ignore SIGTERM', async () => {
-    const { broker, lines } = start(
+    const { lines, stop } = start(
       'sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait',
     )
     await eventually(() => expect(lines).toHaveLength(1))
-    expect(await broker.stop(stopping())).toBe(true)
+    expect(await stop()).toBe(true)
     await eventually(() => expect(isGone(Number(lines[0]))).toBe(true))
   })
 
   it('waits for a process of another user, which it may not end', async () => {
-    const { broker } = start('exec sleep 1000')
+    const { broker, later, stop } = start('exec sleep 1000')
     refuseSignals(broker.pid ?? 0)
     const stubborn = vi.fn()
-    let isStopped = false
-    const stop = broker.stop(stopping(undefined, stubborn)).finally(() => {
-      isStopped = true
+    let outcome: boolean | undefined
+    const stopped = stop(stopping(undefined, stubborn)).then((isEnded) => {
+      outcome = isEnded
     })
-    await eventually(() => expect(stubborn).toHaveBeenCalledTimes(1))
-    expect(isStopped).toBe(false)
+    await later(() => expect(stubborn).toHaveBeenCalledTimes(1))
+    expect(outcome).toBeUndefined()
     vi.restoreAllMocks()
     process.kill(broker.pid ?? 0, 'SIGKILL')
-    expect(await stop).toBe(true)
+    await stopped
+    expect(outcome).toBe(true)
     expect(stubborn).toHaveBeenCalledTimes(1)
   })
 
   it('leaves a process of another user behind when the agent ends', async () => {
-    const { broker } = start('exec sleep 1000')
+    const { broker, stop } = start('exec sleep 1000')
     const allow = refuseSignals(broker.pid ?? 0)
-    expect(await broker.stop(stopping(AbortSignal.abort()))).toBe(false)
+    expect(await stop(stopping(AbortSignal.abort()))).toBe(false)
     allow()
-    expect(await broker.stop(stopping())).toBe(true)
+    expect(await stop()).toBe(true)
   })
 
   it('bounds a line without an end', async () => {
