@@ -1,4 +1,3 @@
-import os from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
@@ -7,7 +6,6 @@ import {
   expectNoPassword,
   INFORMATION,
   NETWORK,
-  policy,
   query,
 } from '../testing/internal/camera-query.js'
 
@@ -43,23 +41,6 @@ describe('a camera', () => {
     expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ipAddress: '192.0.2.1' })
     expect(camera.requests[0]?.headers.host).toBe(`[::1]:${camera.port}`)
   })
-
-  const local = Object.entries(os.networkInterfaces()).flatMap(([zone, addresses]) =>
-    (addresses ?? [])
-      .filter(({ address }) => address.startsWith('fe80:'))
-      .map(({ address }) => ({ zone, address })),
-  )[0]
-
-  it.skipIf(local === undefined)(
-    'D2 may have a link-local address (needs an interface with one)',
-    async () => {
-      const { zone = '', address = '' } = local ?? {}
-      await using camera = await DeviceService.start({ address, zone })
-      const options = { policy: policy('fe80::/10') }
-      expect(await query(camera.url, { zone, options })).toMatchObject(INFORMATION)
-      expect(camera.requests[0]?.headers.host).toBe(`[${address}]:${camera.port}`)
-    },
-  )
 
   it('may have a host name', async () => {
     await using camera = await DeviceService.start()
