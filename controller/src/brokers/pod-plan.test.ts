@@ -326,8 +326,13 @@ describe('a changed spec', () => {
     const starting = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
     expect(plan(instance, [starting, old('b'), old('c')]).removes).toEqual([])
     const unready = testPod('a', { ready: false })
-    expect(plan(instance, [unready, old('b'), old('c')]).removes).toEqual([])
-    expect(plan(instance, [testPod('a'), old('b'), old('c')]).removes).toHaveLength(1)
+    expect(plan(instance, [unready, old('b'), old('c')])).toMatchObject({
+      removes: [],
+      waits: true,
+    })
+    expect(plan(instance, [unready, testPod('b'), testPod('c')]).waits).toBe(false)
+    const { removes, waits } = plan(instance, [testPod('a'), old('b'), old('c')])
+    expect([removes.length, waits]).toEqual([1, false])
   })
 
   it('replaces brokers that do not work at once', () => {

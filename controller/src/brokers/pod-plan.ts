@@ -51,6 +51,8 @@ export interface PodPlan {
    * Configuration permits it.
    */
   readonly update: Pod | undefined
+  /** Whether Pods of an earlier spec wait for another broker of the Instance. */
+  readonly waits: boolean
   /** How many brokers there should be. */
   readonly desired: number
   /** How many of these a roll-out waits for. */
@@ -97,6 +99,7 @@ export function planPods(input: PodPlanInput): PodPlan {
         .flatMap((pod) => removal(pod, 'no broker Pod is specified'))
         .map((each) => ({ ...each, hadNoRoom: false })),
       update: undefined,
+      waits: false,
       desired: 0,
       missing: 0,
       settle: [],
@@ -142,6 +145,7 @@ export function planPods(input: PodPlanInput): PodPlan {
   return {
     remove,
     update,
+    waits: blocked && verdicts.some((verdict) => verdict.do === 'update'),
     desired: chosen.filter(
       ({ node, pod }) => (pod !== undefined && !isEnded(pod)) || input.isUsable(node),
     ).length,

@@ -30,9 +30,9 @@ describe('how many brokers a change makes unavailable', () => {
 
 describe('a roll-out', () => {
   const pod = testPod('a')
-  const ready = { update: undefined, desired: 1, missing: 0 }
-  const outdated = { update: pod, desired: 1, missing: 0 }
-  const missing = { update: undefined, desired: 1, missing: 1 }
+  const ready = { update: undefined, waits: false, desired: 1, missing: 0 }
+  const outdated = { update: pod, waits: false, desired: 1, missing: 0 }
+  const missing = { update: undefined, waits: false, desired: 1, missing: 1 }
   const counts = (plans: Parameters<typeof planRollout>[0], limit?: Limit) => {
     const { update, isBlocked } = planRollout(plans, limit)
     return [update.length, isBlocked]
@@ -46,6 +46,13 @@ describe('a roll-out', () => {
     expect(counts([missing, ...old], 1)).toEqual([0, true])
     expect(counts([missing, missing, ...old], 1)).toEqual([0, true])
     expect(counts([missing, ready], 1)).toEqual([0, false])
+  })
+
+  it('is blocked too if all earlier brokers are of the Instance that misses one', () => {
+    const waiting = { ...missing, waits: true }
+    expect(counts([waiting, ready])).toEqual([0, true])
+    expect(counts([{ ...waiting, missing: 0 }])).toEqual([0, false])
+    expect(counts([waiting, outdated], 2)).toEqual([1, false])
   })
 
   it('takes the first brokers of the list', () => {

@@ -5,7 +5,7 @@ import type { PodPlan } from './pod-plan.js'
 // Instances, and so of the Pods: another replica, or the same one after a restart, goes on where
 // the roll-out stands.
 
-type InstancePlan = Pick<PodPlan, 'update' | 'desired' | 'missing'>
+type InstancePlan = Pick<PodPlan, 'update' | 'waits' | 'desired' | 'missing'>
 
 interface RolloutPlan<T> {
   /** The plans whose `update` is carried out now. */
@@ -45,7 +45,7 @@ export function planRollout<T extends InstancePlan>(
   const candidates = plans.filter(({ update }) => update !== undefined)
   return {
     update: candidates.slice(0, room),
-    isBlocked: candidates.length > 0 && room === 0,
+    isBlocked: candidates.length > 0 ? room === 0 : missing > 0 && plans.some(({ waits }) => waits),
     missing,
   }
 }

@@ -254,7 +254,8 @@ describe('the deletion of a broker in a roll-out', () => {
       api.put(`${PODS}/${name}`, { metadata: { ...metadata, labels, ownerReferences } })
     }
     const { state } = await api.start()
-    const plan = { remove: [], settle: [], create: [], adopt: [], desired: 1, recheckAt: undefined }
+    const nothing = { remove: [], settle: [], create: [], adopt: [] }
+    const plan = { ...nothing, waits: false, desired: 1, recheckAt: undefined }
     const rollouts = new Rollouts({
       state,
       clock,
