@@ -1,16 +1,18 @@
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { RegistrationService } from '@akrijs/proto/device-plugin'
+import { type Logger, silentLogger, systemClock, temporaryOf } from '@akrijs/runtime'
 import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { SimulatedKubelet } from '@akrijs/standalone'
-import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { AgentProgramOptions } from './agent-options.js'
 import { runAgent } from './run-agent.js'
@@ -231,6 +233,8 @@ it('a start that fails after the agent was started leaves no socket', async () =
   expect(await readdir(handlers)).toEqual([])
 })
 
+const LAB = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
+
 /** An API server with a Configuration, a kubelet, and the checkpoint of an agent with a device. */
 async function environmentWithCheckpoint() {
   const server = new FakeApiServer(systemClock)
@@ -242,7 +246,7 @@ async function environmentWithCheckpoint() {
     await kubelet.close()
     await server.close()
   })
-  const { metadata } = server.put('/apis/akri.sh/v0/namespaces/default/configurations/lab', {
+  const { metadata } = server.put(LAB, {
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',
     spec: { discoveryHandler: { name: 'sensor', discoveryDetails: '' }, capacity: 1 },
@@ -255,11 +259,9 @@ async function environmentWithCheckpoint() {
   const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
   const discovery = { 'default/lab': { uid: metadata.uid, lists } }
   await mkdir(options.stateDirectory)
-  await writeFile(
-    path.join(options.stateDirectory, 'checkpoint.json'),
-    JSON.stringify({ version: 1, node: options.node, discovery }),
-  )
-  return { server, kubelet, options }
+  const checkpoint = path.join(options.stateDirectory, 'checkpoint.json')
+  await writeFile(checkpoint, JSON.stringify({ version: 1, node: options.node, discovery }))
+  return { server, kubelet, options, checkpoint }
 }
 
 it('an agent ends in time while the API server does not answer', async () => {
@@ -303,4 +305,108 @@ it('a restarted agent offers its checkpoint before it starts isolated handlers',
   })
   running = run({ ...options, handler: ['sensor'], isolated: 'on' })
   expect(await atStart).toEqual(['akri.sh/lab', 'akri.sh/lab-8120fe'])
+})
+
+describe('a problem of the node', () => {
+  type Environment = Awaited<ReturnType<typeof environmentWithCheckpoint>>
+
+  const refusing = (code: number) => (on: Environment) => {
+    on.server.refusal = ({ method, path: of }) =>
+      method === 'POST' && of.endsWith('/instances')
+        ? { status: code, message: 'not today' }
+        : undefined
+  }
+  /** @param prepare makes the temporary file of the checkpoint, which has to be written again */
+  const spoiling = (prepare: (file: string) => Promise<unknown>) => async (on: Environment) => {
+    // A write can be under way.
+    await eventually(() => prepare(temporaryOf(on.checkpoint)))
+    on.server.remove(LAB)
+  }
+
+  /** A kubelet that refuses each plugin, on the socket where the agent looks for one. */
+  async function refusePlugins(on: Environment) {
+    await on.kubelet.close()
+    await mkdir(on.options.pluginDirectory, { recursive: true })
+    const kubelet = new Server()
+    kubelet.addService(RegistrationService, {
+      register: (_call: unknown, done: sendUnaryData<object>) =>
+        done({ code: status.INVALID_ARGUMENT, details: 'not today' }),
+    })
+    await new Promise<void>((resolve, reject) =>
+      kubelet.bindAsync(
+        `unix:${on.options.pluginDirectory}/kubelet.sock`,
+        ServerCredentials.createInsecure(),
+        (error) => (error ? reject(error) : resolve()),
+      ),
+    )
+    onTestFinished(() => kubelet.forceShutdown())
+  }
+
+  type Cause = (on: Environment) => unknown
+
+  it.each<[what: string, problem: string, text: RegExp, at: 'start' | 'ready', cause: Cause]>([
+    ['a busy API server', 'ApiRequestFailed', /\b429\b.*not today/, 'start', refusing(429)],
+    ['an API server that fails', 'ApiRequestFailed', /500\b.*not today/, 'start', refusing(500)],
+    ['a missing right', 'ApiRequestFailed', /instances: 403\b.*not/, 'start', refusing(403)],
+    [
+      'a kubelet that refuses',
+      'RegistrationFailed',
+      /_ARGUMENT: not today/,
+      'start',
+      refusePlugins,
+    ],
+    [
+      'a full disk',
+      'DiskFull',
+      /a disk of the node is full: .*ENOSPC/,
+      'ready',
+      spoiling((file) => symlink('/dev/full', file)),
+    ],
+    [
+      'a state that cannot be written',
+      'StateNotWritten',
+      /EISDIR/,
+      'ready',
+      spoiling((file) => mkdir(file)),
+    ],
+  ])('is one Event, in a metric and in the log: %s', async (_what, problem, text, at, cause) => {
+    const on = await environmentWithCheckpoint()
+    const { server, options } = on
+    const pod = '/api/v1/namespaces/akri/pods/akri-agent-x'
+    const { metadata } = server.put(pod, { spec: { nodeName: options.node } })
+    if (at === 'start') await cause(on)
+    const lines: string[] = []
+    const note = (fields: object, message: string) =>
+      void lines.push(`${message} ${String('err' in fields && fields.err)}`)
+    const log: Logger = { ...silentLogger, warn: note, error: note, child: () => log }
+    running = runInContext({ log, signal: stop.signal }, (context) =>
+      runAgent(
+        { ...options, pod: 'akri-agent-x', podNamespace: 'akri' },
+        { packagesFrom: directory, ...context },
+      ),
+    )
+    const ask = (at: string) => fetch(`http://127.0.0.1:${options.metricsPort}/${at}`)
+    await eventually(async () => expect((await ask('readyz')).status).toBe(200))
+    if (at === 'ready') await cause(on)
+    await eventually(async () =>
+      expect(await (await ask('metrics')).text()).toMatch(
+        new RegExp(`^akri_node_problems_total\\{problem="${problem}"\\} [1-9]`, 'm'),
+      ),
+    )
+    const events = () =>
+      [...server.objects]
+        .filter(([of]) => of.startsWith('/api/v1/namespaces/akri/events/'))
+        .map(([, event]) => event)
+    const said = { reason: problem, message: expect.stringMatching(text) }
+    server.refusal = () => undefined
+    await eventually(() =>
+      expect(events()).toEqual([
+        expect.objectContaining({
+          ...said,
+          involvedObject: expect.objectContaining({ uid: metadata.uid }),
+        }),
+      ]),
+    )
+    expect(lines.join('\n')).toMatch(/not today|ENOSPC|EISDIR/)
+  })
 })

@@ -10,7 +10,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
-import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../../testing/run-script.js'
+import { missingForNoWatches, runScript, withoutWatches } from '../../testing/run-script.js'
 import { KubeletSockets } from './kubelet-sockets.js'
 
 let directory: string
@@ -178,10 +178,15 @@ describe('the sockets of a kubelet', () => {
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 
-  it('A21 are polled, with one warning, if the kernel grants no watch', async (context) => {
-    const missing = missingForNoWatches()
-    if (missing !== undefined) context.skip(missing)
-    const script = `
+  it.for([
+    ['EMFILE', 'max_inotify_instances'],
+    ['ENOSPC', 'max_inotify_watches'],
+  ] as const)(
+    'A21 are polled, with one warning, without watches (%s)',
+    async ([code, limit], { skip }) => {
+      const missing = missingForNoWatches()
+      if (missing !== undefined) skip(missing)
+      const script = `
       import { rename, writeFile } from 'node:fs/promises'
       import { createServer } from 'node:net'
       import path from 'node:path'
@@ -217,12 +222,13 @@ describe('the sockets of a kubelet', () => {
       await sockets.close()
       for (const server of servers) server.close()
       console.log(JSON.stringify(warnings))`
-    const place = { resolveDir: import.meta.dirname, directory }
-    const warnings = await runScript(WITHOUT_WATCHES, script, place)
-    expect(warnings).toEqual([
-      ['EMFILE', { pollMs: 2000 }, 'kubelet directory not watched, and polled instead'],
-    ])
-  })
+      const place = { resolveDir: import.meta.dirname, directory }
+      const warnings = await runScript(withoutWatches(limit), script, place)
+      expect(warnings).toEqual([
+        [code, { pollMs: 2000 }, 'kubelet directory not watched, and polled instead'],
+      ])
+    },
+  )
 
   it('add up the allocations of all containers of all Pods', async () => {
     const devices = (...deviceIds: string[]) => [
