@@ -57,6 +57,8 @@ export class FakeApiServer {
   refusal: (request: StoreRequest) => Refusal | undefined = () => undefined
   /** Whether watches hear of no further change. */
   isSilent = false
+  /** A warning in each answer over HTTP. */
+  warning: string | undefined
   /**
    * Whether a watch can begin with the objects. A server without that refuses such a watch, which
    * is not recorded.
@@ -181,6 +183,7 @@ export class FakeApiServer {
 
   async #answer(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     if (this.answer !== undefined) return this.answer(request, response)
+    if (this.warning !== undefined) response.setHeader('warning', `299 - "${this.warning}"`)
     const received = await readRequest(request)
     const { method, path, query } = received
     if (this.#isUnknownStream(received))
