@@ -1,0 +1,175 @@
+import path from 'node:path'
+import { CONFIGURATIONS, INSTANCES, parseNodeReport } from '@akrijs/api'
+import { type ApiClient, type NodeName, objectKey, Resource } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { eventually } from '../../../test/support/eventually.js'
+import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
+import { NodeEnvironment } from '../testing/node-environment.js'
+import { type Agent, startAgent } from './agent.js'
+
+const NODES = ['node-a', 'node-b'] as [NodeName, NodeName]
+const [BY_INSTANCE, BY_CONFIGURATION] = ['akri.sh/cam-8120fe', 'akri.sh/cam'] as const
+const KEY = objectKey('default', 'cam-8120fe')
+
+const handler = defineDiscoveryHandler({
+  name: 'lab',
+  shared: true,
+  details: z.unknown(),
+  async *discover() {
+    yield [{ id: 'foo0' }]
+  },
+})
+
+/** A node with its kubelet, and its agent on an API server. */
+class TestNode {
+  readonly name: NodeName
+  readonly home: NodeEnvironment
+  readonly #client: ApiClient
+  #running: { readonly agent: Agent; readonly cluster: KubernetesCluster } | undefined
+
+  private constructor(name: NodeName, home: NodeEnvironment, client: ApiClient) {
+    this.name = name
+    this.home = home
+    this.#client = client
+  }
+
+  static async open(name: NodeName, client: ApiClient): Promise<TestNode> {
+    return new TestNode(name, await NodeEnvironment.open(), client)
+  }
+
+  async start(): Promise<void> {
+    const { directory, sockets } = this.home
+    const shared = { clock: systemClock, log: silentLogger, node: this.name }
+    const cluster = new KubernetesCluster({ ...shared, client: this.#client })
+    cluster.start()
+    const agent = await startAgent({
+      ...shared,
+      cluster,
+      kubelet: sockets,
+      handlersDirectory: directory,
+      checkpointFile: path.join(directory, 'checkpoint.json'),
+      embedded: [{ name: 'lab', load: async () => handler }],
+    })
+    this.#running = { agent, cluster }
+  }
+
+  async stop(): Promise<void> {
+    await this.#running?.agent.close()
+    await this.#running?.cluster.close()
+    this.#running = undefined
+  }
+
+  admit(name: string, resource: string) {
+    const containers = [{ name: 'main', resources: { [resource]: 1 } }]
+    return this.home.kubelet.admit({ uid: name, name, namespace: 'default', containers })
+  }
+}
+
+describe('a deleted Instance that a finalizer holds', () => {
+  const server = new FakeApiServer(systemClock)
+  let client: ApiClient
+  let nodes: TestNode[]
+
+  beforeEach(async () => {
+    client = await server.open()
+    server.put('/apis/akri.sh/v0/namespaces/default/configurations/cam', {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      spec: { discoveryHandler: { name: 'lab', discoveryDetails: '' }, capacity: 3 },
+    })
+    for (const name of NODES) server.put(`/api/v1/nodes/${name}`, {})
+    nodes = await Promise.all(NODES.map((name) => TestNode.open(name, client)))
+    for (const node of nodes) await node.start()
+  })
+
+  afterEach(async () => {
+    for (const node of nodes) {
+      await node.stop()
+      await node.home.close()
+    }
+    await server.close()
+  })
+
+  const offered = () =>
+    [BY_INSTANCE, BY_CONFIGURATION].map((resource) =>
+      nodes.map(({ home }) => home.kubelet.resource(resource).allocatable),
+    )
+  const instance = () =>
+    server.objects.get('/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe') ??
+    expect.fail('no Instance')
+  const statuses = () =>
+    NODES.map((name) => {
+      const report = server.objects.get(`/apis/akri.sh/v0/nodereports/${name}`)
+      return parseNodeReport(report)?.configurations['default/cam']
+    })
+
+  it('A10 A13 R7 R84 is not offered, and is recreated with nodes and claims', async () => {
+    const [a = expect.fail(), b = expect.fail()] = nodes
+    await eventually(() => {
+      expect(offered()).toEqual([
+        [3, 3],
+        [1, 1],
+      ])
+      expect(instance().spec).toMatchObject({ nodes: expect.arrayContaining(NODES) })
+    })
+    await a.admit('p', BY_INSTANCE)
+    await b.admit('q', BY_CONFIGURATION)
+    const { metadata, spec } = structuredClone(instance())
+    const { deviceUsage } = spec as { readonly deviceUsage: Record<string, string> }
+    const held = Object.entries(deviceUsage).filter(([, usage]) => usage !== '')
+    expect(held.map(([, usage]) => usage).sort()).toEqual([`C:0:${NODES[1]}`, NODES[0]])
+
+    const instances = new Resource(client, INSTANCES)
+    await instances.patch(KEY, 'merge', { metadata: { finalizers: ['node-of-old'] } })
+    await instances.delete(KEY)
+    // Only what p and q hold stays healthy: the device is there.
+    const held11 = [
+      [1, 0],
+      [0, 1],
+    ]
+    await eventually(() => expect(offered()).toEqual(held11))
+    // Changes that agents would write to a normal Instance.
+    const edit = { capacity: 4, brokerProperties: { SITE: 'north' } }
+    const configurations = new Resource(client, CONFIGURATIONS)
+    await configurations.patch(objectKey('default', 'cam'), 'merge', { spec: edit })
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'InstanceBeingDeleted',
+      message: expect.stringContaining('cam-8120fe: node-of-old'),
+    }
+    await eventually(() => {
+      for (const status of statuses())
+        expect(status).toMatchObject({
+          observedGeneration: 2,
+          conditions: expect.arrayContaining([expect.objectContaining(ready)]),
+        })
+    })
+    await expect(a.admit('later-a', BY_INSTANCE)).rejects.toThrow()
+    // An agent that starts now meets the same state.
+    await a.stop()
+    await eventually(() => expect(offered()[0]?.[0]).toBe(0))
+    await a.start()
+    await eventually(() => expect(offered()).toEqual(held11))
+    expect(instance().metadata.uid).toBe(metadata.uid)
+    expect(instance().spec).toEqual(spec)
+
+    await instances.patch(KEY, 'merge', { metadata: { finalizers: null } })
+    await eventually(() => {
+      const recreated = instance()
+      expect(recreated.metadata.uid).not.toBe(metadata.uid)
+      expect(recreated.spec).toMatchObject({
+        ...edit,
+        nodes: expect.arrayContaining(NODES),
+        deviceUsage: Object.fromEntries(held),
+      })
+      expect(offered()[0]).toEqual([3, 3])
+    })
+    await a.admit('later-a', BY_INSTANCE)
+    await b.admit('later-b', BY_INSTANCE)
+  })
+})
