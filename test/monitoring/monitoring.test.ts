@@ -9,6 +9,7 @@ import { ServeMetrics } from '../../sdk/src/metrics.js'
 import { WebhookMetrics } from '../../webhook/src/metrics.js'
 import { alerts, panels } from './monitoring.js'
 import { readQuery, readSamples } from './promql.js'
+import { checkMetrics, missingForPromtool } from './promtool.js'
 
 const registries: readonly Registry[] = [
   new AgentMetrics({
@@ -47,6 +48,9 @@ for (const metric of registries.flatMap((registry) => registry.getMetricsAsArray
 }
 /** The labels of the scraped Pod, which Prometheus adds. */
 const OF_TARGET = ['namespace', 'pod']
+
+/** Names that dashboards of the existing system have, though Prometheus has other habits. */
+const EXISTING = /^akri_(discovery_response_result|instance_count|broker_pod_count) /
 
 const queries = [
   ...alerts.map(({ alert, expr }) => ({ where: alert, expr })),
@@ -134,3 +138,14 @@ describe('the rules and the dashboard', () => {
     },
   )
 })
+
+const unlessPromtool = missingForPromtool === undefined ? '' : ` (${missingForPromtool})`
+it.skipIf(missingForPromtool !== undefined)(
+  `metrics are read by Prometheus, with names and help as it likes them${unlessPromtool}`,
+  async () => {
+    for (const registry of registries) {
+      const problems = checkMetrics(await registry.metrics())
+      expect(problems.filter((line) => !EXISTING.test(line))).toEqual([])
+    }
+  },
+)

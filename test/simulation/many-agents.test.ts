@@ -66,6 +66,13 @@ describe('many agents and a controller', () => {
     expect(agents.requests.patch).toBeLessThan(300)
   })
 
+  it('write nothing while nothing changes', async () => {
+    await startWith(12, ['a', 'b'])
+    const requests = await cluster.idle(600_000)
+    const writes = requests.map(({ get: _reads, ...others }) => others)
+    expect(writes).toEqual([{}, {}])
+  })
+
   it('R98 cost in proportion to their number for a shared device, else once', async () => {
     const costs: Record<string, readonly [ChangeCost, ChangeCost]> = {}
     const measure = async (count: number) => {

@@ -183,6 +183,13 @@ export class SimulatedCluster {
     }
   }
 
+  /** What agents and the controller ask for while nothing changes. */
+  async idle(ms: number): Promise<Readonly<Record<string, number>>[]> {
+    for (const counts of [this.#agents, this.#controller]) Object.assign(counts, noCounts())
+    await this.run(ms)
+    return [this.#agents, this.#controller].map(({ requests }) => requests)
+  }
+
   async close(): Promise<void> {
     this.#stop.abort()
     await this.step()
