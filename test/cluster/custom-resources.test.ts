@@ -4,7 +4,7 @@ import { Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
 import { checksRules, rulesOfCustomResources } from './support/custom-resources.js'
-import { createInstance, type InstanceObject } from './support/instances.js'
+import { createInstance } from './support/instances.js'
 
 const API_VERSION = 'akri.sh/v0'
 
@@ -318,26 +318,6 @@ describeOnCluster('the custom resources on an API server', () => {
         metadata: { generation: 1 },
       })
     })
-
-    it('lets each node write its status, without a conflict with other nodes', async () => {
-      const object = configurationOf({})
-      const key = home.key(object.metadata.name)
-      await configurations.create(home.name, object)
-      const nodes = Array.from({ length: 10 }, (_, i) => `node-${i}`)
-      await Promise.all(
-        nodes.map((node, i) =>
-          configurations.patch(
-            key,
-            'merge',
-            { status: { nodes: { [node]: { devices: i } } } },
-            { subresource: 'status' },
-          ),
-        ),
-      )
-      expect(await configurations.get(key)).toMatchObject({
-        status: { nodes: Object.fromEntries(nodes.map((node, i) => [node, { devices: i }])) },
-      })
-    })
   })
 
   describe('the schema of an Instance', () => {
@@ -359,18 +339,6 @@ describeOnCluster('the custom resources on an API server', () => {
       const error = await refusal(join('node-b'))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid' })
       expect(error.message).toContain('Duplicate')
-    })
-
-    it('loses none of many nodes that join at the same time', async () => {
-      const { key } = await created()
-      const nodes = Array.from({ length: 20 }, (_, i) => `node-${i}`)
-      await Promise.all(
-        nodes.map((node) =>
-          instances.patch(key, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }]),
-        ),
-      )
-      const { spec } = (await instances.get(key)) as InstanceObject
-      expect((spec.nodes as string[]).toSorted()).toEqual(nodes.toSorted())
     })
   })
 })

@@ -1,6 +1,9 @@
 import { INSTANCES } from '@akrijs/api'
-import { type ApiError, pointer, Resource } from '@akrijs/kube'
+import { type ApiError, LEASES, LeaderElection, pointer, Resource } from '@akrijs/kube'
+import { systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.js'
+import { clientOfCluster } from './support/client.js'
 import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
 import { createInstance, type InstanceObject, instanceOf } from './support/instances.js'
 
@@ -134,5 +137,60 @@ describeOnCluster('the client on an API server', () => {
         status: 404,
       })
     })
+  })
+
+  it('shows warnings of the server', async () => {
+    const warnings: string[] = []
+    const client = await clientOfCluster(undefined, { onWarning: (text) => warnings.push(text) })
+    // Deprecated since 1.19.
+    await client.request({ method: 'GET', path: '/api/v1/componentstatuses' })
+    client.close()
+    expect(warnings).toEqual([expect.stringMatching(/ComponentStatus is deprecated/)])
+  })
+
+  it('elects one of two leaders, which renews its Lease and gives it back', async () => {
+    const name = uniqueName()
+    const leading: string[] = []
+    let atOnce = 0
+    function candidate(identity: string) {
+      const stop = new AbortController()
+      const place = {
+        client: home.client,
+        clock: systemClock,
+        namespace: home.name,
+        name,
+        identity,
+      }
+      const election = new LeaderElection({ ...place, onError: () => {} }, { renewMs: 500 })
+      const ran = election.run(stop.signal, async (turn) => {
+        leading.push(identity)
+        atOnce = Math.max(atOnce, leading.length)
+        await new Promise((resolve) => turn.addEventListener('abort', resolve, { once: true }))
+        leading.splice(leading.indexOf(identity), 1)
+      })
+      return {
+        stop() {
+          stop.abort()
+          return ran
+        },
+      }
+    }
+    const leads = (identity: string) => eventually(() => expect(leading).toEqual([identity]))
+    const lease = async () =>
+      (await new Resource(home.client, LEASES).get(home.key(name))) as {
+        readonly spec: { readonly holderIdentity: string; readonly renewTime: string }
+      }
+    const a = candidate('a')
+    await leads('a')
+    const b = candidate('b')
+    const { renewTime } = (await lease()).spec
+    await eventually(async () => expect((await lease()).spec.renewTime).not.toBe(renewTime))
+    expect(leading).toEqual(['a'])
+    await a.stop()
+    // Long before the time of the Lease is over: it was given back.
+    await leads('b')
+    expect((await lease()).spec.holderIdentity).toBe('b')
+    await b.stop()
+    expect(atOnce).toBe(1)
   })
 })

@@ -79,92 +79,46 @@ describeOnCluster('fifty nodes on one API server', () => {
 
   it('R84 R98 A10 A13 lose no join, claim no slot twice, and the last deletes', async () => {
     const owner = await configuration()
-    for (let round = 0; round < 3; round++) {
-      const draft = draftOf(owner, CAPACITY, [], '8120fe')
-      const key = home.key(draft.name)
-      const created = await Promise.all(
-        clusters.map((cluster, index) =>
-          cluster.createInstance({
-            ...draft,
-            spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] },
-          }),
-        ),
-      )
-      expect(created.filter((outcome) => outcome === 'created')).toHaveLength(1)
-      const joined = await Promise.all(
-        clusters.map((cluster, index) =>
-          carriedOut(() => cluster.joinInstance(key, NODES[index] ?? expect.fail())),
-        ),
-      )
-      expect(joined.filter((outcome) => outcome === 'already-joined')).toHaveLength(1)
-      const now = await raw(key)
-      expect(now?.spec.nodes.toSorted()).toEqual(NODES.toSorted())
-      expect(now?.metadata).not.toHaveProperty('finalizers')
-
-      const claims = await Promise.all(
-        clusters.map((cluster, index) =>
-          cluster.claimSlot(
-            key,
-            `${draft.name}-${index % CAPACITY}` as SlotName,
-            NODES[index] ?? '',
-          ),
-        ),
-      )
-      const winners = NODES.filter((_, index) => claims[index]?.outcome === 'claimed')
-      expect(winners).toHaveLength(CAPACITY)
-      expect(Object.values((await raw(key))?.spec.deviceUsage ?? {}).sort()).toEqual(
-        winners.toSorted(),
-      )
-
-      const left = await Promise.all(
-        clusters.map((cluster, index) =>
-          carriedOut(() => cluster.leaveInstance(key, NODES[index] ?? expect.fail())),
-        ),
-      )
-      expect(left.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
-      expect(await raw(key)).toBeUndefined()
-      for (const cluster of clusters)
-        await vi.waitFor(() => expect(cluster.instances.get(key)).toBeUndefined(), patience)
-    }
-  })
-
-  it('R79 claim and release slots of an Instance of the existing system', async () => {
-    const owner = await configuration()
-    const [cluster = expect.fail()] = clusters
-    const draft = draftOf(
-      owner,
-      3,
-      [NODES[0] ?? expect.fail(), NODES[1] ?? expect.fail()],
-      'a19705',
+    const draft = draftOf(owner, CAPACITY, [], '8120fe')
+    const key = home.key(draft.name)
+    const created = await Promise.all(
+      clusters.map((cluster, index) =>
+        cluster.createInstance({
+          ...draft,
+          spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] },
+        }),
+      ),
     )
-    const { name, spec } = draft
-    const key = home.key(name)
-    await new Resource(home.client, INSTANCES).create(home.name, {
-      apiVersion: API_VERSION,
-      kind: 'Instance',
-      metadata: { name, namespace: home.name, finalizers: ['akri.test/node-1'] },
-      spec: { ...spec, deviceUsage: { [`${name}-1`]: `C:${owner.metadata.name}-0:node-1` } },
-    })
-    // No watch shows an Instance without labels. The agent finds it when it sees the device.
-    expect(await cluster.createInstance(draft)).toBe('exists')
-    expect(cluster.instances.get(key)?.metadata.labels).toEqual({ 'akri.sh/shared': 'true' })
-    for (const { instances } of clusters)
-      await vi.waitFor(() => expect(instances.get(key)).toBeDefined(), patience)
-    const slot = (index: number) => `${name}-${index}` as SlotName
-    expect(await cluster.claimSlot(key, slot(0), 'node-0')).toEqual({ outcome: 'claimed' })
-    expect(await cluster.claimSlot(key, slot(1), 'node-0')).toEqual({
-      outcome: 'taken',
-      by: `C:${owner.metadata.name}-0:node-1`,
-    })
-    expect(await cluster.releaseSlot(key, slot(0), 'node-0')).toBe('released')
-    expect((await raw(key))?.spec.deviceUsage).toEqual({
-      [slot(0)]: '',
-      [slot(1)]: `C:${owner.metadata.name}-0:node-1`,
-    })
-    // What others have put there to hold it is not ours to take away.
-    expect((await raw(key))?.metadata).toMatchObject({ finalizers: ['akri.test/node-1'] })
-    await new Resource(home.client, INSTANCES).patch(key, 'merge', {
-      metadata: { finalizers: null },
-    })
+    expect(created.filter((outcome) => outcome === 'created')).toHaveLength(1)
+    const joined = await Promise.all(
+      clusters.map((cluster, index) =>
+        carriedOut(() => cluster.joinInstance(key, NODES[index] ?? expect.fail())),
+      ),
+    )
+    expect(joined.filter((outcome) => outcome === 'already-joined')).toHaveLength(1)
+    const now = await raw(key)
+    expect(now?.spec.nodes.toSorted()).toEqual(NODES.toSorted())
+    expect(now?.metadata).not.toHaveProperty('finalizers')
+
+    const claims = await Promise.all(
+      clusters.map((cluster, index) =>
+        cluster.claimSlot(key, `${draft.name}-${index % CAPACITY}` as SlotName, NODES[index] ?? ''),
+      ),
+    )
+    const winners = NODES.filter((_, index) => claims[index]?.outcome === 'claimed')
+    expect(winners).toHaveLength(CAPACITY)
+    expect(Object.values((await raw(key))?.spec.deviceUsage ?? {}).sort()).toEqual(
+      winners.toSorted(),
+    )
+
+    const left = await Promise.all(
+      clusters.map((cluster, index) =>
+        carriedOut(() => cluster.leaveInstance(key, NODES[index] ?? expect.fail())),
+      ),
+    )
+    expect(left.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
+    expect(await raw(key)).toBeUndefined()
+    for (const cluster of clusters)
+      await vi.waitFor(() => expect(cluster.instances.get(key)).toBeUndefined(), patience)
   })
 })

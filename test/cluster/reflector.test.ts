@@ -141,12 +141,12 @@ describeOnCluster('the client on an API server', () => {
       await eventually(() => expect(reflector.get(there('a'))).toBeUndefined())
     })
 
-    it('reports 600 concurrent writes exactly', async () => {
+    it('reports 250 concurrent writes exactly', async () => {
       const reflector = follow()
       const told = new Map<string, number>()
       reflector.onChange((changed) => told.set(changed, (told.get(changed) ?? 0) + 1), stop.signal)
       await reflector.synced
-      const all = Array.from({ length: 200 }, (_, i) => `thing-${i}`)
+      const all = Array.from({ length: 100 }, (_, i) => `thing-${i}`)
       await Promise.all(
         all.map(async (name, i) => {
           await put(name)
@@ -155,7 +155,7 @@ describeOnCluster('the client on an API server', () => {
         }),
       )
       await converged(reflector)
-      expect(reflector.list()).toHaveLength(100)
+      expect(reflector.list()).toHaveLength(50)
       for (const [i, name] of all.entries()) expect(told.get(there(name))).toBe(i % 2 === 0 ? 3 : 2)
     })
 
@@ -176,23 +176,20 @@ describeOnCluster('the client on an API server', () => {
       await converged(reflector)
     })
 
-    describe('behind a network with faults', () => {
-      async function behindProxy() {
-        const proxy = await FaultProxy.open(await accessOfCluster())
-        const through = await clientOfCluster(proxy.access, { timeoutMs: 3000 })
-        ends.push(
-          () => through.close(),
-          () => proxy.close(),
-        )
-        let failures = 0
-        // No shorter than a watch must last to count as one that works.
-        const reflector = follow(through, { silenceMs: 6000, onError: () => failures++ })
-        await reflector.synced
-        return { proxy, reflector, failures: () => failures }
-      }
-
+    it('has the state of the server after cut connections, and after refusals', async () => {
+      await put('changed')
+      await put('gone')
+      const proxy = await FaultProxy.open(await accessOfCluster())
+      const through = await clientOfCluster(proxy.access, { timeoutMs: 3000 })
+      ends.push(
+        () => through.close(),
+        () => proxy.close(),
+      )
+      let failures = 0
+      const reflector = follow(through, { onError: () => failures++ })
+      await reflector.synced
       /** Something comes, something changes and something goes. */
-      async function change(round: string): Promise<void> {
+      const change = async (round: string) => {
         await put(`new-${round}`)
         await put(`gone-${round}`)
         await instances.delete(there(`gone-${round}`))
@@ -200,52 +197,19 @@ describeOnCluster('the client on an API server', () => {
         await instances.delete(there('gone'))
         await put('gone', { brokerProperties: { round } })
       }
-
-      beforeEach(async () => {
-        await put('changed')
-        await put('gone')
-      })
-
-      it('follows through the proxy', async () => {
-        const { reflector, failures } = await behindProxy()
-        await change('well')
+      for (const round of ['a', 'b']) {
+        proxy.cut()
+        await change(round)
         await converged(reflector)
-        expect(failures()).toBe(0)
-      })
-
-      it('has the state of the server after connections were cut repeatedly', async () => {
-        const { proxy, reflector, failures } = await behindProxy()
-        for (const round of ['a', 'b', 'c']) {
-          proxy.cut()
-          await change(round)
-          await converged(reflector)
-        }
-        expect(failures()).toBeGreaterThan(0)
-      })
-
-      it('has the state of the server after the connection hung', async () => {
-        const { proxy, reflector, failures } = await behindProxy()
-        proxy.hang()
-        await change('hung')
-        await eventually(() => expect(failures()).toBeGreaterThan(0))
-        proxy.heal()
-        await converged(reflector)
-      })
-
-      it.each([429, 500, 503, 410, 401])(
-        'has the state of the server after a period of refusals with %i',
-        async (status) => {
-          const { proxy, reflector, failures } = await behindProxy()
-          proxy.refuse(status)
-          proxy.cut()
-          await change('refused')
-          await eventually(() => expect(failures()).toBeGreaterThan(1))
-          const asked = proxy.requests
-          proxy.heal()
-          await converged(reflector)
-          expect(asked).toBeLessThan(30)
-        },
-      )
+      }
+      expect(failures).toBeGreaterThan(0)
+      failures = 0
+      proxy.refuse(503)
+      proxy.cut()
+      await change('refused')
+      await eventually(() => expect(failures).toBeGreaterThan(1))
+      proxy.heal()
+      await converged(reflector)
     })
   })
 })

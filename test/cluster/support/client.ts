@@ -22,7 +22,10 @@ export function accessOfCluster(): Promise<ClusterAccess> {
 /** A new client, which the caller closes. */
 export async function clientOfCluster(
   access?: ClusterAccess,
-  options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs' | 'maxBytes'> = {},
+  options: Pick<
+    Partial<ApiClientOptions>,
+    'onAnswer' | 'onWarning' | 'timeoutMs' | 'maxBytes'
+  > = {},
 ): Promise<ApiClient> {
   return new ApiClient({
     access: access ?? (await accessOfCluster()),

@@ -4,11 +4,6 @@ import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { ClusterAccess } from '@akrijs/kube'
 
-type Mode =
-  | { readonly kind: 'well' }
-  | { readonly kind: 'hangs' }
-  | { readonly kind: 'refuses'; readonly status: number }
-
 /**
  * A proxy of an API server with the credentials of a client. It behaves like a network or a server
  * with faults.
@@ -16,17 +11,14 @@ type Mode =
 export class FaultProxy {
   /** The access to the cluster through the proxy. */
   readonly access: ClusterAccess
-  /** The number of requests, in any mode. */
-  requests = 0
   /** Called for each answer of the server. @param url path and query of the request */
   onAnswer: (url: string, answer: http.IncomingMessage) => void = () => {}
   readonly #server: http.Server
   readonly #upstream: ClusterAccess
   readonly #agent: https.Agent
   readonly #token: string | undefined
-  #mode: Mode = { kind: 'well' }
-  /** For each forwarded answer, the function that makes it silent. */
-  readonly #silence = new Set<() => void>()
+  /** The status of each answer; undefined while the proxy serves. */
+  #refusal: number | undefined
 
   static async open(upstream: ClusterAccess): Promise<FaultProxy> {
     const { token, ca, cert, key, verify = true, serverName } = await upstream.credentials()
@@ -63,20 +55,14 @@ export class FaultProxy {
     this.#server.closeAllConnections()
   }
 
-  /** Answers no request, and stops open answers: the connections stay open, and are dead. */
-  hang(): void {
-    this.#mode = { kind: 'hangs' }
-    for (const silence of this.#silence) silence()
-  }
-
   /** Refuses new requests. Open watches continue. */
   refuse(status: number): void {
-    this.#mode = { kind: 'refuses', status }
+    this.#refusal = status
   }
 
-  /** Serves new requests. Dead connections stay dead. */
+  /** Serves new requests. */
   heal(): void {
-    this.#mode = { kind: 'well' }
+    this.#refusal = undefined
   }
 
   async close(): Promise<void> {
@@ -86,10 +72,8 @@ export class FaultProxy {
   }
 
   #answer(request: http.IncomingMessage, response: http.ServerResponse): void {
-    this.requests++
-    if (this.#mode.kind === 'hangs') return
-    if (this.#mode.kind === 'refuses') {
-      const { status } = this.#mode
+    const status = this.#refusal
+    if (status !== undefined) {
       const message = `the proxy refuses with ${status}`
       response.writeHead(status, status === 429 ? { 'retry-after': '1' } : {})
       response.end(
@@ -112,34 +96,17 @@ export class FaultProxy {
       agent: this.#agent,
       headers: { ...forwarded, ...authorization },
     })
-    let silent = false
-    const silence = () => {
-      silent = true
-    }
-    this.#silence.add(silence)
-    response.on('close', () => {
-      this.#silence.delete(silence)
-      call.destroy()
-    })
-    call.on('error', () => {
-      if (!silent) response.destroy()
-    })
+    response.on('close', () => call.destroy())
+    call.on('error', () => response.destroy())
     call.on('response', (answer) => {
-      if (silent) return
       this.onAnswer(url, answer)
       response.writeHead(answer.statusCode ?? 502, {
         'content-type': answer.headers['content-type'] ?? 'text/plain',
       })
       response.flushHeaders()
-      answer.on('data', (chunk) => {
-        if (!silent) response.write(chunk)
-      })
-      answer.on('end', () => {
-        if (!silent) response.end()
-      })
-      answer.on('error', () => {
-        if (!silent) response.destroy()
-      })
+      answer.on('data', (chunk) => response.write(chunk))
+      answer.on('end', () => response.end())
+      answer.on('error', () => response.destroy())
     })
     request.pipe(call)
   }
