@@ -4,7 +4,6 @@ import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
 const CLUSTER = ['test/{cluster,e2e,chaos}/**/*.test.ts']
-const WITHOUT_CLUSTER = ['test/e2e/**/{*manifests,image-tree}.test.ts']
 /** Tests with programs of others, such as a udevd or an OPC UA server in C. */
 const WITH_PEERS = '**/*.peer.test.ts'
 const WITHOUT_PEERS = '!(*.peer).test.ts'
@@ -102,7 +101,6 @@ export default defineConfig({
           name: 'system',
           include: [
             WITH_PEERS,
-            ...WITHOUT_CLUSTER,
             '{test/!(cluster|e2e|chaos),bench}/**/*.test.ts',
             'scripts/**/*.test.mjs',
           ],
@@ -115,7 +113,6 @@ export default defineConfig({
           ...limits,
           name: 'cluster',
           include: CLUSTER,
-          exclude: WITHOUT_CLUSTER,
           globalSetup: ['test/e2e/support/remove-node-pods.ts'],
           setupFiles: [
             'test/e2e/support/check-logs.ts',

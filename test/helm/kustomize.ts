@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
-import type { PatchOperation } from '../e2e/install/json-patch.js'
+import type { PatchOperation } from '../manifests/json-patch.js'
 import type { KubernetesObject } from './chart.js'
 
 interface Kustomization {

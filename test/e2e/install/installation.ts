@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { ApiClient } from '@akrijs/kube'
 import { accessOfCluster, clientOfCluster } from '../../cluster/support/client.js'
+import { imageTree } from '../../images/trees.js'
+import { MANIFESTS } from '../../manifests/folder.js'
 import { IMAGE } from '../support/image.js'
 import { hasKubectl, kubectl } from '../support/kubectl.js'
 import { kubeTools } from '../support/node-spaces.js'
@@ -14,9 +15,7 @@ import { missing, NODES, onNode } from '../support/nodes.js'
 import type { PodState } from '../support/world.js'
 
 const run = promisify(execFile)
-const root = path.join(import.meta.dirname, '../../..')
 
-export const MANIFESTS = path.join(root, 'deploy/manifests')
 const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
 
 /** The directories that the agent leaves on a node, as listed in docs/operators.md. */
@@ -75,25 +74,6 @@ export function inPod({ metadata }: InstalledPod, script: string): Promise<strin
  */
 export function rolledOut(what: string): Promise<string> {
   return kubectl('-n', 'akri', 'rollout', 'status', what, '--timeout=90s')
-}
-
-export async function imageTree(directory: string): Promise<string> {
-  const { stdout } = await run(process.execPath, [
-    path.join(root, 'scripts/image-tree.mjs'),
-    directory,
-  ])
-  return stdout
-}
-
-/** The tree of the image with the client of node-opcua, in a layer above the other programs. */
-export async function opcuaClientTree(directory: string): Promise<string> {
-  const layer = `${directory}-layer`
-  const programs = await imageTree(directory)
-  const client = path.join(root, 'scripts/opcua-client-tree.mjs')
-  const { stdout } = await run(process.execPath, [client, layer])
-  await cp(path.join(layer, 'app'), path.join(directory, 'app'), { recursive: true })
-  const both = createHash('sha256').update(`${programs}${stdout}`).digest('hex')
-  return `sha256:${both}`
 }
 
 /** The label of an image on a node: the digest of the tree that it was made of. */

@@ -4,9 +4,9 @@ import { parseManifests } from '@akrijs/api'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { agentOptions } from '../../../agent/src/program/agent-options.js'
-import { IMAGE } from '../support/image.js'
-import { MANIFESTS } from './installation.js'
+import { agentOptions } from '../../agent/src/program/agent-options.js'
+import { IMAGE } from '../e2e/support/image.js'
+import { MANIFESTS } from './folder.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
 // The manifests must match the programs.

@@ -3,12 +3,12 @@ import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { BUNDLED_TYPES } from '../../../api/src/generated/bundled-types.js'
-import { checkType } from '../../../api/src/kubernetes/check-type.js'
-import { webhookOptions } from '../../../webhook/src/program/webhook-options.js'
-import { REVIEWED_RULES } from '../../../webhook/src/webhook-registration.js'
-import { MANIFESTS } from '../install/installation.js'
-import { IMAGE } from '../support/image.js'
+import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
+import { checkType } from '../../api/src/kubernetes/check-type.js'
+import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
+import { REVIEWED_RULES } from '../../webhook/src/webhook-registration.js'
+import { MANIFESTS } from './folder.js'
+import { IMAGE } from '../e2e/support/image.js'
 
 // The webhook's manifests must match the program and each other.
 

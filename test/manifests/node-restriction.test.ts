@@ -3,8 +3,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { hasKubectl, kubectl } from '../support/kubectl.js'
-import { MANIFESTS } from './installation.js'
+import { hasKubectl, kubectl } from '../e2e/support/kubectl.js'
+import { MANIFESTS } from './folder.js'
 
 // The policies must match the manifests of the agent.
 

@@ -3,10 +3,10 @@ import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { agentOptions } from '../../../agent/src/program/agent-options.js'
-import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
-import { IMAGE } from '../support/image.js'
-import { MANIFESTS } from './installation.js'
+import { agentOptions } from '../../agent/src/program/agent-options.js'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
+import { IMAGE } from '../e2e/support/image.js'
+import { MANIFESTS } from './folder.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
 // The handlers' manifests must match the program that serves them and the agent.

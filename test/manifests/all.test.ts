@@ -2,8 +2,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { IMAGE } from '../support/image.js'
-import { MANIFESTS } from './installation.js'
+import { IMAGE } from '../e2e/support/image.js'
+import { MANIFESTS } from './folder.js'
 
 // Rules for all manifests.
 

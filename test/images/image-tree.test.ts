@@ -1,20 +1,18 @@
-import { execFile, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, chown, cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import type { Device } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SecuredServer } from '../../../handlers/opcua/test-peers/secured-server.js'
-import { SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
-import { imageTree } from './installation.js'
+import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
+import { SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
+import { imageTree, opcuaClientLayer, opcuaClientTree } from './trees.js'
 
-const run = promisify(execFile)
-const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
+const built = existsSync(path.join(import.meta.dirname, '../../agent/dist/akri-agent.js'))
 /** A user and group of a handler's container. */
 const HANDLER = { uid: 65_521, gid: 65_520 }
 /** Only root can start programs of other users, who may not enter every directory. */
@@ -165,9 +163,7 @@ describe.skipIf(!built)(
 
     it('opens sessions with OPC UA servers with the optional layer', async () => {
       const image = path.join(directory, 'with-client')
-      await imageTree(image)
-      await optionalLayer(path.join(directory, 'layer'))
-      await cp(path.join(directory, 'layer/app'), path.join(image, 'app'), { recursive: true })
+      await opcuaClientTree(image)
       const simulated = await SimulatedAgent.start({ directory: path.join(directory, 'o') })
       const server = await SecuredServer.start({ applicationUri: 'urn:akri:test:layer' })
       const program = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
@@ -202,7 +198,7 @@ describe.skipIf(!built)(
 
     it('has an optional layer that is always the same, with its licences and bill', async () => {
       const outputs = await Promise.all(
-        ['l1', 'l2'].map((name) => optionalLayer(path.join(directory, name))),
+        ['l1', 'l2'].map((name) => opcuaClientLayer(path.join(directory, name))),
       )
       const [one, two] = outputs.map((text) => /sha256:[0-9a-f]{64}$/m.exec(text)?.[0])
       expect(one).toBeDefined()
@@ -229,11 +225,6 @@ describe.skipIf(!built)(
     })
   },
 )
-
-async function optionalLayer(to: string): Promise<string> {
-  const script = path.join(import.meta.dirname, '../../../scripts/opcua-client-tree.mjs')
-  return (await run(process.execPath, [script, to])).stdout
-}
 
 async function textOf(stream: AsyncIterable<unknown>): Promise<string> {
   let text = ''

@@ -3,9 +3,9 @@ import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
-import { controllerOptions } from '../../../controller/src/program/controller-options.js'
-import { IMAGE } from '../support/image.js'
-import { MANIFESTS } from './installation.js'
+import { controllerOptions } from '../../controller/src/program/controller-options.js'
+import { IMAGE } from '../e2e/support/image.js'
+import { MANIFESTS } from './folder.js'
 
 // The controller's manifests must match the program.
 
