@@ -1,18 +1,29 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
+import { inspect } from 'node:util'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { RegistrationService } from '@akrijs/proto/device-plugin'
-import { type Logger, silentLogger, systemClock, temporaryOf } from '@akrijs/runtime'
+import {
+  type Logger,
+  type LogMethod,
+  silentLogger,
+  systemClock,
+  temporaryOf,
+} from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
+import { serve } from '@akrijs/sdk'
 import { SimulatedKubelet } from '@akrijs/standalone'
 import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import type { AgentProgramOptions } from './agent-options.js'
 import { runAgent } from './run-agent.js'
@@ -235,8 +246,8 @@ it('a start that fails after the agent was started leaves no socket', async () =
 
 const LAB = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
 
-/** An API server with a Configuration, a kubelet, and the checkpoint of an agent with a device. */
-async function environmentWithCheckpoint() {
+/** An API server with a Configuration, and a kubelet. */
+async function environmentWith(discoveryHandler: object) {
   const server = new FakeApiServer(systemClock)
   const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
   onTestFinished(async () => {
@@ -249,20 +260,109 @@ async function environmentWithCheckpoint() {
   const { metadata } = server.put(LAB, {
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',
-    spec: { discoveryHandler: { name: 'sensor', discoveryDetails: '' }, capacity: 1 },
+    spec: { discoveryHandler, capacity: 1 },
   })
   const options = {
     ...(await optionsOf(path.join(directory, 'h'), kubelet.pluginDirectory, await freePort())),
     kubeconfig: await kubeconfig((await server.listen()).href),
     podResourcesSocket: kubelet.podResourcesSocket,
   }
+  return { server, kubelet, options, uid: metadata.uid }
+}
+
+/** The same, and the checkpoint of an agent with a device. */
+async function environmentWithCheckpoint() {
+  const opened = await environmentWith({ name: 'sensor', discoveryDetails: '' })
+  const { server, kubelet, options, uid } = opened
   const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
-  const discovery = { 'default/lab': { uid: metadata.uid, lists } }
+  const discovery = { 'default/lab': { uid, lists } }
   await mkdir(options.stateDirectory)
   const checkpoint = path.join(options.stateDirectory, 'checkpoint.json')
   await writeFile(checkpoint, JSON.stringify({ version: 1, node: options.node, discovery }))
   return { server, kubelet, options, checkpoint }
 }
+
+/** The texts of the files below a directory, by name. */
+async function filesBelow(place: string): Promise<Record<string, string>> {
+  const entries = await readdir(place, { recursive: true, withFileTypes: true })
+  const read = async ({ parentPath, name }: { parentPath: string; name: string }) =>
+    // A file that a rename has just replaced is found by its new name.
+    [name, await readFile(path.join(parentPath, name), 'utf8').catch(() => '')] as const
+  return Object.fromEntries(await Promise.all(entries.filter((each) => each.isFile()).map(read)))
+}
+
+it('A7 a Secret reaches its handler after each change, and no log, file or object', async () => {
+  const digestOf = (value: string) => createHash('sha256').update(value).digest('hex')
+  /** Finds one device, and reports a digest of its token, not the token. */
+  const sensor = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover({ properties }) {
+      const token = properties.text('token')
+      const DIGEST = token === undefined ? 'none' : digestOf(token)
+      yield [{ id: 'foo0', properties: { DIGEST } }]
+    },
+  })
+  const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
+  const { server, options } = await environmentWith({
+    name: 'sensor',
+    discoveryDetails: '',
+    discoveryProperties: [{ name: 'token', ...from }],
+  })
+  await mkdir(options.handlersDirectory, { mode: 0o700 })
+  const lines: string[] = []
+  const write: LogMethod = (fields, message) =>
+    void lines.push(inspect({ fields, message }, { depth: Number.POSITIVE_INFINITY }))
+  const log: Logger = { debug: write, info: write, warn: write, error: write, child: () => log }
+  const begin = async () => {
+    stop = new AbortController()
+    running = runInContext({ log, signal: stop.signal }, (context) =>
+      runAgent(options, { packagesFrom: directory, ...context }),
+    )
+  }
+  const SECRET = '/api/v1/namespaces/default/secrets/lab'
+  const shows = (digest: string) =>
+    eventually(async () => {
+      const instance = server.objects.get(
+        '/apis/akri.sh/v0/namespaces/default/instances/lab-8120fe',
+      )
+      expect(instance?.spec).toMatchObject({ brokerProperties: { DIGEST: digest } })
+      const { 'checkpoint.json': checkpoint } = await filesBelow(options.stateDirectory)
+      expect(checkpoint).toContain(digest)
+    })
+  const values = ['s3cret-word', 'an0ther-word']
+  const expectNowhere = async () => {
+    const { [SECRET]: _secret, ...objects } = Object.fromEntries(server.objects)
+    const places = {
+      ...(await filesBelow(directory)),
+      objects: JSON.stringify(objects),
+      requests: JSON.stringify(server.requests),
+      log: lines.join('\n'),
+    }
+    for (const [place, text] of Object.entries(places))
+      for (const value of values)
+        for (const encoding of ['utf8', 'base64', 'hex'] as const)
+          expect(text.includes(Buffer.from(value).toString(encoding)), place).toBe(false)
+  }
+  await begin()
+  const served = await serve(sensor, { directory: options.handlersDirectory, log: silentLogger })
+  onTestFinished(() => served.close())
+  await shows('none')
+  for (const value of values) {
+    server.put(SECRET, { data: { token: Buffer.from(value).toString('base64') } })
+    await shows(digestOf(value))
+    await expectNowhere()
+  }
+  // A restarted agent must not log the Secret either.
+  stop.abort()
+  await running
+  await begin()
+  server.remove(SECRET)
+  await shows('none')
+  expect(lines.join('\n')).toMatch(/agent started.*agent started/s)
+  await expectNowhere()
+})
 
 it('an agent ends in time while the API server does not answer', async () => {
   const { server, kubelet, options } = await environmentWithCheckpoint()
