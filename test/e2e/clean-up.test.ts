@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -72,6 +73,23 @@ describe.skipIf(missing() !== undefined)(`leftovers of an uninstall${unless}`, (
     })
     // Nothing is left to remove.
     await run('bash', ['-euo', 'pipefail', '-c', script])
+  })
+
+  it('names of resources go from one Node that has too many of them', async ({ skip }) => {
+    const help = await kubectl('patch', '--help')
+    skip(!help.includes('--subresource'), 'needs kubectl 1.24 or newer')
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-names-'))
+    try {
+      const [node] = NODES
+      await writeNames(node, [...OLD.map((name) => [name, '0'] as const), ...Object.entries(OTHER)])
+      const script = (await commands('NODE=')).replace('node-1', node)
+      await run('bash', ['-euo', 'pipefail', '-c', script], { cwd: directory })
+      const found = await capacity(node)
+      for (const name of OLD) expect(found).not.toHaveProperty([name])
+      expect(found).toMatchObject(OTHER)
+    } finally {
+      await rm(directory, { recursive: true })
+    }
   })
 
   it('the rights to read Secrets go from all namespaces', async () => {
