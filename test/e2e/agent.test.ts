@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { NodeAgent } from './support/node-agent.js'
-import { type NodeAgents, useAgents } from './support/node-agents.js'
+import { useAgents } from './support/node-agents.js'
 import {
   access,
   missing,
@@ -14,26 +13,37 @@ import {
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // One agent for each node of a real Kubernetes, with real kubelets, scheduler and API server: from
-// devices to slots of containers.
+// devices to slots of containers. Each test goes on with what the tests before it left.
 
 describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, () => {
   let world: World
-  let agents: NodeAgents
 
-  useAgents((opened) => {
-    world = opened.world
-    agents = opened.agents
-  })
+  useAgents(
+    (opened) => {
+      world = opened.world
+    },
+    {
+      inTurn: true,
+      // The agent of this node reads allocations from the container runtime.
+      env: (node) => (node === NODE_2 ? { AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2) } : {}),
+    },
+  )
+
+  const site = { brokerProperties: { SITE: 'north' } }
+  const offered = (resource: string, ...counts: readonly number[]) =>
+    eventually(async () => expect(await world.allocatables(resource)).toEqual(counts))
+  const instancesOf = async (configuration: string) =>
+    (await world.instances()).filter(({ spec }) => spec.configurationName === configuration)
+  const nodeOf = async (pod: string) =>
+    (await world.pods()).find(({ metadata }) => metadata.name === pod)?.spec.nodeName
 
   it('R1 R2 R15 R79 R98 R100 R105 a Configuration is offered, then its devices', async () => {
-    await world.apply(echoYaml('cam', [], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    for (const digest of ['8120fe', 'a19705'])
-      await eventually(async () =>
-        expect(await world.allocatables(`akri.sh/cam-${digest}`)).toEqual([2, 2]),
-      )
+    await world.apply(echoYaml('cam', [], 2, site))
+    await offered('akri.sh/cam', 0, 0)
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, site))
+    for (const resource of ['cam', 'cam-8120fe', 'cam-a19705'])
+      await offered(`akri.sh/${resource}`, 2, 2)
+    await eventually(() => world.joined())
     const instances = await world.instances()
     expect(instances.map(({ metadata }) => metadata.name).sort()).toEqual([
       'cam-8120fe',
@@ -43,6 +53,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       expect(spec.nodes.toSorted()).toEqual([...NODES])
       expect(Object.values(spec.deviceUsage)).toEqual(['', ''])
       expect(spec).toMatchObject({ shared: true, capacity: 2, configurationName: 'cam' })
+      expect(spec.brokerProperties).toMatchObject({ SITE: 'north' })
     }
   })
 
@@ -56,137 +67,118 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
         spec: { discoveryHandler: udev },
       }),
     )
-    const instances = await eventually(async () => {
-      const found = await world.instances()
-      expect(found).toHaveLength(2)
-      return found
-    })
+    await offered('akri.sh/nulls', 1, 1)
+    const instances = await instancesOf('nulls')
     expect(new Set(instances.map(({ metadata }) => metadata.name)).size).toBe(2)
     expect(instances.flatMap(({ spec }) => spec.nodes).sort()).toEqual([...NODES])
-    await eventually(async () => expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1]))
-    await world.apply(
-      podYaml('p', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }),
-    )
-    await eventually(() => world.running('p'))
+    const script = 'ls -l $UDEV_DEVNODE; exec sleep 100000'
+    await world.apply(podYaml('null', { 'akri.sh/nulls': 1 }, { script }))
     await eventually(async () =>
-      expect(await world.logs('p')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
+      expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
     )
+    await world.remove('Configuration', 'nulls')
+    await world.remove('Pod', 'null')
   })
 
   it('R5 R6 R10 R32 R38 R60 R106 R113 a container gets two different devices in full', async () => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, { brokerProperties: { SITE: 'north' } }))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await world.apply(podYaml('two', { 'akri.sh/cam': 2 }))
+    const limits = { 'akri.sh/cam': 2, 'akri.sh/cam-8120fe': 1 }
+    await world.apply(podYaml('two', limits, { node: NODE_2 }))
     await eventually(() => world.running('two'))
-    const env = await eventually(async () => {
-      const text = await world.logs('two')
-      expect(text).toContain('SITE=')
-      return text
+    await eventually(async () => {
+      const env = await world.logs('two')
+      expect(env).toContain('DEBUG_ECHO_DESCRIPTION_8120FE=foo0')
+      expect(env).toContain('DEBUG_ECHO_DESCRIPTION_A19705=foo1')
+      expect(env).toMatch(/^SITE=north$/m)
+      expect(env).toMatch(/^SITE_8120FE=north$/m)
     })
-    expect(env).toContain('DEBUG_ECHO_DESCRIPTION_8120FE=foo0')
-    expect(env).toContain('DEBUG_ECHO_DESCRIPTION_A19705=foo1')
-    expect(env).toMatch(/^SITE=north$/m)
-    expect(env).toMatch(/^SITE_8120FE=north$/m)
-    for (const { spec } of await world.instances())
-      expect(spec.brokerProperties).toMatchObject({ SITE: 'north' })
-    const node = (await world.pods())[0]?.spec.nodeName
-    expect(await world.holders()).toEqual([`C:0:${node}`, `C:1:${node}`])
-    const usage = await world.usage()
-    for (const instance of ['cam-8120fe', 'cam-a19705'])
-      expect([0, 1].filter((index) => usage[`${instance}-${index}`] !== '')).toHaveLength(1)
+    const held = async (instance: string) =>
+      Object.entries(await world.usage())
+        .flatMap(([slot, usage]) => (slot.startsWith(instance) && usage !== '' ? [usage] : []))
+        .sort()
+    const virtual = expect.stringMatching(`^C:[01]:${NODE_2}$`)
+    expect(await held('cam-8120fe')).toEqual([virtual, NODE_2])
+    expect(await held('cam-a19705')).toEqual([virtual])
   })
 
   it('R39 R40 the annotations of the container name each slot', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(
-      podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }),
-    )
-    await eventually(() => world.running('annotated'))
-    const ids = (await onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q'))
+    const ids = (await onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q'))
       .trim()
       .split('\n')
     const all = await Promise.all(
-      ids.map((id) => onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)),
+      ids.map((id) => onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)),
     )
-    const ownPods = all.filter(
-      (info) => info.includes(world.namespace) && info.includes('annotated'),
-    )
+    const ownPods = all.filter((info) => info.includes(world.namespace))
     const annotations = ownPods.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
-    const usage = await world.usage()
-    const wanted = Object.entries(usage).map(([slot, holder]) => [
-      `akri.agent.slot-${slot}`,
-      holder.startsWith('C:') ? `${holder.slice(0, holder.lastIndexOf(':'))}:${slot}` : slot,
-    ])
+    const wanted = Object.entries(await world.usage())
+      .filter(([, holder]) => holder !== '')
+      .map(([slot, holder]) => [
+        `akri.agent.slot-${slot}`,
+        holder.startsWith('C:') ? `${holder.slice(0, holder.lastIndexOf(':'))}:${slot}` : slot,
+      ])
     expect(annotations.sort()).toEqual(wanted.sort())
   })
 
+  it('R91 the slot of a deleted Pod is released by the list of the runtime', async () => {
+    const before = await world.holders()
+    await world.apply(podYaml('one', { 'akri.sh/cam': 1 }, { node: NODE_2, graceSeconds: 0 }))
+    await eventually(() => world.running('two', 'one'))
+    expect(await world.holders()).toHaveLength(before.length + 1)
+    await world.remove('Pod', 'one')
+    // The container that runs keeps its claims.
+    await eventually(async () => expect(await world.holders()).toEqual(before))
+  })
+
   it('R4 R12 R13 R41 R48 R76 Pods beyond the capacity stay pending and claim no slot', async () => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
+    // The other node offers a claimed slot no more.
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_1, 'akri.sh/cam-8120fe')).toBe(0),
+    )
     await world.apply(podYaml('three', { 'akri.sh/cam': 3 }))
-    await world.apply(podYaml('pair', { 'akri.sh/cam-8120fe': 1, 'akri.sh/cam-a19705': 1 }))
-    await eventually(() => world.running('pair'))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
-    await world.apply(podYaml('late', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(async () =>
-      expect(await world.phases()).toEqual({ three: 'Pending', pair: 'Running', late: 'Pending' }),
-    )
-    expect(await world.holders()).toHaveLength(2)
+    const script = 'sleep 1'
+    await world.apply(podYaml('late', { 'akri.sh/cam-8120fe': 2 }, { script, graceSeconds: 0 }))
+    await eventually(async () => {
+      const { items } = (await world.client.request({
+        method: 'GET',
+        path: `/api/v1/namespaces/${world.namespace}/events`,
+        query: { fieldSelector: 'reason=FailedScheduling' },
+      })) as { items: { involvedObject: { name: string } }[] }
+      const waiting = items.map(({ involvedObject }) => involvedObject.name)
+      expect(waiting).toEqual(expect.arrayContaining(['three', 'late']))
+    })
+    expect(await world.phases()).toMatchObject({ three: 'Pending', late: 'Pending' })
+    expect(await world.holders()).toHaveLength(3)
   })
 
-  it('R77 R83 R90 a waiting Pod gets the slot of a deleted Pod', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () =>
-      expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
-    )
-    await world.apply(podYaml('first', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(() => world.running('first'))
-    const holder = (await world.pods())[0]?.spec.nodeName ?? ''
-    expect(await world.holders()).toEqual([holder])
-    // The other node offers the slot to its kubelet.
-    const other = NODES.find((node) => node !== holder) ?? NODES[0]
-    await eventually(async () =>
-      expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0),
-    )
-    await world.apply(podYaml('second', { 'akri.sh/cam-8120fe': 1 }))
-    await world.remove('Pod', 'first')
-    await eventually(() => world.running('second'))
-    expect(await world.holders()).toEqual([
-      (await world.pods()).find(({ metadata }) => metadata.name === 'second')?.spec.nodeName,
-    ])
-  })
-
-  it('R90 A14 the slot of a finished Pod is free while the Pod still exists', async () => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { script: 'sleep 1' }))
-    // The other Pod could get any device, also the device of this Pod.
-    await eventually(async () => expect((await world.phases()).il).not.toBe('Pending'))
-    await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { script: 'sleep 1' }))
-    await eventually(async () =>
-      expect(await world.phases()).toEqual({ il: 'Succeeded', cl: 'Succeeded' }),
-    )
+  it('R77 R83 R90 A14 a waiting Pod gets the slots of a deleted Pod until it ends', async () => {
+    await world.remove('Pod', 'two')
+    await eventually(async () => expect(await world.phases()).toMatchObject({ late: 'Succeeded' }))
+    expect(await nodeOf('late')).toBeDefined()
+    // The slots are free while the finished Pod still exists.
     await eventually(async () => expect(await world.holders()).toEqual([]))
+    await world.remove('Pod', 'three')
   })
 
   it.each([
-    ['on both nodes', undefined],
     // The node offers one id less for each device as soon as the Pods end, before the scheduler
-    // knows it.
-    ['on one node', NODES[0]],
+    // knows it. The last slots were of this node, and are reserved for it.
+    ['on one node', NODE_2],
+    ['on both nodes', undefined],
   ])(
-    'A16 R33 no Pod is rejected while a device is free: one after the other, many at once, %s',
-    async (_, node) => {
-      await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
-      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([3, 3]))
-      for (let round = 0; round < 3; round++) {
-        const names = Array.from({ length: 6 }, (_, index) => `p${round}-${index}`)
-        const options = {
-          script: 'sleep 1',
-          graceSeconds: 0,
-          ...(node === undefined ? {} : { node }),
-        }
+    'A14 A16 R33 R90 no Pod is rejected while a device is free: one after the other, many at ' +
+      'once, %s',
+    async (where, node) => {
+      await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2, site))
+      await offered('akri.sh/cam', 3, 3)
+      const options = {
+        script: 'sleep 1',
+        graceSeconds: 0,
+        ...(node === undefined ? {} : { node }),
+      }
+      for (let round = 0; round < 2; round++) {
+        const names = Array.from(
+          { length: 6 },
+          (_, index) => `${where.replaceAll(' ', '-')}-${round}-${index}`,
+        )
         await Promise.all(
           names.map((name) => world.apply(podYaml(name, { 'akri.sh/cam': 1 }, options))),
         )
@@ -202,52 +194,16 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
         })
       }
       expect(await world.refused()).toEqual([])
+      await eventually(async () => expect(await world.holders()).toEqual([]))
     },
   )
 
   it('R17 R46 R47 a device that vanishes is removed, and is found again', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await setAvailable(false)
     await eventually(async () => expect(await world.instances()).toEqual([]))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
+    await offered('akri.sh/cam', 0, 0)
     await setAvailable(true)
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-  })
-
-  it('R91 the slots of deleted Pods are released by the list of the runtime', async () => {
-    const other = await NodeAgent.create(NODE_2, {
-      AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2),
-      LOG_LEVEL: 'debug',
-    })
-    await agents.on(NODE_2).stop()
-    await other.start()
-    try {
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-      await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
-      // The other Pod could get any device, also the device of this Pod.
-      await eventually(() => world.running('il'))
-      await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
-      await eventually(() => world.running('il', 'cl'))
-      // After several rounds of the reconciler, running containers keep their claims.
-      const rounds = async () =>
-        (await other.output()).split('reclaiming unused slots - start').length
-      const before = await rounds()
-      await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
-      expect(await other.output()).not.toContain('slots of running containers not known')
-      expect(await world.holders()).toHaveLength(2)
-      await world.remove('Pod', 'il')
-      await eventually(async () =>
-        expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]),
-      )
-      expect(await world.holders()).toHaveLength(1)
-      await world.remove('Pod', 'cl')
-      await eventually(async () => expect(await world.holders()).toEqual([]))
-    } finally {
-      await other.dispose()
-      await agents.on(NODE_2).start()
-    }
+    await offered('akri.sh/cam', 3, 3)
   })
 })
 

@@ -11,9 +11,15 @@ export class NodeAgents {
     this.#agents = agents
   }
 
-  static async start(nodes: readonly string[] = NODES): Promise<NodeAgents> {
+  /** @param env variables of the agent of a node */
+  static async start(
+    nodes: readonly string[] = NODES,
+    env: (node: string) => Readonly<Record<string, string>> = () => ({}),
+  ): Promise<NodeAgents> {
     const agents = new Map(
-      await Promise.all(nodes.map(async (node) => [node, await NodeAgent.create(node)] as const)),
+      await Promise.all(
+        nodes.map(async (node) => [node, await NodeAgent.create(node, env(node))] as const),
+      ),
     )
     await Promise.all(Array.from(agents.values(), (agent) => agent.start()))
     return new NodeAgents(agents)
@@ -34,11 +40,23 @@ export class NodeAgents {
   }
 }
 
+interface AgentsOptions {
+  /** Variables of the agent of a node. */
+  readonly env?: (node: string) => Readonly<Record<string, string>>
+  /**
+   * Whether each test goes on with what the tests before it left.
+   * @default false
+   */
+  readonly inTurn?: boolean
+}
+
 /**
- * For the tests of a suite: a world with an agent on each node. It is empty again after each test.
+ * For the tests of a suite: a world with an agent on each node. By default it is empty again after
+ * each test.
  */
 export function useAgents(
   onOpen: (opened: { readonly world: World; readonly agents: NodeAgents }) => void,
+  { env, inTurn = false }: AgentsOptions = {},
 ): void {
   let world: World
   let agents: NodeAgents
@@ -46,13 +64,13 @@ export function useAgents(
   beforeAll(async () => {
     await setAvailable(true)
     world = await World.open()
-    agents = await NodeAgents.start()
+    agents = await NodeAgents.start(NODES, env)
     onOpen({ world, agents })
   })
 
   afterEach(async () => {
     await setAvailable(true)
-    await world.clear()
+    if (!inTurn) await world.clear()
   })
 
   afterAll(async () => {
