@@ -2,6 +2,7 @@ import type { Instance } from '@akrijs/api'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ExistingAgentModel } from '../../agent/src/testing/existing-agent.js'
 import { isClusterSince } from '../cluster/support/client.js'
+import { withoutRequiredFields } from '../cluster/support/custom-resources.js'
 import { akri } from './support/akri-command.js'
 import { ExistingAgent } from './support/existing-agent.js'
 import { HostController } from './support/host-controller.js'
@@ -21,6 +22,21 @@ const unlessEmptyMaps = lacks === undefined && !ownsEmptyMaps ? ' (needs Kuberne
 
 const NAME = 'cam-8120fe'
 const slot = (index: number) => `${NAME}-${index}`
+const ownerOf = (uid: string) => ({
+  apiVersion: 'akri.sh/v0',
+  kind: 'Configuration',
+  name: 'cam',
+  uid,
+  controller: true,
+})
+/** What the existing system writes of the only device. */
+const specOf = (capacity: number) => ({
+  configurationName: 'cam',
+  cdiName: 'akri.sh/cam=8120fe',
+  capacity,
+  shared: true,
+  brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
+})
 
 describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unlessHere}`, () => {
   const env = { AKRI_COMPATIBILITY: 'akri-0.13', AKRI_SLOT_HANDOVER: '0', AKRI_SLOT_GRACE: '1' }
@@ -30,7 +46,6 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
   /** On the second node. */
   let existing: ExistingAgent
   let successor: NodeAgent
-  let withoutOption: NodeAgent
 
   beforeAll(async () => {
     await setAvailable(true)
@@ -38,12 +53,11 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     existing = new ExistingAgent(world, NODE_2)
     controller = new HostController('one', world.namespace, env)
     agent = await NodeAgent.create(NODE_1, env)
-    withoutOption = NodeAgent.beside(agent)
     successor = await NodeAgent.create(NODE_2, env)
   })
 
   afterEach(async () => {
-    for (const each of [agent, withoutOption, successor]) await each.stop()
+    for (const each of [agent, successor]) await each.stop()
     await controller.stop()
     await world.clear()
   })
@@ -54,6 +68,8 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     await world?.close()
   })
 
+  const configuration = async () =>
+    (await world.get<InstanceState>('Configuration', 'cam')) ?? expect.fail('cam is not there')
   const instance = async () =>
     (await world.get<InstanceState>('Instance', NAME)) ?? expect.fail('there is no Instance')
   /** The usage of each slot, once both systems can read it. */
@@ -72,18 +88,8 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
 
   /** The existing agent joins the Instance of the only device, or creates it. */
   async function joinBeside(capacity: number): Promise<void> {
-    const { metadata } =
-      (await world.get<InstanceState>('Configuration', 'cam')) ?? expect.fail('cam is not there')
-    const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam' }
-    const ownerReferences = [{ ...owner, uid: metadata.uid, controller: true }]
-    const spec = {
-      configurationName: 'cam',
-      cdiName: 'akri.sh/cam=8120fe',
-      capacity,
-      shared: true,
-      brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
-    }
-    await existing.join(NAME, spec, { ownerReferences })
+    const { metadata } = await configuration()
+    await existing.join(NAME, specOf(capacity), { ownerReferences: [ownerOf(metadata.uid)] })
   }
 
   it('A15 R38 claim and free slots of one Instance, as the existing system does', async () => {
@@ -138,88 +144,56 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     await usage({ [slot(0)]: `C:cam-0:${NODE_2}` })
   })
 
-  it('make Instances that the existing system can claim', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await agent.start()
-    await offered('akri.sh/cam', 1)
-    await usage({})
-    await joinBeside(2)
-    await existing.claim(NAME, { [slot(0)]: NODE_2, [slot(1)]: `C:cam-0:${NODE_2}` })
-    await offered('akri.sh/cam', 0)
-  })
-
   it.skipIf(!ownsEmptyMaps)(
-    `make Instances whose slots the existing system can free${unlessEmptyMaps}`,
+    `make Instances whose slots the existing system can claim and free${unlessEmptyMaps}`,
     async () => {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await agent.start()
       await offered('akri.sh/cam', 1)
+      await usage({})
       await joinBeside(2)
-      for (let round = 0; round < 2; round++) {
-        await existing.claim(NAME, { [slot(1)]: NODE_2 })
-        await offered(`akri.sh/${NAME}`, 1)
-        await run(`p${round}`, `akri.sh/${NAME}`)
-        await usage({ [slot(0)]: NODE_1, [slot(1)]: NODE_2 })
-        await existing.claim(NAME, {})
-        await usage({ [slot(0)]: NODE_1 })
-        // The map is empty again, by a write of this agent.
-        await world.remove('Pod', `p${round}`)
-        await usage({})
-      }
+      await run('p', `akri.sh/${NAME}`)
+      const [taken = ''] = Object.keys((await instance()).spec.deviceUsage)
+      const other = taken === slot(0) ? slot(1) : slot(0)
+      await existing.claim(NAME, { [other]: NODE_2 })
+      await usage({ [taken]: NODE_1, [other]: NODE_2 })
+      await existing.claim(NAME, {})
+      await usage({ [taken]: NODE_1 })
+      // The map is empty again, by a write of this agent.
+      await world.remove('Pod', 'p')
+      await usage({})
+      await existing.claim(NAME, { [slot(0)]: NODE_2, [slot(1)]: `C:cam-0:${NODE_2}` })
+      await offered('akri.sh/cam', 0)
+      await existing.claim(NAME, {})
+      await usage({})
     },
   )
 
-  it('give the claims of a node back to an agent of the existing system', async () => {
+  it('offer an Instance of Akri 0.12, and give it the fields that it lacks', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await agent.start()
-    await successor.start()
-    await offered(`akri.sh/${NAME}`, 2)
-    await offered('akri.sh/cam', 1, NODE_2)
-    await run('p', `akri.sh/${NAME}`)
-    await run('r', 'akri.sh/cam', NODE_2)
-    expect(await world.holders()).toEqual([`C:cam-0:${NODE_2}`, NODE_1])
-    await successor.stop()
-    const back = ['migrate', 'back', '--write', '--ignore-running']
-    await akri(...back)
-
-    await existing.claim(NAME, {})
-    await eventually(async () => expect(await world.holders()).toEqual([NODE_1]))
-    await offered(`akri.sh/${NAME}`, 2)
-    await world.remove('Pod', 'p')
-    await usage({})
-    await existing.claim(NAME, { [slot(0)]: NODE_2, [slot(1)]: NODE_2 })
-    await offered(`akri.sh/${NAME}`, 0)
-  })
-
-  it('keep the form of an Instance with free slots, and the ids of containers', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 3))
-    await withoutOption.start()
-    await offered('akri.sh/cam', 1)
-    await run('before', 'akri.sh/cam')
-    const held = () => eventually(() => world.holders())
-    expect(await held()).toEqual([`C:0:${NODE_1}`])
-    await withoutOption.stop()
-    await offered('akri.sh/cam', 0)
-
-    await agent.start()
-    await offered('akri.sh/cam', 2)
-    await run('after', 'akri.sh/cam')
-    expect(await held()).toEqual([`C:0:${NODE_1}`, `C:cam-0:${NODE_1}`])
-    await world.remove('Pod', 'after')
-    await eventually(async () =>
-      expect(Object.values((await instance()).spec.deviceUsage).sort()).toEqual([
-        '',
-        '',
-        `C:0:${NODE_1}`,
-      ]),
+    const { cdiName, capacity, ...early } = specOf(2)
+    const { metadata } = await configuration()
+    const object = {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Instance',
+      metadata: { name: NAME, ownerReferences: [ownerOf(metadata.uid)] },
+      spec: { ...early, nodes: [NODE_1], deviceUsage: { [slot(0)]: '', [slot(1)]: '' } },
+    }
+    await withoutRequiredFields(world.client, () => world.apply(JSON.stringify(object)))
+    const { uid } = (await instance()).metadata
+    expect((await akri('migrate', 'check')).stdout).toContain(
+      `write spec.cdiName, which is missing: ${cdiName}`,
     )
-    await world.remove('Pod', 'before')
-    await eventually(async () =>
-      expect((await instance()).spec.deviceUsage).toEqual({
-        [slot(0)]: '',
-        [slot(1)]: '',
-        [slot(2)]: '',
-      }),
-    )
+    for (const each of [agent, successor]) await each.start()
+    await eventually(async () => {
+      expect(await world.allocatables(`akri.sh/${NAME}`)).toEqual([2, 2])
+      const { spec } = await instance()
+      expect({ ...spec, nodes: spec.nodes.toSorted() }).toMatchObject({
+        cdiName,
+        capacity,
+        nodes: [NODE_1, NODE_2],
+      })
+    })
+    expect((await instance()).metadata.uid).toBe(uid)
   })
 })
