@@ -1,119 +1,250 @@
-import { systemClock } from '@akrijs/runtime'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { missingForHealth } from './support/device-health.js'
 import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { access, filesBelow, missing, NODE_1, unless } from './support/nodes.js'
-import { echoYaml, eventually, type InstanceState, podYaml, type World } from './support/world.js'
+import { echoYaml, eventually, type PodState, podYaml, type World } from './support/world.js'
 
-// Agents and kubelets end, come back and are replaced, while Pods use devices.
+// Agents and kubelets end, come back and are replaced, and devices go and come, while Pods use
+// devices of both levels. Each test goes on with what the tests before it left.
+
+interface PodWithHealth extends PodState {
+  readonly status: PodState['status'] & {
+    readonly containerStatuses?: readonly {
+      readonly allocatedResourcesStatus?: readonly {
+        readonly name: string
+        readonly resources?: readonly { readonly resourceID: string; readonly health: string }[]
+      }[]
+    }[]
+  }
+}
+
+interface EventState {
+  readonly involvedObject: { readonly kind: string; readonly name: string; readonly uid?: string }
+  readonly reason: string
+  readonly message: string
+}
+
+/** The Pods, with the resource and the id of their device. */
+const PODS = { p: 'akri.sh/lab-8120fe lab-8120fe-0', q: 'akri.sh/cam 0' } as const
+const DEVICES = Object.entries(PODS).map(([pod, device]) => `${pod} has ${device}`)
+const CAPACITY = { lab: 1, cam: 2 }
+/** One for each Configuration and for each Instance. */
+const PLUGINS = 4
+
+const lacksHealth = await missingForHealth()
 
 describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, () => {
+  const watching = new AbortController()
   let world: World
   let agents: NodeAgents
+  /** Of the first node, with the same directories. */
+  let other: NodeAgent | undefined
+  let before: Awaited<ReturnType<typeof state>>
+  let watched: Promise<void> | undefined
+  /** The healths of each device of a Pod, as the kubelet wrote one after the other. */
+  const healths: Record<string, string[]> = {}
 
-  const identities = (instances: readonly InstanceState[]) =>
-    instances.map(({ metadata, spec }) => ({
+  useAgents(
+    (opened) => {
+      world = opened.world
+      agents = opened.agents
+    },
+    { inTurn: true },
+  )
+
+  const apply = (descriptions: readonly string[]) =>
+    Promise.all(
+      Object.entries(CAPACITY).map(([name, capacity]) =>
+        world.apply(echoYaml(name, descriptions, capacity)),
+      ),
+    )
+
+  /** What a restart must not change. */
+  const state = async () => ({
+    instances: (await world.instances()).map(({ metadata, spec }) => ({
       uid: metadata.uid,
       generation: metadata.generation,
       spec,
-    }))
-
-  useAgents((opened) => {
-    world = opened.world
-    agents = opened.agents
+    })),
+    pods: (await world.pods()).map(({ metadata, status }) => [metadata.uid, status.phase]),
   })
 
-  it('A2 A3 Pods, Instances and slots survive kill -9 of the agent', async () => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
-    await eventually(() => world.running('p'))
-    await eventually(async () =>
-      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`]),
-    )
-    await eventually(() => world.joined())
-    const before = identities(await world.instances())
-    const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
-    for (let round = 0; round < 3; round++) {
-      const registered = await world.registrations(NODE_1)
-      await agents.on(NODE_1).stop('SIGKILL')
-      await agents.on(NODE_1).start()
-      // The status of the node can be older than the restart.
-      await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
+  beforeAll(async () => {
+    other = NodeAgent.beside(agents.on(NODE_1))
+    await apply(['foo0'])
+    for (const [name, device] of Object.entries(PODS)) {
+      const [resource = ''] = device.split(' ')
+      await eventually(async () => expect(await world.allocatable(NODE_1, resource)).toBe(1))
+      await world.apply(podYaml(name, { [resource]: 1 }, { node: NODE_1, graceSeconds: 0 }))
     }
-    // Longer than the grace of a slot whose container starts.
-    await systemClock.sleep(3000)
-    expect(identities(await world.instances())).toEqual(before)
-    expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
-    await world.running('p')
-    // No socket of the killed agents is left.
-    const files = () => filesBelow(NODE_1, '/var/lib/kubelet/device-plugins')
-    await eventually(async () =>
-      expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(3),
-    )
-    await world.apply(podYaml('q', { 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
-    await eventually(() => world.running('p', 'q'))
+    await eventually(() => world.running(...Object.keys(PODS)))
+    await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1]))
+    await eventually(() => world.joined())
+    before = await state()
+    if (lacksHealth === undefined) {
+      watched = watchHealth()
+      await shows('Healthy')
+    }
   })
+
+  afterAll(async () => {
+    watching.abort()
+    await watched
+    await other?.stop()
+  })
+
+  /** The agent that starts serves each plugin again, and changes nothing. */
+  async function expectServed(registered: number): Promise<void> {
+    // The status of the node can be older than the restart.
+    await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered))
+    expect(await state()).toEqual(before)
+  }
+
+  it.each(['SIGTERM', 'SIGKILL'] as const)(
+    'A2 A3 Pods, Instances and slots survive the end of the agent by %s',
+    async (signal) => {
+      const registered = await world.registrations(NODE_1)
+      await agents.on(NODE_1).stop(signal)
+      await agents.on(NODE_1).start()
+      await expectServed(registered + PLUGINS)
+      // No socket of the ended agent is left.
+      const files = () => filesBelow(NODE_1, '/var/lib/kubelet/device-plugins')
+      await eventually(async () =>
+        expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(PLUGINS),
+      )
+    },
+  )
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'A2 an agent beside a running agent ends, and serves after the end of that by %s',
     async (signal) => {
-      const old = agents.on(NODE_1)
-      const young = NodeAgent.beside(old)
-      try {
-        await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-        await eventually(async () =>
-          expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]),
+      // They change places: the agent of the suite serves at the end.
+      const both = [agents.on(NODE_1), other ?? expect.fail('there is no other agent')] as const
+      const [running, second] = signal === 'SIGTERM' ? both : both.toReversed()
+      const registered = await world.registrations(NODE_1)
+      await second?.start()
+      await eventually(async () => expect(await second?.exitCode()).toBe(1))
+      expect(await second?.output()).toContain(
+        'agent-registration.sock is served by another process already',
+      )
+      await expectServed(registered)
+      await running?.stop(signal)
+      await second?.start()
+      await expectServed(registered + PLUGINS)
+    },
+  )
+
+  describe.skipIf(lacksHealth !== undefined)(
+    `the health of devices in Pods${lacksHealth === undefined ? '' : ` (${lacksHealth})`}`,
+    () => {
+      it('does not change while Instances are deleted and created again', async () => {
+        const uids = async () => (await world.instances()).map(({ metadata }) => metadata.uid)
+        const old = await uids()
+        for (const { metadata } of await world.instances())
+          await world.remove('Instance', metadata.name)
+        await eventually(async () => {
+          expect(await uids()).toHaveLength(old.length)
+          for (const uid of await uids()) expect(old).not.toContain(uid)
+          expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
+        })
+        expect(await events()).toEqual([])
+      })
+
+      it('A2 follows a device that goes and returns, and nothing else; Events say so', async () => {
+        await apply([])
+        await shows('Unhealthy')
+        // A restart of the agent or the loss of an Instance would have come before.
+        for (const device of DEVICES) expect(healths[device]).toEqual(['Healthy', 'Unhealthy'])
+        const uids = new Map(
+          (await world.pods()).map(({ metadata }) => [metadata.name, metadata.uid]),
         )
-        await world.apply(
-          podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }),
-        )
-        await eventually(() => world.running('p'))
-        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
-        await eventually(() => world.joined())
-        const before = identities(await world.instances())
-        const registered = await world.registrations(NODE_1)
-        for (let round = 0; round < 3; round++) {
-          await young.start()
-          await eventually(async () => expect(await young.exitCode()).toBe(1))
+        const lost = ([name, device]: readonly [name: string, device: string]) => {
+          const [resource = '', id] = device.split(' ')
+          const instance = id === '0' ? 'cam-8120fe' : 'lab-8120fe'
+          return [
+            'Pod',
+            name,
+            uids.get(name),
+            `${NODE_1} no longer finds device "foo0" of Instance ${instance}, which the Pod ` +
+              `has by ${resource}`,
+          ]
         }
-        expect(await young.output()).toContain(
-          'agent-registration.sock is served by another process already',
+        await eventually(async () =>
+          expect(
+            (await events())
+              .map(({ involvedObject: { kind, name, uid }, message }) => [kind, name, uid, message])
+              .sort(),
+          ).toEqual(Object.entries(PODS).map(lost)),
         )
-        expect(await world.registrations(NODE_1)).toBe(registered)
-        await old.stop(signal)
-        await young.start()
-        // One registration for each plugin.
-        await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
-        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
-        expect(identities(await world.instances())).toEqual(before)
-        await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
-        await eventually(() => world.running('p', 'q'))
-      } finally {
-        await young.stop()
-        await old.start()
-      }
+        await apply(['foo0'])
+        await shows('Healthy')
+      })
+
+      it('is that of a device that went while no agent ran', async () => {
+        await agents.on(NODE_1).stop('SIGKILL')
+        await apply([])
+        await agents.on(NODE_1).start()
+        await shows('Unhealthy')
+        await apply(['foo0'])
+        await shows('Healthy')
+      })
     },
   )
 
   it('A21 an agent registers again with a restarted kubelet, and changes no more', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
-    await eventually(() => world.running('p'))
-    const before = identities(await world.instances())
+    await eventually(() => world.joined())
+    before = await state()
     await access.killKubelet(NODE_1)
     await eventually(async () =>
       expect(await agents.on(NODE_1).output()).toMatch(/kubelet restarted/),
     )
-    // One registration for each plugin. The kubelet's count started at zero.
+    // The kubelet's count started at zero.
     await eventually(async () =>
-      expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(2),
+      expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(PLUGINS),
     )
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
-    await eventually(() => world.running('p', 'q'))
-    const after = identities(await world.instances())
-    expect(after[0]?.uid).toBe(before[0]?.uid)
-    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
+    await world.apply(podYaml('r', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1, graceSeconds: 0 }))
+    await eventually(() => world.running('p', 'q', 'r'))
+    const after = await state()
+    expect(after.instances.map(({ uid }) => uid)).toEqual(before.instances.map(({ uid }) => uid))
+    expect(after.pods).toEqual(expect.arrayContaining(before.pods))
+    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1, NODE_1])
   })
+
+  const shows = (health: string) =>
+    eventually(() => {
+      for (const device of DEVICES) expect(healths[device]?.at(-1)).toBe(health)
+    })
+
+  /** Records each health of each device until the end of the tests. */
+  async function watchHealth(): Promise<void> {
+    const request = {
+      method: 'GET' as const,
+      path: world.api('Pod').path(world.namespace),
+      query: { watch: true },
+    }
+    try {
+      for await (const line of world.client.lines(request, watching.signal)) {
+        const { object } = JSON.parse(line) as { object: PodWithHealth }
+        for (const { name, resources = [] } of (object.status.containerStatuses ?? []).flatMap(
+          ({ allocatedResourcesStatus = [] }) => allocatedResourcesStatus,
+        ))
+          for (const { resourceID, health } of resources) {
+            const device = `${object.metadata.name} has ${name} ${resourceID}`
+            healths[device] ??= []
+            if (healths[device].at(-1) !== health) healths[device].push(health)
+          }
+      }
+    } catch (error) {
+      if (!watching.signal.aborted) throw error
+    }
+  }
+
+  async function events(): Promise<EventState[]> {
+    const { items } = (await world.client.request({
+      method: 'GET',
+      path: `/api/v1/namespaces/${world.namespace}/events`,
+    })) as { items: EventState[] }
+    return items.filter(({ reason }) => reason === 'DeviceLost')
+  }
 })
