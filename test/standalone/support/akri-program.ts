@@ -10,7 +10,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import type { Instance } from '@akrijs/api'
+import type { Configuration, Instance } from '@akrijs/api'
+import { askAgent } from '../../../cli/src/control/control-client.js'
 import { commandOf, processesOf } from './processes.js'
 
 export const root = path.join(import.meta.dirname, '../../..')
@@ -130,8 +131,16 @@ export class AkriProgram {
   }
 
   async instances(): Promise<Instance[]> {
-    return (JSON.parse(await this.ask('get', 'instances', '-o', 'json')) as { items: Instance[] })
-      .items
+    return ((await this.#served('instances')) as { items: Instance[] }).items
+  }
+
+  async configurations(): Promise<Configuration[]> {
+    return ((await this.#served('configurations')) as { items: Configuration[] }).items
+  }
+
+  /** What `akri get` asks for: tests wait for it, and a program each time would be slow. */
+  #served(kind: string): Promise<unknown> {
+    return askAgent(path.join(this.state, 'control.sock'), `/apis/akri.sh/v0/${kind}`)
   }
 
   /** Runs another `akri` command. @param environment further variables */

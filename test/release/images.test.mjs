@@ -4,12 +4,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { IMAGES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
-import { contentBelow, filesBelow, isIgnored } from './images/build-steps.mjs'
-import { allSteps, dockerfileProblems, labelsOf, stagesOf } from './images/dockerfile.mjs'
-import { unlocked } from './images/installed.mjs'
-import { baseImage } from './shipped/sbom.mjs'
-import { manifestOf, root, workspaces } from './workspaces.mjs'
+import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
+import { contentBelow, filesBelow, isIgnored } from '../../scripts/images/build-steps.mjs'
+import { allSteps, dockerfileProblems, labelsOf, stagesOf } from '../../scripts/images/dockerfile.mjs'
+import { unlocked } from '../../scripts/images/installed.mjs'
+import { baseImage } from '../../scripts/shipped/sbom.mjs'
+import { manifestOf, root, workspaces } from '../../scripts/workspaces.mjs'
 
 const text = (file) => readFileSync(path.join(root, file), 'utf8')
 const DOCKERFILE = text('deploy/images/agent.Dockerfile')

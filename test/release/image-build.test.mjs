@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { IMAGES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
-import { contentBelow, filesBelow, isIgnored, runDockerfile } from './images/build-steps.mjs'
-import { allSteps, stagesOf } from './images/dockerfile.mjs'
-import { root } from './workspaces.mjs'
+import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
+import { contentBelow, filesBelow, isIgnored, runDockerfile } from '../../scripts/images/build-steps.mjs'
+import { allSteps, stagesOf } from '../../scripts/images/dockerfile.mjs'
+import { root } from '../../scripts/workspaces.mjs'
 
 const DOCKERFILE = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
 const IGNORED = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile.dockerignore'), 'utf8')

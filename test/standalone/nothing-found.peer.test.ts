@@ -150,13 +150,15 @@ spec: { discoveryHandler: { name: ${name}, discoveryDetails: "${details}" } }
       const command = akri.command('-f', file, '--handler', handlers, '--plain', ...more)
       const agent = spawn('unshare', inNetwork(ETH0, ...command), { stdio: 'ignore' })
       try {
+        const reasons = [silent(PROBES, 1), silent(QUERIES, 3.5)].map((texts) =>
+          ['the handler saw none', ...texts].join('; '),
+        )
         await eventually(async () => {
-          const shown = await akri.ask('get', 'configurations')
-          for (const reasons of [silent(PROBES, 1), silent(QUERIES, 3.5)])
-            expect(shown).toContain(
-              ['Ready: 0 devices', 'the handler saw none', ...reasons].join('; '),
-            )
+          const served = JSON.stringify(await akri.configurations())
+          for (const reason of reasons) expect(served).toContain(reason)
         })
+        const shown = await akri.ask('get', 'configurations')
+        for (const reason of reasons) expect(shown).toContain(`Ready: 0 devices; ${reason}`)
       } finally {
         agent.kill()
         if (agent.exitCode === null && agent.signalCode === null) await once(agent, 'exit')

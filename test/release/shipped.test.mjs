@@ -4,9 +4,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { IMAGES } from './image-contents.mjs'
-import { noticesText } from './shipped/notices.mjs'
-import { partsOf, readNpmPart } from './shipped/parts.mjs'
+import { IMAGES } from '../../scripts/image-contents.mjs'
+import { noticesText } from '../../scripts/shipped/notices.mjs'
+import { partsOf, readNpmPart } from '../../scripts/shipped/parts.mjs'
 import {
   BILL,
   imageFiles,
@@ -14,8 +14,8 @@ import {
   packageFiles,
   publishedFolders,
   unpinnedImages,
-} from './shipped.mjs'
-import { manifestOf, readMetafile, root } from './workspaces.mjs'
+} from '../../scripts/shipped.mjs'
+import { manifestOf, readMetafile, root } from '../../scripts/workspaces.mjs'
 
 const validator = new Validation.JsonStrictValidator(Spec.Version.v1dot6)
 const PUBLISHED = publishedFolders()

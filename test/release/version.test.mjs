@@ -13,9 +13,9 @@ import os from 'node:os'
 import path from 'node:path'
 import { load } from 'js-yaml'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { publishedPackages } from './published.mjs'
-import { packageWithVersion, releasedChangelog, withVersion } from './version.mjs'
-import { manifestOf, root, workspaces } from './workspaces.mjs'
+import { publishedPackages } from '../../scripts/published.mjs'
+import { packageWithVersion, releasedChangelog, withVersion } from '../../scripts/version.mjs'
+import { manifestOf, root, workspaces } from '../../scripts/workspaces.mjs'
 
 const FROM = manifestOf('.').version
 const TO = `${Number(FROM.split('.')[0]) + 1}.0.0`
@@ -167,7 +167,7 @@ describe('a release', () => {
 
     // What is left tells of the version before. Bills of materials come from the next build.
     const others = ['**/CHANGELOG.md', '**/sbom.cdx.json', 'docs/decisions/**']
-    const ofOthers = ['scripts/*.test.mjs', 'package-lock.json']
+    const ofOthers = ['test/release/*.test.mjs', 'package-lock.json']
     const left = run(
       'git',
       ...['grep', '-I', '-n', '-P', `(?<![\\d.])\\Q${FROM}\\E(?![\\d.]*\\d)`, '--'],

@@ -3,9 +3,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { publishedPackages } from './published.mjs'
-import { missingRegistry, startRegistry } from './test-registry.mjs'
-import { manifestOf, root } from './workspaces.mjs'
+import { publishedPackages } from '../../scripts/published.mjs'
+import { missingRegistry, startRegistry } from '../../scripts/test-registry.mjs'
+import { manifestOf, root } from '../../scripts/workspaces.mjs'
 
 const SOURCE = 'https://github.com/example/akri.js'
 const VERSION = manifestOf('.').version

@@ -54,12 +54,12 @@ spec: { discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL=="
       logged += String(chunk)
     })
   try {
-    return await eventually(async () => {
-      const described = await akri.ask('describe', 'configuration', 'nulls')
-      const condition = /^.*the handler tells of changes.*$/m.exec(described)?.[0]
-      if (condition === undefined) expect.fail(described)
-      return { logged, condition }
-    })
+    await eventually(async () =>
+      expect(JSON.stringify(await akri.configurations())).toContain('the handler tells of changes'),
+    )
+    const described = await akri.ask('describe', 'configuration', 'nulls')
+    const condition = /^.*the handler tells of changes.*$/m.exec(described)?.[0]
+    return { logged, condition }
   } finally {
     // unshare ignores other signals. All processes of its namespace end with it.
     child.kill('SIGKILL')

@@ -4,8 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { load } from 'js-yaml'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { IMAGES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
-import { manifestOf, root } from './workspaces.mjs'
+import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
+import { manifestOf, root } from '../../scripts/workspaces.mjs'
 
 const FOLDER = '.github/workflows'
 const WORKFLOWS = [

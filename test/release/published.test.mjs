@@ -6,8 +6,8 @@ import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/co
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { publishedManifest, publishedPackages, publishedPage, stagePackages } from './published.mjs'
-import { manifestOf, root } from './workspaces.mjs'
+import { publishedManifest, publishedPackages, publishedPage, stagePackages } from '../../scripts/published.mjs'
+import { manifestOf, root } from '../../scripts/workspaces.mjs'
 
 const SOURCE = 'https://github.com/example/akri.js'
 const PACKAGES = publishedPackages()
