@@ -1,10 +1,15 @@
 import os from 'node:os'
-import { silentLogger } from '@akrijs/runtime'
-import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
+import {
+  type DiscoveryHandlerDefinition,
+  DiscoveryProperties,
+  defineDiscoveryHandler,
+} from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { findHandler } from '../handler-source.js'
-import { showLists } from './discover.js'
+import { listText } from '../view/list-text.js'
+import { requestOf, showLists } from './discover.js'
 
 // Nothing is installed there.
 const from = os.tmpdir()
@@ -28,37 +33,104 @@ it('a package that is not installed belongs into the working directory', async (
   )
 })
 
-describe('a handler without a list', () => {
-  const endless = new Promise<never>(() => {})
-  const handler = defineDiscoveryHandler({
-    name: 'silent',
-    shared: true,
-    details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
-    async *discover() {
-      yield await endless
-    },
+it.each([
+  [{ details: 'none-such.yaml' }, /^--details none-such\.yaml cannot be read: .*ENOENT/],
+  [{ details: 'a', detailsText: 'b' }, /--details and --details-text/],
+  [{ property: ['1=x'] }, /^--property "1=x" is not NAME=VALUE or NAME=@FILE/],
+  [{ property: ['a=@none-such'] }, /^--property none-such cannot be read/],
+  [{ property: ['a=@-', 'b=@-'] }, /--property a=@- and --property b=@- both read standard input/],
+  [
+    { details: '-', property: ['a=@-'] },
+    /--details - and --property a=@- both read standard input/,
+  ],
+])('details and properties are refused with what is wrong: %j', async (options, message) => {
+  const request = { details: undefined, detailsText: undefined, property: [], ...options }
+  await expect(requestOf(request)).rejects.toThrow(InvalidOptionError)
+  await expect(requestOf(request)).rejects.toThrow(message)
+})
+
+const definition = {
+  name: 'mine',
+  shared: true,
+  details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  async *discover() {},
+} satisfies DiscoveryHandlerDefinition<unknown>
+
+/** Shows the lists of a handler, by a clock that the test moves. */
+function show(
+  discover: DiscoveryHandlerDefinition<unknown>['discover'],
+  options: { watch?: boolean; once?: boolean; load?: () => Promise<never> } = {},
+) {
+  const clock = new ManualClock()
+  const stop = new AbortController()
+  const told: string[] = []
+  const lists: string[] = []
+  const shown = showLists({
+    watch: false,
+    once: false,
+    details: '',
+    properties: new DiscoveryProperties(),
+    log: silentLogger,
+    signal: stop.signal,
+    stop: () => stop.abort(),
+    clock,
+    load: async () => defineDiscoveryHandler({ ...definition, discover }),
+    show: (list) => void lists.push(listText(list, 'text')),
+    tell: (_message, text) => void told.push(text),
+    ...options,
+  })
+  shown.catch(() => undefined)
+  return { clock, stop, told, shown, lists }
+}
+
+describe('a handler whose first list is empty', () => {
+  const nothing = expect.stringMatching(/^nothing found\n\nthe handler gives no reason: /)
+  const waiting =
+    'nothing found so far; waiting 5 s for another list (--watch goes on, --once does not wait)'
+
+  it('has its next list shown', async () => {
+    let release = () => {}
+    const late = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const { told, shown, lists } = show(async function* () {
+      yield []
+      await late
+      yield [{ id: 'late' }]
+    })
+    await expect.poll(() => told).toEqual([waiting])
+    release()
+    await shown
+    expect(lists).toEqual([expect.stringMatching(/^ID .*\nlate *$/)])
   })
 
-  function show(options: { watch?: boolean; once?: boolean; load?: () => Promise<never> } = {}) {
-    const clock = new ManualClock()
-    const stop = new AbortController()
-    const told: string[] = []
-    const shown = showLists({
-      watch: false,
-      once: false,
-      details: '',
-      properties: new DiscoveryProperties(),
-      log: silentLogger,
-      signal: stop.signal,
-      stop: () => stop.abort(),
-      clock,
-      load: async () => handler,
-      show: () => expect.fail('there is a list'),
-      tell: (_message, text) => void told.push(text),
-      ...options,
+  it('has it shown after a while if no other follows', async () => {
+    const { clock, told, shown, lists } = show(async function* () {
+      yield []
     })
-    shown.catch(() => undefined)
-    return { clock, stop, told, shown }
+    await expect.poll(() => told).toEqual([waiting])
+    await clock.advance(4999)
+    expect(lists).toEqual([])
+    await clock.advance(1)
+    await shown
+    expect(lists).toEqual([nothing])
+  })
+
+  it('has it shown at once with --once', async () => {
+    const discover = async function* () {
+      yield []
+      yield [{ id: 'late' }]
+    }
+    const { told, shown, lists } = show(discover, { once: true })
+    await shown
+    expect([told, lists]).toEqual([[], [nothing]])
+  })
+})
+
+describe('a handler without a list', () => {
+  const endless = new Promise<never>(() => {})
+  const silent = async function* () {
+    yield await endless
   }
 
   it.each([
@@ -66,7 +138,7 @@ describe('a handler without a list', () => {
     ['with --once', { once: true }],
     ['whose module waits without an end', { load: () => endless }],
   ])('is named after a while, and fails after a limit: %s', async (_title, options) => {
-    const { clock, told, shown } = show(options)
+    const { clock, told, shown, lists } = show(silent, options)
     await clock.advance(9999)
     expect(told).toEqual([])
     await clock.advance(1)
@@ -75,14 +147,15 @@ describe('a handler without a list', () => {
     ])
     await clock.advance(110_000)
     await expect(shown).rejects.toThrow(/^no list in 120 s: .* yields an empty list/)
-    expect(clock.sleeping).toEqual([])
+    expect([clock.sleeping, lists]).toEqual([[], []])
   })
 
   it('is waited for with --watch, until the program ends', async () => {
-    const { clock, stop, told, shown } = show({ watch: true })
+    const { clock, stop, told, shown, lists } = show(silent, { watch: true })
     await clock.advance(1_000_000)
     expect(told).toEqual(['no list yet: the handler has yielded nothing in 10 s; still waiting'])
     stop.abort()
     await shown
+    expect(lists).toEqual([])
   })
 })

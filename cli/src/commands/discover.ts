@@ -39,11 +39,7 @@ export async function discover(
   const { log, mayBlock } = context
   // An author looks for the text: the level is one that is shown by default.
   redirectOutput(log, 'warn')
-  refuseSecondStdin(options)
-  const { details, properties } = await mayBlock(async () => ({
-    details: await detailsOf(options),
-    properties: await propertiesOf(options.property),
-  }))
+  const { details, properties } = await mayBlock(() => requestOf(options))
   const form = options.json ? 'json' : 'text'
   // Node.js ends a process that waits for nothing but a promise.
   const alive = setInterval(() => {}, 1_000_000)
@@ -130,12 +126,9 @@ async function discoverFromFile(
   const { logLevel, logFormat, details: detailsFile } = options
   const isColored = hasColorsOnStderr(options.color)
   const form = options.json ? 'json' : 'text'
-  refuseSecondStdin(options)
   // These fail now, and not with each version of the handler.
-  const { first, properties } = await mayBlock(async () => ({
-    first: await detailsOf(options),
-    properties: [...(await propertiesOf(options.property)).entries()],
-  }))
+  const first = await mayBlock(() => requestOf(options))
+  const properties = [...first.properties.entries()]
   const isInFile = detailsFile !== undefined && detailsFile !== '-'
   await watchHandler({
     handler,
@@ -144,7 +137,7 @@ async function discoverFromFile(
     log,
     onSuddenEnd,
     request: async () => {
-      const details = isInFile ? await detailsOf(options) : first
+      const details = isInFile ? await detailsOf(options) : first.details
       return { handler, details, properties, form, logLevel, logFormat, isColored }
     },
     onList: (text) => void process.stdout.write(`${text}\n`),
@@ -166,8 +159,19 @@ function isEmpty({ devices, leftOut }: ReportedList): boolean {
   return devices.length === 0 && leftOut.devices.length === 0
 }
 
+/**
+ * The details and the properties of a command line.
+ * @throws InvalidOptionError
+ */
+export async function requestOf(
+  options: Pick<DiscoverOptions, 'details' | 'detailsText' | 'property'>,
+): Promise<{ readonly details: string; readonly properties: DiscoveryProperties }> {
+  refuseSecondStdin(options)
+  return { details: await detailsOf(options), properties: await propertiesOf(options.property) }
+}
+
 /** The program can read standard input only once. */
-function refuseSecondStdin({ details, property }: DiscoverOptions): void {
+function refuseSecondStdin({ details, property }: Parameters<typeof requestOf>[0]): void {
   const [first, second] = [
     ...(details === '-' ? ['--details -'] : []),
     ...property.filter((each) => /^\w+=@-$/.test(each)).map((each) => `--property ${each}`),
@@ -178,7 +182,10 @@ function refuseSecondStdin({ details, property }: DiscoverOptions): void {
     )
 }
 
-async function detailsOf({ details, detailsText }: DiscoverOptions): Promise<string> {
+async function detailsOf({
+  details,
+  detailsText,
+}: Omit<Parameters<typeof requestOf>[0], 'property'>): Promise<string> {
   if (details !== undefined && detailsText !== undefined)
     throw new InvalidOptionError('give one of --details and --details-text')
   return details === undefined ? (detailsText ?? '') : await readText(details, '--details')

@@ -36,4 +36,30 @@ describe('the text of a list', () => {
     ])
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80)
   })
+  it('has devices that are not offered, each with its reason, also as JSON', () => {
+    const reasons = new Map([
+      ['HTTP status 401', 1],
+      ['too far away', 1],
+    ])
+    const devices = [
+      { id: '10.0.0.1', reason: 'HTTP status 401' },
+      { id: '10.0.0.2', reason: 'too far away', detail: '90 m' },
+    ]
+    const leftOut = { devices, reasons }
+    const list = { devices: [], leftOut, problems: NOTHING, remarks: ['it is dark'] }
+    expect(JSON.parse(listText(list, 'json'))).toEqual({
+      devices: [],
+      leftOut: devices,
+      problems: [],
+      remarks: ['it is dark'],
+    })
+    expect(listText(list, 'text')).toMatch(
+      new RegExp(
+        '^nothing found\n\nit is dark\n\n' +
+          '2 not offered: 1 x HTTP status 401, 1 x too far away\n' +
+          'ID +REASON +DETAIL\n10\\.0\\.0\\.1 +HTTP status 401\n' +
+          '10\\.0\\.0\\.2 +too far away +90 m$',
+      ),
+    )
+  })
 })
