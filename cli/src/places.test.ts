@@ -16,7 +16,9 @@ describe('the directories of the standalone agent', () => {
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: 'relative' })).toBe(
       path.resolve('relative'),
     )
-    const ownDirectory = defaultStateDirectory({ XDG_STATE_HOME: '/home/x/.state' })
+    // An empty variable is unset.
+    const environment = { AKRI_STATE_DIRECTORY: '', XDG_STATE_HOME: '/home/x/.state' }
+    const ownDirectory = defaultStateDirectory(environment)
     expect(ownDirectory).toBe(
       process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri',
     )

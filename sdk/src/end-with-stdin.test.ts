@@ -5,6 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
 const dist = path.join(import.meta.dirname, '../dist')
@@ -66,14 +67,18 @@ function letGo(): void {
   agent.die()
 }
 
+/** A busy machine takes longer to start a program than an agent waits. */
+const discovery = () => eventually(() => agent.discover('held'))
+const LIMIT_MS = 120_000
+
 const socket = () => path.join(directory, 'held.sock')
 
 describe('akri-handler --until-stdin-ends', () => {
   it('ends with 0 when its standard input is closed and its output is not read', async () => {
     const talks = `setInterval(() => process.stdout.write('here I am\\n'), 1)`
     const ended = start(await handler(talks, ''), ['--until-stdin-ends'])
-    const session = await agent.discover('held')
-    expect(await session.next()).toMatchObject([{ id: 'one' }])
+    const session = await discovery()
+    expect(await session.next(LIMIT_MS)).toMatchObject([{ id: 'one' }])
     expect(existsSync(socket())).toBe(true)
     letGo()
     expect(await ended).toBe(0)
@@ -92,7 +97,7 @@ describe('akri-handler --until-stdin-ends', () => {
 
   it('is killed if its handler blocks the thread', async () => {
     const ended = start(await handler('', 'for (;;) {}'), ['--until-stdin-ends'])
-    await (await agent.discover('held')).next()
+    await (await discovery()).next(LIMIT_MS)
     letGo()
     expect(await ended).toBe('SIGKILL')
   })
@@ -115,12 +120,12 @@ describe('akri-handler without --until-stdin-ends', () => {
     'serves on, whatever happens to its standard input (%s)',
     async (stdin) => {
       start(await handler('', ''), [], stdin)
-      await agent.registration('held')
+      await eventually(() => agent.registration('held'))
       child.stdin?.destroy()
       agent.die()
       await agent.comeBack()
-      await agent.registration('held', 2)
-      expect(await (await agent.discover('held')).next()).toMatchObject([{ id: 'one' }])
+      await eventually(() => agent.registration('held', 2))
+      expect(await (await discovery()).next(LIMIT_MS)).toMatchObject([{ id: 'one' }])
     },
   )
 })

@@ -1,30 +1,9 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
-import { afterAll, afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { COMMANDS } from '../../cli/src/command-texts.js'
 import { AkriProgram, root } from '../standalone/support/akri-program.js'
 import { eventually } from '../support/eventually.js'
-
-const empty = mkdtempSync(path.join(os.tmpdir(), 'akri-o-'))
-afterAll(() => rmSync(empty, { recursive: true, force: true }))
-
-/** Each command with arguments that make it fail, and what the failure says. */
-const FAILURES: Readonly<Record<keyof typeof COMMANDS, readonly [string[], RegExp]>> = {
-  run: [[], /nothing to run/],
-  discover: [['none-such'], /npm install none-such/],
-  validate: [['none-such.yaml'], /1 problem found/],
-  get: [['instances', '--state-dir', empty], /no agent|cannot be reached/],
-  describe: [['instance', 'x', '--state-dir', empty], /no agent|cannot be reached/],
-  migrate: [['sideways'], /is no direction/],
-  completion: [['csh'], /no completion for csh/],
-}
-const failures = Object.entries(FAILURES).map(([command, [args, message]]) => ({
-  command,
-  args,
-  message,
-}))
 
 let akri: AkriProgram
 
@@ -34,6 +13,15 @@ beforeEach(async () => {
 
 afterEach(() => akri.dispose())
 
+/** Complete lines of a log. @throws if a line is none */
+const parsed = (output: string) =>
+  output
+    .split('\n')
+    .slice(0, -1)
+    .map((line): unknown => JSON.parse(line))
+
+const BROKER = "echo seen $ID; printf '\\033[31mred\\n'; sleep 600"
+
 describe('akri', () => {
   it.each(Object.entries(COMMANDS))('%s has --log-format and --color', (_name, { options }) => {
     expect(options).toMatchObject({
@@ -42,27 +30,70 @@ describe('akri', () => {
     })
   })
 
-  it.each(failures)('$command --log-format json fails with a line of JSON', (failure) => {
-    const { command, args, message } = failure
-    const { stderr, status } = akri.run([command, '--log-format', 'json', ...args])
-    const lines = stderr.trimEnd().split('\n')
-    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
+  it('run --log-format json writes nothing but lines of JSON', async () => {
+    const handler = await akri.writeHandler(`
+      console.log('text of a\\nhandler')
+      yield [{ id: 'it', properties: { ID: 'it' } }]`)
+    const containers = [{ name: 'broker', command: ['sh', '-c', BROKER] }]
+    const configuration = {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      metadata: { name: 'lab' },
+      spec: {
+        discoveryHandler: { name: 'mine' },
+        brokerSpec: { brokerPodSpec: { containers } },
+      },
+    }
+    const file = await akri.write('c.yaml', JSON.stringify(configuration))
+    akri.start('-f', file, '--handler', handler, '--log-format', 'json', '--color', 'always')
+    const broker = (text: string) =>
+      expect.objectContaining({
+        name: 'akri',
+        level: 'info',
+        msg: 'text of a broker',
+        broker: expect.stringMatching(/^lab-/),
+        text: expect.stringContaining(text),
+      })
+    await eventually(() => {
+      expect(parsed(akri.output)).toContainEqual(broker('seen it'))
+      expect(parsed(akri.output)).toContainEqual(broker('red'))
+      expect(parsed(akri.output)).toContainEqual(expect.objectContaining({ text: 'handler' }))
+    })
+    expect(await akri.stop('SIGTERM')).toBe(0)
+    expect(akri.output).toMatch(/\n$/)
+    parsed(akri.output)
+  })
+
+  it.each([
+    ['run', [], 2, /nothing to run/],
+    ['run', ['-f', 'c.yaml', '--state-dir', 's'], 1, /it is not a directory/],
+    ['discover', ['none-such'], 1, /npm install none-such/],
+    ['validate', ['none-such.yaml'], 1, /1 problem found/],
+  ] as const)('%s %j fails with a line of JSON with --log-format json', async (...failure) => {
+    const [command, args, code, message] = failure
+    // The directory of the state is a file.
+    await akri.write('s', '')
+    const { status, stderr } = akri.run([command, '--log-format', 'json', ...args])
+    const lines = parsed(stderr)
+    expect(lines.at(-1)).toMatchObject({
       name: 'akri',
       level: 'error',
       msg: 'program failed',
       err: { message: expect.stringMatching(message) },
     })
-    for (const line of lines) expect(JSON.parse(line)).toMatchObject({ name: 'akri' })
-    expect(status).toBeGreaterThan(0)
+    for (const line of lines) expect(line).toMatchObject({ name: 'akri' })
+    expect(status).toBe(code)
   })
 
   it.each([
-    ['discover', ['--once']],
+    ['discover', []],
     ['discover --watch', ['--watch']],
   ])('%s --log-format json logs lines of JSON', async (_command, more) => {
     const handler = await akri.writeHandler(`
       console.log('found %d', 3)
       context.log.warn({ bus: 7 }, 'bus is slow')
+      yield []
+      await new Promise((resolve) => setImmediate(resolve))
       yield [{ id: 'it' }]
       throw new Error('no bus')`)
     const args = ['discover', handler, '--log-format', 'json', '--color', 'always', ...more]
@@ -73,48 +104,27 @@ describe('akri', () => {
       child[name].on('data', (chunk) => {
         output[name] += String(chunk)
       })
-    const lines = () =>
-      output.stderr
-        .split('\n')
-        .slice(0, -1)
-        .map((line): unknown => JSON.parse(line))
+    const last = more.includes('--watch')
+      ? { msg: 'handler failed', text: expect.stringMatching('no bus') }
+      : { msg: 'first list was empty' }
     await eventually(() => {
-      expect(output.stdout).toMatch(/^ID .*\nit *\n/)
-      expect(lines()).toContainEqual(expect.objectContaining({ text: 'found 3', level: 'warn' }))
-      expect(lines()).toContainEqual(expect.objectContaining({ bus: 7, msg: 'bus is slow' }))
-      if (more.includes('--watch'))
-        expect(lines()).toContainEqual(
-          expect.objectContaining({ msg: 'handler failed', text: expect.stringMatching('no bus') }),
-        )
+      expect(output.stdout).toMatch(/^ID .*\nit *\n/m)
+      const lines = parsed(output.stderr)
+      expect(lines).toContainEqual(expect.objectContaining({ text: 'found 3', level: 'warn' }))
+      expect(lines).toContainEqual(expect.objectContaining({ bus: 7, msg: 'bus is slow' }))
+      expect(lines).toContainEqual(expect.objectContaining(last))
     })
   })
 
-  it('tells of an empty first list in a line of JSON', async () => {
-    const handler = await akri.writeHandler(`
-      yield []
-      yield [{ id: 'it' }]`)
-    const { stderr } = akri.run(['discover', handler, '--log-format', 'json'])
-    expect(JSON.parse(stderr)).toMatchObject({ msg: 'first list was empty' })
-  })
-
   it.each([
-    ['', {}, false],
-    ['', { FORCE_COLOR: '1' }, true],
-    ['', { FORCE_COLOR: '1', NO_COLOR: '1' }, true],
-    ['', { FORCE_COLOR: '0' }, false],
-    ['', { NO_COLOR: '1' }, false],
-    ['always', { NO_COLOR: '1', TERM: 'dumb' }, true],
+    ['auto', { FORCE_COLOR: '1', NO_COLOR: '1' }, true],
     ['never', { FORCE_COLOR: '1' }, false],
-  ] as const)(
-    'discover --color "%s" with %j has colours: %s',
-    async (choice, variables, colored) => {
-      const handler = await akri.writeHandler(`
+  ] as const)('discover --color %s with %j has colours: %s', async (choice, variables, colored) => {
+    const handler = await akri.writeHandler(`
       console.log('a text')
       yield [{ id: 'it' }]`)
-      const args = ['discover', handler, '--once', ...(choice === '' ? [] : ['--color', choice])]
-      const { stderr } = akri.run(args, '', { FORCE_COLOR: '', NO_COLOR: '', ...variables })
-      const level = colored ? '\u001b[33mwarn\u001b[39m' : 'warn'
-      expect(stderr).toContain(` ${level}  text on standard output`)
-    },
-  )
+    const { stderr } = akri.run(['discover', handler, '--color', choice], '', variables)
+    const level = colored ? '\u001b[33mwarn\u001b[39m' : 'warn'
+    expect(stderr).toContain(` ${level}  text on standard output`)
+  })
 })

@@ -2,10 +2,9 @@ import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/runtime'
-import { startStandalone } from '@akrijs/standalone'
 import { load } from 'js-yaml'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.js'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const example = (name: string) => path.join(root, 'examples/firmware-report', name)
@@ -25,7 +24,6 @@ const info = async () =>
       status?.brokerInfo ?? {},
     ]),
   )
-const patience = { timeout: 45_000, interval: 100 }
 
 /** A Configuration of one device whose broker runs a script. */
 function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
@@ -47,13 +45,11 @@ describe('brokers of one machine', () => {
     const file = path.join(akri.directory, 'example.yaml')
     await copyFile(example('echo-firmware.yaml'), file)
     akri.start('-f', file)
-    await vi.waitFor(
-      async () =>
-        expect(await info()).toEqual({
-          'camera at the gate 2.4.1': { 'firmware-version': '2.4.1' },
-          'camera at the door 2.5.0': { 'firmware-version': '2.5.0' },
-        }),
-      patience,
+    await eventually(async () =>
+      expect(await info()).toEqual({
+        'camera at the gate 2.4.1': { 'firmware-version': '2.4.1' },
+        'camera at the door 2.5.0': { 'firmware-version': '2.5.0' },
+      }),
     )
     const [first] = await akri.instances()
     expect(
@@ -71,62 +67,26 @@ describe('brokers of one machine', () => {
     const report = 'echo done >$AKRI_BROKER_INFO_DIRECTORY/state'
     const script = `${report}; until [ -e ${end} ]; do sleep 0.1; done`
     akri.start('-f', await configuration('Job', script))
-    await vi.waitFor(
-      async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }),
-      patience,
-    )
+    await eventually(async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }))
     await writeFile(end, '')
-    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: {} }), patience)
-    expect(akri.output).toContain('job completed')
-    await vi.waitFor(
-      async () => expect(await readdir(path.join(akri.state, 'broker-info'))).toEqual([]),
-      patience,
+    await eventually(async () => expect(await info()).toEqual({ foo0: {} }))
+    await eventually(() => expect(akri.output).toContain('job completed'))
+    await eventually(async () =>
+      expect(await readdir(path.join(akri.state, 'broker-info'))).toEqual([]),
     )
-  })
-
-  it('R69 have their report shown to watchers of Instances, however soon they end', async () => {
-    const standalone = await startStandalone({
-      manifests: [await configuration('Job', '')],
-      stateDirectory: akri.state,
-      node: 'node-a',
-      handlers: ['@akrijs/handler-debug-echo'],
-      handlersFrom: root,
-      log: silentLogger,
-    })
-    try {
-      const { cluster, kubelet } = standalone
-      const seen: unknown[] = []
-      const current = () => cluster.instances.list()[0]?.status?.brokerInfo
-      cluster.instances.onChange(() => seen.push(current()), new AbortController().signal)
-      const resource = 'akri.sh/lab-8120fe'
-      await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
-      const pod = {
-        uid: 'p',
-        name: 'p',
-        namespace: 'default',
-        containers: [{ name: 'c', resources: { [resource]: 1 } }],
-      }
-      const [mount] = (await kubelet.admit(pod)).get('c')?.mounts ?? []
-      await writeFile(path.join(mount?.hostPath ?? '', 'state'), 'done')
-      kubelet.remove('p')
-      await vi.waitFor(() => expect(seen).toContainEqual({ state: 'done' }), patience)
-      await vi.waitFor(() => expect(current()).toEqual({}), patience)
-    } finally {
-      await standalone.close()
-    }
   })
 
   it('R69 start without old reports after the agent was killed', async () => {
     const script =
       'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
     akri.start('-f', await configuration('Pod', script))
-    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
+    await eventually(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }))
     const file = path.join(akri.state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
     await writeFile(file, 'of the broker before')
     await akri.stop('SIGKILL')
     akri.start('-f', path.join(akri.directory, 'lab.yaml'))
-    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
-    expect(existsSync(file)).toBe(false)
+    await eventually(() => expect(existsSync(file)).toBe(false))
+    await eventually(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }))
   })
 
   it('R74 read the kernel attributes of a USB device: the example', async () => {

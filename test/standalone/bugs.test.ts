@@ -1,7 +1,8 @@
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.js'
 import { AkriProgram, root } from './support/akri-program.js'
 
 let akri: AkriProgram
@@ -11,8 +12,6 @@ beforeEach(async () => {
 })
 
 afterEach(() => akri.dispose())
-
-const patience = { timeout: 45_000, interval: 50 }
 
 const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
 
@@ -57,7 +56,7 @@ it('akri run ends with 1 by a bug outside of objects, and keeps what it had', as
   }
   const running = { name: 'lab-8120fe', uid: expect.any(String), usage: ['node-a'] }
   start()
-  await vi.waitFor(async () => expect(await instance()).toEqual(running), patience)
+  await eventually(async () => expect(await instance()).toEqual(running))
   const before = await instance()
 
   await writeFile(poison, '')
@@ -66,6 +65,6 @@ it('akri run ends with 1 by a bug outside of objects, and keeps what it had', as
   await rm(poison)
 
   start()
-  await vi.waitFor(async () => expect(await instance()).toEqual(before), patience)
+  await eventually(async () => expect(await instance()).toEqual(before))
   expect(akri.output).not.toMatch(/instance (left|deleted)/)
 })

@@ -14,6 +14,9 @@ const COMMON_SDK = `const { defineDiscoveryHandler } = require(${JSON.stringify(
   path.join(root, 'sdk/dist/index.js'),
 )})`
 
+/** Blocks the event loop without the load of an endless loop. */
+const BLOCK_20_MS = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)'
+
 /** A handler that lists one device. @param imports further statements */
 const handler = (id: string, imports = '') => `${imports}
   import { defineDiscoveryHandler } from ${sdk}
@@ -70,10 +73,14 @@ describe('akri discover FILE --watch', () => {
     await akri.write('lib/id.mjs', "export const id = 'a'")
     await akri.write('lib/suffix.cjs', "module.exports = '1'")
     await akri.write('not-imported.mjs', '')
-    const imports = "import { id } from './lib/id.mjs'; import suffix from './lib/suffix.cjs'"
+    const imports =
+      "import { id } from './lib/id.mjs'; import suffix from './lib/suffix.cjs'; " +
+      "console.log('loaded')"
     await akri.write('h.mjs', handler('id + suffix', imports))
     start('h.mjs', '--json')
     await listed('a1')
+    // What it prints is not among the lists.
+    await eventually(() => expect(errors).toContain('loaded'))
     await akri.write('not-imported.mjs', 'other')
     await akri.write('lib/id.mjs', "export const id = 'b'")
     await listed('b1')
@@ -89,26 +96,23 @@ describe('akri discover FILE --watch', () => {
   })
 
   it('names a handler that blocks the event loop, and its line', async () => {
-    const blocking = handler("'a'").replace('yield', '\nwhile (true) {}\nyield')
+    const blocking = handler("'a'").replace('yield', `\nwhile (true) ${BLOCK_20_MS}\nyield`)
     await akri.write('h.mjs', blocking)
     start('h.mjs')
-    await expect
-      .poll(() => errors, { timeout: 120_000, interval: 100 })
-      .toMatch(/ error event loop blocked by a handler handler="mine" place=".*h\.mjs:8"/)
+    await eventually(
+      () =>
+        expect(errors).toMatch(
+          / error event loop blocked by a handler handler="mine" place=".*h\.mjs:8"/,
+        ),
+      120_000,
+    )
     await akri.write('h.mjs', handler("'b'"))
     await eventually(() => expect(output).toMatch(/^b$/m))
   })
 
-  const NO_TYPES = ' (this Node.js does not remove types)'
+  const NO_TYPES = ' (needs a Node.js that removes types)'
   const removesTypes = 'typescript' in process.features && process.features.typescript !== false
   const kinds = [
-    {
-      kind: 'ECMAScript',
-      file: 'h.mjs',
-      part: 'part.mjs',
-      text: handler('id', "import { id } from './part.mjs'"),
-      id: (id: string) => `export const id = '${id}'`,
-    },
     {
       kind: 'CommonJS',
       file: 'h.cjs',
@@ -171,16 +175,6 @@ describe('akri discover FILE --watch', () => {
     expect(errors).toContain('akri: waiting for a change of h.mjs, or of a file that it imports')
   })
 
-  it('shows the failure of an error that is its own cause', async () => {
-    const fails = `
-      await null
-      const error = new Error('the bus is gone')
-      throw Object.assign(error, { cause: error })`
-    const file = await akri.write('h.mjs', handler("'a'").replace("yield [{ id: 'a' }]", fails))
-    start(file)
-    await eventually(() => expect(errors).toContain('handler mine failed: the bus is gone'))
-  })
-
   it('starts again when the details change, and when a file that was away is back', async () => {
     const typed = handler('details').replace('{ signal }', '{ details }')
     await akri.write('h.mjs', typed)
@@ -197,25 +191,26 @@ describe('akri discover FILE --watch', () => {
     await listed('b')
   })
 
-  it.each([
-    ['waits after Ctrl-C', '', 'SIGINT'],
-    ['blocks after Ctrl-C', 'while (true) {}', 'SIGINT'],
-    ['waits after kill -9', '', 'SIGKILL'],
-    ['blocks after kill -9', 'while (true) {}', 'SIGKILL'],
-  ] as const)('leaves no process of a handler that %s', async (_how, work, signal) => {
-    await akri.write(
-      'h.mjs',
-      handler("'a'").replace("yield [{ id: 'a' }]", `yield [{ id: 'a' }]; ${work}`),
-    )
-    start('h.mjs', '--json')
-    await listed('a')
-    const processes = processesOf(child?.pid ?? 0)
-    expect(processes).toHaveLength(2)
-    const end = ended()
-    child?.kill(signal)
-    expect(await end).toBe(signal === 'SIGINT' ? 0 : null)
-    await eventually(() => expect(processes.filter(isAlive)).toEqual([]))
-  })
+  it.each(['SIGINT', 'SIGKILL'] as const)(
+    'leaves no process of a handler that blocks after %s',
+    async (signal) => {
+      await akri.write(
+        'h.mjs',
+        handler("'a'").replace(
+          "yield [{ id: 'a' }]",
+          `yield [{ id: 'a' }]; while (true) ${BLOCK_20_MS}`,
+        ),
+      )
+      start('h.mjs', '--json')
+      await listed('a')
+      const processes = processesOf(child?.pid ?? 0)
+      expect(processes).toHaveLength(2)
+      const end = ended()
+      child?.kill(signal)
+      expect(await end).toBe(signal === 'SIGINT' ? 0 : null)
+      await eventually(() => expect(processes.filter(isAlive)).toEqual([]))
+    },
+  )
 
   it('tells that a handler gives no list, once', async () => {
     await akri.write('h.mjs', handler("await new Promise(() => {}) ?? 'a'"))
@@ -223,13 +218,8 @@ describe('akri discover FILE --watch', () => {
     await eventually(() => expect(errors).toContain('akri: no list yet: the handler has yielded'))
     await akri.write('h.mjs', handler("'b'"))
     await listed('b')
-    expect(errors.match(/no list yet/g)).toHaveLength(1)
-  })
-
-  it('keeps the output of the handler out of the lists', async () => {
-    await akri.write('h.mjs', `console.log('loaded');${handler("'a'")}`)
-    start('h.mjs', '--json')
-    await listed('a')
-    await eventually(() => expect(errors).toContain('loaded'))
+    // On a busy machine, the next version may take as long.
+    const [before = ''] = errors.split('h.mjs changed')
+    expect(before.match(/no list yet/g)).toHaveLength(1)
   })
 })

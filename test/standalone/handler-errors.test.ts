@@ -56,17 +56,14 @@ describe('akri discover', () => {
     expect(akri.run(['discover', file]).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
   })
 
-  it.each([
-    ["throw new BusError('no bus')", 'AKRI_ERR_BUS no bus'],
-    ["yield* every('10sec', { signal })", 'AKRI_ERR_INVALID_INTERVAL .*'],
-  ])('names handler and line of an error with a code: %s', async (code, message) => {
-    const text = moduleOf(`import { defineError, every } from ${JSON.stringify(sdk)}
+  it('names handler and line of an error with a code', async () => {
+    const text = moduleOf(`import { defineError } from ${JSON.stringify(sdk)}
     class BusError extends defineError('AKRI_ERR_BUS', 'transient') {}
-    async function* discover({ signal }) {
-      ${code}
+    async function* discover() {
+      throw new BusError('no bus')
     }`)
     expect(await failureOf(text)).toMatch(
-      new RegExp(`^akri: handler mine failed: ${message}\\n(.*\\n)*? {4}at .*/h\\.mjs:7:\\d+`),
+      /^akri: handler mine failed: AKRI_ERR_BUS no bus\n(.*\n)*? {4}at .*\/h\.mjs:7:\d+/,
     )
   })
 
@@ -133,7 +130,7 @@ describe('akri discover', () => {
 
   const removesTypes = 'typescript' in process.features && process.features.typescript !== false
   it.skipIf(!removesTypes)(
-    `names the line of a syntax error in TypeScript${removesTypes ? '' : ' (not this Node.js)'}`,
+    `names the line of a syntax error in TypeScript${removesTypes ? '' : ' (needs a Node.js that removes types)'}`,
     async () => {
       const failure = await failureOf('const a: number = 1\n\nconst b = = 2\n', 'h.mts')
       expect(failure).toMatch(/^akri: …\/h\.mts cannot be loaded: …\/h\.mts:3: /)
@@ -162,29 +159,19 @@ describe('akri discover', () => {
     )
   })
 
-  it.each([
-    ['async function discover() { return [] }', 'a promise'],
-    ['async function discover() { throw new Error("x") }', 'a promise'],
-    ['function discover() {}', 'a value of type undefined'],
-    ['function discover() { return [] }', 'an array'],
-  ])('says what is right where discover is no generator: %s', async (discover, what) => {
-    expect(await failureOf(moduleOf(discover))).toBe(
-      `akri: handler mine: discover returned ${what}; write 'async *discover(context)' with a ` +
+  it('says what is right where discover is no generator', async () => {
+    expect(await failureOf(moduleOf('async function discover() { throw new Error("x") }'))).toBe(
+      "akri: handler mine: discover returned a promise; write 'async *discover(context)' with a " +
         "'*', and 'yield' each list of devices (…/h.mjs)\n",
     )
   })
 
-  it.each([
-    ['{}', 'a device list is an array; this is a value of type object'],
-    ["[{ id: 'a', propertys: {} }]", 'device "a": there is no field "propertys"; did you mean .*'],
-  ])('names handler and file of a wrong list: %s', async (list, message) => {
+  it('names handler and file of a wrong list', async () => {
+    const list = "[{ id: 'a', propertys: {} }]"
     const failure = await failureOf(moduleOf(`async function* discover() { yield ${list} }`))
-    expect(failure).toMatch(new RegExp(`^akri: handler mine: ${message} \\(…/h\\.mjs\\)\\n$`))
-  })
-
-  it('survives a handler that throws what has no text', async () => {
-    const text = moduleOf('async function* discover() { throw Object.create(null) }')
-    expect(await failureOf(text)).toBe('akri: handler mine failed: a value without a text\n')
+    expect(failure).toMatch(
+      /^akri: handler mine: device "a": there is no field "propertys"; did you mean .* \(…\/h\.mjs\)\n$/,
+    )
   })
 })
 

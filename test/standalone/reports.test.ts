@@ -39,13 +39,16 @@ spec: { discoveryHandler: { name: mine, discoveryDetails: '{ found: ${found} }' 
     akri.start(...all, '--handler', handler, '--log-level', 'debug', ...options)
     const leftOut = '2 not offered: 2 x HTTP status 401 (such as 10.0.0.1)'
     await eventually(async () => {
-      const shown = await akri.ask('get', 'configurations')
-      expect(shown).toContain(`Ready: 0 devices; ${leftOut}`)
-      expect(shown).toContain(
-        'DeviceProblems: 1 devices; 1 with a problem: 1 x credential refused ' +
-          `(such as 10.0.0.2); ${leftOut}`,
-      )
+      const served = JSON.stringify(await akri.configurations())
+      expect(served).toContain(`0 devices; ${leftOut}`)
+      expect(served).toContain(`(such as 10.0.0.2); ${leftOut}`)
     })
+    const shown = await akri.ask('get', 'configurations')
+    expect(shown).toContain(`Ready: 0 devices; ${leftOut}`)
+    expect(shown).toContain(
+      'DeviceProblems: 1 devices; 1 with a problem: 1 x credential refused ' +
+        `(such as 10.0.0.2); ${leftOut}`,
+    )
     // The log has each device and its detail, which the condition has not.
     await eventually(() => {
       const [leftOutLine] = linesWith('devices left out')
@@ -53,11 +56,19 @@ spec: { discoveryHandler: { name: mine, discoveryDetails: '{ found: ${found} }' 
       expect(leftOutLine).toMatch(/10\.0\.0\.3/)
       expect(linesWith('device problems')[0]).toMatch(/debug .*10\.0\.0\.2.*credential refused/)
     })
-    const [instance] = await akri.instances()
+    const instance = await eventually(async () => {
+      const [found] = await akri.instances()
+      expect(found?.status?.conditions).toContainEqual(
+        expect.objectContaining({ reason: 'ReportedByHandler' }),
+      )
+      return found
+    })
     const described = () => akri.ask('describe', 'instance', instance?.metadata.name ?? '')
-    await eventually(async () =>
-      expect(await described()).toMatch(/Warning +DeviceProblem .*credential refused/),
-    )
-    expect(await described()).toMatch(/^DeviceProblem +True +ReportedByHandler .*refused$/m)
+    const text = await eventually(async () => {
+      const shown = await described()
+      expect(shown).toMatch(/Warning +DeviceProblem .*credential refused/)
+      return shown
+    })
+    expect(text).toMatch(/^DeviceProblem +True +ReportedByHandler .*refused$/m)
   })
 })

@@ -286,4 +286,19 @@ describe('the standalone agent', () => {
     await rmdir(state)
     await eventually(() => expect(names(agent)).toEqual(['other-a19705']))
   })
+
+  it('R69 shows a report to watchers of Instances, however soon its broker ends', async () => {
+    await configure(1, ['foo0'])
+    const { cluster, kubelet } = await start()
+    const seen: unknown[] = []
+    const current = () => cluster.instances.list()[0]?.status?.brokerInfo
+    cluster.instances.onChange(() => seen.push(current()), new AbortController().signal)
+    const resource = 'akri.sh/lab-8120fe'
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+    const [mount] = (await kubelet.admit(pod('p', resource))).get('main')?.mounts ?? []
+    await writeFile(path.join(mount?.hostPath ?? '', 'state'), 'done')
+    kubelet.remove('p')
+    await eventually(() => expect(seen).toContainEqual({ state: 'done' }))
+    await eventually(() => expect(current()).toEqual({}))
+  })
 })

@@ -8,7 +8,7 @@ import { isAlive, processesOf } from './support/processes.js'
 import { missingForTerminals, Terminal } from './support/terminal.js'
 
 const missing = missingForTerminals()
-const patience = { timeout: 45_000, interval: 50 }
+const patience = { timeout: 120_000, interval: 50 }
 
 let akri: AkriProgram
 let terminal: Terminal

@@ -10,7 +10,7 @@ const LONGEST_PAUSE_MS = 200
  *
  * @param limitMs after which it rejects, also if the last look has not ended
  */
-export async function eventually<T>(look: () => T | Promise<T>, limitMs = 45_000): Promise<T> {
+export async function eventually<T>(look: () => T | Promise<T>, limitMs = 120_000): Promise<T> {
   let isOver = false
   let error: unknown = new TypeError(`the first look takes more than ${limitMs} ms`)
   async function looks(): Promise<T> {

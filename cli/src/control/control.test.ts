@@ -11,7 +11,8 @@ import {
   type StandaloneAgent,
   startStandalone,
 } from '@akrijs/standalone'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { askAgent } from './control-client.js'
 import { serveControl } from './control-server.js'
 
@@ -72,7 +73,7 @@ describe('the control socket of an agent', () => {
       onChange() {},
     })
     control = await serveControl(socket(), standalone, brokers)
-    await vi.waitFor(() => expect(standalone.cluster.instances.list()).toHaveLength(1), 10_000)
+    await eventually(() => expect(standalone.cluster.instances.list()).toHaveLength(1))
   })
 
   afterAll(async () => {
@@ -90,7 +91,7 @@ describe('the control socket of an agent', () => {
   })
 
   it('serves no password of a URL in a message or an Event', async () => {
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       const answer = await Promise.all(
         ['/apis/akri.sh/v0/configurations', '/events'].map((url) => askAgent(socket(), url)),
       )
@@ -98,7 +99,7 @@ describe('the control socket of an agent', () => {
         expect(JSON.stringify(each)).toContain('http://me:***@hub/')
         expect(JSON.stringify(each)).not.toContain('hunter2')
       }
-    }, 10_000)
+    })
   })
 
   it('serves objects by the paths of an API server', async () => {

@@ -59,6 +59,25 @@ describe('the definition of a handler', () => {
     expect(() => handler.warnings({})).toThrow(message)
   })
 
+  it.each([
+    ['a promise', async () => []],
+    [
+      'a promise',
+      async () => {
+        throw new TypeError('x')
+      },
+    ],
+    ['a value of type undefined', () => {}],
+    ['an array', () => []],
+  ])('is refused when its discover returns %s', (what, discover) => {
+    const handler = Reflect.apply(defineDiscoveryHandler, undefined, [{ ...definition, discover }])
+    expect(() => handler.discover({})).toThrow(InvalidHandlerError)
+    expect(() => handler.discover({})).toThrow(
+      `handler mine: discover returned ${what}; write 'async *discover(context)' with a '*', and ` +
+        "'yield' each list of devices",
+    )
+  })
+
   it('has the warnings that it returns, or none', () => {
     const warnings = [{ path: 'url', message: 'x' }]
     for (const [returned, found] of [

@@ -127,7 +127,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-const patience = { timeout: 45_000, interval: 20 }
+const patience = { timeout: 120_000, interval: 20 }
 
 describe('the brokers of a machine', () => {
   it('R48 run once for each Instance, with a slot of their own', async () => {

@@ -13,9 +13,7 @@ const run = promisify(execFile)
 /** The reason why no package can be packed; undefined if packages can. */
 export function missingPackages(): string | undefined {
   const built = ['sdk/dist/index.d.ts', 'handlers/udev/dist/index.d.ts', CREATOR]
-  return built.every((file) => existsSync(path.join(root, file)))
-    ? undefined
-    : 'needs npm run build'
+  return built.every((file) => existsSync(path.join(root, file))) ? undefined : 'npm run build'
 }
 
 /** Runs a program as an author does. @throws with all of its output if it fails */

@@ -5,7 +5,7 @@ import {
   spawn,
   spawnSync,
 } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -136,6 +136,12 @@ export class AkriProgram {
 
   async configurations(): Promise<Configuration[]> {
     return ((await this.#served('configurations')) as { items: Configuration[] }).items
+  }
+
+  /** The processes of brokers. */
+  async brokers(): Promise<number[]> {
+    const text = await readFile(path.join(this.state, 'brokers.json'), 'utf8')
+    return JSON.parse(text).map(({ pid }: { readonly pid: number }) => pid)
   }
 
   /** What `akri get` asks for: tests wait for it, and a program each time would be slow. */

@@ -18,7 +18,7 @@ import {
 } from './support/packages.js'
 
 const lacks = missingPackages()
-const title = `from packed tarballs${lacks === undefined ? '' : ` (${lacks})`}`
+const title = `from packed tarballs${lacks === undefined ? '' : ` (needs ${lacks})`}`
 
 /** What the projects need of others. */
 const OTHERS = ['zod', 'typescript', '@types/node', 'undici-types']
