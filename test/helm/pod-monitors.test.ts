@@ -93,7 +93,7 @@ const metricsPort = (pod: Workload) =>
 
 describe.for(HELMS)('PodMonitors of the chart, by %s', (helm) => {
   const lacks = missingHelm(helm)
-  describe.skipIf(lacks !== undefined)(lacks ?? 'on this machine', () => {
+  describe.skipIf(lacks !== undefined)(lacks === undefined ? '' : `(${lacks})`, () => {
     const objectsOf = (values: Values) => render(values, NAMESPACE, [], helm)
 
     it.each(CASES)('scrape each Pod with metrics once, at its port: %s', async (_, values) => {

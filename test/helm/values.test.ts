@@ -87,36 +87,41 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     await expect(render({ enabled: 'yes' })).rejects.toThrow('enabled')
   })
 
-  it.for(HELMS)('mean their defaults if they are null, by %s', async (helm, { skip }) => {
+  for (const helm of HELMS) {
     const lacks = missingHelm(helm)
-    skip(lacks !== undefined, lacks)
-    const image = { repository: 'a' }
-    const context = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
-      (name, index) =>
-        [
-          [`${name}.discovery.enabled`, true],
-          [`${name}.configuration.enabled`, true],
-          [`${name}.configuration.${index < 2 ? 'brokerJob' : 'brokerPod'}.image`, image],
-        ] as const,
+    const needs = lacks === undefined ? '' : ` (${lacks})`
+    it.skipIf(lacks !== undefined)(
+      `mean their defaults if they are null, by ${helm}${needs}`,
+      async () => {
+        const image = { repository: 'a' }
+        const context = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
+          (name, index) =>
+            [
+              [`${name}.discovery.enabled`, true],
+              [`${name}.configuration.enabled`, true],
+              [`${name}.configuration.${index < 2 ? 'brokerJob' : 'brokerPod'}.image`, image],
+            ] as const,
+        )
+        const required = [
+          ['custom.discovery.image', image],
+          ['custom.discovery.useNetworkConnection', true],
+          ['custom.configuration.discoveryHandlerName', 'mine'],
+          ['udev.configuration.discoveryDetails', { udevRules: ['KERNEL=="a"'] }],
+          ['prometheus', { enabled: true, rules: { enabled: true } }],
+        ] as const
+        const defaults = load(readChart('values.yaml')) as Values
+        const paths = pathsOf(defaults)
+        expect(paths.length).toBeGreaterThan(250)
+        expect(paths).toContain('opcua.configuration.brokerPod.image.tag')
+        const unset = paths.map((path) => [path, null] as const)
+        const both = [...context, ...required]
+        const by = (values: Values) => render(values, 'akri', [], helm)
+        expect(await by(nested([...unset, ...both]))).toEqual(await by(nested(both)))
+        const parts = Object.keys(defaults).map((name) => [name, null] as const)
+        expect(await by(nested(parts))).toEqual(await by({}))
+      },
     )
-    const required = [
-      ['custom.discovery.image', image],
-      ['custom.discovery.useNetworkConnection', true],
-      ['custom.configuration.discoveryHandlerName', 'mine'],
-      ['udev.configuration.discoveryDetails', { udevRules: ['KERNEL=="a"'] }],
-      ['prometheus', { enabled: true, rules: { enabled: true } }],
-    ] as const
-    const defaults = load(readChart('values.yaml')) as Values
-    const paths = pathsOf(defaults)
-    expect(paths.length).toBeGreaterThan(250)
-    expect(paths).toContain('opcua.configuration.brokerPod.image.tag')
-    const unset = paths.map((path) => [path, null] as const)
-    const both = [...context, ...required]
-    const by = (values: Values) => render(values, 'akri', [], helm)
-    expect(await by(nested([...unset, ...both]))).toEqual(await by(nested(both)))
-    const parts = Object.keys(defaults).map((name) => [name, null] as const)
-    expect(await by(nested(parts))).toEqual(await by({}))
-  })
+  }
 
   it('without a default are left out if they are null', async () => {
     const values = (entry: Values, details: Values, networks: Values) =>

@@ -64,7 +64,7 @@ function discover(setup: string, handler: string, details: string, ...more: read
 }
 
 describe.skipIf(missing !== '')(`where no device is${missing}`, () => {
-  it.for<[string, string, readonly [string, string], readonly string[]]>([
+  const cases: readonly [string, string, readonly [string, string], readonly string[]][] = [
     ['onvif on a silent network', ETH0, ONVIF, silent(PROBES, 1)],
     ['opcua on a silent network', ETH0, MDNS, silent(QUERIES, 3.5)],
     ['onvif without an interface', '', ONVIF, [`no interface for ${PROBES}: ${UNPLUGGED}`]],
@@ -99,11 +99,15 @@ describe.skipIf(missing !== '')(`where no device is${missing}`, () => {
       MDNS,
       [`${QUERIES} not sent from eth0 (10.77.0.1): ${REFUSED}`],
     ],
-  ])('akri discover tells why: %s', ([, setup, [handler, details], remarks], context) => {
-    context.skip(setup === FIREWALL && !hasFirewall, 'the Debian package iptables')
-    const json = JSON.parse(discover(setup, handler, details, '--json'))
-    expect(json).toEqual({ devices: [], leftOut: [], problems: [], remarks })
-  })
+  ]
+  for (const [name, setup, [handler, details], remarks] of cases) {
+    const lacksFirewall = setup === FIREWALL && !hasFirewall
+    const needs = lacksFirewall ? ' (needs iptables)' : ''
+    it.skipIf(lacksFirewall)(`akri discover tells why: ${name}${needs}`, () => {
+      const json = JSON.parse(discover(setup, handler, details, '--json'))
+      expect(json).toEqual({ devices: [], leftOut: [], problems: [], remarks })
+    })
+  }
 
   it('akri discover has the reason below "nothing found"', () => {
     expect(discover(ETH0, ...ONVIF)).toBe(`nothing found\n\n${silent(PROBES, 1).join('\n')}\n`)
