@@ -60,7 +60,7 @@ describe('akri run --isolated', () => {
     expect(akri.output.slice(before)).not.toMatch(/ (warn|error) /)
   })
 
-  it('runs a handler from a file, with its lines at their level and the last at its end', async () => {
+  it('runs a handler from a file, and has its lines, the last also at its end', async () => {
     await akri.writeHandler(`
       if (process.argv[1].endsWith('akri.js')) throw new Error('misplaced')
       context.log.info({ bus: 7 }, 'bus opened')

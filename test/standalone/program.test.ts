@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterEach(() => akri.dispose())
 
 describe('akri run', () => {
-  it('R49 R90 R106 R113 runs a broker with its environment, and leaves nothing behind', async () => {
+  it('R49 R90 R106 R113 runs a broker with its environment, and leaves nothing', async () => {
     const file = await akri.write(
       'a.yaml',
       configuration('nulls', nullDevice(`[/bin/sh, -c, 'env; echo printed; exec sleep 1000']`)),
