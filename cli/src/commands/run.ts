@@ -1,6 +1,15 @@
 import os from 'node:os'
 import path from 'node:path'
-import { aborted, InvalidOptionError, printable, systemClock } from '@akrijs/runtime'
+import {
+  AkriError,
+  aborted,
+  chainOf,
+  InvalidOptionError,
+  messageOf,
+  printable,
+  systemClock,
+  writeProblem,
+} from '@akrijs/runtime'
 import {
   isClosedOutput,
   outputError,
@@ -12,6 +21,7 @@ import {
   BrokerSet,
   FinishedJobs,
   makeStateDirectory,
+  StateFileError,
   startStandalone,
 } from '@akrijs/standalone'
 import { HANDLERS_FROM } from '../built-in-handlers.js'
@@ -33,7 +43,26 @@ import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
 
 /** `akri run`: runs the agent until the signal is aborted, or the output is closed. */
-export async function run(
+export async function run(options: RunOptions, context: ProcessContext): Promise<void> {
+  try {
+    await runAgent(options, context)
+  } catch (error) {
+    throw await stateProblem(error, options.stateDir)
+  }
+}
+
+/** One line with a remedy, whichever call could not write (or read) the state. */
+async function stateProblem(error: unknown, stateDir: string): Promise<unknown> {
+  if (AkriError.is(error) && !StateFileError.is(error)) return error
+  const text = chainOf(error).map(messageOf).join('\n')
+  const problem = writeProblem(text, {
+    directories: [stateDir, await socketDirectory(stateDir)],
+    elsewhere: 'choose another directory with --state-dir',
+  })
+  return problem === undefined ? error : new StateFileError(problem, { cause: error })
+}
+
+async function runAgent(
   options: RunOptions,
   { signal, closer, stop, mayBlock, onSuddenEnd, log: programLog }: ProcessContext,
 ): Promise<void> {

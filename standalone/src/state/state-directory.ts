@@ -6,10 +6,8 @@ import { StateFileError } from '../errors.js'
 const REASONS: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a directory',
   ENOTDIR: 'a parent of it is not a directory',
-  EROFS: 'its file system is read-only',
   // The parents exist by then: the kernel gives this error in file systems such as /proc.
   ENOENT: 'its file system holds no new directories',
-  EACCES: 'this user may not make it',
 }
 
 /**

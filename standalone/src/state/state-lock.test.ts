@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { StateFileError, StateLockedError } from '../errors.js'
+import { runningAgent } from './running-agent.mjs'
 import { lockState } from './state-lock.js'
 
 let directory: string
@@ -21,6 +22,22 @@ it('lets one agent at a time use a state directory', async () => {
   await expect(lockState(directory)).rejects.toThrow(`another agent uses ${directory}`)
   await lock.release()
   await (await lockState(directory)).release()
+})
+
+it('reports the process that uses a state directory, and what to do', async () => {
+  expect(await runningAgent(path.join(directory, 'absent'))).toBeUndefined()
+  expect(await runningAgent(directory)).toBeUndefined()
+  const lock = await lockState(directory)
+  const agent = await runningAgent(directory)
+  expect(agent).toMatch(
+    new RegExp(
+      `^pid ${process.pid} runs since \\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d; ` +
+        'stop it, or choose another directory with --state-dir$',
+    ),
+  )
+  await expect(lockState(directory)).rejects.toThrow(`another agent uses ${directory}: ${agent}`)
+  await lock.release()
+  expect(await runningAgent(directory)).toBeUndefined()
 })
 
 it('locks a state directory for all of its paths, also for long ones', async () => {
@@ -43,11 +60,12 @@ it('locks a state directory for all of its paths, also for long ones', async () 
 it('is released by kill -9 of its holder', async () => {
   const file = path.join(directory, 'lock.sock')
   const program =
-    `require('net').createServer().listen(${JSON.stringify(file)}, ` +
+    `require('net').createServer((socket) => socket.end()).listen(${JSON.stringify(file)}, ` +
     `() => console.log('locked'))`
   const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
   await once(child.stdout, 'data')
-  await expect(lockState(directory)).rejects.toThrow(StateLockedError)
+  // An agent of before gives no answer.
+  await expect(lockState(directory)).rejects.toThrow(`${directory}: it gives no answer; stop it`)
   child.kill('SIGKILL')
   await once(child, 'exit')
   await (await lockState(directory)).release()

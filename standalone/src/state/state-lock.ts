@@ -2,8 +2,15 @@ import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
-import { codeOf, makeRoomForSocket, messageOf, SocketUnusableError } from '@akrijs/runtime'
+import {
+  codeOf,
+  makeRoomForSocket,
+  messageOf,
+  SocketUnusableError,
+  systemClock,
+} from '@akrijs/runtime'
 import { StateFileError, StateLockedError } from '../errors.js'
+import { answerForLock, LOCK, runningAgent } from './running-agent.mjs'
 
 /**
  * Locks a state directory for one agent, whatever path names the directory. The lock is a listening
@@ -18,7 +25,7 @@ export async function lockState(directory: string): Promise<{ release(): Promise
   // This path is short enough for a socket, however long the path of the directory is.
   const opened = `/proc/self/fd/${handle.fd}`
   try {
-    const server = await listen(path.join(opened, 'lock.sock'))
+    const server = await listen(path.join(opened, LOCK))
     return {
       release: async () => {
         await new Promise((resolve) => server.close(resolve))
@@ -28,15 +35,18 @@ export async function lockState(directory: string): Promise<{ release(): Promise
   } catch (error) {
     await handle.close()
     const reason = messageOf(error).replaceAll(opened, directory)
-    if (error instanceof SocketUnusableError || codeOf(error) === 'EADDRINUSE')
-      throw new StateLockedError(`another agent uses ${directory}: ${reason}`, { cause: error })
+    if (error instanceof SocketUnusableError || codeOf(error) === 'EADDRINUSE') {
+      const agent = (await runningAgent(directory)) ?? reason
+      throw new StateLockedError(`another agent uses ${directory}: ${agent}`, { cause: error })
+    }
     throw new StateFileError(`${directory} cannot be written: ${reason}`, { cause: error })
   }
 }
 
 async function listen(file: string): Promise<net.Server> {
   await makeRoomForSocket(file)
-  const server = net.createServer((socket) => socket.destroy())
+  const since = systemClock.wallMs()
+  const server = net.createServer((socket) => answerForLock(socket, since))
   server.unref()
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
