@@ -6,8 +6,9 @@ import path from 'node:path'
 import { DeviceService } from '@akrijs/handler-onvif/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { usablePort } from './demo/device.mjs'
-import { KeptDevices, stateDirectory } from './demo/kept-devices.mjs'
+import { KeptDevices } from './demo/kept-devices.mjs'
 import { picture } from './demo/picture.mjs'
+import { stateDirectory } from './state-directory.mjs'
 
 let directory
 

@@ -2,6 +2,7 @@
 // `--types` also writes declaration files, which publishing needs; `--no-build` only installs.
 // `--start` installs and builds only what `npm start` needs: the packages that are not a
 // devDependency, and the program `akri` with its handlers. `akri migrate` does not run then.
+// `--start --demo` adds the brokers of the demo, whose packages also have its servers.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -19,12 +20,26 @@ import {
 } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
+import { writeProblem } from '../runtime/src/write-problem.mjs'
 import { manifestOf, metafileOf, reach, root, workspaces } from './workspaces.mjs'
 
 const stampFile = path.join(root, '.cache/prepare.json')
 const withTypes = process.argv.includes('--types')
 const forStart = process.argv.includes('--start')
+const forDemo = process.argv.includes('--demo')
+const DEMO_BROKERS = ['examples/onvif-snapshot', 'examples/opcua-subscriber']
+/** What npm installs. */
+const START = { what: 'what npm start needs', scope: ['--omit=dev'] }
+const DEMO = {
+  what: 'what the demo needs',
+  scope: ['--include=dev', ...DEMO_BROKERS.map((folder) => `--workspace=${folder}`)],
+}
+const ALL = { what: 'all packages', scope: ['--include=dev'] }
+/** Long work tells this often that it goes on. */
+const BEAT_MS = 10_000
 const NO_SOURCES = ['node_modules', 'dist', 'recorded', 'test-peers']
+
+process.on('uncaughtException', (error) => fail(problemOf(error.message) ?? error.stack))
 
 const [, major, minor] = /(\d+)\.(\d+)/.exec(manifestOf('.').engines.node).map(Number)
 const [nodeMajor, nodeMinor] = process.versions.node.split('.').map(Number)
@@ -33,10 +48,12 @@ if (nodeMajor < major || (nodeMajor === major && nodeMinor < minor)) {
 }
 
 const stamp = readStamp()
-install()
+await install()
 const all = workspaces()
-const isProgram = ({ manifest: { bin = {}, akri } }) =>
-  forStart ? 'akri' in bin : Object.keys(bin).length > 0 || akri !== undefined
+const isProgram = ({ folder, manifest: { bin = {}, akri } }) =>
+  forStart
+    ? 'akri' in bin || (forDemo && DEMO_BROKERS.includes(folder))
+    : Object.keys(bin).length > 0 || akri !== undefined
 const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(
   ({ isBuilt }) => isBuilt,
 )
@@ -45,24 +62,28 @@ if (!process.argv.includes('--no-build')) {
   link()
 }
 
-function install() {
+async function install() {
   const lock = createHash('sha256')
     .update(readFileSync(path.join(root, 'package-lock.json')))
     .digest('hex')
   const isInstalled = existsSync(path.join(root, 'node_modules/.package-lock.json'))
   // Without a stamp, a person installed by hand. What is there is never removed.
   const hasAll = stamp.all ?? isInstalled
-  if (isInstalled && stamp.lock === lock && (hasAll || forStart)) return
   const wantsAll = hasAll || !forStart
-  const scope = wantsAll ? '--include=dev' : '--omit=dev'
-  if (!isInstalled || npm(['ls', '--all', '--silent', scope], 'ignore') !== 0) {
-    say(`installing ${wantsAll ? 'all packages' : 'what npm start needs'} (npm install ${scope})`)
+  const hasDemo = stamp.demo === true
+  const wantsDemo = hasDemo || forDemo
+  const isCurrent = isInstalled && stamp.lock === lock
+  if (isCurrent && wantsAll === hasAll && (hasAll || wantsDemo === hasDemo)) return
+  for (const { what, scope } of wantsAll ? [ALL] : wantsDemo ? [START, DEMO] : [START]) {
+    const list = [...npm(), 'ls', '--all', '--silent', ...scope]
+    if (isInstalled && spawnSync(list[0], list.slice(1), { cwd: root }).status === 0) continue
     // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack
     // some.
-    const args = ['install', scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
-    if (npm(args, 'inherit') !== 0) fail('npm install failed: see above')
+    const args = ['install', ...scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
+    say(`installing ${what} (npm install ${scope.join(' ')})`)
+    await run(`installing ${what}`, [...npm(), ...args])
   }
-  writeStamp({ lock, all: wantsAll })
+  writeStamp({ lock, all: wantsAll, demo: wantsDemo })
 }
 
 /** Builds what has changed: each package after those that it needs, on all processors. */
@@ -88,24 +109,22 @@ async function build() {
 
 async function buildPackage(workspace) {
   const { folder } = workspace
-  say(`building ${folder}`)
   const digest = digestOf(workspace)
+  say(`building ${folder}`)
   rmSync(path.join(root, folder, 'dist'), { recursive: true, force: true })
-  const child = spawn(
-    process.execPath,
-    [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent', '--metafile'],
-    {
-      cwd: path.join(root, folder),
-      stdio: ['ignore', 'inherit', 'inherit'],
-      env: {
-        ...process.env,
-        AKRI_TYPES: withTypes ? '1' : '',
-        AKRI_WITHOUT_DEV: stamp.all ? '' : '1',
-      },
+  const tsup = path.join(root, 'node_modules/tsup/dist/cli-default.js')
+  const command = [process.execPath, tsup, '--silent', '--metafile']
+  await run(`building ${folder}`, command, {
+    cwd: path.join(root, folder),
+    env: {
+      ...process.env,
+      AKRI_TYPES: withTypes ? '1' : '',
+      AKRI_WITHOUT_DEV: stamp.all ? '' : '1',
     },
-  )
-  const [code] = await once(child, 'close')
-  if (code !== 0) fail(`building ${folder} failed: see above`)
+  })
+  // Now, and not when it is needed: then another user may run this.
+  for (const file of Object.values(workspace.manifest.bin ?? {}))
+    chmodSync(path.join(root, folder, file), 0o755)
   const metafile = path.join(root, folder, 'dist/metafile-esm.json')
   // A package with declarations only has none.
   const hasMetafile = existsSync(metafile)
@@ -130,9 +149,8 @@ function isUpToDate(workspace) {
 
 /** For `npx @akrijs/cli`. npm links programs only when they are there while it installs. */
 function link() {
-  for (const { folder, name, manifest } of packages)
+  for (const { name, manifest } of packages)
     for (const [program, file] of Object.entries(manifest.bin ?? {})) {
-      chmodSync(path.join(root, folder, file), 0o755)
       const link = path.join(root, 'node_modules/.bin', program)
       if (!existsSync(link)) symlinkSync(path.join('..', name, file), link)
     }
@@ -162,13 +180,38 @@ function digestOf(workspace) {
   return hash.digest('hex')
 }
 
-function npm(args, stdio) {
-  const options = { cwd: root, stdio }
-  // In an npm script, npm_execpath is the npm that runs it.
+/** The npm that runs this script, if one does. */
+function npm() {
   const cli = process.env.npm_execpath
-  const isScript = cli?.endsWith('.js')
-  return spawnSync(isScript ? process.execPath : 'npm', isScript ? [cli, ...args] : args, options)
-    .status
+  return cli?.endsWith('.js') ? [process.execPath, cli] : ['npm']
+}
+
+/** Runs a command, and shows its output after its end. `what` it does shows now and then. */
+async function run(what, [program, ...args], options = { cwd: root }) {
+  const began = Date.now()
+  const beat = setInterval(() => {
+    say(`${what}: ${Math.round((Date.now() - began) / 1000)} s`)
+  }, BEAT_MS)
+  const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text
+    })
+  const [code] = await once(child, 'close')
+  clearInterval(beat)
+  const problem = code === 0 ? undefined : problemOf(output)
+  if (problem !== undefined) fail(problem)
+  process.stderr.write(output)
+  if (code !== 0) fail(`${what} failed: see above`)
+}
+
+/** One line with a remedy, if something cannot be written. */
+function problemOf(text) {
+  // npm also writes its cache.
+  const { npm_config_cache: cache } = process.env
+  const directories = cache ? [root, cache] : [root]
+  return writeProblem(text, { directories, elsewhere: 'use a clone in another directory' })
 }
 
 function readStamp() {
@@ -182,7 +225,9 @@ function readStamp() {
 function writeStamp(change) {
   Object.assign(stamp, change)
   mkdirSync(path.dirname(stampFile), { recursive: true })
-  writeFileSync(stampFile, JSON.stringify(stamp, undefined, 2))
+  // A full disk would leave half of a file.
+  writeFileSync(`${stampFile}.new`, JSON.stringify(stamp, undefined, 2))
+  renameSync(`${stampFile}.new`, stampFile)
 }
 
 function say(text) {

@@ -2,8 +2,9 @@
 // that ends with this one, and on the loopback interface only.
 import { fork } from 'node:child_process'
 import path from 'node:path'
+import { writeProblem } from '../../runtime/src/write-problem.mjs'
 import { root } from '../workspaces.mjs'
-import { KeptDevices, stateDirectory } from './kept-devices.mjs'
+import { KeptDevices } from './kept-devices.mjs'
 
 const here = import.meta.dirname
 const examples = path.join(root, 'examples')
@@ -14,21 +15,32 @@ const THERE_MS = 50_000
 const AWAY_MS = 10_000
 /** As {@link AWAY_MS}, for a killed device: a handler misses it only after some rounds. */
 const LOST_MS = 60_000
+/** How often the demo tells what it waits for, in milliseconds. */
+const BEAT_MS = 10_000
 /** How much of the errors of a device is kept, in characters. */
 const KEPT_ERRORS = 2000
 
 /**
  * Starts the devices, and resolves when all are ready.
- * @param {readonly string[]} args of `akri run`
+ * @param {string} stateDirectory of `akri run`
  * @returns the options of `akri run` that find the devices
  */
-export async function startDevices(args) {
-  process.stderr.write(
-    'akri: starting two simulated cameras and two OPC UA servers (some seconds)\n' +
-      'akri: they are on this machine only\n',
-  )
+export async function startDevices(stateDirectory) {
+  try {
+    return await start(stateDirectory)
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error)
+    const elsewhere = 'choose another directory with --state-dir'
+    const problem = writeProblem(text, { directories: [stateDirectory], elsewhere })
+    say(problem ?? text)
+    process.exit(1)
+  }
+}
+
+async function start(stateDirectory) {
+  say('starting two simulated cameras and two OPC UA servers, on this machine only')
   // The same devices as in the demo before: the agent has their Instances.
-  const directory = path.join(stateDirectory(args), 'demo')
+  const directory = path.join(stateDirectory, 'demo')
   const kept = new KeptDevices(directory)
   const configuration = path.join(directory, 'opcua-servers.yaml')
   const camera = (title, ...login) =>
@@ -51,12 +63,17 @@ export async function startDevices(args) {
       oven.port,
     ]),
   ]
-  try {
-    await Promise.all(devices.map((device) => device.start()))
-  } catch (error) {
-    process.stderr.write(`akri: ${error instanceof Error ? error.message : error}\n`)
-    process.exit(1)
-  }
+  const waiting = new Set(devices)
+  const beat = setInterval(() => {
+    say(`waiting for ${[...waiting].map(({ title }) => title).join(' and ')}`)
+  }, BEAT_MS)
+  const starting = devices.map(async (device) => {
+    await device.start()
+    waiting.delete(device)
+    say(`${device.title} ready`)
+  })
+  await Promise.all(starting)
+  clearInterval(beat)
   yard.comeAndGo()
   const files = [
     path.join(examples, 'demo/cameras.yaml'),
@@ -86,6 +103,10 @@ class SimulatedDevice {
     this.#command = command
   }
 
+  get title() {
+    return this.#names.join(' and ')
+  }
+
   /** Resolves when the device is ready. @throws Error if the device ends before */
   start() {
     const before = this.#names.map((name) => this.#kept.get(name))
@@ -104,8 +125,13 @@ class SimulatedDevice {
     return new Promise((resolve, reject) => {
       child.once('error', reject)
       child.once('message', (devices) => {
-        for (const [index, name] of this.#names.entries())
-          this.#keep(name, before[index].port, devices[name])
+        try {
+          for (const [index, name] of this.#names.entries())
+            this.#keep(name, before[index].port, devices[name])
+        } catch (error) {
+          reject(error)
+          return
+        }
         child.once('exit', (code) => this.#startIn(code === 0 ? AWAY_MS : LOST_MS))
         resolve()
       })
@@ -117,9 +143,7 @@ class SimulatedDevice {
 
   #keep(name, portBefore, device) {
     if (portBefore !== 0 && portBefore !== device.port)
-      process.stderr.write(
-        `akri: port ${portBefore} is in use: ${name} is a new device at port ${device.port}\n`,
-      )
+      say(`port ${portBefore} is in use: ${name} is a new device at port ${device.port}`)
     this.#kept.set(name, device)
   }
 
@@ -131,4 +155,8 @@ class SimulatedDevice {
   comeAndGo() {
     setInterval(() => this.#child.kill('SIGTERM'), THERE_MS + AWAY_MS).unref()
   }
+}
+
+function say(text) {
+  process.stderr.write(`akri: ${text}\n`)
 }

@@ -1,24 +1,7 @@
 // What the simulated devices keep from one demo to the next: in the state directory of the agent.
 import { randomUUID } from 'node:crypto'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import os from 'node:os'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-
-/**
- * The state directory of `akri run`, as cli/src/places.ts has it.
- * @param {readonly string[]} args of `akri run`
- * @returns {string}
- */
-export function stateDirectory(args, environment = process.env) {
-  const index = args.findLastIndex((arg) => arg === '--state-dir' || arg.startsWith('--state-dir='))
-  const value = args[index]?.includes('=') ? args[index].replace(/^[^=]*=/, '') : args[index + 1]
-  if (index >= 0 && value) return path.resolve(value)
-  if (environment.AKRI_STATE_DIRECTORY) return path.resolve(environment.AKRI_STATE_DIRECTORY)
-  if (process.getuid?.() === 0) return '/var/lib/akri-standalone'
-  const { XDG_STATE_HOME: state = '' } = environment
-  // The specification of XDG ignores relative paths.
-  return path.join(path.isAbsolute(state) ? state : path.join(os.homedir(), '.local/state'), 'akri')
-}
 
 /** UUIDs and ports, by the name of the device. */
 export class KeptDevices {
@@ -27,7 +10,7 @@ export class KeptDevices {
 
   /** @param {string} directory is made; a file of another form starts with new devices */
   constructor(directory) {
-    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    makeDirectory(directory)
     this.#file = path.join(directory, 'devices.json')
     this.#devices = new Map(Object.entries(read(this.#file)))
   }
@@ -49,6 +32,13 @@ export class KeptDevices {
     this.#devices.set(name, device)
     writeFileSync(this.#file, `${JSON.stringify(Object.fromEntries(this.#devices), null, 2)}\n`)
   }
+}
+
+/** Level by level: with `recursive`, Node tries for ever below /proc. */
+function makeDirectory(directory) {
+  if (existsSync(directory)) return
+  makeDirectory(path.dirname(directory))
+  mkdirSync(directory, { mode: 0o700 })
 }
 
 function read(file) {

@@ -34,8 +34,9 @@ ready(devices, async () => {
 })
 
 async function startServer({ name, least, spread }, port) {
-  // Kept for the next demo: the creation of a key takes longer than all the rest.
-  const certificates = path.join(root, '.cache/demo', name.toLowerCase())
+  // Kept for the next demo: the creation of a key takes longer than all the rest. Not in the clone,
+  // which other users may use.
+  const certificates = path.join(path.dirname(configuration), name.toLowerCase())
   const server = new OPCUAServer({
     host: '127.0.0.1',
     hostname: '127.0.0.1',
