@@ -5,8 +5,8 @@ import path from 'node:path'
 
 /** ENOSPC also names the limit of file watchers, which is no full disk. */
 const CODE = /^.*\b(EACCES|EPERM|EROFS|ENOSPC|EDQUOT)\b(?!: System limit).*$/m
-/** As npm, Node.js and Node.js for a socket name a file. */
-const FILES = [/^npm error path (\/.*)$/m, /'(\/.+?)'(?:\W*$| -> ')/, /\s(\/\S+)$/]
+/** As npm, Node.js, and Node.js for a socket name files. The last is the one to be made. */
+const FILES = [/^npm error path (\/.*)$/gm, /'(\/.+?)'(?=\W*$| -> ')/g, /\s(\/\S+)$/g]
 
 /**
  * What a user can do if a file cannot be written (or read): it belongs to another user, or its file
@@ -20,14 +20,15 @@ const FILES = [/^npm error path (\/.*)$/m, /'(\/.+?)'(?:\W*$| -> ')/, /\s(\/\S+)
 export function writeProblem(text, { directories, elsewhere }, user = presentUser()) {
   const [line, code] = CODE.exec(text) ?? []
   if (line === undefined) return undefined
-  const file = fileIn(text, line) ?? directories[0]
+  const files = filesIn(text, line)
+  const file = files.at(-1) ?? directories[0]
   if (code === 'EROFS') return `the file system of ${file} is read-only: ${elsewhere}`
   if (code === 'ENOSPC') return `the file system of ${file} is full: free some space`
   if (code === 'EDQUOT') return `the disk quota for ${file} is used up: free some space`
   const directory = directories.find((known) => `${file}/`.startsWith(`${known}/`))
   if (directory === undefined || user.uid === 0)
     return `this user may not write ${file}: ${elsewhere}`
-  const stranger = strangerIn(directory, file, user.uid)
+  const [stranger] = [...files, file].flatMap((known) => strangersIn(directory, known, user.uid))
   if (stranger === undefined)
     return `this user may not write ${file}: run chmod -R u+rwX ${quoted(directory)}`
   const owner = stranger.uid === 0 ? 'root' : `user ${stranger.uid}`
@@ -39,18 +40,19 @@ function presentUser() {
   return { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 }
 
-function fileIn(text, line) {
+function filesIn(text, line) {
   const [ofNpm, ...others] = FILES
-  return ofNpm.exec(text)?.[1] ?? others.map((form) => form.exec(line)?.[1]).find(Boolean)
+  const found = [text.matchAll(ofNpm), ...others.map((form) => line.matchAll(form))]
+  const files = found.map((matches) => [...matches].map(([, file]) => file))
+  return files.find((names) => names.length > 0) ?? []
 }
 
-/** The file, or the nearest of its directories, that belongs to another user. */
-function strangerIn(directory, file, user) {
-  for (let at = file; ; at = path.dirname(at)) {
-    const uid = ownerOf(at)
-    if (uid !== undefined && uid !== user) return { file: at, uid }
-    if (at === directory) return undefined
-  }
+/** Of a file in a directory and the directories on its way: what belongs to another user. */
+function strangersIn(directory, file, user) {
+  const uid = ownerOf(file)
+  const here = uid === undefined || uid === user ? [] : [{ file, uid }]
+  const isBelow = file.startsWith(`${directory}/`)
+  return isBelow ? [...here, ...strangersIn(directory, path.dirname(file), user)] : here
 }
 
 function ownerOf(file) {

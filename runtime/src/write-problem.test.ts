@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -12,6 +12,7 @@ beforeEach(() => {
 afterEach(() => rmSync(clone, { recursive: true }))
 
 const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
+const needsRoot = owner.uid === 0 ? '' : ' (needs root)'
 const other = { uid: owner.uid + 1, gid: 100 }
 const elsewhere = 'use another directory'
 const problem = (text: string, user = other) =>
@@ -35,6 +36,22 @@ describe('the line for a file that cannot be written', () => {
     ] as const)
       expect(problem(text)).toBe(`${path.join(clone, file)} belongs to ${name}: ${command}`)
   })
+
+  it.skipIf(owner.uid !== 0)(
+    `names what another user has, of both files of a move${needsRoot}`,
+    () => {
+      const user = { uid: 4711, gid: 4711 }
+      for (const name of ['mine', 'others']) mkdirSync(path.join(clone, name))
+      for (const name of ['.', 'mine']) chownSync(path.join(clone, name), user.uid, user.gid)
+      for (const files of [
+        `'${clone}/mine/a' -> '${clone}/others/b'`,
+        `'${clone}/others/a' -> '${clone}/mine/b'`,
+      ])
+        expect(problem(`EACCES: permission denied, rename ${files}`, user)).toBe(
+          `${clone}/others belongs to root: run sudo chown -R 4711:4711 ${clone}`,
+        )
+    },
+  )
 
   it('quotes a directory for the shell', () => {
     const odd = path.join(clone, "it's here")
