@@ -35,7 +35,7 @@ const WITH_BUILD = [
 const USER = [
   ...WITH_BUILD,
   `test/{standalone,programs,docs,create-handler,support}/**/${WITHOUT_PEERS}`,
-  '{ci,scripts/test}/*.test.mjs',
+  '{ci,scripts,scripts/test}/*.test.mjs',
 ]
 const pure = packages
   .flatMap((folder) =>
@@ -99,11 +99,7 @@ export default defineConfig({
         test: {
           ...limits,
           name: 'system',
-          include: [
-            WITH_PEERS,
-            '{test/!(cluster|e2e|chaos),bench}/**/*.test.ts',
-            'scripts/**/*.test.mjs',
-          ],
+          include: [WITH_PEERS, '{test/!(cluster|e2e|chaos),bench}/**/*.test.{ts,mjs}'],
           exclude: [...USER, ...NO_TESTS],
         },
       },

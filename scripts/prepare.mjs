@@ -1,5 +1,6 @@
 // Makes a clone ready: installs the packages of package-lock.json and builds what has changed.
-// `--types` also writes declaration files, which publishing needs; `--no-build` only installs.
+// `--types` also writes declaration files, which publishing needs.
+// `--unit` only installs what unit tests need, and builds nothing.
 // `--start` installs and builds only what `npm start` needs: the packages that are not a
 // devDependency, and the program `akri` with its handlers. `akri migrate` does not run then.
 // `--start --demo` adds the brokers of the demo, whose packages also have its servers.
@@ -21,20 +22,29 @@ import {
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { writeProblem } from '../runtime/src/write-problem.mjs'
-import { manifestOf, metafileOf, reach, root, workspaces } from './workspaces.mjs'
+import { manifestOf, metafileOf, reach, root, workspaceFolders, workspaces } from './workspaces.mjs'
 
 const stampFile = path.join(root, '.cache/prepare.json')
 const withTypes = process.argv.includes('--types')
 const forStart = process.argv.includes('--start')
 const forDemo = process.argv.includes('--demo')
+const forUnits = process.argv.includes('--unit')
 const DEMO_BROKERS = ['examples/onvif-snapshot', 'examples/opcua-subscriber']
-/** What npm installs. */
-const START = { what: 'what npm start needs', scope: ['--omit=dev'] }
-const DEMO = {
-  what: 'what the demo needs',
-  scope: ['--include=dev', ...DEMO_BROKERS.map((folder) => `--workspace=${folder}`)],
+/** Workspaces with the tools of checks and releases, and with peers of system tests. */
+const NO_UNITS = ['scripts', 'test', 'bench', 'examples/opcua-subscriber', 'handlers/opcua']
+const scopeOf = (folders) => ['--include=dev', ...folders.map((folder) => `--workspace=${folder}`)]
+const SCOPES = {
+  start: { what: 'what npm start needs', scope: ['--omit=dev'] },
+  demo: { what: 'what the demo needs', scope: scopeOf(DEMO_BROKERS) },
+  units: {
+    what: 'what unit tests need',
+    scope: [
+      '--include-workspace-root',
+      ...scopeOf(workspaceFolders().filter((folder) => !NO_UNITS.includes(folder))),
+    ],
+  },
+  all: { what: 'all packages', scope: ['--include=dev'] },
 }
-const ALL = { what: 'all packages', scope: ['--include=dev'] }
 /** Long work tells this often that it goes on. */
 const BEAT_MS = 10_000
 const NO_SOURCES = ['node_modules', 'dist', 'recorded', 'test-peers']
@@ -49,6 +59,8 @@ if (nodeMajor < major || (nodeMajor === major && nodeMinor < minor)) {
 
 const stamp = readStamp()
 await install()
+/** Otherwise some programs are built without a part. */
+const hasAll = stamp.scopes.includes('all')
 const all = workspaces()
 const isProgram = ({ folder, manifest: { bin = {}, akri } }) =>
   forStart
@@ -57,33 +69,35 @@ const isProgram = ({ folder, manifest: { bin = {}, akri } }) =>
 const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(
   ({ isBuilt }) => isBuilt,
 )
-if (!process.argv.includes('--no-build')) {
+if (!forUnits) {
   await build()
   link()
 }
 
+/** Installs a scope, and those of before: what is there is never removed. */
 async function install() {
   const lock = createHash('sha256')
     .update(readFileSync(path.join(root, 'package-lock.json')))
     .digest('hex')
   const isInstalled = existsSync(path.join(root, 'node_modules/.package-lock.json'))
-  // Without a stamp, a person installed by hand. What is there is never removed.
-  const hasAll = stamp.all ?? isInstalled
-  const wantsAll = hasAll || !forStart
-  const hasDemo = stamp.demo === true
-  const wantsDemo = hasDemo || forDemo
+  // Without a stamp, a person installed by hand.
+  const installed = stamp.scopes ?? (isInstalled ? ['all'] : [])
+  const needed = forStart ? ['start', ...(forDemo ? ['demo'] : [])] : [forUnits ? 'units' : 'all']
   const isCurrent = isInstalled && stamp.lock === lock
-  if (isCurrent && wantsAll === hasAll && (hasAll || wantsDemo === hasDemo)) return
-  for (const { what, scope } of wantsAll ? [ALL] : wantsDemo ? [START, DEMO] : [START]) {
+  const has = (name) => installed.includes(name) || installed.includes('all')
+  if (isCurrent && needed.every(has)) return
+  const wanted = [...new Set([...installed, ...needed])]
+  const scopes = wanted.includes('all') ? ['all'] : wanted
+  for (const { what, scope } of scopes.map((name) => SCOPES[name])) {
     const list = [...npm(), 'ls', '--all', '--silent', ...scope]
     if (isInstalled && spawnSync(list[0], list.slice(1), { cwd: root }).status === 0) continue
     // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack
     // some.
     const args = ['install', ...scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
-    say(`installing ${what} (npm install ${scope.join(' ')})`)
+    say(`installing ${what} (npm install)`)
     await run(`installing ${what}`, [...npm(), ...args])
   }
-  writeStamp({ lock, all: wantsAll, demo: wantsDemo })
+  writeStamp({ lock, scopes })
 }
 
 /** Builds what has changed: each package after those that it needs, on all processors. */
@@ -119,7 +133,7 @@ async function buildPackage(workspace) {
     env: {
       ...process.env,
       AKRI_TYPES: withTypes ? '1' : '',
-      AKRI_WITHOUT_DEV: stamp.all ? '' : '1',
+      AKRI_WITHOUT_DEV: hasAll ? '' : '1',
     },
   })
   // Now, and not when it is needed: then another user may run this.
@@ -132,7 +146,7 @@ async function buildPackage(workspace) {
     mkdirSync(path.dirname(metafileOf(folder)), { recursive: true })
     renameSync(metafile, metafileOf(folder))
   }
-  const result = { digest, withTypes, withDev: stamp.all, hasMetafile }
+  const result = { digest, withTypes, withDev: hasAll, hasMetafile }
   writeStamp({ built: { ...stamp.built, [folder]: result } })
 }
 
@@ -141,7 +155,7 @@ function isUpToDate(workspace) {
   return (
     built?.digest === digestOf(workspace) &&
     (built.withTypes || !withTypes) &&
-    (built.withDev || !stamp.all) &&
+    (built.withDev || !hasAll) &&
     built.hasMetafile === existsSync(metafileOf(workspace.folder)) &&
     existsSync(path.join(root, workspace.folder, 'dist'))
   )

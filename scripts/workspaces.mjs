@@ -20,7 +20,7 @@ export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
  * @returns {Workspace[]}
  */
 export function workspaces() {
-  const manifests = new Map(folders().map((folder) => [manifestOf(folder).name, folder]))
+  const manifests = new Map(workspaceFolders().map((folder) => [manifestOf(folder).name, folder]))
   const internal = (dependencies = {}) =>
     Object.keys(dependencies).filter((name) => manifests.has(name))
   /** @type {Map<string, Workspace>} */
@@ -75,7 +75,8 @@ export function manifestOf(folder) {
   return JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'))
 }
 
-function folders() {
+/** @returns {string[]} the folders that the workspaces of package.json name */
+export function workspaceFolders() {
   return manifestOf('.').workspaces.flatMap((pattern) => {
     if (!pattern.endsWith('/*')) return [pattern]
     const parent = pattern.slice(0, -2)
