@@ -104,7 +104,7 @@ describe('a deleted Instance that a finalizer holds', () => {
   const statuses = () =>
     NODES.map((name) => {
       const report = server.objects.get(`/apis/akri.sh/v0/nodereports/${name}`)
-      return parseNodeReport(report)?.configurations['default/cam']
+      return parseNodeReport(report)?.configurations[objectKey('default', 'cam')]
     })
 
   it('A10 A13 R7 R84 is not offered, and is recreated with nodes and claims', async () => {

@@ -28,6 +28,11 @@ export interface AgentOptions {
    * @default the kubeconfig of the tests
    */
   readonly account?: string | undefined
+  /**
+   * A command that becomes the command after it, where agents are processes of this machine.
+   * @default none
+   */
+  readonly prefix?: readonly string[] | undefined
 }
 
 /** A way to reach nodes. */

@@ -12,7 +12,7 @@ export class NodeAgent {
     node: string,
     directory: string,
     env: Readonly<Record<string, string>>,
-    options: Pick<AgentOptions, 'program' | 'account'> = {},
+    options: Pick<AgentOptions, 'program' | 'account' | 'prefix'> = {},
   ) {
     this.node = node
     this.directory = directory
@@ -33,7 +33,7 @@ export class NodeAgent {
   static async create(
     node: string,
     env: Readonly<Record<string, string>> = {},
-    options: Pick<AgentOptions, 'account'> = {},
+    options: Pick<AgentOptions, 'account' | 'prefix'> = {},
   ): Promise<NodeAgent> {
     return new NodeAgent(node, await access.makeDirectory(node), env, options)
   }

@@ -79,9 +79,9 @@ class AgentHere implements NodeProcess {
   readonly #environment: Readonly<Record<string, string>>
 
   constructor(options: AgentOptions) {
-    const { environment, program = 'agent/dist/akri-agent.js', account } = options
+    const { environment, program = 'agent/dist/akri-agent.js', account, prefix = [] } = options
     const inPod = account === undefined ? [] : asInPod(account)
-    this.#program = new HostProgram(program, inPod)
+    this.#program = new HostProgram(program, [...inPod, ...prefix])
     this.#environment = environment
   }
 
