@@ -2,7 +2,7 @@ import { type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import { type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../test/support/eventually.js'
+import { eventually, inSteps } from '../../test/support/eventually.js'
 import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import type { ClusterState } from './cluster-state.js'
 import { control } from './controller.js'
@@ -398,14 +398,17 @@ describe('the work of a controller', () => {
     expect(warnings).toEqual([])
     expect(sentTo('POST', JOBS)).toEqual([])
     api.refusal = () => undefined
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(sentTo('POST', JOBS)).toHaveLength(2)
-      for (const name of ['cam', 'mic']) {
-        const found = api.objects.get(`${AKRI}/configurations/${name}`)
-        expect(found?.status).toMatchObject({ devices: 1 })
-      }
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(sentTo('POST', JOBS)).toHaveLength(2)
+        for (const name of ['cam', 'mic']) {
+          const found = api.objects.get(`${AKRI}/configurations/${name}`)
+          expect(found?.status).toMatchObject({ devices: 1 })
+        }
+      },
+      10_000,
+    )
   })
 
   it('C10 goes on after an outage of the API server, and shows no failure of objects', async () => {

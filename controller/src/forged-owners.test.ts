@@ -3,7 +3,7 @@ import { keyOf, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../test/support/eventually.js'
+import { eventually, inSteps } from '../../test/support/eventually.js'
 import { brokerPod } from './brokers/broker-template.js'
 import type { ClusterState } from './cluster-state.js'
 import { control } from './controller.js'
@@ -277,12 +277,15 @@ describe('forged owner references', () => {
     expectUntouched()
     // The controller tries again by itself.
     api.remove(`${pods('plant')}/${name}`)
-    await eventually(async () => {
-      await clock.advance(60_000)
-      expect(api.objects.get(`${pods('plant')}/${name}`)?.metadata).toMatchObject({
-        ownerReferences: [{ uid: instance.metadata.uid }],
-      })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(api.objects.get(`${pods('plant')}/${name}`)?.metadata).toMatchObject({
+          ownerReferences: [{ uid: instance.metadata.uid }],
+        })
+      },
+      60_000,
+    )
   })
 
   it('R102 are not mixed up with a Service whose label a person removed', async () => {
@@ -329,18 +332,21 @@ describe('forged owner references', () => {
     const deleted = String(api.objects.get(own)?.metadata.deletionTimestamp)
     clock.set(Date.parse(deleted) + 300_000 - clock.wallMs())
     const next = `${jobs('plant')}/cam-8120fe-4-job`
-    await eventually(async () => {
-      await clock.advance(60_000)
-      expect(api.objects.has(next)).toBe(true)
-      expect(events).toContainEqual({
-        regarding: { kind: 'Instance', key: keyOf(instance) },
-        type: 'Warning',
-        reason: 'BrokerFailed',
-        message:
-          `Job plant/cam-8120fe-3-job has been waiting for its deletion since ${deleted}: ` +
-          'find out what its finalizers foregroundDeletion wait for, or remove them',
-      })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(api.objects.has(next)).toBe(true)
+        expect(events).toContainEqual({
+          regarding: { kind: 'Instance', key: keyOf(instance) },
+          type: 'Warning',
+          reason: 'BrokerFailed',
+          message:
+            `Job plant/cam-8120fe-3-job has been waiting for its deletion since ${deleted}: ` +
+            'find out what its finalizers foregroundDeletion wait for, or remove them',
+        })
+      },
+      60_000,
+    )
   })
 
   it('are not in the metrics, from a namespace without the Configuration', async () => {

@@ -1,11 +1,11 @@
 // Those of the process, also while a test has timers of its own.
 const { setTimeout, clearTimeout } = globalThis
 
-const FIRST_PAUSE_MS = 20
+const FIRST_PAUSE_MS = 1
 const LONGEST_PAUSE_MS = 200
 
 /**
- * Retries until the function does not throw: a busy machine is slow. The pauses grow, from 20 ms to
+ * Retries until the function does not throw: a busy machine is slow. The pauses grow, from 1 ms to
  * 200 ms: a look costs the machine time that what it waits for needs. Rejects with the last error.
  *
  * @param limitMs after which it rejects, also if the last look has not ended
@@ -14,7 +14,7 @@ export async function eventually<T>(look: () => T | Promise<T>, limitMs = 120_00
   let isOver = false
   let error: unknown = new TypeError(`the first look takes more than ${limitMs} ms`)
   async function looks(): Promise<T> {
-    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 1.25)) {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(LONGEST_PAUSE_MS, pause * 1.5)) {
       try {
         return await look()
       } catch (problem) {
@@ -33,5 +33,27 @@ export async function eventually<T>(look: () => T | Promise<T>, limitMs = 120_00
   } finally {
     isOver = true
     clearTimeout(timer)
+  }
+}
+
+/** More than any test needs. */
+const MOST_STEPS = 2000
+
+/**
+ * Lets a clock go on by steps until the function does not throw: for work that waits for no other
+ * process and no socket, and so needs no real time. Rejects with the last error.
+ */
+export async function inSteps<T>(
+  clock: { advance(ms: number): Promise<void> },
+  look: () => T | Promise<T>,
+  stepMs = 500,
+): Promise<T> {
+  for (let step = 1; ; step++) {
+    await clock.advance(stepMs)
+    try {
+      return await look()
+    } catch (error) {
+      if (step === MOST_STEPS) throw error
+    }
   }
 }

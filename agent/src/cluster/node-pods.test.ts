@@ -3,7 +3,7 @@ import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { KubernetesNodePods } from './node-pods.js'
 
 const PODS = '/api/v1/namespaces/default/pods'
@@ -250,9 +250,12 @@ describe('the Pods of a node', () => {
     remove()
     api.refusal = () => undefined
     await clock.untilSleeping()
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect([users(), told]).toEqual([{}, 1])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect([users(), told]).toEqual([{}, 1])
+      },
+      1000,
+    )
   })
 })

@@ -5,7 +5,7 @@ import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import {
   type DataReference,
@@ -113,10 +113,13 @@ describe('the source of a property', () => {
     expect(await look(reference)).toBeUndefined()
     await failing()
     api.refusal = () => undefined
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(await look(reference)).toBeUndefined()
-    })
+    await inSteps(
+      clock,
+      async () => {
+        expect(await look(reference)).toBeUndefined()
+      },
+      1000,
+    )
   })
 
   it('keeps the data of a Secret while the API server does not answer', async () => {
@@ -345,20 +348,26 @@ describe('the source of a property', () => {
     await watching('secrets lab')
     refuse(403)
     api.cut()
-    await eventually(async () => {
-      await clock.advance(1000)
-      await expect(look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
-    })
+    await inSteps(
+      clock,
+      async () => {
+        await expect(look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
+      },
+      1000,
+    )
     expect(told).toEqual(['default/cam'])
     // An outage after that is no reason to use the value again.
     refuse(500)
     await clock.advance(60_000)
     await expect(look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
     api.refusal = () => undefined
-    await eventually(async () => {
-      await clock.advance(30_000)
-      expect((await look(reference))?.data.size).toBe(1)
-    })
+    await inSteps(
+      clock,
+      async () => {
+        expect((await look(reference))?.data.size).toBe(1)
+      },
+      30_000,
+    )
     expect(told).toEqual(['default/cam', 'default/cam'])
   })
 

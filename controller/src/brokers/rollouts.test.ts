@@ -3,7 +3,7 @@ import { ApiError, ApiUnreachableError, type ObjectEvent, objectKey } from '@akr
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { inSteps } from '../../../test/support/eventually.js'
 import { control } from '../controller.js'
 import { isDeleted, parsePod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
@@ -106,11 +106,14 @@ describe('a changed spec of broker Pods', () => {
 
   /** Lets the clock and the kubelet go on until the condition is so. */
   const until = (look: () => void, stepMs = 500) =>
-    eventually(async () => {
-      await clock.advance(stepMs)
-      startPods()
-      look()
-    })
+    inSteps(
+      clock,
+      () => {
+        startPods()
+        look()
+      },
+      stepMs,
+    )
   const status = (): Configuration['status'] =>
     parseConfigurationStatus(api.objects.get(CONFIGURATION))?.status
   const brokersReady = () => status()?.conditions.find(({ type }) => type === 'BrokersReady')
@@ -170,8 +173,7 @@ describe('a changed spec of broker Pods', () => {
     // The new broker of this device does not work either.
     const device = /cam-00000[0-9]/.exec(first)?.[0] ?? ''
     setImage('v2')
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       const pod = api.objects.get(first)
       if (pod !== undefined && !('status' in pod)) api.put(first, { ...pod, status: {} })
       startPods()

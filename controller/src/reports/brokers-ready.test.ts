@@ -3,7 +3,7 @@ import type { ObjectEvent } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { control } from '../controller.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
@@ -65,8 +65,7 @@ describe('the condition BrokersReady of a Configuration', () => {
   const condition = () => conditions().find(({ type }) => type === 'BrokersReady')
   /** Lets the clock go on until the condition is so. */
   const untilIs = (expected: Partial<Condition>) =>
-    eventually(async () => {
-      await clock.advance(500)
+    inSteps(clock, () => {
       expect(condition()).toMatchObject(expected)
     })
   const eventsOfConfiguration = () =>
@@ -165,10 +164,13 @@ describe('the condition BrokersReady of a Configuration', () => {
       spec: { containers: [] },
     })
     expect(others).toEqual([])
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(asked()).toHaveLength(2)
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(asked()).toHaveLength(2)
+      },
+      1000,
+    )
     for (const device of ['8120fe', 'a19705'])
       change(`${JOBS}/cam-${device}-3-job`, {
         status: { conditions: [{ type: 'Complete', status: 'True' }] },
@@ -189,8 +191,7 @@ describe('the condition BrokersReady of a Configuration', () => {
       return { status, message }
     }
     await start({ brokerSpec: { brokerJobSpec: TEMPLATE } })
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       expect(isAsked).toBe(true)
     })
     for (let i = 0; i < 10; i++) await clock.advance(500)
@@ -205,8 +206,7 @@ describe('the condition BrokersReady of a Configuration', () => {
       return { status: 404, message: 'not found' }
     }
     await start({ brokerSpec: { brokerJobSpec: TEMPLATE } })
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       expect(isDeleted).toBe(true)
     })
     for (let i = 0; i < 10; i++) await clock.advance(500)

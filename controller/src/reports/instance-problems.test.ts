@@ -3,7 +3,7 @@ import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
 import { StatusWriter } from '../status-writer.js'
@@ -86,8 +86,7 @@ describe('the condition DeviceProblem of an Instance', () => {
     const options = { state, client, clock, log: silentLogger, events, nodeGraceMs: 300_000 }
     work = control(options, turn.signal)
     const becomes = (expected: object) =>
-      eventually(async () => {
-        await clock.advance(500)
+      inSteps(clock, () => {
         expect(conditionOf()).toMatchObject(expected)
       })
     const ofInstance = () => writes().filter(({ path }) => path.startsWith(INSTANCES))

@@ -9,7 +9,7 @@ import {
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
 import { TestApi } from '../testing/api.js'
@@ -101,10 +101,13 @@ const writes = () =>
   api.requests.filter(({ method, path }) => method === 'PATCH' && path.startsWith(CONFIGURATION))
 /** Lets the clock go on until so many writes were sent. */
 const untilWritten = (count: number) =>
-  eventually(async () => {
-    await clock.advance(100)
-    expect(writes()).toHaveLength(count)
-  })
+  inSteps(
+    clock,
+    () => {
+      expect(writes()).toHaveLength(count)
+    },
+    100,
+  )
 const hasSeen = (node: string, seen: NodeStatus) =>
   eventually(() => {
     const found = state.reports.cache.list().find(({ metadata }) => metadata.name === node)
@@ -245,8 +248,7 @@ describe('the summary of a Configuration', () => {
     putReport('b', statusWith('True'))
     await start()
     const counts = (reporting: number, silent: number) =>
-      eventually(async () => {
-        await clock.advance(500)
+      inSteps(clock, () => {
         expect(status().nodeCounts).toEqual({ reporting, ready: reporting, silent })
       })
     await counts(2, 0)
@@ -260,10 +262,13 @@ describe('the summary of a Configuration', () => {
     await counts(1, 1)
     putNode('a', 'Unknown')
     await counts(0, 2)
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+      },
+      10_000,
+    )
   })
 
   it('is ready during a roll-out, and not if an agent stays away', async () => {
@@ -283,19 +288,25 @@ describe('the summary of a Configuration', () => {
     }
     expect(clock.monotonicMs() - begin).toBeGreaterThan(60_000)
     api.remove('/api/v1/namespaces/akri/pods/agent-b')
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(ready()).toMatchObject({
-        status: 'Unknown',
-        reason: 'AgentSilent',
-        message: expect.stringMatching(/1 node is silent: b$/),
-      })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(ready()).toMatchObject({
+          status: 'Unknown',
+          reason: 'AgentSilent',
+          message: expect.stringMatching(/1 node is silent: b$/),
+        })
+      },
+      10_000,
+    )
     putAgent('b', true)
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(ready()).toMatchObject({ status: 'True' })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(ready()).toMatchObject({ status: 'True' })
+      },
+      1000,
+    )
   })
 
   it('stays unknown for a silent agent when another replica leads', async () => {
@@ -303,10 +314,13 @@ describe('the summary of a Configuration', () => {
     putReport('a', statusWith('True'), { agentPod: putAgent('a', false) })
     putReport('b', statusWith('True'))
     await start()
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(ready()).toMatchObject({ status: 'Unknown' })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(ready()).toMatchObject({ status: 'Unknown' })
+      },
+      10_000,
+    )
     const count = writes().length
     await leadAgain()
     putReport('b', statusWith('True', 2))
@@ -329,16 +343,19 @@ describe('the summary of a Configuration', () => {
     await clock.advance(299_000)
     expect(ready()).toMatchObject({ status: 'True' })
     const isSilent = () =>
-      eventually(async () => {
-        await clock.advance(1000)
-        expect(ready()).toMatchObject({
-          status: 'Unknown',
-          reason: 'AgentSilent',
-          message:
-            '1 of 2 nodes; b: the agent has never reported: Pod agent-b: ImagePullBackOff; ' +
-            '1 node is silent: b',
-        })
-      })
+      inSteps(
+        clock,
+        () => {
+          expect(ready()).toMatchObject({
+            status: 'Unknown',
+            reason: 'AgentSilent',
+            message:
+              '1 of 2 nodes; b: the agent has never reported: Pod agent-b: ImagePullBackOff; ' +
+              '1 node is silent: b',
+          })
+        },
+        1000,
+      )
     await isSilent()
     expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 })
     const count = writes().length
@@ -349,10 +366,13 @@ describe('the summary of a Configuration', () => {
     expect(writes()).toHaveLength(count)
     await isSilent()
     putReport('b', statusWith('True'), { agentPod: putAgent('b', true) })
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(ready()).toMatchObject({ status: 'True' })
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(ready()).toMatchObject({ status: 'True' })
+      },
+      1000,
+    )
     expect(status().nodes).toEqual({})
   })
 
@@ -456,8 +476,7 @@ describe('entries of agents of the version before', () => {
     // The old agent writes its entry whenever it is not there.
     for (const count of [2, 3, 3, 3]) {
       if (status().nodes.a === undefined) putStatus({ a: entry })
-      await eventually(async () => {
-        await clock.advance(500)
+      await inSteps(clock, () => {
         expect(writes()).toHaveLength(count)
       })
       await clock.advance(5000)
@@ -466,8 +485,7 @@ describe('entries of agents of the version before', () => {
     expect(ready()).toMatchObject({ status: 'False' })
     // The new agent is back, and reports something else.
     putReport('a', statusWith('True', 2))
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       expect(status().nodes).toEqual({})
     })
     expect(ready()).toMatchObject({ status: 'True' })
@@ -506,17 +524,19 @@ describe('the report of a node without an agent', () => {
     })
     await start()
     const spec = () => state.instances.cache.list()[0]?.spec
-    await eventually(async () => {
-      await clock.advance(GRACE_MS / 10)
-      expect(spec()?.nodes).toEqual([])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(spec()?.nodes).toEqual([])
+      },
+      GRACE_MS / 10,
+    )
     await clock.advance(GRACE_MS)
     // The Pod of the node uses the device.
     expect(spec()?.deviceUsage).toEqual({ 'cam-8120fe-0': 'a' })
     expect(deletions()).toEqual([])
     const counts = { reporting: 1, ready: 1, silent: 0 }
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       expect([ready()?.status, status().nodeCounts]).toEqual(['True', counts])
     })
     // Another replica has not counted the grace period.
@@ -524,13 +544,16 @@ describe('the report of a node without an agent', () => {
     for (let second = 0; second < 100; second++) await clock.advance(1000)
     expect([ready()?.status, status().nodeCounts]).toEqual(['True', counts])
     api.remove('/api/v1/namespaces/plant/pods/user')
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(deletions().map(({ path }) => path)).toEqual([
-        '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe',
-        `${REPORTS}/a`,
-      ])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(deletions().map(({ path }) => path)).toEqual([
+          '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe',
+          `${REPORTS}/a`,
+        ])
+      },
+      10_000,
+    )
   })
 
   it('stays while the next agent does not start, and shows when that is taken off', async () => {
@@ -540,11 +563,14 @@ describe('the report of a node without an agent', () => {
     const path = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
     api.put(path, { ...testInstance(['a'], { shared: false }) })
     await start()
-    await eventually(async () => {
-      await clock.advance(GRACE_MS)
-      const message = expect.stringContaining('1 devices before: Pod agent-a: ImagePullBackOff')
-      expect(ready()).toMatchObject({ reason: 'AgentSilent', message })
-    })
+    await inSteps(
+      clock,
+      () => {
+        const message = expect.stringContaining('1 devices before: Pod agent-a: ImagePullBackOff')
+        expect(ready()).toMatchObject({ reason: 'AgentSilent', message })
+      },
+      GRACE_MS,
+    )
     await clock.advance(GRACE_MS)
     expect(deletions()).toEqual([])
     api.remove('/api/v1/namespaces/akri/pods/agent-a')
@@ -555,10 +581,13 @@ describe('the report of a node without an agent', () => {
     // The grace period begins again.
     await clock.advance(GRACE_MS - 1)
     expect(deletions()).toEqual([])
-    await eventually(async () => {
-      await clock.advance(10_000)
-      expect(deletions().map((request) => request.path)).toEqual([path, `${REPORTS}/a`])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(deletions().map((request) => request.path)).toEqual([path, `${REPORTS}/a`])
+      },
+      10_000,
+    )
   })
 
   it.each<[string, boolean, string | undefined]>([
@@ -574,10 +603,13 @@ describe('the report of a node without an agent', () => {
     })
     await start()
     expect(state.reportIndex.presence('a' as never)).toBe('exchanged')
-    await eventually(async () => {
-      await clock.advance(GRACE_MS / 10)
-      expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
+      },
+      GRACE_MS / 10,
+    )
   })
 
   it('is deleted if an agent of the existing system has its place, and both run', async () => {
@@ -591,10 +623,13 @@ describe('the report of a node without an agent', () => {
       ...testInstance(['a']),
     })
     await start('akri-0.13')
-    await eventually(async () => {
-      await clock.advance(GRACE_MS / 10)
-      expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
-    })
+    await inSteps(
+      clock,
+      () => {
+        expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
+      },
+      GRACE_MS / 10,
+    )
     expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a'])
   })
 
@@ -615,8 +650,7 @@ describe('the report of a node without an agent', () => {
     await eventually(() => expect(deletions()).toHaveLength(1))
     await clock.advance(10 * GRACE_MS)
     expect(deletions().map(({ path }) => path)).toEqual([`${REPORTS}/a`])
-    await eventually(async () => {
-      await clock.advance(500)
+    await inSteps(clock, () => {
       expect(status().nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 })
     })
   })
