@@ -172,6 +172,6 @@ it.each([
       await running
       expect(state(reflector.list())).toEqual(state(servers.at(servers.version)))
     }),
-    { numRuns: 200 },
+    { numRuns: 80 },
   )
 })

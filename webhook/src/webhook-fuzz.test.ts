@@ -120,7 +120,7 @@ const bytes = fc.oneof(
 const value = fc.oneof(fc.jsonValue({ maxDepth: 4 }), fc.constant(JSON.parse(good).request.object))
 
 describe('the webhook under fuzz', () => {
-  const raw = fuzz({ runs: 150, msPerRun: 100 })
+  const raw = fuzz({ runs: 60, msPerRun: 100 })
   it(
     'answers others after any bytes, within TLS and without',
     async () => {
@@ -137,7 +137,7 @@ describe('the webhook under fuzz', () => {
     raw.timeoutMs,
   )
 
-  const reviews = fuzz({ runs: 150, msPerRun: 100 })
+  const reviews = fuzz({ runs: 60, msPerRun: 100 })
   it(
     'answers any AdmissionReview, without an error in the log',
     async () => {

@@ -127,7 +127,7 @@ describe('a file', () => {
           if (path !== '') expect(Math.min(place?.line ?? 0, place?.column ?? 0)).toBeGreaterThan(0)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 })

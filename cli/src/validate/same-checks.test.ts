@@ -198,7 +198,7 @@ describe('the webhook, akri validate and akri run', () => {
         )
         for (const line of node.refused) expect(cluster.refused).toContain(line)
       }),
-      { numRuns: 150 },
+      { numRuns: 50 },
     )
   })
 

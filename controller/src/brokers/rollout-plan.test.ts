@@ -418,7 +418,7 @@ describe('for any changes of specs, devices, capacities, nodes and brokers', () 
           expect(model.isDone).toBe(true)
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 150 },
     )
   })
 })

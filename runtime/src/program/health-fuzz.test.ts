@@ -28,7 +28,7 @@ const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array)),
 )
 
-const { parameters, timeoutMs } = fuzz({ runs: 500, msPerRun: 50 })
+const { parameters, timeoutMs } = fuzz({ runs: 150, msPerRun: 50 })
 
 it(
   'the port of health and metrics answers others after any bytes',

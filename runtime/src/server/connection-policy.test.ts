@@ -57,7 +57,7 @@ describe('a new connection', () => {
         if (fate === 'room' || (loser !== undefined && loser !== own))
           expect(own.length).toBeLessThan(limits.ofPeer)
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 

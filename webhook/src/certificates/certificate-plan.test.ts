@@ -166,7 +166,7 @@ describe('the certificates of the webhook', () => {
           }
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 15 },
     )
   })
 })

@@ -246,7 +246,7 @@ describe('the entries of brokerInfo', () => {
           expect(Object.entries(entries(subject) ?? {})).toContainEqual([name, content])
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 })

@@ -137,7 +137,7 @@ it('the plan that follows changes is the plan that is made from all of their res
     }
   }
   await fc.assert(fc.asyncProperty(fc.array(anyChange, { minLength: 1, maxLength: 30 }), run), {
-    numRuns: 300,
+    numRuns: 100,
   })
 })
 

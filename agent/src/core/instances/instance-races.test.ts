@@ -192,7 +192,7 @@ it('nodes that find devices in any order agree on one Instance for each, with cl
     stop.abort()
   }
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), run), {
-    numRuns: 50,
+    numRuns: 25,
   })
   await rm(directory, { recursive: true, force: true })
 })

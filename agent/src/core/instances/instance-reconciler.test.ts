@@ -628,7 +628,7 @@ describe('the Instances of a node', () => {
   })
 
   describe('of a list that changes with each write', () => {
-    const flapping = Array.from({ length: 200 }, (_, index) => `a-${index}`)
+    const flapping = Array.from({ length: 80 }, (_, index) => `a-${index}`)
     let version = 0
 
     /** Lists other properties of the flapping devices, and the same steady devices. */

@@ -119,7 +119,7 @@ describe('nodes that join, claim and leave at once', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
   })
 })

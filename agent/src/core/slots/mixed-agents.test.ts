@@ -335,7 +335,7 @@ describe('agents of both systems in one cluster, after any history', () => {
           for (const node of NODES) new ExistingAgentModel(node).see(world.instances())
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     )
     // Histories are random; on average there are 1,000 claims.
     expect(claimed).toBeGreaterThan(300)

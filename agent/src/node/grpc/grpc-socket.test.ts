@@ -616,7 +616,7 @@ describe('the connection of a wrong client', () => {
         )
         raw.close()
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     )
     expect(await withClient((client) => ask(client, '/echo', Buffer.from('x')))).toBeDefined()
   })
