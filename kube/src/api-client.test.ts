@@ -225,14 +225,14 @@ describe('failures', () => {
 
   it('are reported, those of lines too', async () => {
     const { seen, onFailure } = failed()
-    const client = connect(await serve(), { onFailure, timeoutMs: 200 })
+    const client = connect(await serve(), { onFailure })
     await get(client)
     api.answer = answerWith(500, {})
     await failure(get(client))
     const lines = client.lines({ method: 'GET', path: '/watch' }, new AbortController().signal)
     await failure(lines.next())
     api.answer = () => {}
-    await failure(get(client))
+    await failure(client.request({ method: 'GET', path: '/x', timeoutMs: 20 }))
     expect(seen).toEqual([
       expect.stringMatching(/^GET \S+ AKRI_ERR_API$/),
       'GET /watch AKRI_ERR_API',

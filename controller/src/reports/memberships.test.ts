@@ -1,8 +1,9 @@
 import type { NodeReport } from '@akrijs/api'
 import { EventRecorder, objectKey } from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { inSteps } from '../../../test/support/eventually.js'
 import { control } from '../controller.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testInstance } from '../testing/objects.js'
@@ -12,11 +13,13 @@ const KEY = objectKey('plant', 'cam-8120fe')
 
 describe('the controller', () => {
   let api: TestApi
+  let clock: ManualClock
   let turn: AbortController
   let ended: Promise<void>
 
   beforeEach(async () => {
     api = new TestApi()
+    clock = new ManualClock(T0)
     turn = new AbortController()
   })
 
@@ -56,13 +59,13 @@ describe('the controller', () => {
     const { client, state } = await api.start()
     const events = new EventRecorder({
       client,
-      clock: systemClock,
+      clock,
       apiVersion: 'akri.sh/v0',
       source: 'test',
       host: 'test',
       onError: () => {},
     })
-    const options = { state, client, clock: systemClock, log: silentLogger, events }
+    const options = { state, client, clock, log: silentLogger, events }
     ended = control({ ...options, nodeGraceMs: 300_000 }, turn.signal)
   }
 
@@ -78,10 +81,10 @@ describe('the controller', () => {
     await lead()
     const { uid } = testInstance([]).metadata
     for (const name of names) report(name, { [KEY]: { uid, wish: 'join' } })
-    await eventually(() => expect(nodes()?.toSorted()).toEqual(names.toSorted()))
+    await inSteps(clock, () => expect(nodes()?.toSorted()).toEqual(names.toSorted()))
     expect(writes().length).toBeLessThanOrEqual(3)
     for (const name of names) report(name, { [KEY]: { uid, wish: 'leave' } })
-    await eventually(() => expect(nodes()).toBeUndefined())
+    await inSteps(clock, () => expect(nodes()).toBeUndefined())
     expect(writes().length).toBeLessThanOrEqual(6)
   })
 
@@ -94,9 +97,9 @@ describe('the controller', () => {
     api.put(INSTANCE, { ...testInstance(['x']) })
     node('x')
     await lead()
-    await eventually(() => expect(nodes()).toEqual(['x', 'a']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a']))
     node('b')
-    await eventually(() => expect(nodes()).toEqual(['x', 'a', 'b']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a', 'b']))
   })
 
   it('A10 R98 lets a node leave once for a wish, however long the report has it', async () => {
@@ -106,18 +109,18 @@ describe('the controller', () => {
     report('b', leave)
     api.put(INSTANCE, { ...testInstance(['a', 'b']) })
     await lead()
-    await eventually(() => expect(nodes()).toEqual(['a']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['a']))
     // The device is there again, and the agent has joined by itself for a container that runs.
     const rejoined = testInstance(['a', 'b'])
     const deviceUsage = { 'cam-8120fe-0': 'b' }
     api.put(INSTANCE, { ...rejoined, spec: { ...rejoined.spec, deviceUsage } })
     report('b', leave, { slots: {} })
     report('a', { [KEY]: { uid, wish: 'leave' } })
-    await eventually(() => expect(nodes()).toEqual(['b']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['b']))
     expect(api.objects.get(INSTANCE)).toMatchObject({ spec: { deviceUsage } })
     report('b', {})
     report('b', leave)
-    await eventually(() => expect(nodes()).toBeUndefined())
+    await inSteps(clock, () => expect(nodes()).toBeUndefined())
   })
 
   it('A10 R64 does nothing by the report of an agent that was taken off or exchanged', async () => {
@@ -131,8 +134,8 @@ describe('the controller', () => {
     report('x', { [KEY]: { uid, wish: 'leave' } }, agent('x'))
     api.put(INSTANCE, { ...testInstance(['x']) })
     await lead()
-    await eventually(() => expect(nodes()).toEqual(['x', 'c']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['x', 'c']))
     agentPod('a', 'agent-a')
-    await eventually(() => expect(nodes()).toEqual(['x', 'c', 'a']))
+    await inSteps(clock, () => expect(nodes()).toEqual(['x', 'c', 'a']))
   })
 })
