@@ -1,18 +1,10 @@
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  buildImage,
-  INSTALL,
-  missingPackages,
-  PackedPackages,
-  runIn,
-} from '../create-handler/support/packages.js'
+import { readTemplate } from '../../create-handler/src/template.js'
 import { missingForInstallation } from './install/installation.js'
 import { kubectl, kubectlWith } from './support/kubectl.js'
 import { NodeAgent } from './support/node-agent.js'
@@ -20,11 +12,12 @@ import { kubeTools } from './support/node-spaces.js'
 import { missingHere, NODE_1, onNode } from './support/nodes.js'
 import { eventually, podYaml, World } from './support/world.js'
 
-// What an author does in the first fifteen minutes, with the packages as npm publishes them, up to
-// a container that uses the device.
+// The project of a new author in a container of its own, and a container that uses the device. The
+// steps before, with packages as npm publishes them, are in test/create-handler.
 
 const run = promisify(execFile)
-const lacks = missingHere() ?? missingForInstallation() ?? missingPackages()
+const root = path.join(import.meta.dirname, '../..')
+const lacks = missingHere() ?? missingForInstallation()
 const NAME = 'pump'
 const IMAGE = `registry.example/${NAME}:0.1.0`
 const GROUP = 65_520
@@ -37,18 +30,17 @@ const RULES = {
 const USE = `echo "$PUMP_DEVICE $PUMP_KIND"; cat /run/${NAME}/hostname; exec sleep 100000`
 
 describe.skipIf(lacks !== undefined)(
-  `the first minutes of an author${lacks === undefined ? '' : ` (${lacks})`}`,
+  `the first handler of an author${lacks === undefined ? '' : ` (${lacks})`}`,
   () => {
     let directory: string
-    let packages: PackedPackages
     let world: World
     let agent: NodeAgent
 
     beforeAll(async () => {
       directory = await mkdtemp(path.join(os.tmpdir(), 'akri-author-'))
-      packages = await PackedPackages.pack(directory, ['zod'])
       world = await World.open()
       agent = await NodeAgent.create(NODE_1, RULES)
+      await agent.start()
     })
 
     afterAll(async () => {
@@ -61,111 +53,51 @@ describe.skipIf(lacks !== undefined)(
       await rm(directory, { recursive: true, force: true })
     })
 
-    /** Runs a step, and prints its time. */
-    async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
-      const start = systemClock.monotonicMs()
-      try {
-        return await work()
-      } finally {
-        const seconds = ((systemClock.monotonicMs() - start) / 1000).toFixed(1)
-        process.stdout.write(`the path of an author: ${name}: ${seconds} s\n`)
-      }
-    }
-
-    /** A Pod gets the device of the Configuration with all that belongs to the device. */
-    async function expectDevice(pod: string): Promise<void> {
-      await world.apply(podYaml(pod, { [`akri.sh/${NAME}`]: 1 }, { script: USE, node: NODE_1 }))
-      await eventually(() => world.running(pod))
+    it('runs by the manifest of its project, and gives a container its device', async () => {
+      const files = await readTemplate(path.join(root, 'create-handler/templates'), {
+        language: 'javascript',
+        names: { package: NAME, handler: NAME, prefix: NAME.toUpperCase() },
+        version: '0.1.0',
+      })
+      const file = (name: string) => files.get(name) ?? expect.fail(`the project has no ${name}`)
+      await importImage(file)
+      // The namespace of the test, and the node and the directory of its agent.
+      const daemonSet = file('deploy/daemonset.yaml')
+        .replace('namespace: akri', `namespace: ${world.namespace}`)
+        .replace('kubernetes.io/os: linux', `kubernetes.io/hostname: ${NODE_1}`)
+        .replaceAll('/var/lib/akri', path.join(agent.directory, 'h'))
+      await kubectlWith(daemonSet, 'apply', '-f', '-')
+      await world.apply(file('deploy/configuration.yaml'))
+      await world.apply(podYaml('user', { [`akri.sh/${NAME}`]: 1 }, { script: USE, node: NODE_1 }))
       const host = (await readFile('/etc/hostname', 'utf8')).trim()
       await eventually(async () =>
-        expect(await world.logs(pod)).toBe(`/dev/null character\n${host}`),
-      )
-      await world.remove('Pod', pod)
-      await eventually(async () => expect(await world.phases()).not.toHaveProperty(pod))
-    }
-
-    it('lead from npm create to a container that uses the device', async () => {
-      const project = path.join(directory, NAME)
-      const source = path.join(project, 'handler.js')
-      const installed = path.join(directory, 'installed')
-      const discover = () => runIn(project, 'npm', 'run', 'discover')
-
-      await step('create', async () => {
-        await packages.create(directory, NAME, '--language', 'javascript')
-        await runIn(project, 'npm', ...INSTALL)
+        expect(await world.logs('user')).toBe(`/dev/null character\n${host}`),
+      ).catch(async (cause: unknown) => {
+        const pods = await kubectl('-n', world.namespace, 'describe', 'pods')
+        throw new Error(`${pods}\n${await agent.output()}`, { cause })
       })
-      await step('try', async () => {
-        expect((await discover()).stdout).toMatch(
-          /^\/dev\/null +PUMP_DEVICE=\/dev\/null PUMP_KIND=character +\/dev\/null:rw$/m,
-        )
-      })
-      const good = await readFile(source, 'utf8')
-      await step('break', async () => {
-        const bad = good.replace('HOST + path', 'path.of.the.device')
-        await writeFile(source, bad)
-        const line = bad.split('\n').findIndex((text) => text.includes('path.of.the')) + 1
-        await expect(discover()).rejects.toThrow(`handler.js:${line}:`)
-      })
-      await step('fix', async () => {
-        await writeFile(source, good)
-        expect((await discover()).stdout).toContain('/dev/null:rw')
-      })
-      await step('test', async () => {
-        expect((await runIn(project, 'npm', 'test')).stdout).toMatch(/^(# |ℹ )fail 0$/m)
-      })
-      await step('pack', () => runIn(project, 'npm', 'pack', '--silent'))
-      await step('install', async () => {
-        await mkdir(installed)
-        const tarball = path.join(project, `${NAME}-0.1.0.tgz`)
-        const others = ['@akrijs/sdk', 'zod'].map((name) => packages.of(name))
-        await runIn(installed, 'npm', ...INSTALL, tarball, ...others)
-      })
-
-      const configuration = await readFile(path.join(project, 'deploy/configuration.yaml'), 'utf8')
-      const handlers = { ...RULES, AKRI_HANDLERS: path.join(installed, 'node_modules', NAME) }
-      await step('run in the agent', async () => {
-        agent = NodeAgent.beside(agent, handlers)
-        await agent.start()
-        await world.apply(configuration)
-        await expectDevice('embedded')
-      })
-      await agent.stop()
-      await step('run isolated', async () => {
-        agent = NodeAgent.beside(agent, { ...handlers, AKRI_ISOLATED: 'on' })
-        await agent.start()
-        const socket = path.join(agent.directory, `s/isolated/${NAME}.sock`)
-        await eventually(() => expect(existsSync(socket)).toBe(true))
-        await expectDevice('isolated')
-      })
-      await agent.stop()
-      await step('run in a container of its own', async () => {
-        agent = NodeAgent.beside(agent, RULES)
-        await agent.start()
-        await importImage(project)
-        const daemonSet = await readFile(path.join(project, 'deploy/daemonset.yaml'), 'utf8')
-        // The namespace of the test, and the node and the directory of its agent.
-        const adapted = daemonSet
-          .replace('namespace: akri', `namespace: ${world.namespace}`)
-          .replace('kubernetes.io/os: linux', `kubernetes.io/hostname: ${NODE_1}`)
-          .replaceAll('/var/lib/akri', path.join(agent.directory, 'h'))
-        await kubectlWith(adapted, 'apply', '-f', '-')
-        const rollout = ['rollout', 'status', `daemonset/${NAME}`, '--timeout=120s']
-        await kubectl('-n', world.namespace, ...rollout).catch(async (cause: unknown) => {
-          const pods = await kubectl('-n', world.namespace, 'describe', 'pods')
-          throw new Error(`${pods}\n${await agent.output()}`, { cause })
-        })
-        await expectDevice('beside')
-      })
+      // The agent knows the handler.
+      const ready = ['rollout', 'status', `daemonset/${NAME}`, '--timeout=60s']
+      await kubectl('-n', world.namespace, ...ready)
     })
 
-    /** Builds the image of the project, and imports it on the node. */
-    async function importImage(project: string): Promise<void> {
-      const stages = path.join(directory, 'stages')
-      await mkdir(stages)
-      const { app, command } = await buildImage(project, stages)
-      const [program = '', ...files] = command
+    /** Makes the image of the project of its files and its packages, and imports it on the node. */
+    async function importImage(file: (name: string) => string): Promise<void> {
+      const app = path.join(directory, 'app')
+      await mkdir(app)
+      for (const name of ['package.json', 'handler.js'])
+        await writeFile(path.join(app, name), file(name))
+      for (const name of ['sdk/package.json', 'sdk/dist'])
+        await cp(path.join(root, name), path.join(app, 'node_modules/@akrijs', name), {
+          recursive: true,
+        })
+      await cp(path.join(root, 'node_modules/zod'), path.join(app, 'node_modules/zod'), {
+        recursive: true,
+      })
+      const [entry = '[]'] = /(?<=^ENTRYPOINT ).*$/m.exec(file('Dockerfile')) ?? []
+      const [program = '', ...files] = JSON.parse(entry) as string[]
       const archive = path.join(directory, 'image.tar')
-      const places = files.map((file) => `/app/${file}`)
+      const places = files.map((name) => `/app/${name}`)
       const make = path.join(kubeTools ?? '', 'kube-node-image')
       await run(make, [IMAGE, archive, app, program, ...places])
       await onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)
