@@ -267,6 +267,7 @@ async function environmentWith(discoveryHandler: object) {
     kubeconfig: await kubeconfig((await server.listen()).href),
     podResourcesSocket: kubelet.podResourcesSocket,
   }
+  await mkdir(options.handlersDirectory, { mode: 0o700 })
   return { server, kubelet, options, uid: metadata.uid }
 }
 
@@ -310,7 +311,6 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
     discoveryDetails: '',
     discoveryProperties: [{ name: 'token', ...from }],
   })
-  await mkdir(options.handlersDirectory, { mode: 0o700 })
   const lines: string[] = []
   const write: LogMethod = (fields, message) =>
     void lines.push(inspect({ fields, message }, { depth: Number.POSITIVE_INFINITY }))
@@ -362,6 +362,35 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
   await shows('none')
   expect(lines.join('\n')).toMatch(/agent started.*agent started/s)
   await expectNowhere()
+})
+
+it('an agent offers no more new names of resources than the Node has room for', async () => {
+  const discoveryHandler = { name: 'sensor', discoveryDetails: '' }
+  const { server, kubelet, options } = await environmentWith(discoveryHandler)
+  const old = Array.from({ length: 30 }, (_, index) => [`akri.sh/old-${index}`, '0'])
+  server.put('/api/v1/nodes/node-a', { status: { capacity: Object.fromEntries(old) } })
+  // For the Configuration, and for two of four devices.
+  const maxResourceNames = old.length + 3
+  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent({ ...options, maxResourceNames }, { packagesFrom: directory, ...context }),
+  )
+  const sensor = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover() {
+      yield ['foo0', 'foo1', 'foo2', 'foo3'].map((id) => ({ id }))
+    },
+  })
+  const served = await serve(sensor, { directory: options.handlersDirectory, log: silentLogger })
+  onTestFinished(() => served.close())
+  await eventually(() =>
+    expect(JSON.stringify(server.objects.get('/apis/akri.sh/v0/nodereports/node-a'))).toContain(
+      '"reason":"TooManyResources"',
+    ),
+  )
+  expect(kubelet.resources).toHaveLength(3)
+  expect(kubelet.resources).toContain('akri.sh/lab')
 })
 
 it('an agent ends in time while the API server does not answer', async () => {
