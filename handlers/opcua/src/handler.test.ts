@@ -114,7 +114,7 @@ describe('the OPC UA handler', () => {
     const lds = await start()
     const urls = Array.from(
       { length: 1001 },
-      (_, index) => `opc.tcp://10.1.${index >> 8}.${index & 255}:4840/`,
+      (_, index) => `opc.tcp://127.1.${index >> 8}.${index & 255}:1/`,
     )
     lds.applications = [
       DISCOVERY_SERVER,

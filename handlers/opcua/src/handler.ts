@@ -18,7 +18,7 @@ import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
-import type { CallOptions } from './ua-tcp/client.js'
+import type { CallTimeouts } from './ua-tcp/client.js'
 
 const NO_URLS = 'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard'
 /** Open sessions of all Configurations together. */
@@ -35,7 +35,7 @@ export interface OpcuaHandlerOptions {
   /** The networks of this machine. @default those of its interfaces */
   readonly ownNetworks?: () => readonly Network[]
   /** Time limits of a service call. @default 3 s to connect, 5 s in total */
-  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
+  readonly timeouts?: CallTimeouts
 }
 
 /** A handler that finds OPC UA servers by discovery URLs or by multicast DNS. */

@@ -4,7 +4,7 @@ import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
-import { type CallOptions, callService } from './ua-tcp/client.js'
+import { CALL_MS, type CallTimeouts, callService } from './ua-tcp/client.js'
 import { getEndpoints } from './ua-tcp/discovery-services.js'
 
 const REFRESH_MS = 5 * 60_000
@@ -18,7 +18,7 @@ interface ServerDescriptionsOptions {
   readonly reach: Reach
   readonly clock: Clock
   readonly log: Logger
-  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'> | undefined
+  readonly timeouts?: CallTimeouts | undefined
 }
 
 /** The endpoints that servers report by GetEndpoints, read again from time to time. */
@@ -29,10 +29,13 @@ export class ServerDescriptions {
   /** Of the servers whose last attempt failed. */
   readonly #failures = new Map<string, unknown>()
 
-  /** @param limits.roundMs how long a round waits for answers, in milliseconds @default 5000 */
+  /**
+   * @param limits.roundMs how long a round waits for answers, in milliseconds @default the time limit
+   * of a call
+   */
   constructor(
     options: ServerDescriptionsOptions,
-    { roundMs = 5000 }: { readonly roundMs?: number } = {},
+    { roundMs = options.timeouts?.totalMs ?? CALL_MS }: { readonly roundMs?: number } = {},
   ) {
     this.#options = options
     this.#roundMs = roundMs

@@ -44,8 +44,10 @@ export class SimulatedServer {
   echoes = false
   /** Encoded answers in place of those above, by service. */
   readonly responses = new Map<Service, Buffer>()
-  /** Sends the answers to a message in another way. */
-  send: ((socket: net.Socket, answers: readonly Buffer[], to: Frame['type']) => void) | undefined
+  /** Sends the answers to a message in another way. Returns `silent` if the client gets no answer. */
+  send: ((socket: net.Socket, answers: readonly Buffer[], to: Frame['type']) => unknown) | undefined
+  /** The open connections whose client waits for an answer that never comes. */
+  readonly unanswered = new Set<net.Socket>()
   /** The buffer sizes in Acknowledge, in bytes. */
   bufferBytes = 65_536
   /** The size of a chunk of an answer, in bytes. */
@@ -97,10 +99,13 @@ export class SimulatedServer {
   #serve(socket: net.Socket): void {
     this.accepted++
     this.#sockets.add(socket)
-    socket.on('close', () => this.#sockets.delete(socket))
+    socket.on('close', () => {
+      this.#sockets.delete(socket)
+      this.unanswered.delete(socket)
+    })
     socket.on('error', () => socket.destroy())
     if (this.silent) {
-      socket.resume()
+      socket.on('data', () => this.unanswered.add(socket))
       return
     }
     const frames = new FrameReader({ chunkBytes: 65_536 })
@@ -108,8 +113,9 @@ export class SimulatedServer {
     const respond = (bytes: Buffer) => {
       for (const frame of frames.push(bytes)) {
         const answers = this.#answer(frame, () => ++sequence)
-        if (this.send !== undefined) this.send(socket, answers, frame.type)
-        else for (const answer of answers) socket.write(answer)
+        if (this.send !== undefined) {
+          if (this.send(socket, answers, frame.type) === 'silent') this.unanswered.add(socket)
+        } else for (const answer of answers) socket.write(answer)
       }
     }
     socket.on('data', (bytes) => {

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { systemClock } from '@akrijs/sdk'
+import { type Clock, systemClock } from '@akrijs/sdk'
 import { CALL_MS } from '../ua-tcp/client.js'
 import type { DiscoveryUrl, DiscoveryUrlOptions } from './discovery-url.js'
 
@@ -21,6 +21,7 @@ interface BackgroundRoundsOptions extends Pick<DiscoveryUrlOptions, 'timeouts'> 
  */
 export class BackgroundRounds implements AsyncDisposable {
   readonly #waitMs: number
+  readonly #clock: Clock
   readonly #end = new AbortController()
   readonly #signal: AbortSignal
   readonly #waiting = new Set<Round>()
@@ -29,6 +30,7 @@ export class BackgroundRounds implements AsyncDisposable {
 
   constructor({ signal, timeouts }: BackgroundRoundsOptions) {
     this.#waitMs = (timeouts?.totalMs ?? CALL_MS) + MARGIN_MS
+    this.#clock = timeouts?.clock ?? systemClock
     this.#signal = AbortSignal.any([signal, this.#end.signal])
     // Each parallel call adds a listener.
     setMaxListeners(0, this.#signal)
@@ -54,7 +56,7 @@ export class BackgroundRounds implements AsyncDisposable {
     const over = new AbortController()
     let isLate = false
     // The calls have limits of the same clock.
-    const late = systemClock.sleep(this.#waitMs, over.signal).then(
+    const late = this.#clock.sleep(this.#waitMs, over.signal).then(
       () => {
         isLate = true
       },

@@ -5,7 +5,6 @@ import {
   clock,
   discoveryServer,
   endRounds,
-  IMPATIENT,
   ids,
   list,
   Rounds,
@@ -29,7 +28,6 @@ describe('the OPC UA handler, with discovery URLs', () => {
     await broken.close()
     const rounds = new Rounds(
       standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, first.url]),
-      IMPATIENT,
     )
     expect(ids(await rounds.first())).toEqual([first.url])
     await rounds.next()
@@ -64,7 +62,6 @@ describe('the OPC UA handler, with discovery URLs', () => {
     lds.records = [spelling, heard.url, silent.url, other.url].map(record)
     const rounds = new Rounds(
       standard([lds.url], { applicationNames: { items: ['listed', 'heard'] } }),
-      IMPATIENT,
     )
     expect(ids(await rounds.first())).toEqual([listed.url, heard.url])
     silent.silent = false
@@ -130,6 +127,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
       const isBroken = to === 'MSG' && lds.asked.at(-1) === 'FindServersOnNetwork'
       if (!isBroken) for (const answer of answers) socket.write(answer)
       else if (how === 'closes the connection') socket.end()
+      return isBroken && how === 'stays silent' ? 'silent' : undefined
     }
   }
 
@@ -139,7 +137,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
       const first = await start({ name: 'one' })
       const lds = await discoveryServer(first)
       breakFindServersOnNetwork(lds, how)
-      const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+      const rounds = new Rounds(standard([lds.url]))
       expect(ids(await rounds.first())).toEqual([first.url])
       for (let round = 1; round < 10; round++) await rounds.next()
       expect([rounds.lists.length, rounds.leftOut]).toEqual([1, []])
@@ -245,7 +243,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     const plc = await start({ name: 'PLC 1' })
     plc.silent = true
     const lds = await discoveryServer(plc)
-    const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+    const rounds = new Rounds(standard([lds.url]))
     expect((await rounds.first())?.[0]?.properties).toEqual({
       OPCUA_DISCOVERY_URL: plc.url,
       OPCUA_APPLICATION_URI: 'urn:test:PLC 1',
@@ -262,7 +260,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
   it('keeps the servers of a silent discovery server while they answer', async () => {
     const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(first, second)
-    const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+    const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
     lds.silent = true
     await second.close()
@@ -299,7 +297,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
   it('sends no list at first while no URL answers, and then an empty list', async () => {
     const plc = await start()
     plc.silent = true
-    const rounds = new Rounds(standard([plc.url]), IMPATIENT)
+    const rounds = new Rounds(standard([plc.url]))
     await rounds.first()
     await rounds.next()
     expect(rounds.lists).toEqual([])

@@ -14,7 +14,7 @@ import { OpcuaUnreachableError } from '../errors.js'
 import { reasonOf } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import { addressesIfAny } from '../reach.js'
-import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
+import { type CallOptions, type CallTimeouts, callService, type Target } from '../ua-tcp/client.js'
 import {
   type ApplicationDescription,
   findServers,
@@ -63,7 +63,7 @@ export interface DiscoveryUrlOptions {
   /** The URLs of the servers that answered the last call to them, which may happen now. */
   readonly responsive: ServerQuery
   readonly clock: Clock
-  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
+  readonly timeouts?: CallTimeouts
 }
 
 interface ServerEntry {

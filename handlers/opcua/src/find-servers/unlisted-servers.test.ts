@@ -1,15 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { application } from '../../test-peers/simulated-server.js'
-import {
-  clock,
-  discoveryServer,
-  IMPATIENT,
-  ids,
-  list,
-  Rounds,
-  standard,
-  start,
-} from '../testing/rounds.js'
+import { clock, discoveryServer, ids, list, Rounds, standard, start } from '../testing/rounds.js'
 
 // A restarted discovery server forgets its servers, which register again within ten minutes.
 
@@ -78,7 +69,7 @@ describe('servers that a discovery server does not list any more', () => {
   it('are removed if they stop answering while their discovery server is silent', async () => {
     const first = await start({ name: 'one' })
     const lds = await discoveryServer(first)
-    const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+    const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
     list(lds, [])
     lds.silent = true

@@ -14,7 +14,7 @@ import {
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { IdentifiedServer, OpcuaServer } from '../opcua-server.js'
-import { type CallOptions, callService, type Target, urlByAddress } from '../ua-tcp/client.js'
+import { type CallTimeouts, callService, type Target, urlByAddress } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
@@ -46,7 +46,7 @@ export interface ServerSessionsOptions {
   readonly targetOf: (server: OpcuaServer) => Promise<Target | undefined>
   readonly clock: Clock
   readonly log: Logger
-  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'> | undefined
+  readonly timeouts?: CallTimeouts | undefined
 }
 
 export interface SessionLimits {

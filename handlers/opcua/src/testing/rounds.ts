@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type Device, DiscoveryProperties, type Logger, silentLogger } from '@akrijs/sdk'
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
@@ -10,17 +11,19 @@ import { createOpcuaHandler, type OpcuaHandlerOptions } from '../handler.js'
 const ROUND_MS = 10_000
 /** The time limit for a host name, in milliseconds. */
 export const NAME_MS = 3000
-/** Time limits that suffice on a busy machine. */
-const UNHURRIED = { connectMs: 15_000, totalMs: 15_000 }
-/** Time limits for tests with a silent server: each call to it takes the full time. */
-export const IMPATIENT = { timeouts: { connectMs: 1500, totalMs: 1500 } }
 
 export let clock: ManualClock
+/** The clock of the time limits of calls. Only calls that get no answer let its time pass. */
+let calls: ManualClock
+/** Longer than all calls of a round take on any machine, in milliseconds. */
+const TOTAL_MS = 600_000
+export const timeouts = () => ({ clock: calls, totalMs: TOTAL_MS })
 export let stop: AbortController
 const servers: SimulatedServer[] = []
 
 beforeEach(() => {
   clock = new ManualClock(1_000_000)
+  calls = new ManualClock(1_000_000)
   stop = new AbortController()
 })
 
@@ -79,7 +82,12 @@ export class Rounds {
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
     const ownNetworks = (): Network[] => []
-    const handler = createOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
+    const handler = createOpcuaHandler({
+      clock,
+      ownNetworks,
+      timeouts: timeouts(),
+      ...options,
+    })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
       followDiscovery(handler, {
@@ -137,9 +145,18 @@ export class Rounds {
  */
 async function untilRoundIsOver(): Promise<void> {
   const { signal } = stop
-  await clock.untilSleeping()
   const isOver = () => clock.sleeping.some((ms) => ms === 0 || ms > NAME_MS)
-  while (!signal.aborted && !isOver()) await new Promise((resolve) => setImmediate(resolve))
+  while (!signal.aborted && !isOver()) await endSilentCalls()
+}
+
+/** Ends all calls by their time limits, if no other calls are under way. */
+export async function endSilentCalls(): Promise<void> {
+  await turn()
+  const silent = servers.flatMap(({ unanswered }) => [...unanswered])
+  // A call has two limits. A round waits with one more.
+  if (silent.length === 0 || Math.floor(calls.sleeping.length / 2) !== silent.length) return
+  await calls.advance(TOTAL_MS)
+  while (silent.some((socket) => !socket.closed)) await turn()
 }
 
 export const ids = (devices: readonly Device[] = []) => devices.map(({ id }) => id)

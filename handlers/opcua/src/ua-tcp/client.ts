@@ -1,5 +1,5 @@
 import net from 'node:net'
-import { messageOf, systemClock } from '@akrijs/sdk'
+import { type Clock, messageOf, systemClock } from '@akrijs/sdk'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaTimeoutError, OpcuaUnreachableError } from '../errors.js'
 import { Conversation } from './conversation.js'
@@ -33,9 +33,14 @@ export interface CallOptions {
   readonly connectMs?: number
   /** The time limit for the whole call, in milliseconds. @default 5000 */
   readonly totalMs?: number
+  /** The clock of the time limits. @default systemClock */
+  readonly clock?: Clock
   /** @default UA_TCP_LIMITS */
   readonly limits?: Partial<UaTcpLimits>
 }
+
+/** The time limits of a call, and their clock. */
+export type CallTimeouts = Pick<CallOptions, 'connectMs' | 'totalMs' | 'clock'>
 
 /**
  * Calls a service of a server over a new connection, which is closed before the promise settles.
@@ -47,14 +52,14 @@ export async function callService<Answer>(
   target: Target,
   options: CallOptions,
 ): Promise<Answer> {
-  const { totalMs = CALL_MS } = options
-  const deadline = systemClock.monotonicMs() + totalMs
+  const { totalMs = CALL_MS, clock = systemClock } = options
+  const deadline = clock.monotonicMs() + totalMs
   let failure: unknown = new OpcuaUnreachableError('the server has no address')
   for (const address of target.addresses) {
-    const leftMs = deadline - systemClock.monotonicMs()
+    const leftMs = deadline - clock.monotonicMs()
     if (leftMs <= 0) break
     try {
-      return await callAt(address, leftMs, service, target, { ...options, totalMs })
+      return await callAt(address, leftMs, service, target, { ...options, totalMs, clock })
     } catch (error) {
       // A server that accepted the connection would fail at its other addresses too.
       if (!(error instanceof ConnectionFailure)) throw error
@@ -78,7 +83,13 @@ function callAt<Answer>(
   leftMs: number,
   service: DiscoveryService<Answer>,
   { port, endpointUrl }: Target,
-  { signal, connectMs = 3000, totalMs, limits = {} }: CallOptions & { readonly totalMs: number },
+  {
+    signal,
+    connectMs = 3000,
+    totalMs,
+    clock,
+    limits = {},
+  }: CallOptions & Required<Pick<CallOptions, 'totalMs' | 'clock'>>,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
@@ -100,7 +111,7 @@ function callAt<Answer>(
     }
     const closed = new AbortController()
     const after = (ms: number, action: () => void) =>
-      void systemClock.sleep(ms, closed.signal).then(action, () => undefined)
+      void clock.sleep(ms, closed.signal).then(action, () => undefined)
     after(Math.min(connectMs, leftMs), () => {
       const error = new OpcuaTimeoutError(`${peer} did not accept a connection in ${connectMs} ms`)
       if (!connected) fail(new ConnectionFailure(error))
