@@ -30,8 +30,8 @@ export class ServerDescriptions {
   readonly #failures = new Map<string, unknown>()
 
   /**
-   * @param limits.roundMs how long a round waits for answers, in milliseconds @default the time limit
-   * of a call
+   * @param limits.roundMs how long a round waits for answers, in milliseconds @default the limit of
+   * a call
    */
   constructor(
     options: ServerDescriptionsOptions,

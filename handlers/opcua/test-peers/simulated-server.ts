@@ -44,7 +44,7 @@ export class SimulatedServer {
   echoes = false
   /** Encoded answers in place of those above, by service. */
   readonly responses = new Map<Service, Buffer>()
-  /** Sends the answers to a message in another way. Returns `silent` if the client gets no answer. */
+  /** Sends the answers to a message in another way. Returns `silent` if there is no answer. */
   send: ((socket: net.Socket, answers: readonly Buffer[], to: Frame['type']) => unknown) | undefined
   /** The open connections whose client waits for an answer that never comes. */
   readonly unanswered = new Set<net.Socket>()
