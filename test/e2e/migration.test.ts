@@ -59,86 +59,9 @@ describe.skipIf(missingHere() !== undefined)(
     }
     const instance = async () =>
       (await world.get<Written>('Instance', NAME)) ?? expect.fail('there is no Instance')
-    const finalizers = async (kind: 'Configuration' | 'Instance', name: string) =>
-      (await world.get<Written>(kind, name))?.metadata.finalizers
     const migrate = async (...args: readonly string[]) => (await akri('migrate', ...args)).stdout
-    const served = (capacity: number) =>
-      eventually(async () =>
-        expect(await world.allocatables(`akri.sh/${NAME}`)).toEqual([capacity, capacity]),
-      )
 
-    /** The objects of a running existing system: `cam` with one shared device. */
-    async function existingObjects(deviceUsage: Record<string, string> = {}): Promise<string> {
-      await world.apply(echoYaml('cam', ['foo0'], 2))
-      const { metadata } = (await world.get<Written>('Configuration', 'cam')) ?? expect.fail()
-      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam' }
-      const ownerReferences = [{ ...owner, uid: metadata.uid, controller: true }]
-      const spec = {
-        configurationName: 'cam',
-        cdiName: 'akri.sh/cam=8120fe',
-        capacity: 2,
-        shared: true,
-        brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
-      }
-      for (const agent of existing) {
-        await agent.finalize('Configuration', 'cam')
-        await agent.join(NAME, spec, { ownerReferences })
-        await agent.finalize('Instance', NAME)
-      }
-      await existing[0]?.claim(NAME, deviceUsage)
-      return (await instance()).metadata.uid
-    }
-
-    it('A13 takes over Instances, and removes finalizers that are left at once', async () => {
-      const uid = await existingObjects()
-      await start()
-      await served(2)
-      expect((await instance()).metadata.uid).toBe(uid)
-      // The agents run, but no controller.
-      await world.remove('Instance', NAME)
-      await eventually(async () =>
-        expect(await world.reportedCondition('cam', 'Ready')).toMatchObject({
-          status: 'False',
-          reason: 'InstanceBeingDeleted',
-          message: expect.stringContaining(`${NAME}: `),
-        }),
-      )
-      // The wait is a third of the grace period.
-      await controller.lead()
-      await eventually(async () => expect((await instance()).metadata.uid).not.toBe(uid))
-      await served(2)
-      await eventually(async () => expect(await finalizers('Configuration', 'cam')).toBeUndefined())
-      expect(controller.output).toContain('leftover finalizers removed')
-
-      // The device goes and returns.
-      const { metadata } = await instance()
-      for (const agent of existing) await agent.finalize('Instance', NAME)
-      await world.apply(echoYaml('cam', [], 2))
-      await eventually(async () => expect(await world.instances()).toEqual([]))
-      await world.apply(echoYaml('cam', ['foo0'], 2))
-      await eventually(async () => expect((await instance()).metadata.uid).not.toBe(metadata.uid))
-      await served(2)
-
-      await existing[0]?.finalize('Configuration', 'cam')
-      await world.remove('Configuration', 'cam')
-      await eventually(async () => expect(await world.get('Configuration', 'cam')).toBeUndefined())
-    })
-
-    it('A13 removes finalizers by `akri migrate forward`, without agents', async () => {
-      const uid = await existingObjects({ [`${NAME}-1`]: NODE_1 })
-      const plan = await migrate('forward')
-      expect(plan).toMatch(new RegExp(`change +Configuration ${world.namespace}/cam `))
-      expect(plan).toMatch(new RegExp(`change +Instance ${world.namespace}/${NAME} +remove the`))
-      expect(await finalizers('Instance', NAME)).toHaveLength(2)
-      await migrate('forward', '--write')
-      expect(await finalizers('Instance', NAME)).toBeUndefined()
-      expect(await finalizers('Configuration', 'cam')).toBeUndefined()
-      const { metadata, spec } = await instance()
-      expect(metadata.uid).toBe(uid)
-      expect(spec).toMatchObject({ nodes: NODES, deviceUsage: { [`${NAME}-1`]: NODE_1 } })
-    })
-
-    it('goes back by `akri migrate back`: existing agents change all of their fields', async () => {
+    it('A13 goes back by `akri migrate back`, and forward over what existing agents left', async () => {
       const secretKeyRef = { name: 'lab', key: 'token', optional: true }
       await controller.lead()
       await start()
@@ -216,12 +139,42 @@ describe.skipIf(missingHere() !== undefined)(
       expect((await instance()).spec.deviceUsage).toEqual({})
 
       // Forward again: nothing stands in the way.
+      for (const agent of existing) {
+        await agent.finalize('Configuration', 'cam')
+        await agent.finalize('Instance', NAME)
+      }
       await start()
       await eventually(async () =>
         expect(await world.holders()).toEqual([`C:0:${NODE_2}`, NODE_1].sort()),
       )
       expect((await instance()).spec.nodes.toSorted()).toEqual([NODE_1, NODE_2])
       expect((await instance()).metadata.uid).toBe(before.metadata.uid)
+      // The agents run, but no controller that removes what existing agents left.
+      await world.remove('Instance', NAME)
+      await eventually(async () =>
+        expect(await world.reportedCondition('cam', 'Ready')).toMatchObject({
+          status: 'False',
+          reason: 'InstanceBeingDeleted',
+          message: expect.stringContaining(`${NAME}: `),
+        }),
+      )
+      // The wait is a third of the grace period.
+      await controller.lead()
+      await eventually(async () =>
+        expect((await instance()).metadata.uid).not.toBe(before.metadata.uid),
+      )
+      await eventually(async () =>
+        expect(await world.holders()).toEqual([`C:0:${NODE_2}`, NODE_1].sort()),
+      )
+      await eventually(async () =>
+        expect(
+          (await world.get<Written>('Configuration', 'cam'))?.metadata.finalizers,
+        ).toBeUndefined(),
+      )
+      expect(controller.output).toContain('leftover finalizers removed')
+      await existing[0]?.finalize('Configuration', 'cam')
+      await world.remove('Configuration', 'cam')
+      await eventually(async () => expect(await world.get('Configuration', 'cam')).toBeUndefined())
     })
   },
 )
