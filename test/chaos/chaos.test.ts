@@ -8,7 +8,7 @@ import { checkSlots } from '../e2e/support/slots.js'
 import { echoYaml, eventually, type PodState, podYaml, World } from '../e2e/support/world.js'
 
 /** The number of rounds and the seed; a failed run prints both. */
-const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
+const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 3)
 const SEED = Number(process.env.AKRI_CHAOS_SEED ?? Date.now() % 1_000_000)
 const DESCRIPTIONS = ['foo0', 'foo1', 'foo2']
 const INSTANCES = ['cam-8120fe', 'cam-a19705']
