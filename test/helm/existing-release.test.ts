@@ -7,11 +7,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type KubernetesObject, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
 
-// Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, and no
-// other object. test/e2e/install/migration-commands.test.ts has a cluster.
+// Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, the Secret
+// of a webhook, and no other object. test/e2e/install/migration-commands.test.ts has a cluster.
 
 const NAME = 'app.kubernetes.io/name'
 const DAEMON_SET = '/apis/apps/v1/namespaces/akri/daemonsets/akri-agent-daemonset'
+const SECRET = '/api/v1/namespaces/akri/secrets/akri-webhook-configuration'
+const OF_RELEASE = {
+  'meta.helm.sh/release-name': 'akri',
+  'meta.helm.sh/release-namespace': 'akri',
+}
 const NOT_FOUND = { kind: 'Status', apiVersion: 'v1', reason: 'NotFound', code: 404 }
 const values = { debugEcho: { configuration: { enabled: true } } }
 
@@ -54,6 +59,7 @@ describe.for(HELMS)('a release, by %s', (helm) => {
   let server: Server
   let directory: string
   let matchLabels: Readonly<Record<string, string>>
+  let secret: object | undefined
 
   beforeAll(async () => {
     if (lacks !== undefined) return
@@ -65,16 +71,17 @@ describe.for(HELMS)('a release, by %s', (helm) => {
         name: 'akri-agent-daemonset',
         namespace: 'akri',
         labels: { 'app.kubernetes.io/managed-by': 'Helm' },
-        annotations: {
-          'meta.helm.sh/release-name': 'akri',
-          'meta.helm.sh/release-namespace': 'akri',
-        },
+        annotations: OF_RELEASE,
       },
       spec: { selector: { matchLabels } },
     })
     server = createServer(({ url = '' }, response) => {
       const [at = ''] = url.split('?')
-      const found = at === DAEMON_SET ? daemonSet() : discovery.get(at)
+      const objects = new Map<string, object | undefined>([
+        [DAEMON_SET, daemonSet()],
+        [SECRET, secret],
+      ])
+      const found = objects.get(at) ?? discovery.get(at)
       response.writeHead(found === undefined ? 404 : 200, { 'content-type': 'application/json' })
       response.end(JSON.stringify(found ?? NOT_FOUND))
     })
@@ -121,6 +128,25 @@ describe.for(HELMS)('a release, by %s', (helm) => {
     if (lacks !== undefined) skip(lacks)
     matchLabels = { [NAME]: 'akri-agent' }
     expect((await renderThere()).map(({ kind }) => kind)).toContain('DaemonSet')
+  })
+
+  it.for<[string, object | undefined, number]>([
+    ['has the empty Secret of the webhook at first', undefined, 1],
+    ['keeps its Secret of the webhook', OF_RELEASE, 1],
+    ['leaves the Secret of the webhook of version 0.1.0, which created it itself', {}, 0],
+  ])('%s', async ([_title, annotations, count], { skip }) => {
+    if (lacks !== undefined) skip(lacks)
+    matchLabels = { [NAME]: 'akri-agent' }
+    const labels = { 'app.kubernetes.io/managed-by': 'Helm' }
+    const metadata = { name: 'akri-webhook-configuration', namespace: 'akri', labels }
+    secret = annotations && {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { ...metadata, annotations },
+    }
+    const secrets = (await renderThere()).filter(({ kind }) => kind === 'Secret')
+    expect(secrets).toHaveLength(count)
+    for (const each of secrets) expect(each).not.toHaveProperty('data')
   })
 
   it('of Configurations alone can be beside the existing system', async ({ skip }) => {
