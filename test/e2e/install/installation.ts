@@ -11,8 +11,10 @@ import { MANIFESTS } from '../../manifests/folder.js'
 import { IMAGE } from '../support/image.js'
 import { hasKubectl, kubectl } from '../support/kubectl.js'
 import { kubeTools } from '../support/node-spaces.js'
-import { missing, NODES, onNode } from '../support/nodes.js'
+import { missing, onNode } from '../support/nodes.js'
 import type { PodState } from '../support/world.js'
+
+export { MANIFESTS }
 
 const run = promisify(execFile)
 
@@ -37,15 +39,28 @@ export function missingForInstallation(): string | undefined {
 export interface InstalledPod extends PodState {
   readonly spec: {
     readonly nodeName: string
-    readonly containers: readonly { readonly image: string }[]
+    readonly containers: readonly {
+      readonly image: string
+      readonly resources: { readonly requests: { readonly memory: string } }
+    }[]
   }
   readonly status: PodState['status'] & {
     readonly containerStatuses: readonly {
       readonly restartCount: number
       readonly containerID: string
+      readonly lastState: { readonly terminated?: { readonly reason: string } }
     }[]
   }
 }
+
+/** All nodes of the cluster: those on which Pods of the DaemonSets run. */
+export const ALL_NODES: readonly string[] =
+  missingForInstallation() === undefined
+    ? (await kubectl('get', 'nodes', '-o', 'jsonpath={.items[*].metadata.name}')).split(' ').sort()
+    : []
+
+/** A value for each node. */
+export const onEachNode = <T>(value: T): T[] => ALL_NODES.map(() => value)
 
 /** The Pods without a deletionTimestamp. @param name the label `app.kubernetes.io/name` */
 export async function installedPods(name: string): Promise<InstalledPod[]> {
@@ -73,7 +88,7 @@ export function inPod({ metadata }: InstalledPod, script: string): Promise<strin
  * `daemonset/akri-agent-daemonset`
  */
 export function rolledOut(what: string): Promise<string> {
-  return kubectl('-n', 'akri', 'rollout', 'status', what, '--timeout=90s')
+  return kubectl('-n', 'akri', 'rollout', 'status', what, '--timeout=240s')
 }
 
 /** The label of an image on a node: the digest of the tree that it was made of. */
@@ -97,7 +112,7 @@ export async function provideImage(
     const ctr = (node: string, ...args: readonly string[]) =>
       onNode(node, 'ctr', '-n', 'k8s.io', 'images', ...args)
     const label = `${TREE}=${digest}`
-    const labels = await Promise.all(NODES.map((node) => ctr(node, 'ls', `name==${image}`)))
+    const labels = await Promise.all(ALL_NODES.map((node) => ctr(node, 'ls', `name==${image}`)))
     if (digest !== '' && labels.every((text) => text.includes(label))) return
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
@@ -108,7 +123,7 @@ export async function provideImage(
       ...command,
     ])
     await Promise.all(
-      NODES.map(async (node) => {
+      ALL_NODES.map(async (node) => {
         await ctr(node, 'import', archive)
         await ctr(node, 'label', image, label)
       }),
@@ -120,14 +135,26 @@ export async function provideImage(
 
 const NAMESPACE = path.join(MANIFESTS, 'namespace.yaml')
 
-/** Makes the namespace of the manifests. */
-export function makeNamespace(): Promise<string> {
-  return kubectl('apply', '-f', NAMESPACE)
+/** Makes the namespace of the manifests, once that of the test before is gone. */
+export async function makeNamespace(): Promise<void> {
+  await namespaceGone()
+  await kubectl('apply', '-f', NAMESPACE)
 }
 
-/** Removes the namespace of the manifests: `kubectl delete -k` keeps it. */
-export function removeNamespace(): Promise<string> {
-  return kubectl('delete', '-f', NAMESPACE, '--ignore-not-found', '--timeout=120s')
+/** Resolves when the namespace that `removeNamespace` of the test before has deleted is gone. */
+export async function namespaceGone(): Promise<void> {
+  const found = await kubectl('get', '-f', NAMESPACE, '--ignore-not-found', '-o', 'json')
+  if (found.includes('deletionTimestamp'))
+    await kubectl('wait', '--for=delete', '-f', NAMESPACE, '--timeout=120s')
+}
+
+/**
+ * Deletes the namespace of the manifests, which `kubectl delete -k` keeps. Its Pods go by force,
+ * and the next test waits for the rest of the deletion.
+ */
+export async function removeNamespace(): Promise<void> {
+  await kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0')
+  await kubectl('delete', '-f', NAMESPACE, '--ignore-not-found', '--wait=false')
 }
 
 /**
@@ -135,19 +162,16 @@ export function removeNamespace(): Promise<string> {
  * directories of its own.
  */
 export async function separateNodes(): Promise<void> {
-  for (const node of NODES)
-    for (const directory of NODE_DIRECTORIES)
-      await onNode(
-        node,
-        'sh',
-        '-c',
-        `mkdir -p ${directory}; mountpoint -q ${directory} || mount -t tmpfs tmpfs ${directory}`,
-      )
+  const script = NODE_DIRECTORIES.map(
+    (directory) =>
+      `mkdir -p ${directory}; mountpoint -q ${directory} || mount -t tmpfs tmpfs ${directory}`,
+  )
+  await Promise.all(ALL_NODES.map((node) => onNode(node, 'sh', '-ec', script.join('\n'))))
 }
 
 /** Leaves the empty directories: to remove one unmounts it in the nodes of another cluster here. */
 export async function joinNodes(): Promise<void> {
-  for (const node of NODES) await onNode(node, 'umount', ...NODE_DIRECTORIES)
+  await Promise.all(ALL_NODES.map((node) => onNode(node, 'umount', ...NODE_DIRECTORIES)))
 }
 
 /**
