@@ -3,6 +3,7 @@ import path from 'node:path'
 import { loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { IMAGE } from '../e2e/support/image.js'
+import { kustomize } from '../helm/kustomize.js'
 import { MANIFESTS } from './folder.js'
 
 // Rules for all manifests.
@@ -141,7 +142,11 @@ describe('all of deploy/manifests', () => {
   it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))(
     'H1 name only existing objects: %s',
     (file) => {
-      const [{ resources = [], patches = [] } = {}] = loadAll(text(file)) as Kustomization[]
+      const [kustomization = {}] = loadAll(text(file)) as Kustomization[]
+      const { resources = [], patches = [] } = kustomization
+      // kubectl warns of older fields.
+      const fields = ['apiVersion', 'kind', 'resources', 'patches']
+      expect(fields).toEqual(expect.arrayContaining(Object.keys(kustomization)))
       const folder = path.join(MANIFESTS, path.dirname(file))
       const isThere = (name: string) =>
         name.endsWith('.yaml')
@@ -152,6 +157,17 @@ describe('all of deploy/manifests', () => {
       const named = [...resources, ...patches.map((patch) => patch.path)]
       expect(named.length).toBeGreaterThan(0)
       expect(named.filter((name) => !isThere(name))).toEqual([])
+    },
+  )
+
+  it.each(['all-handlers', 'host-network'])(
+    'H1 have the objects of deploy/manifests, so that `kubectl delete -k` leaves as little: %s',
+    (folder) => {
+      const namesIn = (directory: string) =>
+        kustomize(path.join(MANIFESTS, directory))
+          .map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`)
+          .sort()
+      expect(namesIn(folder)).toEqual(namesIn('.'))
     },
   )
 

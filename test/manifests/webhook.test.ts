@@ -7,8 +7,8 @@ import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import { checkType } from '../../api/src/kubernetes/check-type.js'
 import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
 import { REVIEWED_RULES } from '../../webhook/src/webhook-registration.js'
-import { MANIFESTS } from './folder.js'
 import { IMAGE } from '../e2e/support/image.js'
+import { MANIFESTS } from './folder.js'
 
 // The webhook's manifests must match the program and each other.
 
