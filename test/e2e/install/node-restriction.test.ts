@@ -486,28 +486,23 @@ describe.skipIf(lacks !== undefined)(
       await remove(world.client)
     })
 
-    it.each([
-      ['128', 128],
-      ['all', 9999],
-    ])('stays within the cost limits if a node holds %s of 10,000 slots', async (_what, count) => {
+    it('stays within the cost limits if a node holds 10,000 slots', async () => {
       const capacity = 10_000
       const nodes = [
         NODE_1,
         ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`),
         NODE_2,
       ]
-      const claim = (index: number) =>
-        index < count ? `C:${index}:${NODE_1}` : `C:${index}:${nodes[1]}`
       const slots = Array.from({ length: capacity - 1 }, (_, index) => slot(index))
       const free = slot(capacity - 1)
-      const claims = Object.fromEntries(slots.map((each, index) => [each, claim(index)]))
+      const claims = Object.fromEntries(slots.map((each, index) => [each, `C:${index}:${NODE_1}`]))
       await given({ nodes, capacity, deviceUsage: { ...claims, [free]: '' } })
       const names = slots.slice(0, 128).map((held, index) => [`entry-${index}`, held] as const)
       const brokerInfo = Object.fromEntries(names.map(([entry]) => [entry, 'x'.repeat(500)]))
       await report(first, { brokerInfo, brokerInfoSlots: Object.fromEntries(names) })
       await usage(first, { [free]: NODE_1 })
       await refused(usage(second, { [slot(0)]: NODE_2 }), `may not take slot ${slot(0)}`)
-      const released = slots.slice(0, count).map((held) => [held, ''] as const)
+      const released = slots.map((held) => [held, ''] as const)
       await spec(first, {
         nodes: nodes.slice(1),
         deviceUsage: { ...Object.fromEntries(released), [free]: '' },
