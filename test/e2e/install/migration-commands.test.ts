@@ -5,17 +5,26 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { HELMS, missingHelm } from '../../helm/programs.js'
+import { type Helm, missingHelm } from '../../helm/programs.js'
 import { kubectl, kubectlWith } from '../support/kubectl.js'
-import { missingHost, NODE_1, NODE_2, NODES } from '../support/nodes.js'
+import { missingHost, NODE_1 } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually } from '../support/world.js'
-import { joinNodes, missingForInstallation, provideImage, separateNodes } from './installation.js'
+import {
+  ALL_NODES,
+  joinNodes,
+  missingForInstallation,
+  namespaceGone,
+  provideImage,
+  removeNamespace,
+  separateNodes,
+} from './installation.js'
 import { commandBlocks } from './page-commands.js'
 import { writeStandIn } from './stand-in-chart.js'
 
 // The commands of docs/migration.md as they are there, from the existing system to akri.js and
-// back. A chart with the objects of the existing chart stands in for it; its Pods do nothing.
+// back. A chart with the objects of the existing chart stands in for it; its Pods do nothing. It is
+// released by Helm 3, and akri.js by Helm 4. Each test builds on the tests before it.
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
@@ -37,6 +46,7 @@ const [
   finish,
   ...furtherSteps
 ] = commandBlocks(PAGE, 'Forward, node by node')
+const releaseExisting = installExisting?.split('\n')[0]
 const CONFIGURATION = 'akri-debug-echo'
 const INSTANCE = `${CONFIGURATION}-8120fe`
 
@@ -59,23 +69,25 @@ it('runs all commands of docs/migration.md', () => {
   expect(installExisting).toContain('helm install')
 })
 
-describe.for(HELMS)('the change of releases by %s', (program) => {
-  const lacks = missingHost() ?? missingForInstallation() ?? missingHelm(program)
-  describe.skipIf(lacks !== undefined)(lacks ?? 'on this cluster', () => {
+const lacks =
+  missingHost() ?? missingForInstallation() ?? missingHelm('helm3') ?? missingHelm('helm4')
+describe.skipIf(lacks !== undefined)(
+  `the change of releases${lacks === undefined ? '' : ` (${lacks})`}`,
+  () => {
     let directory: string
 
     /** @returns the output of commands of the page in a directory with our chart and theirs */
-    async function shell(commands = 'exit 1'): Promise<string> {
+    async function shell(commands = 'exit 1', helm: Helm = 'helm4'): Promise<string> {
       const script = [
-        `helm() { ${program} "$@"; }`,
+        `helm() { ${helm} "$@"; }`,
         `akri() { '${process.execPath}' '${path.join(root, 'cli/dist/akri.js')}' "$@"; }`,
         commands,
       ]
       return (await run('bash', ['-ec', script.join('\n')], { cwd: directory })).stdout
     }
     /** The release is in one namespace before and after the change. */
-    const shellInDefault = (commands?: string) =>
-      shell(commands?.replaceAll('--namespace akri', '--namespace default'))
+    const shellInDefault = (commands?: string, helm?: Helm) =>
+      shell(commands?.replaceAll('--namespace akri', '--namespace default'), helm)
 
     const values = (isEnabled: boolean) =>
       writeFile(
@@ -130,7 +142,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       const name = `${configuration}-8120fe`
       const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: configuration }
       const ownerUid = await uid(`akric/${configuration}`)
-      for (const node of NODES)
+      for (const node of ALL_NODES)
         await applyAs(node, {
           kind: 'Instance',
           metadata: { name, ownerReferences: [{ ...owner, uid: ownerUid, controller: true }] },
@@ -165,13 +177,14 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await applyCustomResources()
       await separateNodes()
       await provideImage()
+      await namespaceGone()
     })
 
     afterAll(async () => {
       await tidyUp(
-        () => run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found']),
-        () => run(program, ['uninstall', 'akri', '-n', 'akri', '--no-hooks', '--ignore-not-found']),
-        () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found', '--timeout=120s'),
+        () => run('helm4', ['uninstall', 'akri', '--no-hooks', '--ignore-not-found']),
+        () => run('helm4', ['uninstall', 'akri', '-n', 'akri', '--no-hooks', '--ignore-not-found']),
+        () => removeNamespace(),
         // Of a change that a failure has ended.
         () =>
           kubectl(
@@ -193,7 +206,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
 
     it('keeps the Configurations of a release, forward and back', async () => {
       await values(true)
-      await shellInDefault(installExisting?.split('\n')[0])
+      await shellInDefault(releaseExisting, 'helm3')
       const configuration = await uid(`akric/${CONFIGURATION}`)
       const instance = await joinAsExisting(CONFIGURATION)
       for (const [kind, name] of [
@@ -211,7 +224,7 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       )
       // The agents of the existing system would lose their rights.
       const upgrade = ['upgrade', 'akri', 'deploy/helm/akri', '--namespace', 'default']
-      await expect(run(program, upgrade, { cwd: directory })).rejects.toThrow(
+      await expect(run('helm4', upgrade, { cwd: directory })).rejects.toThrow(
         'DaemonSet default/akri-agent-daemonset is that of another chart',
       )
       await shellInDefault(deleteExisting)
@@ -232,50 +245,34 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       await programsEnd()
       await isSame()
       expect(await shellInDefault(writeBack)).toMatch(/^(\d+) of \1 objects? changed$/m)
-      await shellInDefault(installExisting)
+      await shellInDefault(installExisting, 'helm3')
       await isSame()
-      const { stdout } = await run(program, ['list', '--namespace', 'default'])
+      const { stdout } = await run('helm3', ['list', '--namespace', 'default'])
       expect(stdout).toMatch(/^akri\s.*akri-0\.13\.26/m)
     }, 600_000)
 
-    // What differs between versions of Helm is in the first test.
-    if (program !== HELMS.at(-1)) return
-
-    it('keeps Configurations that belong to no release', async () => {
-      await applyCustomResources()
-      await values(false)
-      await run(program, ['uninstall', 'akri', '--no-hooks'])
-      await deleteConfigurations()
-      await shellInDefault(installExisting?.split('\n')[0])
+    it('keeps Configurations that belong to no release of the existing system', async () => {
       await applyCam()
       const before = await uid('akric/cam')
-      await shellInDefault(uninstallExisting)
+      await shellInDefault(uninstallExisting, 'helm3')
       await programsEnd()
       expect(await uid('akric/cam')).toBe(before)
-      await shellInDefault(install)
-      await kubectl('wait', 'akric/cam', '--for=condition=Ready', '--timeout=120s')
-      await shellInDefault(uninstall)
-      await programsEnd()
-      expect(await uid('akric/cam')).toBe(before)
-    }, 600_000)
+    })
 
     it('changes one node after another, and returns a node', async () => {
       await applyCustomResources()
       await values(false)
-      await run(program, ['uninstall', 'akri', '--no-hooks', '--ignore-not-found'])
-      await deleteConfigurations()
-      await shellInDefault(installExisting?.split('\n')[0])
-      await applyCam()
+      await shellInDefault(releaseExisting, 'helm3')
       const instance = await joinAsExisting('cam')
       const finalizersOf = async () =>
         JSON.parse(await kubectl('get', 'akrii/cam-8120fe', '-o', 'json')).metadata.finalizers
       const isSame = async () => expect(await uid('akrii/cam-8120fe')).toBe(instance)
-      for (const node of NODES)
+      for (const node of ALL_NODES)
         await applyAs(`${node}-fin`, {
           kind: 'Instance',
           metadata: { name: 'cam-8120fe', finalizers: [node] },
         })
-      await eventually(async () => expect(await nodesOf('default')).toEqual([...NODES]))
+      await eventually(async () => expect(await nodesOf('default')).toEqual(ALL_NODES))
       const existing = await agents('default')
 
       const [, back] = (await shell(checkBoth)).split(/^Back, .*$/m)
@@ -287,32 +284,41 @@ describe.for(HELMS)('the change of releases by %s', (program) => {
       expect(await agents('default')).toEqual(existing)
       expect(await nodesOf('akri')).toEqual([])
 
+      const isOfOthers = (text: string) => text.split(' ')[0] !== NODE_1
       const change = (node: string) => shell(labelNode?.replaceAll('node-a', node))
       await change(NODE_1)
       expect(await nodesOf('akri')).toEqual([NODE_1])
       await eventually(async () => {
-        expect(await agents('default')).toEqual(existing.filter((line) => line.startsWith(NODE_2)))
-        expect(await finalizersOf()).toEqual([NODE_2])
+        expect(await agents('default')).toEqual(existing.filter(isOfOthers))
+        expect(await finalizersOf()).toEqual(ALL_NODES.filter(isOfOthers))
       })
       await shell(returnNode?.replaceAll('node-a', NODE_1))
       await eventually(async () => {
         expect(await nodesOf('akri')).toEqual([])
-        expect(await nodesOf('default')).toEqual([...NODES])
+        expect(await nodesOf('default')).toEqual(ALL_NODES)
       })
       await isSame()
 
-      for (const node of NODES) await change(node)
+      // kubectl takes several nodes.
+      await change(ALL_NODES.join(' '))
       await eventually(async () => {
         expect(await nodesOf('default')).toEqual([])
         expect(await finalizersOf()).toBeUndefined()
       })
       await shell(finish)
       expect(await mayExistingList()).toBe(false)
-      expect(await nodesOf('akri')).toEqual([...NODES])
+      expect(await nodesOf('akri')).toEqual(ALL_NODES)
       await kubectl('wait', 'akric/cam', '--for=condition=Ready', '--timeout=120s')
       await isSame()
-      const { stdout } = await run(program, ['list', '--all-namespaces'])
+      const { stdout } = await run('helm4', ['list', '--all-namespaces'])
       expect(stdout.split('\n').filter((line) => line.startsWith('akri'))).toHaveLength(1)
     }, 600_000)
-  })
-})
+
+    it('keeps Configurations that belong to no release of akri.js', async () => {
+      const before = await uid('akric/cam')
+      await shell(uninstall)
+      await programsEnd()
+      expect(await uid('akric/cam')).toBe(before)
+    })
+  },
+)
