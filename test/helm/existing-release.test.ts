@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type KubernetesObject, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
 
-// Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, the Secret
-// of a webhook, and no other object. test/e2e/install/migration-commands.test.ts has a cluster.
+// Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, the
+// Secret of a webhook, and no other object. test/e2e/install/migration-commands.test.ts has a cluster.
 
 const NAME = 'app.kubernetes.io/name'
 const DAEMON_SET = '/apis/apps/v1/namespaces/akri/daemonsets/akri-agent-daemonset'

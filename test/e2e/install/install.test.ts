@@ -1,568 +1,819 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import type { ConfigurationStatus, Instance } from '@akrijs/api'
+import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import { type ApiClient, ApiError } from '@akrijs/kube'
+import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { IMAGE } from '../support/image.js'
-import { kubectl } from '../support/kubectl.js'
-import { access, filesBelow, missingHere, NODE_1, NODE_2, NODES, onNode } from '../support/nodes.js'
-import { tidyUp } from '../support/tidy-up.js'
-import { echoYaml, eventually, podYaml, World } from '../support/world.js'
 import {
+  DISCOVERY_SERVER,
+  SimulatedServer,
+} from '../../../handlers/opcua/test-peers/simulated-server.js'
+import { clientOfCluster } from '../../cluster/support/client.js'
+import { applyCustomResources } from '../../cluster/support/custom-resources.js'
+import { kustomize } from '../../helm/kustomize.js'
+import { MANIFESTS } from '../../manifests/folder.js'
+import { IMAGE } from '../support/image.js'
+import { kubectl, kubectlWith } from '../support/kubectl.js'
+import {
+  access,
+  filesBelow,
+  HOST,
+  missingHere,
+  missingHost,
+  NODE_1,
+  NODE_2,
+  NODES,
+  onNode,
+} from '../support/nodes.js'
+import { tidyUp } from '../support/tidy-up.js'
+import { echoYaml, eventually, type InstanceState, podYaml, World } from '../support/world.js'
+import {
+  ALL_NODES,
   clientOfAgent,
   type InstalledPod,
   inPod,
   installedPods,
   joinNodes,
-  MANIFESTS,
   makeNamespace,
   missingForInstallation,
   NODE_DIRECTORIES,
+  onEachNode,
   provideImage,
   removeNamespace,
   rolledOut,
   separateNodes,
 } from './installation.js'
+import { missingForPolicies, POLICIES, refused } from './policies.js'
 
-// The agent as operators run it: an image, installed from deploy/manifests. Each test builds on the
-// tests before it.
+// The system as operators run it: an image, installed from deploy/manifests, with the policies of
+// node-restriction if the cluster knows policies. Cameras and OPC UA servers are on the network of
+// the nodes. Each test builds on the tests before it.
 
-const lacks = missingForInstallation()
-const DAEMON_SET = 'daemonset/akri-agent-daemonset'
+const lacks = missingHost() ?? missingForInstallation()
+const because = lacks === undefined ? '' : ` (${lacks})`
+const AGENT = 'daemonset/akri-agent-daemonset'
+const HANDLERS = ['onvif', 'opcua'] as const
+const daemonSet = (name: Handler) => `daemonset/akri-${name}-discovery-daemonset`
+/** The sockets of the DaemonSets on each node. */
+const SOCKETS = {
+  [AGENT]: 'agent-registration.sock',
+  ...Object.fromEntries(HANDLERS.map((handler) => [daemonSet(handler), `${handler}.sock`])),
+}
+const CREDENTIAL = { username: 'viewer', password: 'pass-2' }
 /** Block devices that come and go. All nodes share the kernel of this machine. */
 const ZRAM = '/sys/class/zram-control'
 const withoutZram = missingHere() ?? (existsSync(ZRAM) ? undefined : 'needs zram')
 const PLUGINS = '/var/lib/kubelet/device-plugins'
+/** Events pass, kubelets ask for certificates, and custom resources are looked at apart. */
+const ELSEWHERE = /(^|\.)(events|certificatesigningrequests|akri\.sh|metrics\.k8s\.io)(\.|$)/
+/** Parts of the system that are applied beside others. */
+const PARTS = readdirSync(MANIFESTS, { recursive: true, encoding: 'utf8' })
+  .filter((file) => path.basename(file) === 'kustomization.yaml')
+  .map((file) => path.dirname(file))
+  .filter((folder) => !['.', 'all-handlers', 'host-network'].includes(folder))
 
-describe.skipIf(lacks !== undefined)(
-  `the agent, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
-  () => {
-    let world: World
-    let socketsBefore: string[][]
+type Handler = (typeof HANDLERS)[number]
 
-    const agents = () => installedPods('akri-agent')
-    const allocatable = (resource: string) =>
-      Promise.all(NODES.map((node) => world.allocatable(node, resource)))
-    const status = async (configuration: string) =>
-      (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
-    const condition = async (configuration: string, type: string) =>
-      (await status(configuration))?.conditions.find((item) => item.type === type)
-    const identities = async () =>
-      (await world.instances())
-        .map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
-        .toSorted((a, b) => a.uid.localeCompare(b.uid))
-    const instancesOf = async (configuration: string) =>
-      (await world.instances()).filter(({ spec }) => spec.configurationName === configuration)
-    const example = (name: string) =>
-      kubectl('-n', world.namespace, 'apply', '-f', path.join(MANIFESTS, 'examples', name))
-    // The kubelet writes its checkpoint at its first allocation.
-    const sockets = async () => {
-      const files = await Promise.all(NODES.map((node) => filesBelow(node, PLUGINS)))
-      return files.map((names) =>
-        names.filter((name) => name !== 'kubelet_internal_checkpoint').sort(),
-      )
-    }
+describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${because}`, () => {
+  let world: World
+  let lacksPolicies: string | undefined
+  let socketsBefore: string[][]
+  let objectsBefore: readonly string[]
+  /** What has to be closed at the end. */
+  const things: AsyncDisposable[] = []
+  let gate: SimulatedCamera
+  let locked: SimulatedCamera
+  let mixer: SimulatedServer
+  let press: SimulatedServer
+  /** A server that lists other servers. */
+  let directory: SimulatedServer
 
-    beforeAll(async () => {
-      await separateNodes()
-      await provideImage()
-      socketsBefore = await sockets()
-      await makeNamespace()
-      await kubectl('apply', '-k', MANIFESTS)
-      world = await World.open()
-    })
-
-    afterAll(async () => {
-      const agent = path.join(MANIFESTS, 'agent')
-      const controller = path.join(MANIFESTS, 'controller')
-      await tidyUp(
-        async () => world?.close(),
-        () => kubectl('delete', '-k', controller, '--ignore-not-found'),
-        () => kubectl('delete', '-k', agent, '--ignore-not-found'),
-        () => removeNamespace(),
-        () => joinNodes(),
-      )
-    })
-
-    it('A23 becomes ready on every node, answers its probes, and has metrics', async () => {
-      await rolledOut(DAEMON_SET)
-      const pods = await agents()
-      expect(pods.map(({ spec }) => spec.nodeName).sort()).toEqual([...NODES])
-      for (const { metadata, spec, status } of pods) {
-        expect(spec.containers.map(({ image }) => image)).toEqual([IMAGE])
-        expect(status.containerStatuses[0]?.restartCount).toBe(0)
-        const get = (url: string) =>
-          kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
-        expect(await get('healthz')).toBe('ok\n')
-        expect(await get('readyz')).toBe('ok\n')
-        expect(await get('metrics')).toMatch(/^akri_/m)
-      }
-    })
-
-    it('R98 R106 gives the devices of the debugEcho example to Pods on both nodes', async () => {
-      await example('debug-echo.yaml')
-      await eventually(async () =>
-        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual([2, 2]),
-      )
-      for (const digest of ['8120fe', 'a19705'])
-        await eventually(async () =>
-          expect(await allocatable(`akri.sh/akri-debug-echo-${digest}`)).toEqual([2, 2]),
-        )
-      const instances = await world.instances()
-      expect(instances.map(({ spec }) => spec.nodes.toSorted())).toEqual([[...NODES], [...NODES]])
-      for (const node of NODES) {
-        await world.apply(podYaml(`on-${node}`, { 'akri.sh/akri-debug-echo': 1 }, { node }))
-        await eventually(async () =>
-          expect(await world.logs(`on-${node}`)).toMatch(
-            /^DEBUG_ECHO_DESCRIPTION_(8120FE=foo0|A19705=foo1)$/m,
-          ),
-        )
-      }
-      expect(
-        Object.values(await world.usage())
-          .filter(Boolean)
-          .sort(),
-      ).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
-    })
-
-    it('R93 R102 comes with a controller of two replicas with the rights it needs', async () => {
-      await rolledOut('deployment/akri-controller-deployment')
-      const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
-      const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
-      const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
-      const services = { instanceServiceSpec: { ports }, configurationServiceSpec: { ports } }
-      const jobSpec = {
-        template: {
-          spec: {
-            ...spec,
-            restartPolicy: 'Never',
-            containers: [{ ...container, command: ['true'] }],
-          },
-        },
-      }
-      await world.apply(
-        echoYaml('pods', ['foo0'], 2, { brokerSpec: { brokerPodSpec: spec }, ...services }),
-      )
-      await world.apply(echoYaml('jobs', ['foo0'], 1, { brokerSpec: { brokerJobSpec: jobSpec } }))
-      await world.apply(
-        echoYaml('pool', ['foo0'], 1, {
-          brokerSpec: { brokerDeploymentSpec: { replicas: 1, template: { spec } } },
-        }),
-      )
-      await eventually(async () => {
-        const labelled = await kubectl(
-          '-n',
-          world.namespace,
+  const manifests = (folder: string) => path.join(MANIFESTS, folder)
+  const parts = () =>
+    PARTS.filter((folder) => lacksPolicies === undefined || manifests(folder) !== POLICIES)
+  const agents = () => installedPods('akri-agent')
+  const handlersOf = (name: Handler) => installedPods(`akri-${name}-discovery`)
+  const condition = async (configuration: string, type: string) =>
+    (
+      await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration)
+    )?.status?.conditions.find((item) => item.type === type)
+  const restarts = async () =>
+    (await Promise.all(HANDLERS.map(handlersOf)))
+      .flat()
+      .map(({ status }) => status.containerStatuses[0]?.restartCount)
+  /** The answers of Pods at a port. */
+  const ask = (pods: readonly InstalledPod[], port: number, url: string) =>
+    Promise.all(
+      pods.map(({ metadata }) =>
+        kubectl(
           'get',
-          'pods,jobs,deployments',
-          '-l',
-          'controller=akri.sh',
-          '-o',
-          'name',
-        )
-        const kinds = labelled
-          .trim()
-          .split('\n')
-          .map((name) => name.split('/')[0])
-        expect(kinds.sort()).toEqual(['deployment.apps', 'job.batch', 'pod', 'pod', 'pod', 'pod'])
-        expect((await world.list('Service')).length).toBe(2)
-        const [instance] = await instancesOf('jobs')
-        expect(instance).toMatchObject({ status: { brokerJob: { name: 'jobs-8120fe-1-job' } } })
-      })
-      for (const name of ['pods', 'jobs', 'pool']) await world.remove('Configuration', name)
-      await eventually(async () => {
-        const left = await kubectl(
-          '-n',
-          world.namespace,
-          'get',
-          'pods,jobs,deployments,services',
-          '-l',
-          'controller=akri.sh',
-          '-o',
-          'name',
-        )
-        expect(left).toBe('')
-      })
-    })
-
-    it('R68 R69 publishes reports of an unprivileged Pod, and leaves none behind', async () => {
-      const script =
-        'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
-      const pod = JSON.parse(
-        podYaml(
-          'reporter',
-          { 'akri.sh/akri-debug-echo': 1 },
-          { node: NODES[0], script, graceSeconds: 0 },
+          '--raw',
+          `/api/v1/namespaces/akri/pods/${metadata.name}:${port}/proxy/${url}`,
         ),
-      )
-      pod.spec.securityContext = { runAsUser: 4711, runAsGroup: 4711 }
-      await world.apply(JSON.stringify(pod))
-      const reported = async () =>
-        (await world.list<Instance>('Instance')).flatMap(({ status }) =>
-          Object.entries(status?.brokerInfo ?? {}),
-        )
-      await eventually(async () =>
-        expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]),
-      )
-      await world.remove('Pod', 'reporter')
-      await eventually(async () => expect(await reported()).toEqual([]))
-      await eventually(async () =>
-        expect(await filesBelow(NODES[0], '/var/lib/akri-agent')).not.toContainEqual(
-          expect.stringContaining('firmware'),
-        ),
-      )
-    })
-
-    it('accepts the udev example', async () => {
-      await example('udev.yaml')
-      await eventually(async () => {
-        expect((await status('akri-udev'))?.nodeCounts).toMatchObject({
-          reporting: NODES.length,
-          silent: 0,
-        })
-        expect(await condition('akri-udev', 'Discovering')).toMatchObject({ status: 'True' })
-        expect(await condition('akri-udev', 'HandlerConnected')).toMatchObject({ status: 'True' })
-      })
-    })
-
-    it('R3 finds devices of its node by udev rules', async () => {
-      const discoveryDetails = 'udevRules: [KERNEL=="null"]'
-      await world.apply(
-        JSON.stringify({
-          apiVersion: 'akri.sh/v0',
-          kind: 'Configuration',
-          metadata: { name: 'nulls' },
-          spec: { discoveryHandler: { name: 'udev', discoveryDetails } },
-        }),
-      )
-      await eventually(async () => expect(await allocatable('akri.sh/nulls')).toEqual([1, 1]))
-      await world.apply(
-        podYaml(
-          'null',
-          { 'akri.sh/nulls': 1 },
-          { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' },
-        ),
-      )
-      await eventually(async () =>
-        expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
-      )
-    })
-
-    it.skipIf(withoutZram !== undefined)(
-      `R101 sees kernel events when a device vanishes and comes back (${withoutZram ?? 'zram'})`,
-      async () => {
-        const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
-        let present = true
-        try {
-          await world.apply(
-            JSON.stringify({
-              apiVersion: 'akri.sh/v0',
-              kind: 'Configuration',
-              metadata: { name: 'zram' },
-              spec: {
-                discoveryHandler: {
-                  name: 'udev',
-                  discoveryDetails: `udevRules: [KERNEL=="zram${number}"]`,
-                },
-              },
-            }),
-          )
-          await eventually(async () => expect(await allocatable('akri.sh/zram')).toEqual([1, 1]))
-          // Four times faster than a poll every ten seconds would probably be.
-          for (let turn = 0; turn < 2; turn++) {
-            writeFileSync(`${ZRAM}/hot_remove`, number)
-            present = false
-            await eventually(async () => expect(await instancesOf('zram')).toHaveLength(0), 3000)
-            expect(readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()).toBe(number)
-            present = true
-            await eventually(
-              async () => expect(await instancesOf('zram')).toHaveLength(NODES.length),
-              3000,
-            )
-          }
-        } finally {
-          if (present) writeFileSync(`${ZRAM}/hot_remove`, number)
-          await world.remove('Configuration', 'zram')
-        }
-        await eventually(async () => expect(await instancesOf('zram')).toEqual([]))
-      },
+      ),
     )
-
-    it('runs without capabilities, with seccomp and a read-only file system', async () => {
-      for (const pod of await agents()) {
-        const process = await inPod(pod, 'cat /proc/1/status')
-        for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
-          expect(process).toMatch(new RegExp(`^${set}:\\t0+$`, 'm'))
-        expect(process).toMatch(/^NoNewPrivs:\t1$/m)
-        expect(process).toMatch(/^Seccomp:\t2$/m)
-        for (const directory of [
-          '/',
-          '/app',
-          '/tmp',
-          '/run/udev',
-          '/var/lib/kubelet/pod-resources',
-        ])
-          await expect(inPod(pod, `touch ${directory}/x`)).rejects.toThrow('Read-only file system')
-      }
-    })
-
-    it('stays below its memory request', async () => {
-      const { spec } = load(await kubectl('-n', 'akri', 'get', DAEMON_SET, '-o', 'yaml')) as {
-        spec: {
-          template: { spec: { containers: { resources: { requests: { memory: string } } }[] } }
-        }
-      }
-      const requested = spec.template.spec.containers[0]?.resources.requests.memory
-      expect(requested).toMatch(/^\d+Mi$/)
-      for (const pod of await agents()) {
-        const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inPod(pod, 'cat /proc/1/status'))?.[1]
-        expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(
-          Number(requested?.slice(0, -2)),
-        )
-      }
-    })
-
-    describe('with the rights of its service account', () => {
-      let agent: ApiClient
-
-      beforeAll(async () => {
-        agent = await clientOfAgent(world.client)
-      })
-
-      afterAll(() => agent?.close())
-
-      it('may do what the manifests say, and nothing more', async () => {
-        const { status } = (await agent.request({
-          method: 'POST',
-          path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
-          body: {
-            apiVersion: 'authorization.k8s.io/v1',
-            kind: 'SelfSubjectRulesReview',
-            spec: { namespace: world.namespace },
-          },
-        })) as {
-          status: { resourceRules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }
-        }
-        const may = status.resourceRules
-          .flatMap(({ apiGroups, resources, verbs }) =>
-            apiGroups.flatMap((group) =>
-              resources.flatMap((item) => verbs.map((verb) => `${verb} ${item}.${group}`)),
-            ),
-          )
-          // Every account may ask for its own rights.
-          .filter(
-            (rule) =>
-              !rule.endsWith('.authorization.k8s.io') && !rule.endsWith('.authentication.k8s.io'),
-          )
-        expect([...new Set(may)].sort()).toEqual(
-          [
-            ...['get', 'list', 'watch'].map((verb) => `${verb} configurations.akri.sh`),
-            'patch configurations/status.akri.sh',
-            ...['get', 'create', 'patch'].map((verb) => `${verb} nodereports.akri.sh`),
-            ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map(
-              (verb) => `${verb} instances.akri.sh`,
-            ),
-            'patch instances/status.akri.sh',
-            ...['list', 'watch'].map((verb) => `${verb} pods.`),
-            'get nodes.',
-            ...['create', 'patch'].map((verb) => `${verb} events.`),
-          ].sort(),
-        )
-      })
-
-      it('cannot write Configurations, Pods or nodes, and cannot read Secrets', async () => {
-        const namespacePath = `/api/v1/namespaces/${world.namespace}`
-        const configurations = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations`
-        const configuration = `${configurations}/akri-debug-echo`
-        const merge = { method: 'PATCH', patch: 'merge' } as const
-        const requests: readonly Parameters<ApiClient['request']>[0][] = [
-          { ...merge, path: configuration, body: { spec: { capacity: 5 } } },
-          { ...merge, path: configuration, body: { metadata: { finalizers: ['akri.sh/x'] } } },
-          { method: 'DELETE', path: configuration },
-          { method: 'POST', path: `${namespacePath}/pods`, body: JSON.parse(podYaml('x', {})) },
-          { method: 'DELETE', path: `${namespacePath}/pods/on-node-1` },
-          {
-            ...merge,
-            path: `${namespacePath}/pods/on-node-1`,
-            body: { metadata: { labels: { x: 'y' } } },
-          },
-          { method: 'GET', path: `${namespacePath}/secrets` },
-          { method: 'GET', path: `${namespacePath}/configmaps` },
-          { method: 'GET', path: '/api/v1/namespaces/kube-system/secrets' },
-          { method: 'GET', path: '/api/v1/nodes' },
-          { ...merge, path: `/api/v1/nodes/${NODE_1}`, body: { spec: { unschedulable: true } } },
-          {
-            ...merge,
-            path: `/api/v1/nodes/${NODE_1}/status`,
-            body: { status: { capacity: { 'akri.sh/x': '1' } } },
-          },
-          { method: 'DELETE', path: `/api/v1/nodes/${NODE_2}` },
-          { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
-          {
-            method: 'DELETE',
-            path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/instances.akri.sh',
-          },
-        ]
-        for (const request of requests) {
-          const answer = await agent.request(request).catch((error: unknown) => error)
-          expect(
-            ApiError.is(answer, 403),
-            `${request.method} ${request.path} must be refused`,
-          ).toBe(true)
-        }
-      })
-
-      it('can write the status of a Configuration, and nothing else of it', async () => {
-        const url = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-udev`
-        const before = (await world.get('Configuration', 'akri-udev')) as {
-          spec: object
-          metadata: object
-        }
-        await agent.request({
-          method: 'PATCH',
-          path: `${url}/status`,
-          patch: 'merge',
-          body: {
-            metadata: { labels: { x: 'y' }, finalizers: ['akri.sh/x'] },
-            spec: { capacity: 7 },
-          },
-        })
-        const after = (await world.get('Configuration', 'akri-udev')) as {
-          spec: object
-          metadata: object
-        }
-        expect(after.spec).toEqual(before.spec)
-        expect(after.metadata).not.toHaveProperty('finalizers')
-      })
-    })
-
-    it('A7 reads Secrets of a namespace after read-secrets is applied there', async () => {
-      const secret = { secretKeyRef: { name: 'lab', key: 'token' } }
-      await kubectl(
-        '-n',
-        world.namespace,
-        'create',
-        'secret',
-        'generic',
-        'lab',
-        '--from-literal=token=x',
-      )
-      await world.apply(
-        JSON.stringify({
-          apiVersion: 'akri.sh/v0',
-          kind: 'Configuration',
-          metadata: { name: 'secret' },
-          spec: {
-            discoveryHandler: {
-              name: 'debugEcho',
-              discoveryDetails: 'descriptions: [foo0]',
-              discoveryProperties: [{ name: 'TOKEN', valueFrom: secret }],
-            },
-          },
-        }),
-      )
-      await eventually(async () =>
-        expect(await condition('secret', 'Discovering')).toMatchObject({
-          status: 'False',
-          reason: 'PropertyForbidden',
-          message: expect.stringContaining('akri-agent-read-secrets'),
-        }),
-      )
-      await kubectl('-n', world.namespace, 'apply', '-k', path.join(MANIFESTS, 'read-secrets'))
-      await eventually(async () => expect(await allocatable('akri.sh/secret')).toEqual([1, 1]))
-      await world.remove('Configuration', 'secret')
-    })
-
-    it('A2 is replaced on every node without an effect on Pods, Instances and slots', async () => {
-      const brokers = async () =>
-        (await world.list<InstalledPod>('Pod'))
-          .map(({ metadata, status }) => [
-            metadata.name,
-            metadata.uid,
-            status.phase,
-            status.containerStatuses[0]?.restartCount,
-          ])
-          .sort()
-      await eventually(async () => expect(await instancesOf('secret')).toEqual([]))
-      // Each node has the slot of its Pod and a free slot of each device, after the reservations of
-      // earlier Pods have ended.
-      const offered = [3, 3]
-      await eventually(async () =>
-        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered),
-      )
-      const before = { instances: await identities(), brokers: await brokers() }
-      expect(before.brokers.map(([name, , phase]) => [name, phase])).toEqual([
-        ['null', 'Running'],
-        [`on-${NODE_1}`, 'Running'],
-        [`on-${NODE_2}`, 'Running'],
+  const instancesOf = async (configuration: string) =>
+    (await world.instances()).filter(({ spec }) => spec.configurationName === configuration)
+  const found = async (key: string, value: string) =>
+    (await world.instances()).filter(({ spec }) => spec.brokerProperties[key] === value)
+  /** The one Instance of a device that all nodes see. */
+  const onlyInstance = (instances: readonly InstanceState[]): InstanceState => {
+    const [instance = expect.fail('there is no Instance'), ...others] = instances
+    expect(others).toEqual([])
+    expect(instance.spec.nodes.toSorted()).toEqual(ALL_NODES)
+    expect(instance.spec.shared).toBe(true)
+    return instance
+  }
+  const instanceOf = async ({ uuid }: SimulatedCamera) =>
+    onlyInstance(await found('ONVIF_DEVICE_UUID', uuid))
+  const serverAt = async (url: string) => onlyInstance(await found('OPCUA_DISCOVERY_URL', url))
+  /** What a restart of programs must not change. */
+  const state = async () => ({
+    instances: (await world.instances())
+      .map(({ metadata, spec }) => [
+        metadata.name,
+        metadata.uid,
+        spec.nodes.toSorted(),
+        Object.entries(spec.deviceUsage).filter(([, holder]) => holder !== ''),
       ])
-      const old = (await agents()).map(({ metadata }) => metadata.uid)
-      await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)
-      await rolledOut(DAEMON_SET)
-      for (const { metadata } of await agents()) expect(old).not.toContain(metadata.uid)
-      await eventually(async () =>
-        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered),
-      )
-      expect({ instances: await identities(), brokers: await brokers() }).toEqual(before)
-      await world.apply(podYaml('after', { 'akri.sh/akri-debug-echo': 1 }))
-      await eventually(async () =>
-        expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'),
-      )
+      .sort(),
+    pods: (await world.list<InstalledPod>('Pod'))
+      .map(({ metadata, status }) => [
+        metadata.name,
+        metadata.uid,
+        status.phase,
+        status.containerStatuses[0]?.restartCount,
+      ])
+      .sort(),
+  })
+  const switchOn = async <T extends AsyncDisposable>(thing: Promise<T>): Promise<T> => {
+    things.push(await thing)
+    return thing
+  }
+  const camera = (options = {}) => switchOn(SimulatedCamera.start({ address: HOST, ...options }))
+  /** A camera that appears and leaves now: the handlers have found the agents. */
+  const findAnother = async () => {
+    const another = await camera()
+    await another.hello()
+    await eventually(() => instanceOf(another))
+    await switchOff(another)
+    await eventually(async () => expect(await found('ONVIF_DEVICE_UUID', another.uuid)).toEqual([]))
+  }
+  /**
+   * Deletes DaemonSets, and their Pods as soon as their processes have ended: the kubelet can take
+   * a minute to forget them.
+   */
+  const end = async (what: Readonly<Record<string, string>>) => {
+    await kubectl('-n', 'akri', 'delete', ...Object.keys(what))
+    await eventually(async () => {
+      const files = await Promise.all(ALL_NODES.map((node) => filesBelow(node, '/var/lib/akri')))
+      for (const socket of Object.values(what)) expect(files.flat()).not.toContain(socket)
     })
-
-    it('moves into the network of its nodes with host-network', async () => {
-      const before = await identities()
-      await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
-      await rolledOut(DAEMON_SET)
-      for (const pod of await agents()) {
-        expect(
-          await kubectl(
-            'get',
-            '--raw',
-            `/api/v1/namespaces/akri/pods/${pod.metadata.name}:18080/proxy/readyz`,
-          ),
-        ).toBe('ok\n')
-        expect(pod.spec).toMatchObject({ hostNetwork: true, dnsPolicy: 'ClusterFirstWithHostNet' })
-      }
-      expect(await identities()).toEqual(before)
+    const names = Object.keys(what).map((name) => name.replace(/^daemonset\/|-daemonset$/g, ''))
+    const selector = `app.kubernetes.io/name in (${names.join()})`
+    await kubectl('-n', 'akri', 'delete', 'pods', '-l', selector, '--force', '--grace-period=0')
+  }
+  // The kubelet writes its checkpoint at its first allocation.
+  const sockets = async () => {
+    const files = await Promise.all(ALL_NODES.map((node) => filesBelow(node, PLUGINS)))
+    return files.map((names) =>
+      names.filter((name) => name !== 'kubelet_internal_checkpoint').sort(),
+    )
+  }
+  /** An example with other discoveryDetails or other parts of its spec. */
+  const example = (name: string, details: (text: string) => string, more: object = {}) => {
+    const { spec, ...rest } = load(readFileSync(manifests(`examples/${name}`), 'utf8')) as {
+      spec: { discoveryHandler: { discoveryDetails: string } }
+    }
+    const { discoveryHandler } = spec
+    const discoveryDetails = details(discoveryHandler.discoveryDetails)
+    return JSON.stringify({
+      ...rest,
+      spec: { ...spec, discoveryHandler: { ...discoveryHandler, discoveryDetails }, ...more },
     })
+  }
+  /** Neither the policies nor the rights have rejected a request of the agents of now. */
+  const hadNoRejectedRequest = async () => {
+    for (const text of await ask(await agents(), 8080, 'metrics')) {
+      expect(text).toMatch(/^akri_api_requests_total\{.*status="20[01]".*\} [1-9]/m)
+      const lines = text.split('\n')
+      const refusals = lines.filter((line) => /^akri_api_requests_total\{.*status="403"/.test(line))
+      expect(refusals).toEqual([])
+    }
+  }
 
-    it('leaves only two directories after it is uninstalled', async () => {
-      await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
-      await eventually(async () => expect(await world.instances()).toEqual([]))
-      // Pods keep their directories as long as they run.
-      for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
-      for (const node of NODES)
+  beforeAll(async () => {
+    lacksPolicies = await missingForPolicies()
+    await separateNodes()
+    await provideImage()
+    world = await World.open()
+    await restoreCustomResources()
+    socketsBefore = await sockets()
+    await makeNamespace()
+    // Of other people, in the same namespace.
+    await kubectl('-n', 'akri', 'create', 'configmap', 'of-others')
+    objectsBefore = await eventually(async () => {
+      const present = await objects()
+      expect(present).toContain('configmap/kube-root-ca.crt')
+      expect(present).toContain('serviceaccount/default')
+      return present
+    })
+    gate = await camera()
+    locked = await camera({ credential: CREDENTIAL })
+    mixer = await switchOn(SimulatedServer.start({ name: 'Mixer', host: HOST }))
+    press = await switchOn(SimulatedServer.start({ name: 'Press', host: HOST }))
+    directory = await switchOn(SimulatedServer.start({ name: 'LDS', host: HOST }))
+    directory.applications = [DISCOVERY_SERVER, ...press.applications]
+  })
+
+  afterAll(() =>
+    tidyUp(
+      async () => world?.close(),
+      ...things.map((thing) => () => Promise.resolve(thing[Symbol.asyncDispose]())),
+      // After a test that failed.
+      () => kubectlWith(listOf(parts()), 'delete', '--ignore-not-found', '--wait=false', '-f', '-'),
+      () => restoreCustomResources(),
+      () => removeNamespace(),
+      () => joinNodes(),
+    ),
+  )
+
+  it('has handlers that wait for the agent, and are ready once it knows them', async () => {
+    for (const handler of HANDLERS) await kubectl('apply', '-k', manifests(`handlers/${handler}`))
+    const answers = async (url: string) => [
+      ...(await ask(await handlersOf('onvif'), 18081, url)),
+      ...(await ask(await handlersOf('opcua'), 8080, url)),
+    ]
+    const all = <T>(value: T) => HANDLERS.flatMap(() => onEachNode(value))
+    await eventually(async () => expect(await answers('healthz')).toEqual(all('ok\n')))
+    for (const metrics of await answers('metrics'))
+      expect(metrics).not.toMatch(/^akri_handler_registered\{.*\} 1$/m)
+    if (lacksPolicies === undefined) await kubectl('apply', '-k', POLICIES)
+    await kubectl('apply', '-k', MANIFESTS)
+    await Promise.all([AGENT, ...HANDLERS.map(daemonSet)].map(rolledOut))
+    expect(await restarts()).toEqual(all(0))
+  })
+
+  it('A23 becomes ready on every node, answers its probes, and has metrics', async () => {
+    const pods = await agents()
+    expect(pods.map(({ spec }) => spec.nodeName).sort()).toEqual(ALL_NODES)
+    for (const { spec, status } of pods) {
+      expect(spec.containers.map(({ image }) => image)).toEqual([IMAGE])
+      expect(status.containerStatuses[0]?.restartCount).toBe(0)
+    }
+    for (const url of ['healthz', 'readyz'])
+      expect(await ask(pods, 8080, url)).toEqual(onEachNode('ok\n'))
+    for (const text of await ask(pods, 8080, 'metrics')) expect(text).toMatch(/^akri_/m)
+  })
+
+  it('R98 R106 gives the devices of the debugEcho example to Pods on both nodes', async () => {
+    await kubectl('-n', world.namespace, 'apply', '-f', manifests('examples/debug-echo.yaml'))
+    for (const name of ['akri-debug-echo', 'akri-debug-echo-8120fe', 'akri-debug-echo-a19705'])
+      await eventually(async () =>
+        expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]),
+      )
+    await eventually(async () =>
+      expect((await world.instances()).map(({ spec }) => spec.nodes.toSorted())).toEqual([
+        ALL_NODES,
+        ALL_NODES,
+      ]),
+    )
+    for (const node of NODES)
+      await world.apply(podYaml(`on-${node}`, { 'akri.sh/akri-debug-echo': 1 }, { node }))
+    for (const node of NODES)
+      await eventually(async () =>
+        expect(await world.logs(`on-${node}`)).toMatch(
+          /^DEBUG_ECHO_DESCRIPTION_(8120FE=foo0|A19705=foo1)$/m,
+        ),
+      )
+    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
+  })
+
+  it('R93 R102 comes with a controller of two replicas with the rights it needs', async () => {
+    await rolledOut('deployment/akri-controller-deployment')
+    const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
+    const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
+    const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
+    const services = { instanceServiceSpec: { ports }, configurationServiceSpec: { ports } }
+    const jobSpec = {
+      template: {
+        spec: {
+          ...spec,
+          restartPolicy: 'Never',
+          containers: [{ ...container, command: ['true'] }],
+        },
+      },
+    }
+    await world.apply(
+      echoYaml('pods', ['foo0'], 2, { brokerSpec: { brokerPodSpec: spec }, ...services }),
+    )
+    await world.apply(echoYaml('jobs', ['foo0'], 1, { brokerSpec: { brokerJobSpec: jobSpec } }))
+    await world.apply(
+      echoYaml('pool', ['foo0'], 1, {
+        brokerSpec: { brokerDeploymentSpec: { replicas: 1, template: { spec } } },
+      }),
+    )
+    const labelled = async (kinds: string) => {
+      const selector = ['-l', 'controller=akri.sh', '-o', 'name']
+      const names = await kubectl('-n', world.namespace, 'get', kinds, ...selector)
+      return names
+        .split('\n')
+        .filter(Boolean)
+        .map((name) => name.split('/')[0])
+        .sort()
+    }
+    await eventually(async () => {
+      expect(await labelled('pods,jobs,deployments')).toEqual([
+        'deployment.apps',
+        'job.batch',
+        // Two of Pods, one each of the Job and of the Deployment.
+        ...['pod', 'pod', 'pod', 'pod'],
+      ])
+      expect((await world.list('Service')).length).toBe(2)
+      const [instance] = await instancesOf('jobs')
+      expect(instance).toMatchObject({ status: { brokerJob: { name: 'jobs-8120fe-1-job' } } })
+    })
+    for (const name of ['pods', 'jobs', 'pool']) await world.remove('Configuration', name)
+    await eventually(async () =>
+      expect(await labelled('pods,jobs,deployments,services')).toEqual([]),
+    )
+  })
+
+  it('R68 R69 publishes reports of an unprivileged Pod, and leaves none behind', async () => {
+    const script =
+      'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
+    const resources = { 'akri.sh/akri-debug-echo': 1 }
+    const pod = JSON.parse(
+      podYaml('reporter', resources, { node: NODE_1, script, graceSeconds: 0 }),
+    )
+    pod.spec.securityContext = { runAsUser: 4711, runAsGroup: 4711 }
+    await world.apply(JSON.stringify(pod))
+    const reported = async () =>
+      (await world.list<Instance>('Instance')).flatMap(({ status }) =>
+        Object.entries(status?.brokerInfo ?? {}),
+      )
+    await eventually(async () =>
+      expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]),
+    )
+    await world.remove('Pod', 'reporter')
+    await eventually(async () => expect(await reported()).toEqual([]))
+    await eventually(async () =>
+      expect(await filesBelow(NODE_1, '/var/lib/akri-agent')).not.toContainEqual(
+        expect.stringContaining('firmware'),
+      ),
+    )
+  })
+
+  it('R3 finds devices of its node by udev rules', async () => {
+    await kubectl('-n', world.namespace, 'apply', '-f', manifests('examples/udev.yaml'))
+    await world.apply(
+      configuration('nulls', {
+        name: 'udev',
+        discoveryDetails: 'udevRules: [KERNEL=="null"]',
+      }),
+    )
+    await eventually(async () => {
+      for (const type of ['Discovering', 'HandlerConnected'])
+        expect(await condition('akri-udev', type)).toMatchObject({ status: 'True' })
+      expect(await world.get('Configuration', 'akri-udev')).toMatchObject({
+        status: { nodeCounts: { reporting: ALL_NODES.length, silent: 0 } },
+      })
+      expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1])
+    })
+    const nodes = (await instancesOf('nulls')).flatMap(({ spec }) => spec.nodes)
+    expect(nodes.sort()).toEqual(ALL_NODES)
+    const script = 'ls -l $UDEV_DEVNODE; exec sleep 100000'
+    await world.apply(podYaml('null', { 'akri.sh/nulls': 1 }, { script }))
+    await eventually(async () =>
+      expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
+    )
+  })
+
+  it.skipIf(withoutZram !== undefined)(
+    `R101 sees kernel events when a device vanishes and comes back (${withoutZram ?? 'zram'})`,
+    async () => {
+      const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
+      let present = true
+      try {
+        const discoveryDetails = `udevRules: [KERNEL=="zram${number}"]`
+        await world.apply(configuration('zram', { name: 'udev', discoveryDetails }))
         await eventually(async () =>
-          expect((await filesBelow(node, NODE_DIRECTORIES[1])).sort()).toEqual([
-            'broker-info',
-            'checkpoint.json',
-          ]),
+          expect(await world.allocatables('akri.sh/zram')).toEqual([1, 1]),
         )
-      // The custom resources stay: other tests have objects of these kinds.
-      await kubectl('-n', 'akri', 'create', 'configmap', 'of-others')
-      await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
-      expect(await sockets()).toEqual(socketsBefore)
-      const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
-        items: { status: { allocatable: Record<string, string> } }[]
+        // The handler does not poll: it sees this by events, or never.
+        for (let turn = 0; turn < 2; turn++) {
+          writeFileSync(`${ZRAM}/hot_remove`, number)
+          present = false
+          await eventually(async () => expect(await instancesOf('zram')).toEqual([]))
+          expect(readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()).toBe(number)
+          present = true
+          await eventually(async () =>
+            expect(await instancesOf('zram')).toHaveLength(ALL_NODES.length),
+          )
+        }
+      } finally {
+        if (present) writeFileSync(`${ZRAM}/hot_remove`, number)
+        await world.remove('Configuration', 'zram')
       }
-      // The kubelet still lists the resources, with a quantity of 0.
-      for (const { status } of items)
-        for (const [name, count] of Object.entries(status.allocatable))
-          if (name.startsWith('akri.sh/')) expect([name, count]).toEqual([name, '0'])
-      for (const node of NODES) {
-        const [handlers = '', state = ''] = NODE_DIRECTORIES
-        expect(await filesBelow(node, handlers)).toEqual([])
-        expect((await filesBelow(node, state)).sort()).toEqual(['broker-info', 'checkpoint.json'])
-        expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
-      }
-      expect(await kubectl('get', 'clusterrole,clusterrolebinding', '-o', 'name')).not.toMatch(
-        /akri-agent|\/akri$/m,
+      await eventually(async () => expect(await instancesOf('zram')).toEqual([]))
+    },
+  )
+
+  it.each<[string, () => Promise<InstalledPod[]>, readonly string[]]>([
+    ['agents', agents, ['/', '/app', '/tmp', '/run/udev', '/var/lib/kubelet/pod-resources']],
+    ['ONVIF handlers', () => handlersOf('onvif'), ['/', '/app', '/tmp']],
+    ['OPC UA handlers', () => handlersOf('opcua'), ['/', '/app', '/tmp']],
+  ])('runs %s without capabilities, read-only, in their memory requests', async (...row) => {
+    const [name, podsOf, directories] = row
+    const touch = directories.map((each) => `touch ${each}/x 2>&1 || echo refused`).join('; ')
+    for (const pod of await podsOf()) {
+      const text = await inPod(pod, `cat /proc/1/status; ${touch}; ls /var/run/secrets 2>&1`)
+        // Without an account there is no such directory.
+        .catch((error: unknown) => String(Reflect.get(error as object, 'stdout')))
+      for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
+        expect(text).toMatch(new RegExp(`^${set}:\\t0+$`, 'm'))
+      expect(text).toMatch(/^NoNewPrivs:\t1$/m)
+      expect(text).toMatch(/^Seccomp:\t2$/m)
+      expect(text.match(/Read-only file system\nrefused$/gm)).toHaveLength(directories.length)
+      expect(/secrets.*No such file/.test(text)).toBe(name !== 'agents')
+      const [{ resources } = expect.fail('no container')] = pod.spec.containers
+      const requested = /^(\d+)Mi$/.exec(resources.requests.memory)?.[1]
+      const rss = Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1]) / 1024
+      expect(rss, `RSS on ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested))
+    }
+  })
+
+  it('keeps the account of agents from all but what the manifests give', async () => {
+    const agent: ApiClient = await clientOfAgent(world.client)
+    try {
+      const merge = { method: 'PATCH', patch: 'merge' } as const
+      const core = `/api/v1/namespaces/${world.namespace}`
+      const akri = `/apis/akri.sh/v0/namespaces/${world.namespace}`
+      const url = `${akri}/configurations/akri-udev`
+      const requests: readonly Parameters<ApiClient['request']>[0][] = [
+        { ...merge, path: url, body: { spec: { capacity: 5 } } },
+        { method: 'DELETE', path: url },
+        { method: 'POST', path: `${core}/pods`, body: JSON.parse(podYaml('x', {})) },
+        { method: 'DELETE', path: `${core}/pods/null` },
+        { method: 'GET', path: `${core}/secrets` },
+        { method: 'GET', path: `${core}/configmaps` },
+        { method: 'GET', path: '/api/v1/nodes' },
+        { ...merge, path: `/api/v1/nodes/${NODE_1}/status`, body: { status: {} } },
+        { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
+      ]
+      const answers = await Promise.all(
+        requests.map((request) => agent.request(request).catch((error: unknown) => error)),
       )
-      expect(await kubectl('-n', 'akri', 'get', 'configmap', 'of-others', '-o', 'name')).toBe(
-        'configmap/of-others\n',
-      )
+      for (const [index, answer] of answers.entries())
+        expect(ApiError.is(answer, 403), JSON.stringify(requests[index])).toBe(true)
+      if (lacksPolicies !== undefined) return
+      // Its rights allow this write; the policies do not, without the node of a Pod.
+      const [instance = expect.fail('there is no Instance')] = await world.instances()
+      const at = `${akri}/instances/${instance.metadata.name}`
+      await refused(agent.request({ method: 'DELETE', path: at }), 'the token is of no node')
+    } finally {
+      agent.close()
+    }
+  })
+
+  it('follows a raised and a lowered capacity, and the loss of a device', async () => {
+    const capacities = async () => (await instancesOf('echo')).map(({ spec }) => spec.capacity)
+    const given = async (devices: readonly string[], capacity: number) => {
+      await world.apply(echoYaml('echo', devices, capacity))
+      const all = devices.map(() => capacity)
+      await eventually(async () => expect(await capacities()).toEqual(all))
+    }
+    await given(['foo0', 'foo1'], 5)
+    await given(['foo0', 'foo1'], 1)
+    await given(['foo0'], 1)
+    await world.remove('Configuration', 'echo')
+    await eventually(async () => expect(await capacities()).toEqual([]))
+    await hadNoRejectedRequest()
+  })
+
+  it('A7 reads Secrets of a namespace after read-secrets is applied there', async () => {
+    await world.apply(secret({ username: CREDENTIAL.username, password: 'pass-1' }))
+    const apply = (...what: string[]) => kubectl('-n', world.namespace, 'apply', ...what)
+    await apply('-f', manifests('examples/onvif-credentials.yaml'))
+    await eventually(async () =>
+      expect(await condition('akri-onvif', 'Discovering')).toMatchObject({
+        status: 'False',
+        reason: 'PropertyForbidden',
+        message: expect.stringContaining('akri-agent-read-secrets'),
+      }),
+    )
+    await apply('-k', manifests('read-secrets'))
+    await eventually(async () =>
+      expect(await condition('akri-onvif', 'Discovering')).toMatchObject({ status: 'True' }),
+    )
+  })
+
+  it('R97 R98 makes one Instance of each camera for all nodes, also a locked one', async () => {
+    await eventually(async () => {
+      expect((await instanceOf(gate)).spec.brokerProperties).toMatchObject({
+        ONVIF_DEVICE_SERVICE_URL: gate.service.url,
+        ONVIF_DEVICE_IP_ADDRESS: HOST,
+      })
+      expect((await instanceOf(locked)).spec.brokerProperties).toMatchObject({
+        ONVIF_DEVICE_AUTHENTICATION: 'refused',
+      })
     })
-  },
-)
+    expect(await condition('akri-onvif', 'HandlerConnected')).toMatchObject({ status: 'True' })
+  })
+
+  it('R1 R2 R106 gives cameras to Pods, by the Configuration and by the Instance', async () => {
+    const { metadata } = await instanceOf(gate)
+    await eventually(async () => {
+      expect(await world.allocatables('akri.sh/akri-onvif')).toEqual([2, 2])
+      expect(await world.allocatables(`akri.sh/${metadata.name}`)).toEqual([1, 1])
+    })
+    const seenBy = (pod: string, { service }: SimulatedCamera) =>
+      eventually(async () =>
+        expect((await world.logs(pod)).split('\n')).toContain(
+          `ONVIF_DEVICE_SERVICE_URL=${service.url}`,
+        ),
+      )
+    await world.apply(podYaml('this-one', { [`akri.sh/${metadata.name}`]: 1 }, { node: NODE_1 }))
+    await seenBy('this-one', gate)
+    await world.apply(podYaml('any', { 'akri.sh/akri-onvif': 1 }, { node: NODE_2 }))
+    await seenBy('any', locked)
+  })
+
+  it('uses a changed Secret without a restart', async () => {
+    const { metadata } = await instanceOf(locked)
+    await world.apply(secret(CREDENTIAL))
+    await eventually(async () => {
+      const { metadata: now, spec } = await instanceOf(locked)
+      expect(spec.brokerProperties).toMatchObject({
+        ONVIF_DEVICE_AUTHENTICATION: 'accepted',
+        ONVIF_DEVICE_PROFILE_0_STREAM_URI: expect.stringContaining('rtsp://'),
+      })
+      expect(now.uid).toBe(metadata.uid)
+    })
+    expect(await restarts()).toEqual(HANDLERS.flatMap(() => onEachNode(0)))
+  })
+
+  it('R46 R47 removes a camera after its Bye, and offers it after its Hello', async () => {
+    const leaving = await camera()
+    await leaving.hello()
+    await eventually(() => instanceOf(leaving))
+    await switchOff(leaving)
+    const left = async () => expect(await found('ONVIF_DEVICE_UUID', leaving.uuid)).toEqual([])
+    await eventually(left)
+    const back = await camera({ uuid: leaving.uuid })
+    await back.hello()
+    await eventually(() => instanceOf(back))
+    await switchOff(back)
+    await eventually(left)
+  })
+
+  it('R102 offers OPC UA servers, also from a discovery server, to brokers', async () => {
+    const container = {
+      name: 'b',
+      image: access.shellImage,
+      command: ['/bin/sh', '-c', 'env; exec sleep 100000'],
+      resources: { limits: { '{{PLACEHOLDER}}': '1' } },
+    }
+    const brokerPodSpec = { terminationGracePeriodSeconds: 0, containers: [container] }
+    const urls = [mixer.url, directory.url].map((url) => `\n            - ${url}`).join('')
+    await world.apply(
+      example('opcua.yaml', (text) => text.replace(/\n +- opc\.tcp:\S+/, urls), {
+        brokerSpec: { brokerPodSpec },
+      }),
+    )
+    for (const { url } of [mixer, press]) {
+      const { metadata, spec } = await eventually(() => serverAt(url))
+      expect(spec.brokerProperties).toMatchObject({ OPCUA_SECURITY_POLICIES: 'None' })
+      await eventually(async () => {
+        const broker = (await world.pods()).find(({ metadata: { name } }) =>
+          name.includes(metadata.name),
+        )
+        expect((await world.logs(broker?.metadata.name ?? '')).split('\n')).toContain(
+          `OPCUA_DISCOVERY_URL=${url}`,
+        )
+      })
+    }
+  })
+
+  it('A2 is replaced on every node without an effect on Pods, Instances and slots', async () => {
+    await eventually(async () =>
+      expect(new Set(Object.values(await world.phases()))).toEqual(new Set(['Running'])),
+    )
+    // Each node has the slot of its Pod and a free slot of each device, after the reservations of
+    // earlier Pods have ended.
+    const offered = () =>
+      eventually(async () =>
+        expect(await world.allocatables('akri.sh/akri-debug-echo')).toEqual([3, 3]),
+      )
+    await offered()
+    const before = await state()
+    await end(SOCKETS)
+    await kubectl('apply', '-k', manifests('agent'))
+    await kubectl('apply', '-k', manifests('handlers/onvif'))
+    // In the network of the node, where the handler also serves.
+    const objects = kustomize(manifests('handlers/opcua-host-network'))
+    const podIp = { name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }
+    for (const { spec } of objects as unknown as { spec: PodTemplate }[])
+      for (const { env } of spec.template.spec.containers) env.push(podIp)
+    const items = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
+    await kubectlWith(items, 'apply', '-f', '-')
+    await Promise.all([AGENT, ...HANDLERS.map(daemonSet)].map(rolledOut))
+    await offered()
+    await findAnother()
+    expect(await state()).toEqual(before)
+    await world.apply(podYaml('after', { 'akri.sh/akri-debug-echo': 1 }, { graceSeconds: 0 }))
+    await eventually(async () =>
+      expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'),
+    )
+    await world.remove('Pod', 'after')
+  })
+
+  it('registers a handler that serves on the network, with the address of its Pod', async () => {
+    for (const { metadata, status } of await handlersOf('opcua')) {
+      // A busy container runtime takes a moment to write the log.
+      const logs = await eventually(async () => {
+        const text = await kubectl('-n', 'akri', 'logs', metadata.name)
+        expect(text).toMatch(/"endpoint":"http:\/\/[0-9.]+:10000".*"handler registered"/)
+        return text
+      })
+      // The agent waits for the address of a new Pod.
+      expect(logs).not.toContain('registration refused')
+      expect(status.containerStatuses[0]?.restartCount).toBe(0)
+    }
+  })
+
+  it('finds OPC UA servers that announce themselves, in the network of the nodes', async () => {
+    const announced = await switchOn(SimulatedServer.start({ name: 'Kiln', host: HOST }))
+    const multicast = { interface: HOST, bind: '0.0.0.0' }
+    const bonjour = new Bonjour({ port: 5353, ...multicast })
+    try {
+      bonjour.publish({
+        name: 'Kiln',
+        type: 'opcua-tcp',
+        port: announced.port,
+        host: 'kiln.local',
+        txt: { path: '/', caps: 'DA' },
+      })
+      const discoveryDetails = 'opcuaDiscoveryMethod: { mdns: {} }'
+      await world.apply(configuration('announced', { name: 'opcua', discoveryDetails }))
+      const { spec } = await eventually(() => serverAt(`opc.tcp://kiln.local:${announced.port}`))
+      expect(spec.brokerProperties).toMatchObject({ OPCUA_APPLICATION_NAME: 'Kiln' })
+    } finally {
+      await new Promise<void>((resolve) =>
+        bonjour.unpublishAll(() => bonjour.destroy(() => resolve())),
+      )
+      await world.remove('Configuration', 'announced')
+    }
+    await eventually(async () => expect(await found('OPCUA_APPLICATION_NAME', 'Kiln')).toEqual([]))
+  })
+
+  it('has handlers that come back after they were killed, without an effect', async () => {
+    await eventually(async () => expect(await world.get('Pod', 'after')).toBeUndefined())
+    const before = await state()
+    const killed = (await Promise.all(HANDLERS.map(handlersOf))).flat()
+    await Promise.all(
+      killed.map(({ spec, status }) => {
+        const id = status.containerStatuses[0]?.containerID.replace('containerd://', '') ?? ''
+        return onNode(spec.nodeName, 'ctr', '-n', 'k8s.io', 'tasks', 'kill', '-s', 'SIGKILL', id)
+      }),
+    )
+    await eventually(async () =>
+      expect(await restarts()).toEqual(HANDLERS.flatMap(() => onEachNode(1))),
+    )
+    await Promise.all(HANDLERS.map(daemonSet).map(rolledOut))
+    await findAnother()
+    expect(await state()).toEqual(before)
+    await hadNoRejectedRequest()
+  })
+
+  it('finds the same devices from within the agent, in its network, by all-handlers', async () => {
+    const before = await state()
+    await end(SOCKETS)
+    await kubectl('apply', '-k', manifests('all-handlers'))
+    await rolledOut(AGENT)
+    const pods = await agents()
+    expect(await ask(pods, 18080, 'readyz')).toEqual(onEachNode('ok\n'))
+    for (const { spec } of pods)
+      expect(spec).toMatchObject({ hostNetwork: true, dnsPolicy: 'ClusterFirstWithHostNet' })
+    const another = await camera()
+    await another.hello()
+    await eventually(() => instanceOf(another))
+    // The agent keeps the devices of the containers for a while, as after any loss of a handler.
+    // So no device vanishes yet.
+    const { instances, pods: now } = await state()
+    expect(instances).toEqual(expect.arrayContaining(before.instances))
+    expect(now).toEqual(before.pods)
+    const mill = await switchOn(SimulatedServer.start({ name: 'Mill', host: HOST }))
+    directory.applications = [DISCOVERY_SERVER, ...press.applications, ...mill.applications]
+    await eventually(() => serverAt(mill.url))
+  })
+
+  it('leaves two directories on each node, and nothing in the cluster', async () => {
+    await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
+    await eventually(async () => expect(await world.instances()).toEqual([]))
+    // Pods keep their directories as long as they run.
+    for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
+    const [handlers, state] = NODE_DIRECTORIES
+    const left = (node: string) => filesBelow(node, state).then((files) => files.sort())
+    for (const node of ALL_NODES)
+      await eventually(async () =>
+        expect(await left(node)).toEqual(['broker-info', 'checkpoint.json']),
+      )
+    if (lacksPolicies === undefined) await kubectl('delete', '-k', POLICIES)
+    await kubectl('delete', '-k', manifests('all-handlers'), '--timeout=90s')
+    await eventually(async () => expect(await objects()).toEqual(objectsBefore))
+    const resources = await kubectl('get', 'customresourcedefinitions', '-o', 'name')
+    expect(resources).not.toContain('akri.sh')
+    await restoreCustomResources()
+    expect(await sockets()).toEqual(socketsBefore)
+    const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
+      items: { status: { allocatable: Record<string, string> } }[]
+    }
+    // The kubelet still lists the resources, with a quantity of 0.
+    for (const { status } of items)
+      for (const [name, count] of Object.entries(status.allocatable))
+        if (name.startsWith('akri.sh/')) expect([name, count]).toEqual([name, '0'])
+    for (const node of ALL_NODES) {
+      expect(await filesBelow(node, handlers)).toEqual([])
+      expect(await left(node)).toEqual(['broker-info', 'checkpoint.json'])
+      expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
+    }
+  })
+
+  it('leaves nothing of any part that is applied beside others', async () => {
+    const list = listOf(parts())
+    await kubectlWith(list, 'apply', '-f', '-')
+    const present = await eventually(async () => {
+      const names = await objects()
+      expect(names.filter((name) => name.startsWith('pod/'))).not.toEqual([])
+      return names
+    })
+    expect(present).toEqual(expect.arrayContaining([...objectsBefore]))
+    await kubectlWith(list, 'delete', '--ignore-not-found', '-f', '-')
+    await kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0')
+    await eventually(async () => expect(await objects()).toEqual(objectsBefore))
+    await restoreCustomResources()
+  })
+})
+
+/** The part of a workload that a test changes. */
+interface PodTemplate {
+  readonly template: { readonly spec: { readonly containers: { readonly env: object[] }[] } }
+}
+
+/** The objects of parts, for kubectl. */
+function listOf(parts: readonly string[]): string {
+  const items = parts.flatMap((folder) =>
+    kustomize(path.join(MANIFESTS, folder)).map((object) =>
+      // The page for operators applies this part for a namespace, and all others as they are.
+      folder === 'read-secrets'
+        ? { ...object, metadata: { ...object.metadata, namespace: 'akri' } }
+        : object,
+    ),
+  )
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+}
+
+async function switchOff(camera: SimulatedCamera): Promise<void> {
+  await camera.bye()
+  await camera.close()
+}
+
+function configuration(name: string, discoveryHandler: object): string {
+  return JSON.stringify({
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name },
+    spec: { discoveryHandler },
+  })
+}
+
+function secret(stringData: Readonly<Record<string, string>>): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'onvif-cameras' },
+    stringData,
+  })
+}
+
+async function restoreCustomResources(): Promise<void> {
+  const client = await clientOfCluster()
+  await applyCustomResources(client).finally(() => client.close())
+}
+
+/** All objects in the namespace, and all of the cluster without namespaces of tests. */
+async function objects(): Promise<readonly string[]> {
+  const names = [true, false].map(async (isNamespaced) => {
+    const options = ['--verbs=list', `--namespaced=${isNamespaced}`, '-o', 'name']
+    const kinds = (await kubectl('api-resources', ...options))
+      .split('\n')
+      .filter((kind) => kind !== '' && !ELSEWHERE.test(kind))
+    return (await kubectl('-n', 'akri', 'get', kinds.join(), '-o', 'name'))
+      .split('\n')
+      .filter((name) => name !== '' && !/\.akri\.sh$|^namespace\/akri-/.test(name))
+  })
+  return (await Promise.all(names)).flat().toSorted()
+}
