@@ -632,8 +632,8 @@ describe('the ONVIF handler', () => {
     await nextRound()
     await nextRound()
     expect(await isUnchanged(session)).toBe(true)
-    await nextRound()
-    expect(await next(session)).toEqual([])
+    // A repetition of an old answer, in real time, may count as an answer.
+    expect(await nextRounds(session, (devices) => devices.length === 0)).toEqual([])
   })
 
   it.each([

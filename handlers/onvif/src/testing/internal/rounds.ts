@@ -104,19 +104,19 @@ export async function nextRound(): Promise<void> {
   await endRound()
 }
 
-/** The first list that satisfies, within six rounds. */
+/** The first list that satisfies, within twenty rounds. */
 export async function nextRounds(
   session: InProcessDiscovery,
   satisfies: (devices: readonly Device[]) => boolean,
 ): Promise<Device[]> {
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < 20; round++) {
     await nextRound()
     while (session.pending > 0) {
       const devices = await session.next()
       if (satisfies(devices)) return devices
     }
   }
-  throw new TypeError('no list in six rounds')
+  throw new TypeError('no list in twenty rounds')
 }
 
 /**
@@ -148,6 +148,7 @@ export async function next(
 
 /** Whether all lists since the last {@link next} have the same devices. */
 export async function isUnchanged(session: InProcessDiscovery): Promise<boolean> {
+  await clock.advance(GATHER_MS)
   while (session.pending > 0)
     if (!isDeepStrictEqual(await session.next(), last.get(session))) return false
   return true
