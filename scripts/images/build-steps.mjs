@@ -43,7 +43,8 @@ export function isIgnored(file, dockerignore) {
  * @param {string} options.directory where the stages are made
  * @param {string} options.context the directory of `COPY` without `--from`
  * @param {readonly string[]} options.files the files of the context
- * @param {(image: string) => string | undefined} options.imageOf the files of an image
+ * @param {(image: string, stage: string) => string | undefined} options.imageOf the files of an
+ *   image, for a stage
  * @param {Readonly<Record<string, string>>} options.args build arguments
  * @returns {Promise<(stage: string) => string>} the directory of a stage
  */
@@ -57,7 +58,7 @@ export async function runDockerfile({ dockerfile, directory, context, files, ima
   }
   for (const { name, from, steps } of stages) {
     const root = mkdtempSync(path.join(directory, 'stage-'))
-    const below = from === 'scratch' ? undefined : (roots.get(from)?.root ?? imageOf(from))
+    const below = from === 'scratch' ? undefined : (roots.get(from)?.root ?? imageOf(from, name))
     if (below !== undefined) link(below, root)
     const stage = { root, workdir: roots.get(from)?.workdir ?? '/' }
     const at = (file) => path.join(root, path.resolve(stage.workdir, file))

@@ -4,7 +4,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
-import { contentBelow, filesBelow, isIgnored, runDockerfile } from '../../scripts/images/build-steps.mjs'
+import {
+  contentBelow,
+  filesBelow,
+  isIgnored,
+  runDockerfile,
+} from '../../scripts/images/build-steps.mjs'
 import { allSteps, stagesOf } from '../../scripts/images/dockerfile.mjs'
 import { root } from '../../scripts/workspaces.mjs'
 
@@ -30,10 +35,10 @@ const LEFT = ['bin/sh', 'usr/local/LICENSE', 'usr/local/bin/node']
 const git = (...args) => spawnSync('git', args, { cwd: root, encoding: 'utf8' })
 const isClone = git('rev-parse').status === 0
 const built = existsSync(path.join(root, 'agent/dist/akri-agent.js'))
-const missing = built && isClone ? undefined : 'needs a clone, and npm run build'
+const missing = built && isClone ? undefined : 'a clone, and npm run build'
 
 describe.skipIf(missing !== undefined)(
-  `the steps of the Dockerfile${missing === undefined ? '' : ` (${missing})`}`,
+  `the steps of the Dockerfile${missing === undefined ? '' : ` (needs ${missing})`}`,
   () => {
     let directory
     let stage
@@ -45,6 +50,11 @@ describe.skipIf(missing !== undefined)(
         mkdirSync(path.dirname(path.join(base, file)), { recursive: true })
         writeFileSync(path.join(base, file), '')
       }
+      // npm install finds its packages, as links, and installs only what they lack.
+      const withPackages = path.join(directory, 'installed')
+      mkdirSync(path.join(withPackages, 'src'), { recursive: true })
+      const packages = [path.join(root, 'node_modules'), path.join(withPackages, 'src')]
+      expect(spawnSync('cp', ['-al', ...packages])).toMatchObject({ status: 0 })
       const files = git('ls-files', '-co', '--exclude-standard').stdout.trimEnd().split('\n')
       const registry = spawnSync('npm', ['config', 'get', 'registry'], { encoding: 'utf8' }).stdout
       stage = await runDockerfile({
@@ -55,7 +65,7 @@ describe.skipIf(missing !== undefined)(
           (file) => existsSync(path.join(root, file)) && !isIgnored(file, IGNORED),
         ),
         // The steps run with Node.js of this machine.
-        imageOf: () => base,
+        imageOf: (_image, stage) => (stage === 'dependencies' ? withPackages : base),
         args: { NPM_REGISTRY: registry.trim(), npm_config_prefer_offline: 'true' },
       })
     }, 1_200_000)

@@ -6,7 +6,12 @@ import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
 import { contentBelow, filesBelow, isIgnored } from '../../scripts/images/build-steps.mjs'
-import { allSteps, dockerfileProblems, labelsOf, stagesOf } from '../../scripts/images/dockerfile.mjs'
+import {
+  allSteps,
+  dockerfileProblems,
+  labelsOf,
+  stagesOf,
+} from '../../scripts/images/dockerfile.mjs'
 import { unlocked } from '../../scripts/images/installed.mjs'
 import { baseImage } from '../../scripts/shipped/sbom.mjs'
 import { manifestOf, root, workspaces } from '../../scripts/workspaces.mjs'
