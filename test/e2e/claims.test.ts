@@ -75,7 +75,13 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     })) as { items: { reason: string; message: string; count?: number }[] }
     return items.filter((event) => event.reason === reason)
   }
+  /** Each node offers the slot that its container has, and the scheduler knows it. */
+  const offered = async () => {
+    for (const { resource } of LEVELS)
+      await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
+  }
   const wait = async () => {
+    await offered()
     for (const { level, resource } of LEVELS)
       await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { graceSeconds: 0 }))
   }
@@ -98,8 +104,6 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       const first = LEVELS.flatMap(({ level }) => using(level).slice(0, index + 1))
       await eventually(() => world.running(...first))
     }
-    for (const { resource } of LEVELS)
-      await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
     await wait()
     held = await world.usage()
     expect(Object.values(held).sort()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`, NODE_1, NODE_2])
@@ -169,8 +173,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     for (const agent of agents) await agent.stop()
     agents = agents.map((agent) => NodeAgent.beside(agent, NOT_RESERVED))
     for (const agent of agents) await agent.start()
-    for (const { resource } of LEVELS)
-      await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
+    await offered()
     await withoutAgent(async () => {
       await deleteInstances()
       await eventually(() => world.running(...ALL_WAITING))
