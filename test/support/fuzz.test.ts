@@ -5,7 +5,7 @@ describe('fuzzing', () => {
   it('is the same each time by default', () => {
     const { parameters, timeoutMs } = fuzz({ runs: 2000 }, {})
     expect(parameters).toEqual({ numRuns: 2000, seed: 20_261_121 })
-    expect(timeoutMs).toBe(40_000)
+    expect(timeoutMs).toBe(320_000)
     expect(
       fuzz({ runs: 2000, seed: 5 }, { AKRI_FUZZ_RUNS: '', AKRI_FUZZ_SEED: '' }).parameters,
     ).toEqual({
@@ -20,7 +20,7 @@ describe('fuzzing', () => {
       { AKRI_FUZZ_RUNS: '1000000', AKRI_FUZZ_SEED: '-7' },
     )
     expect(parameters).toEqual({ numRuns: 1_000_000, seed: -7 })
-    expect(timeoutMs).toBe(3_020_000)
+    expect(timeoutMs).toBe(3_300_000)
   })
 
   it.each([

@@ -20,7 +20,7 @@ export interface FuzzOptions {
 }
 
 /** The time limit of any test. */
-const LEAST_MS = 20_000
+const LEAST_MS = 300_000
 
 /**
  * Runs and seed for the fuzzing of input from the network. Set them by hand for a longer or another
