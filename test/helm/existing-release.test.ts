@@ -8,7 +8,8 @@ import { type KubernetesObject, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
 
 // Helm looks objects of the namespace up here: a server that has the DaemonSet of an agent, the
-// Secret of a webhook, and no other object. test/e2e/install/migration-commands.test.ts has a cluster.
+// Secret of a webhook, and no other object. A cluster is in test/e2e/install: helm.test.ts and
+// migration-commands.test.ts.
 
 const NAME = 'app.kubernetes.io/name'
 const DAEMON_SET = '/apis/apps/v1/namespaces/akri/daemonsets/akri-agent-daemonset'

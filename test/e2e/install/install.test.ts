@@ -402,7 +402,11 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
         await eventually(async () =>
           expect(await world.allocatables('akri.sh/zram')).toEqual([1, 1]),
         )
-        // The handler does not poll: it sees this by events, or never.
+        // Without events the handler would poll, and its log would say so.
+        for (const { metadata } of await agents())
+          expect(await kubectl('-n', 'akri', 'logs', metadata.name)).not.toContain(
+            'polling instead',
+          )
         for (let turn = 0; turn < 2; turn++) {
           writeFileSync(`${ZRAM}/hot_remove`, number)
           present = false
