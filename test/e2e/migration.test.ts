@@ -61,7 +61,7 @@ describe.skipIf(missingHere() !== undefined)(
       (await world.get<Written>('Instance', NAME)) ?? expect.fail('there is no Instance')
     const migrate = async (...args: readonly string[]) => (await akri('migrate', ...args)).stdout
 
-    it('A13 goes back by `akri migrate back`, and forward over what existing agents left', async () => {
+    it('A13 goes back by `akri migrate back`, and forward over what is left there', async () => {
       const secretKeyRef = { name: 'lab', key: 'token', optional: true }
       await controller.lead()
       await start()

@@ -82,7 +82,7 @@ describe.skipIf(missingHere() !== undefined)(`a node${unlessHere}`, () => {
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
     await eventually(async () =>
       expect(await kubectl('-n', world.namespace, 'get', 'akric', 'cam')).toMatch(
-        /^NAME +CAPACITY +DEVICES +SLOTS +FREE +READY +REASON +AGE *\ncam +2 +1 +2 +0 +True +AllDev/,
+        /^NAME +CAPACITY +DEVICES +SLOTS +FREE +READY +REASON +AGE *\ncam +2 +1 +2 +0 +True +All/,
       ),
     )
     const [{ metadata } = expect.fail('no Instance')] = await world.instances()
@@ -97,7 +97,7 @@ describe.skipIf(missingHere() !== undefined)(`a node${unlessHere}`, () => {
     (await world.list<RestartedPod>('Pod')).filter(({ metadata }) => /^[ci]l-/.test(metadata.name))
   const restartsOf = ({ status }: RestartedPod) => status.containerStatuses?.[0]?.restartCount ?? 0
 
-  it('A2 A21 R90 that loses power has its Pods with their devices again, but no bare Pod', async () => {
+  it('A2 A21 R90 that loses power has Pods and devices again, but no bare Pod', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await world.apply(echoYaml('lab', ['foo0'], 4))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
