@@ -153,6 +153,38 @@ describe('the work of a controller', () => {
     expect(warnings).toEqual([])
   })
 
+  it('sends one request for each broker, two for each Service, none after a restart', async () => {
+    putReadyNode('a')
+    putReadyNode('b')
+    putConfiguration('cam', { ...POD_BROKER, instanceServiceSpec: { ports: [{ port: 80 }] } })
+    const names = Array.from({ length: 20 }, (_, index) => `cam-${1000 + index}`)
+    for (const name of names)
+      api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a', 'b'], { name, capacity: 2 }) })
+    const created = (path: string) =>
+      [...api.objects.keys()].filter((key) => key.startsWith(`${path}/`))
+    const sent = () => api.requests.splice(0).map(({ method }) => method)
+    const times = (count: number, method: string) => Array.from({ length: count }, () => method)
+    await start()
+    await eventually(() => expect(created(PODS)).toHaveLength(40))
+    await clock.advance(60_000)
+    expect(sent()).toEqual(times(40, 'POST'))
+    for (const name of names) putRunning(`${PODS}/a-${name}-pod`)
+    await eventually(() => expect(created(SERVICES)).toHaveLength(20))
+    await clock.advance(60_000)
+    expect(sent().toSorted()).toEqual([...times(20, 'GET'), ...times(20, 'PATCH')])
+    turn.abort()
+    await work
+    await api.stop()
+    turn = new AbortController()
+    await start()
+    // The last action shows that all others are done.
+    const [last = ''] = created(PODS)
+    api.remove(last)
+    await eventually(() => expect(api.objects.has(last)).toBe(true))
+    await clock.advance(60_000)
+    expect(sent()).toEqual(['POST'])
+  })
+
   it('labels Instances without labels, and writes nothing to others', async () => {
     const put = (name: string, shared: boolean, labels?: Record<string, string>) => {
       const { metadata, ...rest } = testInstance(['a'], { name, shared })

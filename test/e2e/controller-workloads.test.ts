@@ -1,7 +1,9 @@
-import type { Configuration } from '@akrijs/api'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { useController } from './support/controlled-world.js'
-import { History } from './support/history.js'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { load } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+import { isClusterSince } from '../cluster/support/client.js'
+import { untilBrokers, useController } from './support/controlled-world.js'
 import type { HostController } from './support/host-controller.js'
 import {
   addresses,
@@ -10,234 +12,269 @@ import {
   namesIn,
   podSpec,
   podsIn,
-  refuse,
-  runningPodsIn,
   service,
 } from './support/made.js'
-import { makeDirectories, missing, NODES, onNode, unless } from './support/nodes.js'
+import { access, missing, NODE_1, unless } from './support/nodes.js'
+import { expectServerWarnings } from './support/server-warnings.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
-// Jobs and Deployments as brokers, and edits of objects that the controller applied.
+// Jobs and Deployments as brokers; brokers that the API server or a kubelet refuses; edits of
+// objects that the controller applied. Each test goes on with what the test before it has left.
 
-describe.skipIf(missing() !== undefined)(
-  `broker Jobs and Deployments on a real cluster${unless}`,
-  () => {
-    let world: World
-    let controller: HostController
+/** The first minor version of Kubernetes that has Pod security. */
+const POD_SECURITY_SINCE = 23
 
-    useController((opened) => {
-      world = opened.world
-      controller = opened.controller
-    })
+const lacks = missing()
+const hasPodSecurity = lacks === undefined && (await isClusterSince(POD_SECURITY_SINCE))
 
-    it('R50 R52 R53 R54 C2 C4 C5 a Job runs once for each device and spec', async () => {
-      const job = (script: string, directory: string) => {
-        const { containers, ...spec } = podSpec(script, { restartPolicy: 'Never' })
-        const volumeMounts = [{ name: 'shared', mountPath: '/shared' }]
-        const volumes = [{ name: 'shared', hostPath: { path: directory } }]
-        const mounted = {
-          ...spec,
-          volumes,
-          containers: containers.map((each) => ({ ...each, volumeMounts })),
-        }
-        const template = { metadata: { labels: { mine: 'x' } }, spec: mounted }
-        return {
-          brokerSpec: { brokerJobSpec: { backoffLimit: 0, template } },
-          configurationServiceSpec: service(81),
-        }
-      }
-      const shared = await makeDirectories()
-      const onAll = (...command: string[]) =>
-        Promise.all(NODES.map((node) => onNode(node, ...command)))
-      onTestFinished(() => void onAll('rm', '-rf', shared))
-      // The scripts wait for a signal, so all of them run at the same time, however long they take
-      // to start.
-      const waiting = job('until [ -e /shared/done ]; do sleep 0.2; done', shared)
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, waiting))
-      await eventually(async () =>
-        expect(await namesIn(world, 'Job')).toEqual(['cam-8120fe-1-job', 'cam-a19705-1-job']),
-      )
-      await eventually(async () => expect(await addresses(world, 'cam-svc')).toHaveLength(2))
-      await onAll('touch', `${shared}/done`)
-      const done = async (count: number) => {
-        const jobs = await world.list<Made>('Job')
-        expect(
-          jobs.filter(({ status }) => status.conditions?.some(({ type }) => type === 'Complete')),
-        ).toHaveLength(count)
-      }
-      await eventually(() => done(2))
-      // The Service is removed with the last broker.
-      await eventually(async () => expect(await namesIn(world, 'Service')).toEqual([]))
-      for (const { metadata, spec } of await podsIn(world)) {
-        expect(metadata.labels).toMatchObject({
-          mine: 'x',
-          controller: 'akri.sh',
-          'akri.sh/configuration': 'cam',
+expectServerWarnings(/would violate PodSecurity/)
+
+interface EventObject {
+  readonly involvedObject: { readonly kind: string; readonly name: string }
+  readonly reason: string
+  readonly message: string
+}
+
+describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless}`, () => {
+  let world: World
+  let controller: HostController
+
+  useController((opened) => {
+    world = opened.world
+    controller = opened.controller
+  })
+
+  const namespacePath = () => `/api/v1/namespaces/${world.namespace}`
+  const request = (method: 'GET' | 'POST' | 'DELETE', more: string, body?: object) =>
+    world.client.request({ method, path: namespacePath() + more, body })
+  const enforce = (level: string | null) => {
+    const body = { metadata: { labels: { 'pod-security.kubernetes.io/enforce': level } } }
+    return world.client.request({ method: 'PATCH', path: namespacePath(), body, patch: 'merge' })
+  }
+
+  const apply = (name: string, devices: readonly string[], capacity: number, more: object) =>
+    world.apply(echoYaml(name, devices, capacity, more))
+
+  const pool = (replicas: number, more: object = {}, pod: object = podSpec()) => ({
+    brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: pod } } },
+    configurationServiceSpec: { ...service(81), ...more },
+  })
+  const job = (pod: object) => ({
+    brokerSpec: {
+      brokerJobSpec: {
+        backoffLimit: 0,
+        template: { metadata: { labels: { mine: 'x' } }, spec: pod },
+      },
+    },
+  })
+  const podOfJob = (script: string) => podSpec(script, { restartPolicy: 'Never' })
+  const podsOf = async (name: string) =>
+    (await podsIn(world)).filter(
+      ({ metadata }) => metadata.labels['akri.sh/configuration'] === name,
+    )
+
+  it('a quota that refuses brokers shows in the Configuration', async () => {
+    const quota = { metadata: { name: 'none' }, spec: { hard: { pods: '0' } } }
+    await request('POST', '/resourcequotas', quota)
+    // The quota counts from its first status.
+    await eventually(async () =>
+      expect(await request('GET', '/resourcequotas/none')).toMatchObject({
+        status: { hard: { pods: '0' } },
+      }),
+    )
+    await apply('pod', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } })
+    await apply('pool', ['foo0', 'foo1'], 1, pool(1))
+    for (const name of ['pod', 'pool']) {
+      const { message } = await untilBrokers(world, name, {
+        status: 'False',
+        reason: 'QuotaExceeded',
+      })
+      expect(message).toContain('exceeded quota: none')
+    }
+    await request('DELETE', '/resourcequotas/none')
+    await untilBrokers(world, 'pod', { status: 'True', reason: 'Ready' })
+  })
+
+  it.skipIf(!hasPodSecurity)(
+    'Pod security that refuses brokers shows in the Configuration, and in an Event',
+    async () => {
+      const page = await readFile(path.join(import.meta.dirname, '../../docs/brokers.md'), 'utf8')
+      const [, yaml = ''] = /```yaml\n([^`]*name: restricted-echo[^`]*)```/.exec(page) ?? []
+      await enforce('restricted')
+      await apply('pod', ['foo0'], 1, {
+        brokerSpec: { brokerPodSpec: podSpec('exec sleep 200000') },
+      })
+      await apply('pool', ['foo0', 'foo1'], 1, pool(2, {}, podSpec('exec sleep 200000')))
+      await apply('job', ['foo0', 'foo1'], 2, job(podOfJob('exit 1')))
+      await world.apply(JSON.stringify(load(yaml.replace('busybox', access.shellImage))))
+      for (const name of ['pod', 'pool', 'job']) {
+        const sentence = 'violates PodSecurity "restricted:latest"'
+        const refused = { status: 'False', reason: 'BrokerRefused' } as const
+        const { message } = await untilBrokers(world, name, refused)
+        expect(message).toContain(sentence)
+        await eventually(async () => {
+          const { items } = (await request('GET', '/events')) as { items: EventObject[] }
+          expect(items).toContainEqual(
+            expect.objectContaining({
+              involvedObject: expect.objectContaining({ kind: 'Configuration', name }),
+              reason: 'BrokerRefused',
+              message: expect.stringContaining(sentence),
+            }),
+          )
         })
-        expect(spec.affinity?.nodeAffinity).toBeUndefined()
       }
+      // The docs show a broker that is allowed.
+      await untilBrokers(world, 'restricted-echo', { status: 'True' })
+      const [pod] = await podsOf('restricted-echo')
+      await eventually(async () => expect(await world.logs(pod?.metadata.name ?? '')).toBe('foo0'))
+      await enforce(null)
+      await untilBrokers(world, 'pod', { status: 'True', reason: 'Ready' })
+      await world.remove('Configuration', 'pod')
+      await world.remove('Configuration', 'restricted-echo')
+    },
+  )
 
-      // A person deletes the Jobs, and the controller restarts: no finished Job runs again.
-      await world.remove('Job', 'cam-8120fe-1-job')
-      await eventually(async () =>
-        expect(await namesIn(world, 'Job')).toEqual(['cam-a19705-1-job']),
-      )
-      await controller.stop('SIGTERM')
-      await controller.lead()
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, waiting))
-      await eventually(async () =>
-        expect((await world.instances()).map(({ spec }) => spec.capacity)).toEqual([3, 3]),
-      )
-      expect(await namesIn(world, 'Job')).toEqual(['cam-a19705-1-job'])
-
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, job('true', shared)))
-      await eventually(async () =>
-        expect(await namesIn(world, 'Job')).toEqual(['cam-8120fe-3-job', 'cam-a19705-3-job']),
-      )
-      await eventually(() => done(2))
-    })
-
-    it('R86 a Job whose Pods were all rejected is replaced', async () => {
-      const template = {
-        spec: podSpec('true', { restartPolicy: 'Never' }, { 'akri.sh/cam-8120fe': '7' }),
-      }
-      await world.apply(
-        echoYaml('cam', ['foo0'], 1, {
-          brokerSpec: { brokerJobSpec: { backoffLimit: 0, template } },
-        }),
-      )
-      const [pod] = await eventually(async () => {
-        const found = await podsIn(world)
-        expect(found).toHaveLength(1)
-        return found
-      })
-      const [job] = await world.list<Made>('Job')
-      await refuse(world, pod?.metadata.name ?? '')
-      await eventually(async () => {
+  it('R50 R52 R53 R54 C2 C4 C5 a Job runs once for each device and spec', async () => {
+    const { generation } = await created('job', job(podOfJob('true')))
+    const names = (of: number) => ['8120fe', 'a19705'].map((id) => `job-${id}-${of}-job`)
+    const untilComplete = (of: number) =>
+      eventually(async () => {
         const jobs = await world.list<Made>('Job')
-        expect(jobs.map(({ metadata }) => metadata.annotations['akri.sh/restarts'])).toEqual(['1'])
-        expect(jobs[0]?.metadata.uid).not.toBe(job?.metadata.uid)
-      })
-    })
-
-    it('R9 R42 R86 the Pods of a Deployment share all devices of the Configuration', async () => {
-      const deployment = (replicas: number) => ({
-        brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: podSpec() } } },
-        configurationServiceSpec: service(81),
-      })
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1, deployment(3)))
-      await eventually(async () => {
-        const phases = (await alivePodsIn(world)).map(({ status }) => status.phase).sort()
-        expect(phases).toEqual(['Pending', 'Running', 'Running'])
-      })
-      expect((await world.holders()).map((holder) => holder.slice(0, 2))).toEqual(['C:', 'C:'])
-      await eventually(async () => expect(await addresses(world, 'cam-svc')).toHaveLength(2))
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1, deployment(1)))
-      await eventually(() => runningPodsIn(world, 1))
-      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-      await eventually(async () => {
-        expect(await namesIn(world, 'Deployment')).toEqual([])
-        expect(await namesIn(world, 'Pod')).toEqual([])
-        expect(await namesIn(world, 'Service')).toEqual([])
-      })
-    })
-
-    it('R61 a refused change of a Service leaves it; a fixed field has it replaced', async () => {
-      const foreign = (name: string, more: object) =>
-        world.api('Service').create(world.namespace, {
-          metadata: { name },
-          spec: { ...service(80), ...more },
-        }) as Promise<Made>
-      const { spec } = await foreign('foreign', { type: 'NodePort' })
-      const [{ nodePort }] = spec.ports
-      const { clusterIP } = (await foreign('gone', {})).spec
-      await world.remove('Service', 'gone')
-      const apply = (more: object) =>
-        world.apply(
-          echoYaml('cam', ['foo0'], 1, {
-            brokerSpec: {
-              brokerDeploymentSpec: { replicas: 1, template: { spec: podSpec() } },
-            },
-            configurationServiceSpec: { ...service(81), ...more },
-          }),
+        const complete = jobs.filter(({ status }) =>
+          status.conditions?.some(({ type }) => type === 'Complete'),
         )
-      const uid = async () => (await world.get<Made>('Service', 'cam-svc'))?.metadata.uid
-      await apply({})
-      const first = await eventually(async () => (await uid()) ?? expect.fail('it is not there'))
-      await apply({ type: 'NodePort', ports: [{ ...service(81).ports[0], nodePort }] })
-      await eventually(() => expect(controller.output).toContain('port is already allocated'))
-      expect(await uid()).toBe(first)
-      await apply({ clusterIP })
-      await eventually(async () => {
-        expect(await uid()).not.toBe(first)
-        expect((await world.get<Made>('Service', 'cam-svc'))?.spec).toMatchObject({ clusterIP })
+        expect(complete.map(({ metadata }) => metadata.name).sort()).toEqual(names(of))
       })
-      await world.remove('Service', 'foreign')
-    })
+    await untilComplete(generation)
+    for (const { metadata, spec } of await podsOf('job')) {
+      expect(metadata.labels).toMatchObject({ mine: 'x', controller: 'akri.sh' })
+      expect(spec.affinity?.nodeAffinity).toBeUndefined()
+    }
 
-    it('R102 edited fields of Services and the Deployment are restored', async () => {
-      const pod = podSpec(undefined, {}, {})
-      const containers = [{ ...pod.containers[0], env: [{ name: 'DOOR', value: 'shut' }] }]
-      const brokerDeploymentSpec = { replicas: 1, template: { spec: { ...pod, containers } } }
-      const more = { brokerSpec: { brokerDeploymentSpec }, configurationServiceSpec: service(81) }
-      await world.apply(echoYaml('cam', ['foo0'], 3, more))
-      await eventually(async () => expect(await namesIn(world, 'Service')).toEqual(['cam-svc']))
-      const made = async () => {
-        const [found, deployment] = [
-          await world.get<Made>('Service', 'cam-svc'),
-          await world.get<Made>('Deployment', 'cam-deployment'),
-        ]
-        const { labels } = found?.metadata ?? {}
-        const { template } = deployment?.spec ?? {}
-        return {
-          labels,
-          spec: found?.spec,
-          door: template?.spec.containers[0].env,
-          annotations: template?.metadata.annotations,
-        }
-      }
-      const before = await made()
-      const uid = (await world.get<Made>('Service', 'cam-svc'))?.metadata.uid
-
-      await world.api('Service').patch(world.key('cam-svc'), 'merge', {
-        metadata: { labels: { mine: 'x', 'akri.sh/configuration': 'other' } },
-        spec: { selector: { controller: null, app: 'mine' } },
-      })
-      await world.api('Deployment').patch(world.key('cam-deployment'), 'json', [
-        { op: 'replace', path: '/spec/template/spec/containers/0/env/0/value', value: 'open' },
-        { op: 'add', path: '/spec/template/metadata/annotations', value: { restarted: 'now' } },
-      ])
-      await eventually(async () =>
-        expect(await made()).toEqual({
-          labels: { ...before.labels, mine: 'x' },
-          // Since Kubernetes 1.21 a selector is one field.
-          spec: before.spec,
-          door: before.door,
-          annotations: { restarted: 'now' },
-        }),
+    // A person deletes a Job, and the controller restarts: no finished Job runs again.
+    const [first = '', second] = names(generation)
+    await world.remove('Job', first)
+    await eventually(async () => expect(await namesIn(world, 'Job')).toEqual([second]))
+    await controller.stop()
+    await controller.lead()
+    await apply('job', ['foo0', 'foo1'], 3, job(podOfJob('true')))
+    await eventually(async () => {
+      const found = (await world.instances()).filter(({ metadata }) =>
+        metadata.name.startsWith('job-'),
       )
-      expect((await world.get<Made>('Service', 'cam-svc'))?.metadata.uid).toBe(uid)
-      // The controller then writes only the summary of the Configuration.
-      const [last] = await eventually(() => runningPodsIn(world, 1))
-      await eventually(async () => {
-        const { status } = (await world.get<Configuration>('Configuration', 'cam')) ?? {}
-        expect(status).toMatchObject({ devices: 1, nodeCounts: { ready: NODES.length } })
-        expect(status?.conditions).toContainEqual(
-          expect.objectContaining({ type: 'BrokersReady', status: 'True' }),
-        )
-      })
-      const summaries = await History.begin<Configuration>(world, 'Configuration')
-      const { PATCH = 0 } = await controller.requests()
-      await world.remove('Pod', last?.metadata.name ?? '')
-      await eventually(async () =>
-        expect((await runningPodsIn(world, 1))[0]?.metadata.uid).not.toBe(last?.metadata.uid),
-      )
-      await eventually(async () => {
-        const { conditions = [] } = summaries.states.at(-1)?.status ?? {}
-        expect(conditions.find(({ type }) => type === 'BrokersReady')?.status).toBe('True')
-        expect((await controller.requests()).PATCH).toBe(PATCH + summaries.states.length - 1)
-      })
-      await summaries.end()
+      expect(found.map(({ spec }) => spec.capacity)).toEqual([3, 3])
     })
-  },
-)
+    expect(await namesIn(world, 'Job')).toEqual([second])
+
+    const next = await created('job', job(podOfJob('exit 0')), 3)
+    await untilComplete(next.generation)
+  })
+
+  /** Applies a Configuration with two devices. @returns its metadata */
+  async function created(name: string, more: object, capacity = 2): Promise<Made['metadata']> {
+    await apply(name, ['foo0', 'foo1'], capacity, more)
+    const { metadata } = (await world.get<Made>('Configuration', name)) ?? expect.fail()
+    return metadata
+  }
+
+  it('R49 R62 R86 R89 C6 brokers that end or that a kubelet rejects are replaced', async () => {
+    // The Pods name a node: the scheduler does not see that no node has so many slots.
+    const rejected = (name: string) =>
+      podSpec(
+        'true',
+        { nodeName: NODE_1, restartPolicy: 'Never' },
+        { [`akri.sh/${name}-8120fe`]: '7' },
+      )
+    await apply('refused', ['foo0'], 1, { brokerSpec: { brokerPodSpec: rejected('refused') } })
+    await apply('job', ['foo0'], 1, job(rejected('job')))
+    await apply('ended', ['foo0'], 1, {
+      brokerSpec: { brokerPodSpec: podSpec('exit 3', { restartPolicy: 'Never' }) },
+    })
+    await apply('crash', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec('exit 1') } })
+    await eventually(async () => {
+      const found = [...(await podsOf('refused')), ...(await podsOf('ended'))]
+      const jobs = await world.list<Made>('Job')
+      for (const { metadata } of [...found, ...jobs])
+        expect(Number(metadata.annotations['akri.sh/restarts'])).toBeGreaterThan(0)
+      expect([found.length, jobs.length]).toEqual([2, 1])
+    })
+    const [broker] = await podsOf('refused')
+    expect(broker?.status.reason ?? 'UnexpectedAdmissionError').toBe('UnexpectedAdmissionError')
+    const { message } = await untilBrokers(world, 'crash', { status: 'False', reason: 'CrashLoop' })
+    expect(message).toContain('CrashLoopBackOff')
+    for (const name of ['refused', 'job', 'ended', 'crash'])
+      await world.remove('Configuration', name)
+  })
+
+  it('R9 R42 R86 the Pods of a Deployment share all devices of the Configuration', async () => {
+    await apply('pool', ['foo0', 'foo1'], 1, pool(3))
+    const phases = async () =>
+      (await alivePodsIn(world))
+        .filter(({ metadata }) => metadata.labels['akri.sh/configuration'] === 'pool')
+        .map(({ status }) => status.phase)
+        .sort()
+    await eventually(async () => expect(await phases()).toEqual(['Pending', 'Running', 'Running']))
+    const holders = Object.entries(await world.usage()).filter(([slot]) => slot.startsWith('pool-'))
+    expect(holders.map(([, holder]) => holder.slice(0, 2))).toEqual(['C:', 'C:'])
+    await eventually(async () => expect(await addresses(world, 'pool-svc')).toHaveLength(2))
+    await apply('pool', ['foo0', 'foo1'], 1, pool(1))
+    await eventually(async () => expect(await phases()).toEqual(['Running']))
+  })
+
+  it('R102 edited fields of Services and the Deployment are restored', async () => {
+    const made = async () => {
+      const found = (await world.get<Made>('Service', 'pool-svc')) ?? expect.fail()
+      const deployment = await world.get<Made>('Deployment', 'pool-deployment')
+      const { template } = deployment?.spec ?? {}
+      const { labels, uid } = found.metadata
+      const { command } = template?.spec.containers[0] ?? {}
+      return { uid, labels, spec: found.spec, command, annotations: template?.metadata.annotations }
+    }
+    const before = await made()
+    await world.api('Service').patch(world.key('pool-svc'), 'merge', {
+      metadata: { labels: { mine: 'x', 'akri.sh/configuration': 'other' } },
+      spec: { selector: { controller: null, app: 'mine' } },
+    })
+    await world.api('Deployment').patch(world.key('pool-deployment'), 'json', [
+      { op: 'replace', path: '/spec/template/spec/containers/0/command/2', value: 'sleep 9' },
+      { op: 'add', path: '/spec/template/metadata/annotations', value: { restarted: 'now' } },
+    ])
+    await eventually(async () =>
+      // Since Kubernetes 1.21 a selector is one field.
+      expect(await made()).toEqual({
+        ...before,
+        labels: { ...before.labels, mine: 'x' },
+        annotations: { restarted: 'now' },
+      }),
+    )
+    await untilBrokers(world, 'pool', { status: 'True', reason: 'Ready' })
+  })
+
+  it('R61 a refused change of a Service leaves it; a fixed field has it replaced', async () => {
+    const foreign = (name: string, more: object) =>
+      world.api('Service').create(world.namespace, {
+        metadata: { name },
+        spec: { ...service(80), ...more },
+      }) as Promise<Made>
+    const [{ nodePort }] = (await foreign('foreign', { type: 'NodePort' })).spec.ports
+    const { clusterIP } = (await foreign('gone', {})).spec
+    await world.remove('Service', 'gone')
+    const change = (more: object) => apply('pool', ['foo0', 'foo1'], 1, pool(1, more))
+    const uid = async () => (await world.get<Made>('Service', 'pool-svc'))?.metadata.uid
+    const first = await uid()
+    await change({ type: 'NodePort', ports: [{ ...service(81).ports[0], nodePort }] })
+    await eventually(() => expect(controller.output).toContain('port is already allocated'))
+    expect(await uid()).toBe(first)
+    await change({ clusterIP })
+    await eventually(async () => {
+      expect(await uid()).not.toBe(first)
+      expect((await world.get<Made>('Service', 'pool-svc'))?.spec).toMatchObject({ clusterIP })
+    })
+    await apply('pool', ['foo0', 'foo1'], 1, {})
+    await eventually(async () => {
+      expect(await namesIn(world, 'Deployment')).toEqual([])
+      expect(await namesIn(world, 'Service')).toEqual(['foreign'])
+      expect(await podsOf('pool')).toEqual([])
+    })
+  })
+})

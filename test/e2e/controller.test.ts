@@ -1,43 +1,79 @@
 import { describe, expect, it } from 'vitest'
-import { countedBrokers, useController } from './support/controlled-world.js'
-import { HostController } from './support/host-controller.js'
+import { clockAheadBy } from './support/clocks.js'
 import {
+  countedBrokers,
+  summaryOf,
+  untilBrokers,
+  useController,
+} from './support/controlled-world.js'
+import { History } from './support/history.js'
+import type { HostController } from './support/host-controller.js'
+import {
+  ASKS,
   addresses,
   alivePodsIn,
+  instanceIdsIn,
   isBroker,
   type Made,
   namesIn,
   podSpec,
   podsIn,
+  ready,
   runningPodsIn,
   service,
+  targetOf,
 } from './support/made.js'
-import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
+import { access, missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
-const OF_BROKERS = 'R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113'
+const OF_BROKERS =
+  'R44 R45 R55 R60 R61 R63 R80 R93 R95 R96 R101 R102 R104 R105 R106 R107 R108 R109 R110 R111 ' +
+  'R112 R113 R114'
+
+/** A node that exists in the API only. */
+const GHOST = 'ghost'
+/** A broker is tried on another node five minutes after its creation: here, after 8 s. */
+const AHEAD_MS = 292_000
+/** What a broker asks for, as a share of the processors of the smaller node. */
+const SHARE = 0.6
 
 // The controller and one agent for each node, on a real Kubernetes: from a device to the programs
-// that use it.
+// that use it. Each test goes on with the Configuration of the test before it.
 
 describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unless}`, () => {
   let world: World
   let controller: HostController
+  let replica: (environment?: Readonly<Record<string, string>>) => HostController
 
   useController((opened) => {
     world = opened.world
     controller = opened.controller
+    replica = opened.replica
   })
 
-  it(`${OF_BROKERS} a broker runs on each node of each device, with Services`, async () => {
-    await world.apply(
-      echoYaml('cam', ['foo0', 'foo1'], 2, {
-        brokerSpec: { brokerPodSpec: podSpec() },
-        instanceServiceSpec: service(80),
+  const apply = (
+    devices: readonly string[],
+    version: string,
+    { port = 80, pod = {} }: { readonly port?: number; readonly pod?: object } = {},
+  ) =>
+    world.apply(
+      echoYaml('cam', devices, 3, {
+        brokerSpec: {
+          brokerPodSpec: { ...podSpec(`echo ${version}; env; exec sleep 100000`), ...pod },
+        },
+        instanceServiceSpec: service(port),
         configurationServiceSpec: service(81),
         brokerProperties: { SITE: 'north' },
       }),
     )
+  const versionOf = ({ spec: { containers } }: Made) =>
+    /^echo (\w+);/.exec(containers[0].command[2])?.[1]
+  const uidsOf = (pods: readonly Made[]) => pods.map(({ metadata }) => metadata.uid)
+  const nodeApi = (method: 'POST' | 'DELETE', path: string, body?: object) =>
+    world.client.request({ method, path: `/api/v1/nodes${path}`, body })
+
+  it(`${OF_BROKERS} a broker runs on each node of each device, with Services`, async () => {
+    await apply(['foo0', 'foo1'], 'v1')
     const brokers = await eventually(() => runningPodsIn(world, 4))
     expect(brokers.map(({ metadata }) => metadata.name)).toEqual([
       `${NODE_1}-cam-8120fe-pod`,
@@ -61,13 +97,24 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       limits: { 'akri.sh/cam-8120fe': '1' },
       requests: { 'akri.sh/cam-8120fe': '1' },
     })
-    await eventually(async () =>
-      expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(
-        /^DEBUG_ECHO_DESCRIPTION=foo0$/m,
-      ),
-    )
-    expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(/^SITE=north$/m)
-    expect(await world.holders()).toEqual([NODE_1, NODE_1, NODE_2, NODE_2])
+    const logs = await eventually(async () => {
+      const text = await world.logs(`${NODE_1}-cam-8120fe-pod`)
+      expect(text).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m)
+      return text
+    })
+    expect(logs).toMatch(/^SITE=north$/m)
+
+    // Each node offers its own slot and the free slot, and no slot of the other node.
+    for (const { metadata, spec } of await world.instances()) {
+      expect(spec).toMatchObject({ configurationName: 'cam', shared: true, capacity: 3 })
+      expect(spec.nodes.toSorted()).toEqual(NODES)
+      const slots = [0, 1, 2].map((index) => `${metadata.name}-${index}`)
+      expect(Object.keys(spec.deviceUsage).sort()).toEqual(slots)
+      expect(Object.values(spec.deviceUsage).sort()).toEqual(['', ...NODES])
+      await eventually(async () =>
+        expect(await world.allocatables(`akri.sh/${metadata.name}`)).toEqual([2, 2]),
+      )
+    }
 
     await eventually(async () =>
       expect(await namesIn(world, 'Service')).toEqual([
@@ -93,74 +140,48 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       ['cam-svc', 4],
     ] as const)
       await eventually(async () => expect(await addresses(world, name)).toHaveLength(count))
-    expect(await countedBrokers(controller)).toBe(4)
+    expect(await countedBrokers(controller, 'cam')).toBe(4)
   })
 
-  it('R80 R101 R104 R105 R111 R112 R114 a Configuration leads to a broker', async () => {
-    // A slow start, so that each step can be seen.
-    const spec = podSpec('env; exec sleep 100000', {
-      nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
-    })
-    await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec: { brokerPodSpec: spec } }))
-    // 2. The agents found the device, and each agent added its node. All slots are free.
-    await eventually(async () => {
-      const [instance] = await world.instances()
-      expect(instance?.spec).toMatchObject({ configurationName: 'cam', shared: true, capacity: 3 })
-      expect(instance?.spec.nodes.toSorted()).toEqual([...NODES])
-      expect(Object.keys(instance?.spec.deviceUsage ?? {})).toEqual([
-        'cam-8120fe-0',
-        'cam-8120fe-1',
-        'cam-8120fe-2',
-      ])
-    })
-    // 3. The controller created a Pod for an eligible node of the list. The Pod asks for the
-    // Instance.
-    const [broker] = await eventually(() => runningPodsIn(world, 1))
-    expect(broker?.metadata.labels['akri.sh/target-node']).toBe(NODE_1)
-    // 4. The kubelet called Allocate, and the agent claimed the slot for its node.
-    const usage = await world.usage()
-    const taken = Object.keys(usage).filter((slot) => usage[slot] === NODE_1)
-    expect(Object.values(usage).filter(Boolean)).toEqual([NODE_1])
-    // 5. A claimed slot is offered to no other node: two slots are left for Pods of the other node,
-    // not three.
-    await eventually(async () =>
-      expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2),
+  it('C1 C10 R64 R103 a replica takes over from a killed controller', async () => {
+    const before = uidsOf(await runningPodsIn(world, 4))
+    await nodeApi('POST', '', { metadata: { name: GHOST } })
+    await world
+      .api('Instance')
+      .patch(world.key('cam-8120fe'), 'json', [{ op: 'add', path: '/spec/nodes/-', value: GHOST }])
+    const free = Object.entries(await world.usage()).find(
+      ([slot, usage]) => slot.startsWith('cam-8120fe-') && usage === '',
     )
-    for (const name of ['x', 'y', 'z'])
-      await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
+    const slot = `/spec/deviceUsage/${free?.[0]}`
+    await world.api('Instance').patch(world.key('cam-8120fe'), 'json', [
+      { op: 'test', path: slot, value: '' },
+      { op: 'replace', path: slot, value: GHOST },
+    ])
+    const other = replica()
+    other.start()
+    await eventually(() => expect(other.output).toContain('"metricsPort"'))
+    await controller.stop('SIGKILL')
+    // For a moment no replica leads. The next leader still sees the changes of that moment.
+    await nodeApi('DELETE', `/${GHOST}`)
+    await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
+    await eventually(() => expect(other.output).toContain('this replica leads'))
+    const after = await eventually(() => runningPodsIn(world, 4))
+    expect(uidsOf(after).filter((uid) => before.includes(uid))).toHaveLength(3)
     await eventually(async () => {
-      const others = (await alivePodsIn(world)).filter(
-        ({ metadata }) => metadata.ownerReferences === undefined,
-      )
-      expect(others.map(({ status }) => status.phase).sort()).toEqual([
-        'Pending',
-        'Running',
-        'Running',
-      ])
+      for (const { spec } of await world.instances()) {
+        expect(spec.nodes.toSorted()).toEqual(NODES)
+        expect(Object.values(spec.deviceUsage).sort()).toEqual(['', ...NODES])
+      }
     })
-    expect((await world.holders()).sort()).toEqual([NODE_1, NODE_2, NODE_2])
-    expect((await world.usage())[taken[0] ?? '']).toBe(NODE_1)
-    await eventually(async () =>
-      expect(await world.logs(broker?.metadata.name ?? '')).toMatch(
-        /^DEBUG_ECHO_DESCRIPTION=foo0$/m,
-      ),
-    )
+    await other.stop()
+    await controller.lead()
   })
 
   it('R43 R46 R47 R56 R62 brokers and Services come and go with the device', async () => {
-    const broker = {
-      brokerSpec: { brokerPodSpec: podSpec() },
-      instanceServiceSpec: service(80),
-      configurationServiceSpec: service(81),
-    }
-    await world.apply(echoYaml('cam', ['foo0'], 3, broker))
-    await eventually(() => runningPodsIn(world, 2))
-    await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
     await world.apply(podYaml('own', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(() => runningPodsIn(world, 3))
-    const owned = async () =>
-      (await podsIn(world)).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
-    const before = await owned()
+    const [own] = (await eventually(() => runningPodsIn(world, 5))).filter(
+      ({ metadata }) => metadata.name === 'own',
+    )
     await setAvailable(false)
     await eventually(async () => {
       expect(await namesIn(world, 'Pod')).toEqual(['own'])
@@ -168,99 +189,127 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     })
     await runningPodsIn(world, 1)
     await setAvailable(true)
-    await eventually(() => runningPodsIn(world, 3))
-    expect(await owned()).toBe(before)
-    await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
+    const back = await eventually(() => runningPodsIn(world, 5))
+    expect(uidsOf(back)).toContain(own?.metadata.uid)
+    await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(3))
+    await world.remove('Pod', 'own')
+    // A device that the spec no longer names goes with its brokers.
+    await apply(['foo0'], 'v1')
+    await eventually(() => runningPodsIn(world, 2))
   })
 
-  it('C8 objects of others with our labels and names stay untouched', async () => {
-    const labels = {
-      controller: 'akri.sh',
-      'akri.sh/configuration': 'cam',
-      'akri.sh/instance': 'cam-8120fe',
-    }
-    const foreign = (name: string, owned: object) =>
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name, labels: owned },
-        spec: podSpec('exec sleep 100000', {}, {}),
-      })
-    await world.apply(foreign(`${NODE_1}-cam-8120fe-pod`, labels))
-    await world.apply(
-      foreign('only-configuration', { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }),
-    )
-    await world.apply(
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Service',
-        metadata: { name: 'cam-8120fe-svc', labels },
-        spec: { ports: [{ port: 7, protocol: 'TCP' }] },
-      }),
-    )
-    await world.apply(
-      echoYaml('cam', ['foo0'], 2, {
-        brokerSpec: { brokerPodSpec: podSpec() },
-        instanceServiceSpec: service(80),
-      }),
-    )
-    await eventually(() => runningPodsIn(world, 4))
-    const found = await runningPodsIn(world, 4)
-    const owned = found.filter(isBroker).map(({ metadata }) => metadata.name)
-    // The controller created an object beside the foreign one.
-    expect(owned).toEqual([
-      expect.stringMatching(new RegExp(`^${NODE_1}-cam-8120fe-pod-[0-9a-f]{10}$`)),
-      `${NODE_2}-cam-8120fe-pod`,
-    ])
-    await eventually(() =>
-      expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to another owner/),
-    )
-    const [service1] = await world.list<Made>('Service')
-    expect(service1?.spec.ports[0].port).toBe(7)
-    expect(service1?.metadata.ownerReferences).toBeUndefined()
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () =>
-      expect(await namesIn(world, 'Pod')).toEqual([
-        `${NODE_1}-cam-8120fe-pod`,
-        'only-configuration',
-      ]),
-    )
-    expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc'])
-  })
-
-  it('C1 C10 a killed controller goes on, and a replica takes over', async () => {
-    const other = new HostController('two', world.namespace)
-    await world.apply(
-      echoYaml('cam', ['foo0', 'foo1'], 2, {
-        brokerSpec: { brokerPodSpec: podSpec() },
-        instanceServiceSpec: service(80),
-      }),
-    )
-    const before = (await eventually(() => runningPodsIn(world, 4))).map(
-      ({ metadata }) => metadata.uid,
-    )
-    other.start()
+  it('R57 R65 R72 a changed broker spec is rolled out one broker at a time', async () => {
+    const before = await eventually(async () => {
+      const found = ready(await runningPodsIn(world, 2))
+      expect(found).toHaveLength(2)
+      return found
+    })
+    const ids = await instanceIdsIn(world)
+    const serviceOf = () => world.get<Made>('Service', 'cam-8120fe-svc')
+    const first = await serviceOf()
+    const history = await History.begin<Made>(world, 'Pod')
+    const versions = async () => (await alivePodsIn(world)).map(versionOf).sort()
     try {
-      await controller.stop('SIGKILL')
-      // For a moment no replica leads. The next leader still sees the changes of that moment.
-      await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
-      await eventually(() => expect(other.output).toContain('this replica leads'))
-      await eventually(() => runningPodsIn(world, 4))
-      const after = (await runningPodsIn(world, 4)).map(({ metadata }) => metadata.uid)
-      expect(after.filter((uid) => before.includes(uid))).toHaveLength(3)
-      controller.start()
-      // The controller is killed in the middle of its work.
-      await world.apply(
-        echoYaml('cam', ['foo0', 'foo1', 'foo2', 'foo3'], 2, {
-          brokerSpec: { brokerPodSpec: podSpec() },
+      await apply(['foo0'], 'v2', { port: 8080 })
+      await eventually(async () => expect(await versions()).toEqual(['v2', 'v2']))
+      await eventually(async () =>
+        expect((await summaryOf(world, 'cam'))?.brokers).toEqual({
+          desired: 2,
+          updated: 2,
+          ready: 2,
         }),
       )
-      await eventually(async () => expect((await podsIn(world)).length).toBeGreaterThan(4))
-      await other.stop('SIGKILL')
-      await eventually(() => runningPodsIn(world, 8))
-      expect((await podsIn(world)).map(({ metadata }) => metadata.name)).toHaveLength(8)
+      await untilBrokers(world, 'cam', { status: 'True', reason: 'Ready' })
+      // The Service keeps its address, and has the new port.
+      await eventually(async () => {
+        const { metadata, spec } = (await serviceOf()) ?? expect.fail('there is no Service')
+        expect(spec).toMatchObject({ ports: [{ port: 8080 }], clusterIP: first?.spec.clusterIP })
+        expect(metadata.uid).toBe(first?.metadata.uid)
+      })
+      // A broker that has worked for five seconds is no part of the roll-out any more.
+      await eventually(async () => {
+        for (const { metadata } of await podsIn(world))
+          expect(metadata.annotations).not.toHaveProperty(['akri.sh/replaced-broker'])
+      })
+      // The kubelet cannot start the first broker of the next version: the others stay.
+      const { containers } = podSpec()
+      const image = { image: 'localhost/none:1', imagePullPolicy: 'Never' }
+      await apply(['foo0'], '', {
+        port: 8080,
+        pod: { containers: [{ ...containers[0], ...image }] },
+      })
+      const message = expect.stringContaining('ErrImageNeverPull')
+      await untilBrokers(world, 'cam', { status: 'False', reason: 'RolloutStuck', message })
+      expect(await versions()).toEqual(['v2', undefined])
     } finally {
-      await other.stop('SIGKILL')
+      await history.end()
     }
+    // The history starts with one Pod after the other.
+    const counts = history.moments.slice(1).map((moment) => ready(moment).length)
+    expect(Math.min(...counts)).toBe(1)
+    const uids = uidsOf(await podsIn(world))
+    expect(uidsOf(before).filter((uid) => uids.includes(uid))).toEqual([])
+    // The removal of a broker spec removes its brokers and Services.
+    await world.apply(echoYaml('cam', ['foo0'], 3))
+    await eventually(async () => {
+      expect(await namesIn(world, 'Pod')).toEqual([])
+      expect(await namesIn(world, 'Service')).toEqual([])
+    })
+    expect(await instanceIdsIn(world)).toEqual(ids)
   })
+
+  it('R77 a broker that its node has no room for runs on another node', async () => {
+    await controller.stop()
+    await replica(clockAheadBy(AHEAD_MS)).lead()
+    const sizes = await Promise.all(NODES.map((node) => processors(node)))
+    const smallest = Math.min(...sizes)
+    // Each node has less left than a broker asks for.
+    for (const [index, node] of NODES.entries())
+      await fill(node, `${Math.ceil((sizes[index] ?? 0) - smallest * (1 - SHARE))}m`)
+    await eventually(() => world.running(...NODES.map(nameOfBallast)))
+    const asks = { ...ASKS, cpu: `${Math.ceil(smallest * SHARE)}m` }
+    const brokerPodSpec = podSpec(undefined, {}, asks)
+    await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec } }))
+    const broker = async () => {
+      const found = (await alivePodsIn(world)).filter(isBroker)
+      expect(found).toHaveLength(1)
+      return found[0] ?? expect.fail('there is no broker')
+    }
+    const first = await eventually(broker)
+    await untilBrokers(world, 'cam', { status: 'False', reason: 'Unschedulable' })
+    const other = NODES.find((node) => node !== targetOf(first)) ?? ''
+    await world.remove('Pod', nameOfBallast(other))
+    const placed = await eventually(async () => {
+      const found = await broker()
+      expect(found.status.phase).toBe('Running')
+      return found
+    })
+    expect([targetOf(placed), placed.spec.nodeName]).toEqual([other, other])
+    await untilBrokers(world, 'cam', { status: 'True', reason: 'Ready' })
+  })
+
+  const nameOfBallast = (node: string) => `ballast-of-${node}`
+
+  /** The processors of a node for Pods, in thousandths. */
+  async function processors(node: string): Promise<number> {
+    const path = `/api/v1/nodes/${node}`
+    const { status } = (await world.client.request({ method: 'GET', path })) as {
+      status: { allocatable: { cpu: string } }
+    }
+    const { cpu } = status.allocatable
+    return cpu.endsWith('m') ? Number.parseInt(cpu, 10) : Number(cpu) * 1000
+  }
+
+  /** Creates a Pod that takes processors of the node. */
+  function fill(nodeName: string, cpu: string): Promise<void> {
+    const container = {
+      name: 'c',
+      image: access.shellImage,
+      command: ['/bin/sh', '-c', 'exec sleep 100000'],
+      resources: { requests: { cpu } },
+    }
+    const spec = { nodeName, terminationGracePeriodSeconds: 0, containers: [container] }
+    const metadata = { name: nameOfBallast(nodeName) }
+    return world.apply(JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }))
+  }
 })

@@ -1,5 +1,6 @@
 import path from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { NODE_REPORTS } from '@akrijs/api'
+import { objectKey, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import {
   joinNodes,
@@ -12,25 +13,17 @@ import {
   separateNodes,
 } from './install/installation.js'
 import { HostController } from './support/host-controller.js'
-import { kubectl } from './support/kubectl.js'
+import { kubectl, kubectlWith } from './support/kubectl.js'
 import { isBroker, podSpec, podsIn } from './support/made.js'
 import { NODE_1, NODE_2, NODES } from './support/nodes.js'
 import { tidyUp } from './support/tidy-up.js'
-import { echoYaml, eventually, World } from './support/world.js'
+import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-// The ways in which Kubernetes takes an agent off a node that lives: the controller sees the Pods
-// of the DaemonSet.
+// Kubernetes takes an agent off a node that lives: the controller sees the Pods of the DaemonSet.
 
-const GRACE_SECONDS = 6
-const DAEMON_SET = 'daemonset/akri-agent-daemonset'
+const GRACE_SECONDS = 4
 /** Nodes with this label have an agent. */
 const LABEL = 'akri.test/agent'
-const TAINT = 'akri.test/kept'
-
-interface AgentPod {
-  readonly spec: { readonly nodeName?: string }
-  readonly status: { readonly containerStatuses?: readonly { readonly restartCount: number }[] }
-}
 
 const lacks = missingForInstallation()
 const suffix = lacks === undefined ? '' : ` (${lacks})`
@@ -47,16 +40,13 @@ describe.skipIf(lacks !== undefined)(
       world = await World.open()
       await makeNamespace()
       for (const node of NODES) await kubectl('label', 'node', node, `${LABEL}=`)
-      await kubectl('apply', '-k', path.join(MANIFESTS, 'agent'))
-      // The agents of the manifests tolerate each taint.
-      await patch({ nodeSelector: { [LABEL]: '' }, tolerations: null })
-      await rolledOut(DAEMON_SET)
+      const manifests = await kubectl('kustomize', path.join(MANIFESTS, 'agent'))
+      const ofLabel = manifests.replace('kubernetes.io/os: linux', `${LABEL}: ""`)
+      await kubectlWith(ofLabel, 'apply', '-f', '-')
+      await rolledOut('daemonset/akri-agent-daemonset')
       const env = { AKRI_NODE_GRACE: String(GRACE_SECONDS) }
       controller = new HostController('one', 'akri', env)
       await controller.lead()
-      const brokerPodSpec = podSpec(undefined, { tolerations: [{ operator: 'Exists' }] })
-      await world.apply(echoYaml('cam', ['foo0'], 2, { brokerSpec: { brokerPodSpec } }))
-      await untilComplete()
     })
 
     afterAll(async () => {
@@ -70,144 +60,73 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    /** Changes the template of the DaemonSet. */
-    const patch = (spec: object) =>
-      kubectl(
-        '-n',
-        'akri',
-        'patch',
-        DAEMON_SET,
-        '-p',
-        JSON.stringify({ spec: { template: { spec } } }),
-      )
-
-    async function agentPods(): Promise<AgentPod[]> {
-      const { items } = (await world.client.request({
-        method: 'GET',
-        path: '/api/v1/namespaces/akri/pods',
-        query: { labelSelector: 'app.kubernetes.io/name=akri-agent' },
-      })) as { items: AgentPod[] }
-      return items
+    const agentPods = async () => {
+      const path = '/api/v1/namespaces/akri/pods'
+      const query = { labelSelector: 'app.kubernetes.io/name=akri-agent' }
+      const list = await world.client.request({ method: 'GET', path, query })
+      return (list as { items: { spec: { nodeName?: string } }[] }).items
     }
 
     /** The entries, claims and brokers of the nodes. */
     async function state() {
       const [instances, pods] = [await world.instances(), await podsIn(world)]
       return {
-        instances: instances.map(({ metadata, spec }) => ({ uid: metadata.uid, spec })),
-        brokers: pods.filter(isBroker).map(({ metadata, spec }) => [metadata.uid, spec.nodeName]),
+        nodes: instances.flatMap(({ spec }) => spec.nodes.toSorted()),
+        claims: instances.flatMap(({ spec }) => Object.values(spec.deviceUsage).sort()),
+        brokers: pods
+          .filter(isBroker)
+          .map(({ metadata, spec }) => `${spec.nodeName} ${metadata.uid}`)
+          .sort(),
+        uids: instances.map(({ metadata }) => metadata.uid),
       }
     }
 
-    /** Resolves when each node has joined, and has a broker with a slot. */
-    function untilComplete(): Promise<void> {
-      return eventually(async () => {
-        const { instances, brokers } = await state()
-        const [spec] = instances.map((instance) => instance.spec)
-        expect(spec?.nodes.toSorted()).toEqual(NODES)
-        expect(Object.values(spec?.deviceUsage ?? {}).sort()).toEqual(NODES)
-        expect(brokers.map(([, node]) => node).sort()).toEqual(NODES)
+    /** The state when each node has joined, and has a broker with a slot. */
+    const untilComplete = (...claims: readonly string[]) =>
+      eventually(async () => {
+        const now = await state()
+        expect(now).toMatchObject({ nodes: NODES, claims: [...claims].sort() })
+        expect(now.brokers.map((text) => text.split(' ')[0])).toEqual(NODES)
+        return now
       })
-    }
 
-    /** Resolves when the second node has no agent. @returns a moment before any agent was gone */
-    async function untilGone(): Promise<number> {
-      let before = performance.now()
+    it('keep all for the grace period, and lose it then, but not the claims of Pods', async () => {
+      const brokerSpec = { brokerPodSpec: podSpec() }
+      await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec }))
+      await untilComplete('', ...NODES)
+      await world.apply(podYaml('user', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
+      const before = await untilComplete(NODE_1, NODE_2, NODE_2)
+
+      await kubectl('label', 'node', NODE_2, `${LABEL}-`)
+      // A moment before the agent was gone.
+      let present = performance.now()
       await eventually(async () => {
         const now = performance.now()
         const nodes = (await agentPods()).map(({ spec }) => spec.nodeName)
-        if (nodes.length >= NODES.length) before = now
-        expect(nodes).not.toContain(NODE_2)
+        if (nodes.length >= NODES.length) present = now
+        expect(nodes).toEqual([NODE_1])
       })
-      return before
-    }
-
-    /** Expects that nothing changes until the action ends. */
-    async function unchangedDuring(action: () => Promise<unknown>): Promise<void> {
-      const before = await state()
-      let isOver = false
-      const end = action().finally(() => {
-        isOver = true
-      })
-      // A failed expectation below must not leave it unhandled.
-      end.catch(() => undefined)
-      while (!isOver) {
-        expect(await state()).toEqual(before)
-        await sleep(100)
+      while (true) {
+        const now = await state()
+        if (performance.now() >= present + GRACE_SECONDS * 1000) break
+        expect(now).toEqual(before)
       }
-      await end
-      expect(await state()).toEqual(before)
-    }
+      const { brokers, uids } = before
+      const left = { nodes: [NODE_1], brokers: brokers.slice(0, 1), uids }
+      // The Pod of the user goes on with the device.
+      await eventually(async () =>
+        expect(await state()).toEqual({ ...left, claims: expect.arrayContaining([NODE_2]) }),
+      )
+      const reports = new Resource(world.client, NODE_REPORTS)
+      expect(await reports.get(objectKey('', NODE_2))).toBeDefined()
+      await world.remove('Pod', 'user')
+      await eventually(async () =>
+        expect(await state()).toEqual({ ...left, claims: ['', '', NODE_1] }),
+      )
+      await eventually(async () => expect(await reports.get(objectKey('', NODE_2))).toBeUndefined())
 
-    it.each<[string, { off: () => Promise<unknown>; on: () => Promise<unknown>; left: string[] }]>([
-      [
-        'by the node selector',
-        {
-          off: () => kubectl('label', 'node', NODE_2, `${LABEL}-`),
-          on: () => kubectl('label', 'node', NODE_2, `${LABEL}=`),
-          left: [NODE_1],
-        },
-      ],
-      [
-        'by a taint of the node',
-        {
-          off: () => kubectl('taint', 'node', NODE_2, `${TAINT}=:NoExecute`),
-          on: () => kubectl('taint', 'node', NODE_2, `${TAINT}-`),
-          left: [NODE_1],
-        },
-      ],
-      [
-        'with all others of the DaemonSet',
-        {
-          off: () => patch({ nodeSelector: { [TAINT]: '' } }),
-          on: () => patch({ nodeSelector: { [TAINT]: null } }),
-          left: [],
-        },
-      ],
-    ])('keep all for the grace period, and lose it then: %s', async (_, { off, on, left }) => {
-      const before = await state()
-      try {
-        await off()
-        const end = (await untilGone()) + GRACE_SECONDS * 1000
-        while (true) {
-          const now = await state()
-          if (performance.now() >= end) break
-          expect(now).toEqual(before)
-        }
-        await eventually(async () => {
-          const { instances, brokers } = await state()
-          expect(instances.flatMap(({ spec }) => spec.nodes)).toEqual(left)
-          const claims = instances.flatMap(({ spec }) => Object.values(spec.deviceUsage))
-          expect(claims.filter((usage) => usage !== '')).toEqual(left)
-          expect(brokers).toEqual(before.brokers.filter(([, node]) => left.includes(node ?? '')))
-        })
-      } finally {
-        await on()
-      }
-      await untilComplete()
-    })
-
-    it('keep all while the DaemonSet is rolled out', async () => {
-      await unchangedDuring(async () => {
-        await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)
-        await rolledOut(DAEMON_SET)
-      })
-    })
-
-    it('keep all in a crash loop', async () => {
-      const setLevel = (level: string) =>
-        kubectl('-n', 'akri', 'set', 'env', DAEMON_SET, `LOG_LEVEL=${level}`)
-      await unchangedDuring(async () => {
-        await setLevel('of-no-kind')
-        await eventually(async () => {
-          const counts = (await agentPods()).flatMap(({ status }) =>
-            (status.containerStatuses ?? []).map(({ restartCount }) => restartCount),
-          )
-          expect(Math.max(...counts)).toBeGreaterThanOrEqual(2)
-        })
-        await setLevel('info')
-        await rolledOut(DAEMON_SET)
-      })
+      await kubectl('label', 'node', NODE_2, `${LABEL}=`)
+      await untilComplete('', ...NODES)
     })
   },
 )

@@ -1,66 +1,79 @@
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { type Condition, type Configuration, parseConfigurationStatus } from '@akrijs/api'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { Account } from './account.js'
 import { HostController } from './host-controller.js'
-import { isBroker, podsIn } from './made.js'
 import { NodeAgents } from './node-agents.js'
-import { NODES, setAvailable } from './nodes.js'
+import { setAvailable } from './nodes.js'
 import { eventually, World } from './world.js'
 
 /** What a suite works with. */
 interface Opened {
   readonly world: World
+  /** It leads. */
   readonly controller: HostController
-  readonly agents: NodeAgents
+  /** Another replica, which is not started. @param environment added to that of the controller */
+  replica(environment?: Readonly<Record<string, string>>): HostController
 }
 
 /**
  * For the tests of a suite: a world with an agent on each node and a controller with the rights of
- * its manifests. It is empty again after each test.
- * @param environment of the controller
+ * its manifests. A test finds what the test before it has left.
  */
-export function useController(
-  onOpen: (opened: Opened) => void,
-  environment: Readonly<Record<string, string>> = {},
-  nodes: readonly string[] = NODES,
-): void {
+export function useController(onOpen: (opened: Opened) => void): void {
   let world: World
   let agents: NodeAgents
-  let controller: HostController
   let account: Account | undefined
+  const controllers: HostController[] = []
 
   beforeAll(async () => {
-    await setAvailable(true, nodes)
+    await setAvailable(true)
     world = await World.open()
-    agents = await NodeAgents.start(nodes)
+    agents = await NodeAgents.start()
     account = await Account.create(world.client, 'controller', world.namespace)
-    const env = { KUBECONFIG: account.kubeconfig, ...environment }
-    controller = new HostController('one', world.namespace, env)
+    const { kubeconfig } = account
+    const made = (identity: string, environment: Readonly<Record<string, string>> = {}) => {
+      const env = { KUBECONFIG: kubeconfig, ...environment }
+      const controller = new HostController(identity, world.namespace, env)
+      controllers.push(controller)
+      return controller
+    }
+    const controller = made('one')
     await controller.lead()
-    onOpen({ world, controller, agents })
-  })
-
-  afterEach(async () => {
-    await setAvailable(true, nodes)
-    // Counts of the past do not matter: the gauge shows the present Pods.
-    await eventually(async () =>
-      expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length),
-    )
-    await world.clear(nodes)
+    onOpen({ world, controller, replica: (environment) => made('two', environment) })
   })
 
   afterAll(async () => {
-    await controller?.stop()
+    for (const controller of controllers) await controller.stop()
+    await setAvailable(true)
     await agents?.dispose()
     await account?.dispose()
     await world?.close()
   })
 }
 
-/** The Pods of the Configuration `cam` in `akri_broker_pod_count`. */
-export async function countedBrokers(controller: HostController): Promise<number> {
-  const metrics = await controller.metrics()
-  const counts = metrics.matchAll(
-    /^akri_broker_pod_count\{configuration="cam",node="[^"]*"\} ([0-9]+)$/gm,
+/** The Pods of the Configuration in `akri_broker_pod_count`. */
+export async function countedBrokers(controller: HostController, name: string): Promise<number> {
+  const counts = (await controller.metrics()).matchAll(
+    /^akri_broker_pod_count\{configuration="([^"]*)",node="[^"]*"\} ([0-9]+)$/gm,
   )
-  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+  return [...counts].reduce((sum, [, of, count]) => sum + (of === name ? Number(count) : 0), 0)
+}
+
+/** The summary of a Configuration. */
+export async function summaryOf(world: World, name: string) {
+  return parseConfigurationStatus(await world.get<Configuration>('Configuration', name))?.status
+}
+
+/** The condition `BrokersReady` of a Configuration, as soon as it matches. */
+export function untilBrokers(
+  world: World,
+  name: string,
+  expected: Partial<Condition>,
+): Promise<Condition> {
+  return eventually(async () => {
+    const conditions = (await summaryOf(world, name))?.conditions ?? []
+    const found = conditions.find(({ type }) => type === 'BrokersReady')
+    expect(found).toMatchObject(expected)
+    return found ?? expect.fail('there is no condition BrokersReady')
+  })
 }

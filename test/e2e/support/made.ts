@@ -1,5 +1,4 @@
 import { expect } from 'vitest'
-import type { History } from './history.js'
 import { access } from './nodes.js'
 import type { PodState, World } from './world.js'
 
@@ -15,7 +14,6 @@ interface Spec {
     {
       readonly command: readonly [string, string, string]
       readonly resources: object
-      readonly env?: object
     },
   ]
   readonly template: { readonly metadata: { readonly annotations?: object }; readonly spec: Spec }
@@ -31,7 +29,6 @@ export interface Made {
     readonly uid: string
     readonly resourceVersion: string
     readonly generation: number
-    readonly creationTimestamp: string
     readonly deletionTimestamp?: string
     readonly labels: Readonly<Record<string, string>>
     readonly annotations: Readonly<Record<string, string>>
@@ -40,9 +37,6 @@ export interface Made {
   readonly spec: Spec
   readonly status: PodState['status'] & {
     readonly conditions?: { readonly type: string; readonly status: string }[]
-    readonly containerStatuses?: readonly {
-      readonly state: { readonly terminated?: { readonly finishedAt: string } }
-    }[]
   }
 }
 
@@ -123,17 +117,6 @@ export function isBroker({ metadata, status }: Made): boolean {
   )
 }
 
-/** The Pods of the past, in order. Times are whole seconds, in milliseconds since the epoch. */
-export function brokersOf(history: History<Made>) {
-  // The last state of each Pod, in which it had ended.
-  const pods = new Map(history.states.map((pod) => [pod.metadata.uid, pod]))
-  return [...pods.values()].map(({ metadata, status }) => ({
-    restarts: Number(metadata.annotations['akri.sh/restarts'] ?? 0),
-    createdAt: Date.parse(metadata.creationTimestamp),
-    endedAt: Date.parse(status.containerStatuses?.[0]?.state.terminated?.finishedAt ?? ''),
-  }))
-}
-
 /** The endpoints of a Service. */
 export async function addresses(world: World, name: string): Promise<string[]> {
   const { subsets = [] } = (await world.client.request({
@@ -141,16 +124,4 @@ export async function addresses(world: World, name: string): Promise<string[]> {
     path: `/api/v1/namespaces/${world.namespace}/endpoints/${name}`,
   })) as { subsets?: { addresses?: { ip: string }[] }[] }
   return subsets.flatMap(({ addresses: found = [] }) => found.map(({ ip }) => ip))
-}
-
-/** Sets the status of a Pod that a kubelet rejects. */
-export async function refuse(world: World, name: string): Promise<void> {
-  const startTime = new Date().toISOString()
-  const status = {
-    phase: 'Failed',
-    reason: 'UnexpectedAdmissionError',
-    message: 'Allocate failed',
-    startTime,
-  }
-  await world.api('Pod').patch(world.key(name), 'merge', { status }, { subresource: 'status' })
 }

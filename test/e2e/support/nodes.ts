@@ -4,7 +4,7 @@ import type { NodeAccess } from './node-access.js'
 import { NodePods } from './node-pods.js'
 import { kubeTools, NodeSpaces } from './node-spaces.js'
 
-// The nodes of the tests, and the ways to reach them. Most tests need two nodes, some need three.
+// The nodes of the tests, and the ways to reach them. Tests need two nodes.
 
 export const access: NodeAccess =
   kubeTools === undefined ? new NodePods() : new NodeSpaces(kubeTools)
@@ -30,16 +30,6 @@ export function missingHere(): string | undefined {
   )
 }
 
-/** The reason why tests cannot run that need a third node. */
-export function missingThird(): string | undefined {
-  return (
-    missing() ??
-    (NODE_3 === undefined
-      ? 'needs three nodes that take Pods, and there are two; see AKRI_TEST_NODES'
-      : undefined)
-  )
-}
-
 /** The address of this machine for nodes and the API server. */
 export const HOST = process.env.AKRI_TEST_HOST ?? (access instanceof NodeSpaces ? '10.99.0.1' : '')
 
@@ -60,15 +50,11 @@ export const unless = because(missing())
 export const unlessHere = because(missingHere())
 export const unlessHost = because(missingHost())
 
-const [first, second, third] = await testNodes()
+const [first, second] = await testNodes()
 
-/** The nodes of most tests, sorted by name. */
+/** The nodes of the tests, sorted by name. */
 export const NODES = [first, second] as const
 export const [NODE_1, NODE_2] = NODES
-/** Undefined in a cluster with two nodes. */
-export const NODE_3 = third
-
-export const unlessThird = because(missingThird())
 
 /** Runs a command in a node's namespaces. */
 export function onNode(node: string, ...command: readonly string[]): Promise<string> {
@@ -88,29 +74,26 @@ export async function makeDirectories(): Promise<string> {
 }
 
 /** Switches the devices of debugEcho on or off, on the nodes. */
-export async function setAvailable(
-  available: boolean,
-  nodes: readonly string[] = NODES,
-): Promise<void> {
+export async function setAvailable(available: boolean): Promise<void> {
   const file = access.availabilityFile
   const script = available
     ? `rm -f ${file}`
     : `mkdir -p $(dirname ${file}) && echo OFFLINE >${file}`
-  for (const node of nodes) await onNode(node, 'sh', '-c', script)
+  for (const node of NODES) await onNode(node, 'sh', '-c', script)
 }
 
-/** Nodes that accept Pods, at most three: the named nodes, or the first nodes of the cluster. */
-async function testNodes(): Promise<readonly [string, string, string?]> {
+/** Two nodes that accept Pods: the named nodes, or the first nodes of the cluster. */
+async function testNodes(): Promise<readonly [string, string]> {
   const named =
     process.env.AKRI_TEST_NODES?.split(',') ??
     (missing() === undefined ? await workers() : ['node-1', 'node-2'])
-  const [one, two, three] = named.toSorted()
+  const [one, two] = named.toSorted()
   if (one === undefined || two === undefined)
     throw new TypeError(
       'tests need two nodes that take Pods, ' +
         `and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`,
     )
-  return three === undefined ? [one, two] : [one, two, three]
+  return [one, two]
 }
 
 async function workers(): Promise<string[]> {
