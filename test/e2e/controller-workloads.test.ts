@@ -198,8 +198,9 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
         expect(Number(metadata.annotations['akri.sh/restarts'])).toBeGreaterThan(0)
       expect([found.length, jobs.length]).toEqual([2, 1])
     })
-    const [broker] = await podsOf('refused')
-    expect(broker?.status.reason ?? 'UnexpectedAdmissionError').toBe('UnexpectedAdmissionError')
+    await eventually(async () =>
+      expect((await podsOf('refused'))[0]?.status.reason).toBe('UnexpectedAdmissionError'),
+    )
     const { message } = await untilBrokers(world, 'crash', { status: 'False', reason: 'CrashLoop' })
     expect(message).toContain('CrashLoopBackOff')
     for (const name of ['refused', 'job', 'ended', 'crash'])
