@@ -298,8 +298,8 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
     const echo = 'debugEcho.configuration.enabled=true,debugEcho.configuration.capacity=3'
     const set = ['agent.allowDebugEcho=true', ...handlers, echo].join()
     const values = ['-f', path.join(directory, 'values.yaml'), '--set', set]
-    // No --wait: Helm 4 also waits for the condition Ready of Configurations, which is unknown for a
-    // while, because the agents expect the handler that they had in their own process.
+    // No --wait: Helm 4 also waits for the condition Ready of Configurations, which is unknown for
+    // a while, because the agents expect the handler that they had in their own process.
     const options = ['--namespace', 'akri', '--skip-crds']
     await runHelm('helm4', 'upgrade', 'akri', CHART, ...options, ...values)
     await areRolledOut(['akri-agent', ECHO, UDEV, HANDLERS_TOGETHER])
