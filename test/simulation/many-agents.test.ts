@@ -57,7 +57,7 @@ describe('many agents and a controller', () => {
   it('A10 R98 join more devices than a report has room for, by the controller', async () => {
     // Two Configurations, as one has a bound of its own.
     await cluster.cost(() => cluster.start(nodes(10), ['shared', 'others']), {})
-    const ids = Array.from({ length: 540 }, (_, index) => `device-${index}`)
+    const ids = Array.from({ length: 505 }, (_, index) => `device-${index}`)
     const { agents } = await cluster.cost(
       () => cluster.find(() => ({ shared: ids, others: ids })),
       { shared: ids.length, others: ids.length },
