@@ -215,7 +215,8 @@ describe('reading', () => {
     await eventually(() => expect(from(known)).toBe(8))
     expect(heard).toHaveLength(500 + 8)
     await nextRound(hears)
-    expect(warned).toEqual([{ ofOneAddress: 0, inAll: 202 }])
+    // More, if other programs of this machine announce themselves.
+    expect(warned).toEqual([{ ofOneAddress: 0, inAll: expect.toSatisfy((count) => count >= 202) }])
     await sayHello([other])
     await eventually(() => expect(from(other)).toBe(1))
   })
