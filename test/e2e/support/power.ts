@@ -50,4 +50,10 @@ sort -r | while read -r mount; do
   umount -l "$mount" || true
 done
 rm -rf /run/containerd/* /run/netns/*
+# Cgroups too: a kubelet looks for the container of each for three seconds before it starts Pods.
+for _ in 1 2 3 4 5; do
+  left=$(find /sys/fs/cgroup -depth -type d -path '*/kubepods/*')
+  [ -n "$left" ] || break
+  rmdir $left 2>/dev/null || sleep 0.1
+done
 `
