@@ -27,11 +27,18 @@ export class BenchNodes {
     this.#stop.abort()
     await this.#beating
     const nodes = new Resource(this.#world.client, NODES)
-    await Promise.all([...this.#names].map((name) => nodes.delete(objectKey('', name))))
+    const leases = new Resource(this.#world.client, LEASES)
+    await Promise.all(
+      [...this.#names].flatMap((name) => [
+        nodes.delete(objectKey('', name)),
+        leases.delete(objectKey(LEASE_NAMESPACE, name)),
+      ]),
+    )
   }
 
   async #add(name: string): Promise<void> {
     const { client, namespace } = this.#world
+    this.#names.add(name)
     const now = new Date().toISOString()
     const nodes = new Resource(client, NODES)
     const taint = { key: 'akri.sh/bench', effect: 'NoSchedule' }
@@ -52,7 +59,6 @@ export class BenchNodes {
       metadata: { name },
       spec: { holderIdentity: name, leaseDurationSeconds: 40, renewTime: microTime() },
     })
-    this.#names.add(name)
     await this.#addPod(name, namespace)
   }
 
