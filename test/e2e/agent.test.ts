@@ -78,6 +78,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     )
     await world.remove('Configuration', 'nulls')
     await world.remove('Pod', 'null')
+    await eventually(async () => expect(await instancesOf('nulls')).toEqual([]))
   })
 
   it('R5 R6 R10 R32 R38 R60 R106 R113 a container gets two different devices in full', async () => {
