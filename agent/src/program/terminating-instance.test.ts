@@ -13,6 +13,7 @@ import { type Agent, startAgent } from './agent.js'
 
 const NODES = ['node-a', 'node-b'] as [NodeName, NodeName]
 const [BY_INSTANCE, BY_CONFIGURATION] = ['akri.sh/cam-8120fe', 'akri.sh/cam'] as const
+const CONFIGURATION = objectKey('default', 'cam')
 const KEY = objectKey('default', 'cam-8120fe')
 
 const handler = defineDiscoveryHandler({
@@ -104,7 +105,7 @@ describe('a deleted Instance that a finalizer holds', () => {
   const statuses = () =>
     NODES.map((name) => {
       const report = server.objects.get(`/apis/akri.sh/v0/nodereports/${name}`)
-      return parseNodeReport(report)?.configurations[objectKey('default', 'cam')]
+      return parseNodeReport(report)?.configurations[CONFIGURATION]
     })
 
   it('A10 A13 R7 R84 is not offered, and is recreated with nodes and claims', async () => {
@@ -127,15 +128,15 @@ describe('a deleted Instance that a finalizer holds', () => {
     await instances.patch(KEY, 'merge', { metadata: { finalizers: ['node-of-old'] } })
     await instances.delete(KEY)
     // Only what p and q hold stays healthy: the device is there.
-    const held11 = [
+    const onlyHeld = [
       [1, 0],
       [0, 1],
     ]
-    await eventually(() => expect(offered()).toEqual(held11))
+    await eventually(() => expect(offered()).toEqual(onlyHeld))
     // Changes that agents would write to a normal Instance.
     const edit = { capacity: 4, brokerProperties: { SITE: 'north' } }
     const configurations = new Resource(client, CONFIGURATIONS)
-    await configurations.patch(objectKey('default', 'cam'), 'merge', { spec: edit })
+    await configurations.patch(CONFIGURATION, 'merge', { spec: edit })
     const ready = {
       type: 'Ready',
       status: 'False',
@@ -154,7 +155,7 @@ describe('a deleted Instance that a finalizer holds', () => {
     await a.stop()
     await eventually(() => expect(offered()[0]?.[0]).toBe(0))
     await a.start()
-    await eventually(() => expect(offered()).toEqual(held11))
+    await eventually(() => expect(offered()).toEqual(onlyHeld))
     expect(instance().metadata.uid).toBe(metadata.uid)
     expect(instance().spec).toEqual(spec)
 
