@@ -55,8 +55,8 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
   const apply = (name: string, devices: readonly string[], capacity: number, more: object) =>
     world.apply(echoYaml(name, devices, capacity, more))
 
-  const pool = (replicas: number, more: object = {}, pod: object = podSpec()) => ({
-    brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: pod } } },
+  const pool = (replicas: number, more: object = {}) => ({
+    brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: podSpec() } } },
     configurationServiceSpec: { ...service(81), ...more },
   })
   const job = (pod: object) => ({
@@ -83,8 +83,8 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
       }),
     )
     await apply('pod', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } })
-    await apply('pool', ['foo0', 'foo1'], 1, pool(1))
-    for (const name of ['pod', 'pool']) {
+    await apply('full', ['foo0', 'foo1'], 1, pool(1))
+    for (const name of ['pod', 'full']) {
       const { message } = await untilBrokers(world, name, {
         status: 'False',
         reason: 'QuotaExceeded',
@@ -93,6 +93,8 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
     }
     await request('DELETE', '/resourcequotas/none')
     await untilBrokers(world, 'pod', { status: 'True', reason: 'Ready' })
+    // A Deployment whose Pods are still refused keeps the first message.
+    await world.remove('Configuration', 'full')
   })
 
   it.skipIf(!hasPodSecurity)(
@@ -104,10 +106,10 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
       await apply('pod', ['foo0'], 1, {
         brokerSpec: { brokerPodSpec: podSpec('exec sleep 200000') },
       })
-      await apply('pool', ['foo0', 'foo1'], 1, pool(2, {}, podSpec('exec sleep 200000')))
+      await apply('denied', ['foo0', 'foo1'], 1, pool(2))
       await apply('job', ['foo0', 'foo1'], 2, job(podOfJob('exit 1')))
       await world.apply(JSON.stringify(load(yaml.replace('busybox', access.shellImage))))
-      for (const name of ['pod', 'pool', 'job']) {
+      for (const name of ['pod', 'denied', 'job']) {
         const sentence = 'violates PodSecurity "restricted:latest"'
         const refused = { status: 'False', reason: 'BrokerRefused' } as const
         const { message } = await untilBrokers(world, name, refused)
@@ -129,8 +131,8 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
       await eventually(async () => expect(await world.logs(pod?.metadata.name ?? '')).toBe('foo0'))
       await enforce(null)
       await untilBrokers(world, 'pod', { status: 'True', reason: 'Ready' })
-      await world.remove('Configuration', 'pod')
-      await world.remove('Configuration', 'restricted-echo')
+      for (const name of ['pod', 'denied', 'restricted-echo'])
+        await world.remove('Configuration', name)
     },
   )
 
