@@ -94,7 +94,7 @@ async function install() {
     // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack
     // some.
     const args = ['install', ...scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
-    say(`installing ${what} (npm install)`)
+    say(`installing ${what}`)
     await run(`installing ${what}`, [...npm(), ...args])
   }
   writeStamp({ lock, scopes })

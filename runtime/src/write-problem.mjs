@@ -6,7 +6,7 @@ import path from 'node:path'
 /** ENOSPC also names the limit of file watchers, which is no full disk. */
 const CODE = /^.*\b(EACCES|EPERM|EROFS|ENOSPC|EDQUOT)\b(?!: System limit).*$/m
 /** As npm, Node.js, and Node.js for a socket name files. The last is the one to be made. */
-const FILES = [/^npm error path (\/.*)$/gm, /'(\/.+?)'(?=\W*$| -> ')/g, /\s(\/\S+)$/g]
+const FILES = [/^npm error path (\/.*)$/gm, /'(\/.+?)'(?=\W*$|; | -> ')/g, /\s(\/\S+)$/g]
 
 /**
  * What a user can do if a file cannot be written (or read): it belongs to another user, or its file

@@ -8,6 +8,8 @@ let ending = false
 
 process.once('SIGTERM', end)
 process.once('disconnect', end)
+// The demo can end before this program runs: then there is no event.
+if (process.connected === false) end()
 
 /**
  * Tells the demo that the device is ready.
