@@ -38,7 +38,7 @@ export async function startDevices(stateDirectory) {
 }
 
 async function start(stateDirectory) {
-  say('starting two simulated cameras and two OPC UA servers, on this machine only')
+  say('starting simulated cameras and OPC UA servers, on this machine only')
   // The same devices as in the demo before: the agent has their Instances.
   const directory = path.join(stateDirectory, 'demo')
   const kept = new KeptDevices(directory)
