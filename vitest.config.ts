@@ -54,10 +54,10 @@ const shared = { resolve: { conditions }, ssr: { resolve: { conditions } } }
 const limits = {
   // The limit of a test that never ends. What a test waits for has limits of its own, and they
   // report what did not come.
-  testTimeout: 300_000,
-  hookTimeout: 300_000,
+  testTimeout: 600_000,
+  hookTimeout: 600_000,
   // As test/support/eventually.ts.
-  expect: { poll: { timeout: 45_000 } },
+  expect: { poll: { timeout: 120_000 } },
 }
 
 const NO_TESTS = ['**/node_modules/**', TEMPLATES]

@@ -312,8 +312,8 @@ export class World {
   }
 }
 
-/** As of all tests, for 90 s by default: a cluster is slow. */
-export function eventually<T>(look: () => Promise<T> | T, limitMs = 90_000): Promise<T> {
+/** As of all tests, for three minutes by default: a cluster is slow. */
+export function eventually<T>(look: () => Promise<T> | T, limitMs = 180_000): Promise<T> {
   return retried(look, limitMs)
 }
 
