@@ -51,7 +51,7 @@ describe.each([
     )
   })
 
-  it.skipIf(!isRoot)(`reports a directory that nobody gave to the user${needsRoot}`, () => {
+  it.skipIf(!isRoot)(`reports a directory that this user may not make${needsRoot}`, () => {
     state = path.join(parent, 'x/y')
     expect(problemOf(asUser(''))).toBe(
       `akri: this user may not write ${parent}/x: choose another directory with --state-dir`,

@@ -53,7 +53,7 @@ const [quickStart = [], ...otherStarts] = quickStarts.map((commands) =>
   commands.filter((command) => command !== '' && !/^(docker|kind) /.test(command)),
 )
 
-it('the README has the same commands for kind and for k3s, but for those of the image', () => {
+it('the README has the same commands for kind and for k3s, except those of the image', () => {
   expect(quickStart).toHaveLength(3)
   expect(otherStarts).toEqual([quickStart])
 })
