@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
 import { load } from 'js-yaml'
 import { readChart } from './chart.js'
 import { nested } from './workloads.js'
@@ -17,5 +19,7 @@ export const existingValues = Object.entries(
   load(readChart('existing-values.yaml')) as Record<string, ExistingValue>,
 )
 
+const complete = readFileSync(path.join(import.meta.dirname, 'akri-0.13-values.yaml'), 'utf8')
+
 /** The complete default values file of the existing chart. */
-export const existingDefaults = nested(existingValues.map(([path, value]) => [path, value.default]))
+export const existingDefaults = nested(Object.entries(load(complete) as Record<string, unknown>))

@@ -109,9 +109,10 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       render(existingDefaults),
       // What these defaults choose: the others mean the defaults of this chart.
       render({
-        agent: { allowDebugEcho: false },
+        agent: { allowDebugEcho: false, tolerations: [] },
         controller: {
           allowOnControlPlane: true,
+          tolerations: [],
           securityContext: { runAsUser: 1000, runAsNonRoot: true },
         },
         webhookConfiguration: { allowOnControlPlane: true },

@@ -143,6 +143,7 @@ describe('values.schema.json', () => {
       '/definitions/brokerPod/properties/volumeMounts/items',
       '/definitions/brokerPod/properties/volumes/items',
       '/definitions/openMap',
+      '/definitions/variable',
       '/properties/global',
       '/properties/webhookConfiguration/properties/networkPolicy/properties/from/items',
     ])

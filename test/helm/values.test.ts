@@ -13,6 +13,7 @@ import {
   nested,
   ONVIF,
   OPCUA,
+  PROGRAMS,
   programs,
   WEBHOOK,
   workloads,
@@ -51,7 +52,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['ful', { agent: { ful: true } }],
     ['agents', { agents: {} }],
     ['AKRI_SLOT_GRAC', { agent: { env: { AKRI_SLOT_GRAC: 5 } } }],
-    ['METRICS_PORT', { agent: { env: { METRICS_PORT: 5 } } }],
     ['hostNetwork', { agent: { hostNetwork: 'true' } }],
     ['camera', { agent: { nodeSelectors: { camera: ['a'] } } }],
     ['tag', { agent: { image: { tag: 1.0 } } }],
@@ -386,6 +386,65 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
     expect((await containerOf(WEBHOOK, values)).env.get('AKRI_DRAIN')).toBe('0')
     expect((await containerOf(CONTROLLER, values)).env.get('AKRI_NODE_GRACE')).toBe('60')
+  })
+
+  it('give each program further variables, by names or as a list', async () => {
+    const paths = [...Object.keys(PROGRAMS), 'custom.discovery']
+    const fieldRef = { fieldPath: 'spec.nodeName' }
+    const forms = [
+      [{ HTTPS_PROXY: 'http://proxy' }, { name: 'HTTPS_PROXY', value: 'http://proxy' }],
+      [[{ name: 'NODE', valueFrom: { fieldRef } }], { name: 'NODE', valueFrom: { fieldRef } }],
+    ]
+    for (const [env, variable] of forms) {
+      const objects = await render(
+        nested([
+          ...everything,
+          ['custom.discovery', { enabled: true, image: { repository: 'a' } }],
+          ...paths.map((path) => [`${path}.env`, env] as const),
+        ]),
+      )
+      const having = objects.filter((object) => JSON.stringify(object).includes(JSON.stringify(variable)))
+      expect(having.length).toBe(paths.length)
+    }
+  })
+
+  it('cannot name a variable twice that the chart sets', async () => {
+    for (const path of Object.keys(PROGRAMS))
+      for (const env of [{ LOG_LEVEL: 'debug' }, [{ name: 'LOG_LEVEL', value: 'debug' }]])
+        await expect(render(nested([...everything, [`${path}.env`, env]]))).rejects.toThrow(
+          `${path}.env: LOG_LEVEL: the chart sets this variable`,
+        )
+    const objects = await render(nested(everything))
+    const names = [...JSON.stringify(objects).matchAll(/"name":"([A-Z_]{4,})"/g)]
+    for (const name of new Set(names.map(([, name = '']) => name)))
+      await expect(render({ agent: { env: [{ name }] } })).rejects.toThrow(`agent.env: ${name}: `)
+  })
+
+  it('take the certificate of the webhook from a Secret that another program fills', async () => {
+    const off = { enabled: false }
+    const own = await render({ controller: off })
+    const values = {
+      certificateSecret: 'akri-webhook-tls',
+      annotations: { 'cert-manager.io/inject-ca-from': 'akri/akri-webhook' },
+    }
+    const objects = await render({ webhookConfiguration: values, controller: off })
+    const namesOf = (all: typeof objects) => all.map(({ kind, metadata }) => [kind, metadata.name])
+    expect(namesOf(objects)).toEqual(
+      namesOf(own).filter(
+        ([kind, name]) =>
+          !/^(Secret|Role|RoleBinding)$/.test(kind ?? '') || !/^akri-webhook/.test(name ?? ''),
+      ),
+    )
+    const text = JSON.stringify(objects.find(({ kind }) => kind === 'Deployment'))
+    for (const part of [
+      { name: 'AKRI_TLS_CRT_FILE', value: '/etc/akri-webhook/tls.crt' },
+      { name: 'AKRI_TLS_KEY_FILE', value: '/etc/akri-webhook/tls.key' },
+      { name: 'certificate', mountPath: '/etc/akri-webhook', readOnly: true },
+      { name: 'certificate', secret: { secretName: 'akri-webhook-tls' } },
+    ])
+      expect(text).toContain(JSON.stringify(part))
+    const registration = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
+    expect(registration?.metadata.annotations).toEqual(values.annotations)
   })
 
   it('set the port of probes and metrics', async () => {

@@ -16,6 +16,7 @@ The ONVIF handler needs the network of the node.
   "updateStrategy" (list ($onvif.updateStrategy | default dict) ($opcua.updateStrategy | default dict))
   "podAnnotations" (list ($onvif.podAnnotations | default dict) ($opcua.podAnnotations | default dict))
   "priorityClassName" (list $onvif.priorityClassName $opcua.priorityClassName)
+  "env" (list ($onvif.env | default dict) ($opcua.env | default dict))
   "cpuLimit" (list $onvif.resources.cpuLimit $opcua.resources.cpuLimit)
   "hostNetwork" (list "null" (toJson $opcua.hostNetwork | replace "true" "null"))
 }}
@@ -109,6 +110,7 @@ spec:
             {{- with .environment }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
+            {{- include "akri.env" .values.env | nindent 12 }}
           ports:
             - name: metrics
               containerPort: {{ toJson $port }}

@@ -195,9 +195,15 @@ podAntiAffinity:
 {{- end }}
 
 {{- define "akri.env" -}}
+{{- if kindIs "slice" . }}
+{{- with . }}
+{{ toYaml . }}
+{{- end }}
+{{- else }}
 {{- range $name, $value := . }}
 - name: {{ toJson $name }}
   value: {{ include "akri.text" $value | toJson }}
+{{- end }}
 {{- end }}
 {{- end }}
 

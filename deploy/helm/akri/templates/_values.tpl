@@ -232,6 +232,29 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end }}
 
+{{/* Variables of programs that the chart sets, or that would contradict what it mounts. */}}
+{{- define "akri.ownVariables" -}}
+{{- list
+  "AGENT_NODE_NAME" "AKRI_CERTIFICATE_SECRET" "AKRI_COMPATIBILITY" "AKRI_CRI_SOCKET" "AKRI_FAILURE_POLICY"
+  "AKRI_HANDLERS" "AKRI_HANDLERS_GROUP" "AKRI_HANDLER_ADDRESSES" "AKRI_HANDLER_DEVICES"
+  "AKRI_HANDLER_ENVIRONMENT" "AKRI_HANDLER_MOUNTS" "AKRI_STATE_DIRECTORY" "AKRI_TLS_CRT_FILE"
+  "AKRI_TLS_KEY_FILE" "AKRI_WEBHOOK_CONFIGURATION" "AKRI_WEBHOOK_PORT" "AKRI_WEBHOOK_SERVICE"
+  "DEBUG_ECHO_INSTANCES_SHARED" "DISCOVERY_HANDLERS_DIRECTORY" "KUBECONFIG" "KUBELET_PLUGIN_DIRECTORY"
+  "KUBELET_POD_RESOURCES_SOCKET" "LOG_LEVEL" "METRICS_PORT" "NODE_OPTIONS" "POD_NAME" "POD_NAMESPACE"
+  | toJson
+-}}
+{{- end }}
+
+{{/* The names of extra variables, as a JSON list. */}}
+{{- define "akri.envNames" -}}
+{{- if kindIs "map" . }}{{ keys . | toJson }}
+{{- else }}
+{{- $names := list -}}
+{{- range . }}{{ $names = append $names .name }}{{ end -}}
+{{- toJson $names }}
+{{- end }}
+{{- end }}
+
 {{/* Values of programs that would break them silently. Arguments: root, found. */}}
 {{- define "akri.programChecks" -}}
 {{- $root := .root -}}
@@ -247,6 +270,11 @@ release is installed already. Arguments: path, resources, found.
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.memoryLimit: %s is too little: Node.js needs %dMi at least" $path (include "akri.text" $limit) (add $beside 64))) -}}
 {{- end -}}
 {{- include "akri.requestChecks" (dict "path" $path "resources" $program.resources "found" $found) -}}
+{{- range $name := include "akri.envNames" $program.env | fromJsonArray -}}
+{{- if has $name (include "akri.ownVariables" . | fromJsonArray) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.env: %s: the chart sets this variable; docs/helm.md has the values" $path $name)) -}}
+{{- end -}}
+{{- end -}}
 {{- with $program.resources.cpuLimit -}}
 {{- if lt (include "akri.amount" . | float64) 0.1 -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.resources.cpuLimit: %s is too little: the program would start too late for its probes; leave it out, or give 100m at least" $path (include "akri.text" .))) -}}
