@@ -403,7 +403,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
           ...paths.map((path) => [`${path}.env`, env] as const),
         ]),
       )
-      const having = objects.filter((object) => JSON.stringify(object).includes(JSON.stringify(variable)))
+      const text = JSON.stringify(variable)
+      const having = objects.filter((object) => JSON.stringify(object).includes(text))
       expect(having.length).toBe(paths.length)
     }
   })
