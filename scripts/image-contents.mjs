@@ -73,11 +73,15 @@ function handlerPackages(onlyInAgent) {
   ]
 }
 
+/** Its 34 npm packages stay outside: a program in a Pod uses the files of its service account. */
+const ABSENT = /\bkube\/src\/kubeconfig\.ts$/
+
 function content(folder, entries, assets = []) {
   const { outputs } = readMetafile(folder)
   const files = new Set(entries)
   // The loop also visits the files that it adds.
   for (const file of files)
-    for (const { path: module, external } of outputs[file].imports) if (!external) files.add(module)
+    for (const { path: module, external } of outputs[file].imports)
+      if (!external && !ABSENT.test(outputs[module].entryPoint ?? '')) files.add(module)
   return { folder, entries, files: [...files].sort(), assets }
 }

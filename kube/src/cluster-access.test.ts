@@ -226,12 +226,37 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('two.example:6443')
   })
 
-  it('is refused if two files define different clusters of one name', async () => {
-    const files = [write('one', kubeconfig()), write('other', kubeconfig())]
-    const { message } = await refusal(
-      clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }),
-    )
-    expect(message).toContain(file('other'))
+  it('can be several files: the first that sets a name wins, missing ones count for nothing', async () => {
+    const files = [
+      file('missing'),
+      write('first', kubeconfig({ user: { token: 'first' }, context: 'three' })),
+      write('second', kubeconfig({ cluster: { server: 'https://second' }, user: { token: 'no' } })),
+      write('three', kubeconfig({ name: 'three', user: { token: 'of three' } })),
+    ]
+    const of = async (...names: readonly (string | undefined)[]) => {
+      const access = await clusterAccess({
+        environment: { KUBECONFIG: names.join(path.delimiter) },
+      })
+      return [access.server.host, (await access.credentials()).token]
+    }
+    expect(await of(...files)).toEqual(['three.example:6443', 'of three'])
+    expect(await of(files[2], files[1])).toEqual(['second', 'no'])
+    const { message } = await refusal(of(files[0], file('other')))
+    expect(message).toContain(`there is no kubeconfig ${files[0]}, ${file('other')}`)
+  })
+
+  it('has a token in a file, which is read for each use and wins over another', async () => {
+    write('token', 'first\n')
+    const parts = { user: { token: 'old', tokenFile: 'token' } }
+    const access = await clusterAccess({
+      kubeconfig: write('config', kubeconfig(parts)),
+      environment: {},
+    })
+    expect((await access.credentials()).token).toBe('first')
+    write('token', 'renewed\n')
+    expect((await access.credentials()).token).toBe('renewed')
+    rmSync(file('token'))
+    expect((await refusal(access.credentials())).message).toContain(file('token'))
   })
 
   it('is found in the home directory', async () => {

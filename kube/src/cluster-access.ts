@@ -31,8 +31,9 @@ export async function clusterAccess(options: AccessOptions = {}): Promise<Cluste
   const { kubeconfigAccess } = await import('./kubeconfig.js').catch((error: unknown) => {
     if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error
     throw new ClusterAccessError(
-      'a kubeconfig cannot be read, as this clone has only what npm start needs; ' +
-        'run npm run build in it',
+      'a kubeconfig cannot be read here: images of akri.js, and a clone with what npm start ' +
+        'needs, have no reader. Run the program in a Pod that has a token, or npm run build in ' +
+        'the clone',
       { cause: error },
     )
   })

@@ -1,8 +1,9 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { codeOf, isRecord } from '@akrijs/runtime'
-import { KubeConfig } from '@kubernetes/client-node'
+import { isRecord, valueAt } from '@akrijs/runtime'
+import { KubeConfig, loadYaml, type User } from '@kubernetes/client-node'
 import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { ClusterAccessError } from './errors.js'
 
@@ -20,12 +21,12 @@ export function kubeconfigAccess(
   if (cluster === null)
     throw refusal(
       `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no ` +
-        'cluster of the file',
+        'cluster of these files',
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
     throw refusal(`the server ${JSON.stringify(cluster.server)} is no address of a server`)
   // To ignore these fields would be another way to the cluster, or another user.
-  const user = config.getCurrentUser()
+  const user: KubeconfigUser | null = config.getCurrentUser()
   if (cluster.proxyUrl) throw refusal('proxy-url is not supported')
   if (user?.username) throw refusal('username and password are not supported')
   if (user?.impersonateUser) throw refusal('impersonation of another user is not supported')
@@ -42,7 +43,11 @@ export function kubeconfigAccess(
           ca: await pemOf(cluster.caData, cluster.caFile),
           cert: text(options.cert),
           key: text(options.key),
-          token: bearerOf(options.headers),
+          // A token in a file is renewed there, and wins.
+          token:
+            user?.tokenFile === undefined
+              ? bearerOf(options.headers)
+              : (await readFile(user.tokenFile, 'utf8')).trim(),
           verify: !cluster.skipTLSVerify,
           serverName: cluster.tlsServerName,
         }
@@ -56,36 +61,54 @@ export function kubeconfigAccess(
   }
 }
 
-/** Merges the files. As in kubectl, the first current context counts. */
+/** A user, with a field that the library does not read. */
+interface KubeconfigUser extends User {
+  readonly tokenFile?: string
+}
+
+/** Merges the files as kubectl does: the first file that sets a name or the current context wins. */
 function load(files: string): KubeConfig {
-  const [first, ...others] = files.split(path.delimiter).filter((file) => file !== '')
-  if (first === undefined) throw new ClusterAccessError('the name of the kubeconfig is empty')
-  const config = loadFile(first)
-  for (const file of others) {
-    const other = loadFile(file)
-    try {
-      config.mergeConfig(other, Boolean(config.getCurrentContext()))
-    } catch (error) {
-      throw new ClusterAccessError(
-        `kubeconfig ${file} cannot be merged with ${first}: ${String(error)}`,
-        { cause: error },
-      )
-    }
-  }
-  return config
+  const names = files.split(path.delimiter).filter((file) => file !== '')
+  if (names.length === 0) throw new ClusterAccessError('the name of the kubeconfig is empty')
+  const found = names.filter((file) => existsSync(file))
+  if (found.length === 0)
+    throw new ClusterAccessError(
+      `there is no kubeconfig ${names.join(', ')}; outside a Pod, name one with --kubeconfig or ` +
+        'KUBECONFIG',
+    )
+  const configs = found.map(loadFile)
+  const merged = new KubeConfig()
+  merged.clusters = firstOfEachName(configs.flatMap(({ clusters }) => clusters))
+  merged.users = firstOfEachName(configs.flatMap(({ users }) => users))
+  merged.contexts = firstOfEachName(configs.flatMap(({ contexts }) => contexts))
+  merged.setCurrentContext(configs.map((config) => config.currentContext).find(Boolean) ?? '')
+  return merged
+}
+
+function firstOfEachName<T extends { readonly name: string }>(items: readonly T[]): T[] {
+  return items.filter(({ name }, at) => items.findIndex((item) => item.name === name) === at)
 }
 
 function loadFile(file: string): KubeConfig {
   const config = new KubeConfig()
   try {
+    const content = loadYaml(readFileSync(file, 'utf8'))
+    // An empty file sets nothing.
+    if (content === undefined) return config
     config.loadFromFile(file)
+    const users = valueAt(content, 'users')
+    config.users = config.users.map((user, index): KubeconfigUser => {
+      const tokenFile = valueAt(users, index, 'user', 'tokenFile')
+      // As all paths, it starts at the file.
+      return typeof tokenFile === 'string' && tokenFile !== ''
+        ? { ...user, tokenFile: path.resolve(path.dirname(file), tokenFile) }
+        : user
+    })
     return config
   } catch (error) {
-    const message =
-      codeOf(error) === 'ENOENT'
-        ? `there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`
-        : `kubeconfig ${file} cannot be used: ${String(error)}`
-    throw new ClusterAccessError(message, { cause: error })
+    throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, {
+      cause: error,
+    })
   }
 }
 

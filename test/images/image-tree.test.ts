@@ -70,7 +70,7 @@ describe.skipIf(!built)(
       )
       const { components }: { components: { name: string }[] } = JSON.parse(bill ?? '')
       const names = components.map(({ name }) => name)
-      for (const name of ['pino', 'zod', 'prom-client', 'tr46', 'fast-xml-parser']) {
+      for (const name of ['pino', 'zod', 'prom-client', 'fast-xml-parser']) {
         expect(names).toContain(name)
         expect(notices).toContain(`\n${name} `)
       }
@@ -79,6 +79,18 @@ describe.skipIf(!built)(
       // For tests, for people in front of a terminal, for the build.
       for (const name of ['vitest', 'fast-json-patch', 'esbuild', 'typescript'])
         expect(names).not.toContain(name)
+      // The reader of kubeconfigs, and what it needs.
+      for (const name of ['client-node', 'openid-client', 'node-fetch', 'jsonpath-plus'])
+        expect(names).not.toContain(name)
+    })
+
+    it('says of a kubeconfig that an image has no reader of it', async () => {
+      const program = spawn(
+        process.execPath,
+        [path.join(app, 'akri-controller.js'), '--kubeconfig', '/nowhere'],
+        { env: {}, stdio: ['ignore', 'ignore', 'pipe'] },
+      )
+      expect(await textOf(program.stderr)).toContain('a kubeconfig cannot be read here')
     })
 
     it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {
