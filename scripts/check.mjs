@@ -14,9 +14,12 @@ const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0
 
 const LINE = 100
 
+/** The second check of types takes a fifth of the time of the first. */
+const INCREMENTAL = ['--incremental', '--tsBuildInfoFile', 'node_modules/.cache/types.tsbuildinfo']
+
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
-  ['types', () => run(bin('tsc'), ['--noEmit'])],
+  ['types', () => run(bin('tsc'), ['--noEmit', ...INCREMENTAL])],
   [
     'arrows between packages',
     () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', ...FOLDERS]),
