@@ -226,7 +226,7 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('two.example:6443')
   })
 
-  it('can be several files: the first that sets a name wins, missing ones count for nothing', async () => {
+  it('can be several files: the first with a name wins, missing ones do not count', async () => {
     const files = [
       file('missing'),
       write('first', kubeconfig({ user: { token: 'first' }, context: 'three' })),

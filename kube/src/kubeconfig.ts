@@ -66,7 +66,7 @@ interface KubeconfigUser extends User {
   readonly tokenFile?: string
 }
 
-/** Merges the files as kubectl does: the first file that sets a name or the current context wins. */
+/** Merges the files as kubectl does: the first that sets a name or the current context wins. */
 function load(files: string): KubeConfig {
   const names = files.split(path.delimiter).filter((file) => file !== '')
   if (names.length === 0) throw new ClusterAccessError('the name of the kubeconfig is empty')
