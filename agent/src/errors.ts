@@ -34,6 +34,12 @@ export class KubeletUnavailableError extends defineError(
   'transient',
 ) {}
 
+/**
+ * The directory of the kubelet is another one now, or nobody has served its socket for a minute.
+ * A new agent finds the directory that is there then: a container keeps the one that it was mounted.
+ */
+export class KubeletGoneError extends defineError('AKRI_ERR_KUBELET_GONE', 'transient') {}
+
 /** The kubelet refuses to register a device plugin. The message has its answer. */
 export class PluginRefusedError extends defineError('AKRI_ERR_PLUGIN_REFUSED', 'transient') {}
 

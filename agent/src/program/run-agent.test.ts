@@ -1,8 +1,18 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import {
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import http from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -408,6 +418,30 @@ it('an agent ends in time while the API server does not answer', async () => {
   await clock.advance('19s')
   await running
   expect(kubelet.resources).toContain('akri.sh/lab-8120fe')
+})
+
+it('an agent that lost its kubelet is not ready, and ends to be started anew', async () => {
+  const metricsPort = await freePort()
+  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
+  await mkdir(plugins)
+  // As a container sees a directory that was replaced on its node.
+  const mounted = await open(plugins)
+  onTestFinished(() => mounted.close())
+  serving = true
+  const options = await optionsOf(handlers, `/proc/self/fd/${mounted.fd}`, metricsPort)
+  const ended = run(options).catch((error: unknown) => error)
+  running = ended.then(() => {})
+  const ready = () => fetch(`http://127.0.0.1:${metricsPort}/readyz`)
+  await later(async () => expect((await ready()).status).toBe(200))
+  // The socket of a kubelet that was killed.
+  const killed = createServer().listen(path.join(plugins, 'a.sock'))
+  await once(killed, 'listening')
+  await rename(path.join(plugins, 'a.sock'), path.join(plugins, 'kubelet.sock'))
+  await new Promise((resolve) => killed.close(resolve))
+  await later(async () => expect((await ready()).status).toBe(503))
+  await rm(plugins, { recursive: true })
+  await later(() => expect(Promise.race([ended, undefined])).resolves.toBeDefined())
+  expect(await ended).toMatchObject({ code: 'AKRI_ERR_KUBELET_GONE' })
 })
 
 /** Installs a package in the directory of the test. */

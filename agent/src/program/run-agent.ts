@@ -106,7 +106,7 @@ export async function runAgent(
   // First of all: an unreachable cluster must show in the probes, not in a crash.
   await serveHealth({
     port: options.metricsPort,
-    ready: () => (agent === undefined ? starting : undefined),
+    ready: () => (agent === undefined ? starting : kubelet.problem),
     healthy: async () => agent?.healthy(),
     metrics: () => metrics.registry.metrics(),
   })
@@ -125,6 +125,13 @@ export async function runAgent(
   })
   await kubelet.open()
   closer.add(() => kubelet.close())
+  const ended = Promise.race([aborted(signal), kubelet.gone])
+  /** @returns whether the agent still has to run @throws KubeletGoneError */
+  const until = async (event: Promise<unknown>): Promise<boolean> => {
+    const gone = await Promise.race([event.then(() => undefined), ended])
+    if (gone !== undefined) throw gone
+    return !signal.aborted
+  }
   const isolation = {
     from: packagesFrom,
     directory: isolatedDirectory,
@@ -138,12 +145,7 @@ export async function runAgent(
   )
 
   starting = `waiting for the API server ${access.server.href}`
-  const stopped = aborted(signal)
-  await Promise.race([
-    Promise.all([cluster.configurations.synced, cluster.instances.synced]),
-    stopped,
-  ])
-  if (signal.aborted) return
+  if (!(await until(Promise.all([cluster.configurations.synced, cluster.instances.synced])))) return
   const running = await startAgent({
     cluster,
     kubelet,
@@ -188,12 +190,11 @@ export async function runAgent(
   closer.add(() => running.close())
   if (isIsolated) {
     // The start of their processes takes the processors that the first offer needs.
-    await Promise.race([running.offered, stopped])
-    if (signal.aborted) return
+    if (!(await until(running.offered))) return
     const { logLevel } = options
     endHandlers = runIsolated(handlers, { ...isolation, logLevel, clock, log })
   }
-  await stopped
+  await until(ended)
 }
 
 /**

@@ -1,5 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { link, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  link,
+  mkdir,
+  mkdtemp,
+  open as openFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { createServer, type Server as NetServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
@@ -176,6 +186,58 @@ describe('the sockets of a kubelet', () => {
     expect(recreated.ctimeMs).toBeGreaterThan(ctimeMs)
     // An event reports it: the time of the next look without an event does not come.
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  /** Lets the sockets be looked at so many times, once in ten seconds, and waits for the last one. */
+  const looks = async (count: number) => {
+    for (let look = 0; look < count; look++) {
+      await clock.untilSleeping()
+      await clock.advance(10_000)
+    }
+    await clock.untilSleeping()
+  }
+
+  it('end the agent after a minute in which nobody serves the socket of the kubelet', async () => {
+    const socket = path.join(plugins, 'kubelet.sock')
+    await deadSocket(socket)
+    await sockets.open()
+    const ended = vi.fn()
+    void sockets.gone.then(ended)
+    await looks(1)
+    expect(sockets.problem).toBe(`${socket} refuses connections`)
+    await looks(5)
+    // A kubelet that restarts: the minute begins anew with the next refusal.
+    await rm(socket)
+    await listen(socket)
+    await looks(7)
+    expect(sockets.problem).toBeUndefined()
+    await rm(socket)
+    await deadSocket(socket)
+    await looks(2)
+    expect(ended).not.toHaveBeenCalled()
+    await looks(7)
+    expect(ended.mock.calls).toEqual([
+      [expect.objectContaining({ code: 'AKRI_ERR_KUBELET_GONE', kind: 'transient' })],
+    ])
+  })
+
+  it('end the agent at once if the directory was replaced, as a container sees it', async () => {
+    // Like the mount of a container, an open directory stays the old one.
+    const old = await openFile(plugins)
+    open.unshift(() => old.close())
+    sockets = new KubeletSockets({
+      pluginDirectory: `/proc/self/fd/${old.fd}`,
+      podResourcesSocket: path.join(directory, 'r.sock'),
+      clock,
+      log: silentLogger,
+    })
+    await sockets.open()
+    await rm(plugins, { recursive: true })
+    await mkdir(plugins)
+    await looks(1)
+    const { message } = await sockets.gone
+    expect(message).toContain('was deleted or replaced on the node')
+    expect(sockets.problem).toBeDefined()
   })
 
   it.for([

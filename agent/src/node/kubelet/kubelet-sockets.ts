@@ -3,7 +3,7 @@ import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
 import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
-import { PluginRefusedError } from '../../errors.js'
+import { KubeletGoneError, PluginRefusedError } from '../../errors.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../../ports/kubelet.js'
 import { PLUGIN_OPTIONS } from '../device-plugins/plugin-service.js'
 import { isPluginSocket } from '../device-plugins/plugin-socket.js'
@@ -28,6 +28,8 @@ interface KubeletSocketsOptions {
  */
 const POLL_MS = 2000
 const WATCHED_POLL_MS = 10_000
+/** How long the kubelet's socket may refuse connections, in milliseconds. */
+const REFUSED_MS = 60_000
 /** Ends a wait: a constant, because a thousand sockets may change at once. */
 const CHANGED = 'changed'
 
@@ -44,6 +46,12 @@ export class KubeletSockets implements Kubelet {
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
   #watcher: FSWatcher | undefined
+  /** Why the kubelet cannot be reached for now; undefined if it can. */
+  problem: string | undefined
+  /** Resolves when only another agent can reach the kubelet. */
+  readonly gone: Promise<KubeletGoneError>
+  #giveUp: (error: KubeletGoneError) => void = () => {}
+  #refusedSinceMs: number | undefined
   /** Whether the directory could not be watched: the log has the reason, once. */
   #isPolled = false
   /** Aborted when the socket may have changed. */
@@ -58,6 +66,9 @@ export class KubeletSockets implements Kubelet {
     this.#kubeletSocket = path.join(this.pluginDirectory, 'kubelet.sock')
     this.#registration = new LocalService(RegistrationClient, this.#kubeletSocket)
     this.#allocations = options.allocations ?? new PodResources(options.podResourcesSocket)
+    this.gone = new Promise((resolve) => {
+      this.#giveUp = resolve
+    })
   }
 
   /** Removes the sockets of an agent that died, and watches for restarts of the kubelet. */
@@ -136,6 +147,7 @@ export class KubeletSockets implements Kubelet {
         // The socket may have changed while nothing was watched.
         now = await this.#identity()
       }
+      await this.#lookForProblem(now !== undefined)
       if (now === undefined) continue
       if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
@@ -150,6 +162,23 @@ export class KubeletSockets implements Kubelet {
       identity = now
     }
     this.#endWatch()
+  }
+
+  /**
+   * A container keeps the directory that it was mounted, also after another one has replaced it on
+   * the node: the old one has no links then, or an old socket that nobody serves.
+   */
+  async #lookForProblem(hasSocket: boolean): Promise<void> {
+    const now = this.#options.clock.monotonicMs()
+    const found = await stat(this.pluginDirectory).catch(() => undefined)
+    const isRefused = hasSocket && !(await isServed(this.#kubeletSocket))
+    this.#refusedSinceMs = isRefused ? (this.#refusedSinceMs ?? now) : undefined
+    const isReplaced = found?.nlink === 0
+    if (isReplaced) this.problem = `${this.pluginDirectory} was deleted or replaced on the node`
+    else this.problem = isRefused ? `${this.#kubeletSocket} refuses connections` : undefined
+    if (this.problem === undefined) return
+    if (isReplaced || now - (this.#refusedSinceMs ?? now) >= REFUSED_MS)
+      this.#giveUp(new KubeletGoneError(`${this.problem}; a new agent looks for the kubelet again`))
   }
 
   /** Many sockets change at once: they are read once in {@link POLL_MS}. */
