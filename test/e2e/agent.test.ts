@@ -102,21 +102,23 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
   })
 
   it('R39 R40 the annotations of the container name each slot', async () => {
-    const ids = (await onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q'))
-      .trim()
-      .split('\n')
-    const all = await Promise.all(
-      ids.map((id) => onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)),
-    )
-    const ownPods = all.filter((info) => info.includes(world.namespace))
-    const annotations = ownPods.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
-    const wanted = Object.entries(await world.usage())
-      .filter(([, holder]) => holder !== '')
-      .map(([slot, holder]) => [
-        `akri.agent.slot-${slot}`,
-        holder.startsWith('C:') ? `${holder.slice(0, holder.lastIndexOf(':'))}:${slot}` : slot,
-      ])
-    expect(annotations.sort()).toEqual(wanted.sort())
+    const infos = async () => {
+      const ids = await onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q')
+      const info = (id: string) => onNode(NODE_2, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)
+      return await Promise.all(ids.trim().split('\n').map(info))
+    }
+    // The runtime removes the containers of deleted Pods after a while.
+    await eventually(async () => {
+      const ownPods = (await infos()).filter((info) => info.includes(world.namespace))
+      const found = ownPods.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
+      const wanted = Object.entries(await world.usage())
+        .filter(([, holder]) => holder !== '')
+        .map(([slot, holder]) => [
+          `akri.agent.slot-${slot}`,
+          holder.startsWith('C:') ? `${holder.slice(0, holder.lastIndexOf(':'))}:${slot}` : slot,
+        ])
+      expect(found.sort()).toEqual(wanted.sort())
+    })
   })
 
   it('R91 the slot of a deleted Pod is released by the list of the runtime', async () => {
