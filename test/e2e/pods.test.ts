@@ -98,6 +98,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
       const limits = (count: number) => ({ 'akri.sh/lab-8120fe': count })
       const pod = JSON.parse(podYaml('p', limits(1), { node: NODE_1, shared }))
       const [{ volumeMounts }] = pod.spec.containers
+      const { volumes } = pod.spec
       const script = 'until [ -e /shared/go ]; do sleep 0.2; done'
       pod.spec.initContainers = [{ ...container('i', limits(2), script), volumeMounts }]
       await world.apply(JSON.stringify(pod))
@@ -108,7 +109,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
         { name: 'il', resource: 'akri.sh/lab-8120fe', devices: ['foo0'] },
       ]
       for (const { name, resource } of levels)
-        await world.apply(manyContainers(name, { [resource]: 1 }))
+        await world.apply(manyContainers(name, { [resource]: 1 }, volumes, volumeMounts))
       await eventually(() => world.running('cl', 'il'))
       const ofNode = Array.from({ length: 4 }, () => NODE_1)
       expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`, ...ofNode])
@@ -120,6 +121,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
         for (const device of given) expect(devices).toContain(device)
         expect(new Set(given.slice(2))).toEqual(new Set(devices))
       }
+      await onNode(NODE_1, 'touch', path.join(shared, 'seen'))
       // Each end of a Pod makes the agent look for slots without a container.
       await eventually(async () =>
         expect(await world.phases()).toEqual({ p: 'Pending', cl: 'Succeeded', il: 'Succeeded' }),
@@ -243,8 +245,17 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
   })
 })
 
-/** Two containers one after the other, then two at once, on one node. */
-function manyContainers(name: string, limits: Readonly<Record<string, number>>): string {
+/**
+ * Two containers one after the other, then two at once, on one node: until the file `seen` is in
+ * the shared directory, and then as long as the agent needs to see them too.
+ */
+function manyContainers(
+  name: string,
+  limits: Readonly<Record<string, number>>,
+  volumes: unknown,
+  volumeMounts: unknown,
+): string {
+  const script = 'env; until [ -e /shared/seen ]; do sleep 0.2; done; sleep 3'
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Pod',
@@ -253,7 +264,11 @@ function manyContainers(name: string, limits: Readonly<Record<string, number>>):
       restartPolicy: 'Never',
       nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
       initContainers: ['i0', 'i1'].map((name) => container(name, limits, 'env')),
-      containers: ['c0', 'c1'].map((name) => container(name, limits, 'env; sleep 3')),
+      containers: ['c0', 'c1'].map((name) => ({
+        ...container(name, limits, script),
+        volumeMounts,
+      })),
+      volumes,
     },
   })
 }

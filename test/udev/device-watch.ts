@@ -5,10 +5,6 @@ export interface TimedList {
   readonly devices: readonly Device[]
   /** The time of the list: CLOCK_MONOTONIC of the machine, in milliseconds. */
   readonly at: number
-  /**
-   * The longest block of the handler's event loop since the last watch started, in milliseconds.
-   */
-  readonly heldUpMs: number
 }
 
 interface Waiting {

@@ -2,13 +2,11 @@
 // udev handler. Requests are lines of JSON over the named port, or over standard input and output.
 //   {"id":1,"run":"lsblk","input":"…"}   -> {"id":1,"status":0,"output":"…"}
 //   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…],"at":…} for each list; `at` is
-//                                           CLOCK_MONOTONIC in ms, `heldUpMs` the longest block
-//                                           of the event loop
+//                                           CLOCK_MONOTONIC in ms
 //   {"id":2,"watch":{…},"alone":true}    the same in a network namespace of its own, as in a Pod
 //   {"id":2,"stop":true}                 -> {"id":2,"ended":true}
 import { execFile, spawn } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
 import handler from '@akrijs/handler-udev'
 import { DiscoveryProperties, messageOf, silentLogger } from '@akrijs/sdk'
@@ -17,8 +15,6 @@ import { openDiscovery } from '@akrijs/sdk/host'
 const [, , port] = process.argv
 const [input, output] = port === undefined ? [0, 1] : Array(2).fill(openSync(port, 'r+'))
 const watches = new Map()
-const delay = monitorEventLoopDelay()
-delay.enable()
 
 const say = (message) => {
   let rest = Buffer.from(`${JSON.stringify(message)}\n`)
@@ -29,7 +25,6 @@ const say = (message) => {
 async function watch(id, details) {
   const stop = new AbortController()
   watches.set(id, stop)
-  delay.reset()
   const properties = new DiscoveryProperties()
   const request = {
     details: JSON.stringify(details),
@@ -39,7 +34,7 @@ async function watch(id, details) {
   }
   try {
     for await (const list of openDiscovery(handler, request)) {
-      say({ id, list, at: Number(process.hrtime.bigint()) / 1e6, heldUpMs: delay.max / 1e6 })
+      say({ id, list, at: Number(process.hrtime.bigint()) / 1e6 })
     }
     say({ id, ended: true })
   } catch (error) {

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { DeviceService, type DeviceServiceOptions } from '@akrijs/handler-onvif/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { run } from './broker.js'
 
 const credential = { username: 'operator', password: 'correct horse' }
@@ -16,10 +16,12 @@ let running: Promise<void> | undefined
 beforeEach(() => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-snapshot-'))
   stop = new AbortController()
+  vi.spyOn(process.stderr, 'write').mockReturnValue(true)
 })
 afterEach(async () => {
   stop.abort()
   await running
+  vi.restoreAllMocks()
   rmSync(directory, { recursive: true, force: true })
 })
 

@@ -263,11 +263,6 @@ describe('a thousand devices', () => {
       turns.push(sumOf(since(before)))
     }
     await done
-    console.log(
-      Math.max(...turns),
-      turns.length,
-      turns.reduce((sum, turn) => sum + turn, 0),
-    )
     expect(turns.reduce((sum, turn) => sum + turn, 0)).toBeGreaterThan(DEVICES)
     expect(Math.max(...turns)).toBeLessThan(2 * WORK_OF_TURN)
   }
