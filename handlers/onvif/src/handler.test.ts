@@ -9,11 +9,13 @@ import { alone } from '../../../test/support/alone.js'
 import { eventually } from '../../../test/support/eventually.js'
 import { issueAuthority } from '../../../webhook/src/certificates/x509.js'
 import { createOnvifHandler } from './index.js'
+import { soapFault } from './testing/device-replies.js'
 import { DiscoveryResponder } from './testing/discovery-responder.js'
 import {
   type AnnouncementText,
   DeviceService,
   type DiscoveryFaults,
+  type Misbehaviour,
   SimulatedCamera,
   type SimulatedCameraOptions,
 } from './testing/index.js'
@@ -243,17 +245,56 @@ describe('the ONVIF handler', () => {
     expect(reasons()).toEqual([])
   })
 
-  it.each<[string, SimulatedCameraOptions, number]>([
-    ['', {}, 1],
-    [' and answers no call without it', { authentication: ['http-digest'], openOperations: [] }, 0],
-  ])('logs once that a camera refuses the credential%s', async (_which, options, offered) => {
+  it.each<[string, SimulatedCameraOptions, number, string]>([
+    ['', { authentication: ['username-token'] }, 1, 'NotAuthorized: Sender not authorized'],
+    [
+      ' and answers no call without it',
+      { authentication: ['http-digest'], openOperations: [] },
+      0,
+      'HTTP status 401',
+    ],
+  ])('logs once in which words a camera refuses%s', async (_which, options, offered, words) => {
     await start({ credential, ...options })
     const log = { ...silentLogger, info: vi.fn() }
     const wrong = { username_default: 'admin', password_default: 'wrong' }
     expect(await find({}, { properties: wrong, log })).toHaveLength(offered)
     const lines = log.info.mock.calls.filter(([, message]) => message === 'credential refused')
-    expect(lines).toHaveLength(1)
+    expect(lines).toEqual([
+      [expect.objectContaining({ err: expect.any(Error) }), 'credential refused'],
+    ])
+    expect(lines[0]?.[0].err.message).toContain(words)
     expect(JSON.stringify(log.info.mock.calls)).not.toContain('wrong')
+  })
+
+  it('logs the words of a camera with a broken operation, until they change', async () => {
+    const camera = await start()
+    const answering = (reason: string): Misbehaviour => ({
+      answer: (response) => response.writeHead(400).end(soapFault(undefined, reason)),
+    })
+    const log = { ...silentLogger, info: vi.fn() }
+    const session = open({}, { log })
+    const asked = () =>
+      camera.service.requests.filter(({ operation }) => operation === 'GetScopes').length
+    camera.service.misbehave(answering('not implemented'), ['GetNetworkInterfaces'])
+    await endRound()
+    expect((await next(session))[0]?.properties?.ONVIF_DEVICE_AUTHENTICATION).toBe('none')
+    for (const reason of ['not implemented', 'broken']) {
+      const before = asked()
+      camera.service.misbehave(answering(reason), ['GetNetworkInterfaces'])
+      await camera.hello()
+      for (let round = 0; round < 4; round++) await nextRound()
+      await eventually(() => expect(asked()).toBe(before + 1))
+    }
+    const words = () =>
+      log.info.mock.calls.flatMap(([{ err }, message]) =>
+        message === 'camera calls failed' ? [err.message] : [],
+      )
+    await eventually(() =>
+      expect(words()).toEqual([
+        'GetNetworkInterfaces: Sender: not implemented',
+        'GetNetworkInterfaces: Sender: broken',
+      ]),
+    )
   })
 
   it('reports each camera that refuses the credential, until it accepts it', async () => {

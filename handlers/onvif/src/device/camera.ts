@@ -63,6 +63,11 @@ export interface CameraRequest {
   readonly signal: AbortSignal
   readonly log: Logger
   readonly clock: Pick<Clock, 'monotonicMs' | 'wallMs'>
+  /**
+   * Takes each answer of the camera that has no facts, in the words of the camera. A refusal of the
+   * credential is OnvifNotAuthorizedError.
+   */
+  readonly onFailure?: ((error: AkriError) => void) | undefined
 }
 
 interface MediaProfile {
@@ -81,7 +86,8 @@ interface MediaProfile {
 export interface CameraFacts extends DeviceInformation {
   /**
    * `none`: the camera answered without a credential. `accepted`: it accepted the credential.
-   * `required`: it asks for a credential, and there is none. `refused`: it refused the credential.
+   * `required`: it asks for a credential, and there is none, or its answers to the credential speak
+   * of something else. `refused`: it refused the credential.
    */
   readonly authentication: 'none' | 'accepted' | 'required' | 'refused'
   readonly ipAddress?: string | undefined
@@ -137,7 +143,8 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError'
 }
 
-interface InterviewOptions extends Pick<CameraRequest, 'refused' | 'zone' | 'log' | 'clock'> {
+interface InterviewOptions
+  extends Pick<CameraRequest, 'refused' | 'zone' | 'log' | 'clock' | 'onFailure'> {
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
@@ -162,7 +169,7 @@ class Interview {
   }
 
   static async open(
-    { url, uuid, zone, credentials, refused, options, log, clock }: CameraRequest,
+    { url, uuid, zone, credentials, refused, options, log, clock, onFailure }: CameraRequest,
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<Interview> {
@@ -184,6 +191,7 @@ class Interview {
       zone,
       log,
       clock,
+      onFailure,
     }
     return new Interview(interview)
   }
@@ -211,7 +219,7 @@ class Interview {
       GET_SYSTEM_DATE_AND_TIME,
       session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME),
     )
-    const time = response === undefined || AkriError.is(response) ? undefined : readTime(response)
+    const time = AkriError.is(response) ? undefined : readTime(response)
     if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
     else if (session.dateOffsetMs !== undefined && refusedScheme !== 'dated-token') {
       session.clockOffsetMs = session.dateOffsetMs
@@ -316,80 +324,81 @@ class Interview {
 
   /** @returns undefined if the camera does not tell @throws OnvifUnreachableError */
   async #call(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
-    const { session } = this.#options
-    if (this.#authentication === 'accepted' && session.hasCredentialFor(to))
-      return (await this.#tryCredential(to, call))?.response
-    const answer = await this.#answerOf(call, session.callOpenly(to, call))
-    const isRefused = OnvifNotAuthorizedError.is(answer)
-    if (answer !== undefined && !isRefused) return answer
+    const { session, onFailure } = this.#options
+    const isAccepted = this.#authentication === 'accepted' && session.hasCredentialFor(to)
+    const first = isAccepted
+      ? await this.#answerOf(call, session.call(to, call))
+      : await this.#answerOf(call, session.callOpenly(to, call))
+    if (!AkriError.is(first)) return first
+    const asks = OnvifNotAuthorizedError.is(first)
     // Another device gets a digest of the password only if it asks for a credential.
-    const second = isRefused || this.isCamera ? await this.#tryCredential(to, call) : undefined
-    if (isRefused && second === undefined && this.#authentication === 'none')
-      this.#authentication = 'required'
-    return second?.response
-  }
-
-  /** @returns undefined if there is no credential for the destination, or if it is refused */
-  async #tryCredential(
-    to: Destination,
-    call: SoapCall,
-  ): Promise<{ readonly response: XmlElement | undefined } | undefined> {
-    const { session, home, log } = this.#options
-    if (this.#authentication === 'refused' || !session.hasCredentialFor(to)) return undefined
-    const answer = await this.#callWithCredential(to, call)
-    if (!OnvifNotAuthorizedError.is(answer)) {
-      if (answer !== undefined) this.#authentication = 'accepted'
-      return { response: answer }
-    }
-    // The camera accepted the credential before: the user lacks the right for this call.
-    if (this.#authentication === 'accepted') return { response: undefined }
-    this.#authentication = 'refused'
-    log.debug({ camera: home.url.host, err: answer }, 'credential refused')
+    const mayTry = !isAccepted && (asks || this.isCamera)
+    const second = mayTry ? await this.#tryCredential(to, call, asks) : undefined
+    if (second !== undefined && !AkriError.is(second)) return second
+    if (asks && this.#authentication === 'none') this.#authentication = 'required'
+    // A credential that is missing, or that was refused before, is no news.
+    const failure = second ?? first
+    if (second !== undefined || !asks) onFailure?.(failure)
     return undefined
   }
 
-  async #callWithCredential(
+  /**
+   * @returns the answer; undefined if there is no credential for the destination, or if it may not
+   * be tried now
+   */
+  async #tryCredential(
     to: Destination,
     call: SoapCall,
+    asks: boolean,
   ): Promise<XmlElement | AkriError | undefined> {
-    const { session, home, credential, refused } = this.#options
-    const attempt = () => this.#answerOf(call, session.call(to, call))
-    if (this.#authentication === 'accepted' || credential === undefined) return attempt()
+    const { session, home, credential, refused, log } = this.#options
+    if (this.#authentication === 'refused' || credential === undefined) return undefined
+    if (!session.hasCredentialFor(to)) return undefined
     return refused.inTurn(home, credential, async () => {
-      if (refused.has(home, credential))
-        return new OnvifNotAuthorizedError(`${call.operation}: the credential was just refused`)
+      if (refused.has(home, credential)) {
+        this.#authentication = 'refused'
+        return undefined
+      }
       if (refused.isPostponed(home, credential))
         throw new OnvifBusyError(`${call.operation}: the camera was just too busy for a credential`)
-      try {
-        const answer = await attempt()
-        if (OnvifNotAuthorizedError.is(answer))
+      if (refused.isUnclear(home, credential, asks)) return undefined
+      const answer = await this.#answerOf(call, session.call(to, call)).catch((error: unknown) => {
+        // A camera that answers so in any case says nothing about the credential.
+        if (OnvifBusyError.is(error)) return asks ? this.#postponed(error, credential) : error
+        throw error
+      })
+      if (!AkriError.is(answer)) {
+        this.#authentication = 'accepted'
+        refused.accept(home, credential)
+      } else if (OnvifNotAuthorizedError.is(answer)) {
+        this.#authentication = 'refused'
+        log.debug({ camera: home.url.host, err: answer }, 'credential refused')
+        if (!refused.has(home, credential))
           refused.add(home, credential, session.hasRefusedDigest ? 'digest' : this.#tokenScheme)
-        else if (answer !== undefined) refused.accept(home, credential)
-        return answer
-      } catch (error) {
-        if (!OnvifBusyError.is(error)) throw error
-        refused.postpone(home, credential)
-        if (!refused.has(home, credential)) throw error
-        return new OnvifNotAuthorizedError(error.message, { cause: error })
-      }
+      } else refused.addUnclear(home, credential)
+      return answer
     })
   }
 
-  /** @returns OnvifNotAuthorizedError as a value; undefined if the answer cannot be used */
-  async #answerOf(
-    call: SoapCall,
-    response: Promise<XmlElement>,
-  ): Promise<XmlElement | AkriError | undefined> {
+  /** @throws OnvifBusyError unless the camera has been too busy for so long that it refuses */
+  #postponed(error: OnvifBusyError, credential: Credential): OnvifNotAuthorizedError {
+    const { home, refused } = this.#options
+    refused.postpone(home, credential)
+    if (!refused.has(home, credential)) throw error
+    return new OnvifNotAuthorizedError(error.message, { cause: error })
+  }
+
+  /** @returns the error as a value if the camera answered by something else than a response */
+  async #answerOf(call: SoapCall, response: Promise<XmlElement>): Promise<XmlElement | AkriError> {
     try {
       return await response
     } catch (error) {
       if (!AkriError.is(error) || !ANSWERS.some((type) => type.is(error))) throw error
       this.#firstFailure ??= error
-      if (OnvifNotAuthorizedError.is(error)) return error
       const { home, log } = this.#options
       const fields = { camera: home.url.host, operation: call.operation, err: error }
       log.debug(fields, 'camera call failed')
-      return undefined
+      return error
     }
   }
 }

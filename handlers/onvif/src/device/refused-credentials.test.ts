@@ -1,6 +1,7 @@
 import { systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
+import { soapFault } from '../testing/device-replies.js'
 import { DeviceService } from '../testing/device-service.js'
 import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
 import type { Misbehaviour } from '../testing/misbehaviour.js'
@@ -87,14 +88,79 @@ describe('a credential that a camera refuses', () => {
     }
   })
 
-  it.each<[string, Misbehaviour]>([
-    ['status 500 without SOAP', 'server-error'],
-    ['a redirect', { redirect: 'http://127.0.0.1/login' }],
-  ])('is tried once by a camera that answers its calls by %s', async (_how, misbehaviour) => {
-    await using camera = await DeviceService.start({ credential, openOperations: ALL })
-    camera.misbehave(misbehaviour, ALL.slice(1))
-    expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
-    expect(attemptsAt(camera)).toBe(1)
+  describe('is not refused by a camera with a broken operation', () => {
+    const media = { mediaProfiles: true }
+    const broken = (status: number, body = ''): Misbehaviour => ({
+      answer: (response) => response.writeHead(status).end(body),
+    })
+    const BROKEN: [string, Misbehaviour][] = [
+      ['400 and a fault of its own', broken(400, soapFault(undefined, 'not implemented'))],
+      ['500 and a fault of its own', broken(500, soapFault('InvalidArgVal', 'no such value'))],
+      ['200 and a fault of its own', broken(200, soapFault('Action', 'failed'))],
+      ['a missing operation', 'fault'],
+      ['500 without SOAP', 'server-error'],
+      ['404 without SOAP', broken(404)],
+      ['503 for ever', broken(503)],
+      ['a redirect', { redirect: 'http://127.0.0.1/login' }],
+      ['a page', 'html'],
+    ]
+
+    it.each(BROKEN)('that answers with and without it: %s', async (_how, misbehaviour) => {
+      for (const operations of [['GetNetworkInterfaces'], ALL.slice(1, 4)]) {
+        await using camera = await DeviceService.start({ credential, openOperations: ALL })
+        camera.misbehave(misbehaviour, operations)
+        const failures: string[] = []
+        const refused = new RefusedCredentials({ forMs: 600_000, clock: systemClock })
+        const onFailure = ({ message }: Error) => failures.push(message)
+        const request = { as: credential, refused, options: media, onFailure }
+        const facts = await query(camera.url, request)
+        expect(facts).toMatchObject({ authentication: 'accepted' })
+        expect(facts.profiles?.map(({ token }) => token)).toEqual(['main', 'sub'])
+        expect(failures.map((text) => text.split(':')[0])).toEqual(operations)
+        // A wrong password is refused by the first call that asks for a credential.
+        const other = await query(camera.url, { as: wrong, refused, options: media })
+        expect(other).toMatchObject({ authentication: 'refused' })
+      }
+    })
+
+    it.each(BROKEN)('that asks for it first: %s', async (_how, misbehaviour) => {
+      await using camera = await DeviceService.start({ credential })
+      camera.misbehave(misbehaviour, ['GetDeviceInformation', 'GetNetworkInterfaces'])
+      const facts = await query(camera.url, { as: credential, options: media })
+      // 503 to a call that asks for a credential may be a camera that starts.
+      const isBusy = facts.incomplete?.code === 'AKRI_ERR_ONVIF_BUSY'
+      expect(facts.authentication).toBe(isBusy ? 'none' : 'accepted')
+      if (!isBusy) expect(facts.profiles).toHaveLength(2)
+    })
+
+    it('and is tried a few times only, if all operations are broken', async () => {
+      await using camera = await DeviceService.start({ credential, openOperations: ALL })
+      camera.misbehave('server-error', ALL.slice(1))
+      const clock = new ManualClock(0)
+      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const attempts: number[] = []
+      for (let seconds = 0; seconds <= 60; seconds += 30) {
+        expect(await query(camera.url, { as: wrong, refused })).toEqual({ authentication: 'none' })
+        attempts.push(attemptsAt(camera))
+        await clock.advance(30_000)
+      }
+      expect(attempts).toEqual([2, 2, 4])
+    })
+
+    it('and is tried a few times only, if all operations ask for it', async () => {
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: ['username-token'],
+        openOperations: [],
+      })
+      camera.misbehave(broken(400, soapFault('Action', 'failed')))
+      const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+      for (const attempts of [3, 4, 4]) {
+        const facts = await query(camera.url, { as: credential, refused })
+        expect(facts).toEqual({ authentication: 'required' })
+        expect(attemptsAt(camera)).toBe(attempts)
+      }
+    })
   })
 
   it('is tried by UsernameToken next if a camera refuses the digest that it asks for', async () => {
@@ -220,20 +286,16 @@ describe('a credential that a camera refuses', () => {
       }
     })
 
-    it('is refused if the answer has a fault that says so, and only then', async () => {
-      for (const [subcode, authentication] of [
-        ['NotAuthorized', 'refused'],
-        ['FailedAuthentication', 'refused'],
-        ['Busy', 'none'],
-      ] as const) {
-        await using camera = await DeviceService.start({
-          credential,
-          authentication: ['username-token'],
-          refusal: { status: 503, subcode },
-        })
-        expect(await query(camera.url, { as: wrong })).toMatchObject({ authentication })
-        expect(attemptsAt(camera)).toBe(1)
-      }
+    it.each([
+      ['NotAuthorized', '', 'refused'],
+      ['FailedAuthentication', '', 'refused'],
+      ['Action', 'Wrong password', 'refused'],
+      ['Busy', 'Try again later', 'none'],
+    ])('is refused only if the fault says so: %s %s', async (subcode, reason, authentication) => {
+      await using camera = await DeviceService.start({ credential })
+      camera.misbehave(busy(503, soapFault(subcode, reason)), ['GetDeviceInformation'])
+      expect(await query(camera.url, { as: credential })).toMatchObject({ authentication })
+      expect(attemptsAt(camera)).toBe(1)
     })
 
     it('is accepted still if the camera has no time for a later call only', async () => {

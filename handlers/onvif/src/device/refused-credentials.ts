@@ -12,10 +12,15 @@ export type CredentialScheme = 'digest' | 'token' | 'dated-token'
 interface Attempt {
   /** In monotonic milliseconds. */
   readonly at: number
-  /** The credential is not tried again before this time is over, in milliseconds. */
+  /** How long the result counts, in milliseconds. */
   readonly waitMs: number
-  /** False if the camera was too busy to check the credential, or accepted the credential. */
-  readonly isRefused: boolean
+  /**
+   * `busy`: the camera was too busy to check the credential. `unclear`: an answer that says nothing
+   * about the credential.
+   */
+  readonly result: 'refused' | 'busy' | 'unclear' | 'accepted'
+  /** The number of answers that said nothing about the credential. */
+  readonly unclear?: number
   /** The scheme of the last refused attempt. */
   readonly refusedScheme: CredentialScheme | undefined
 }
@@ -30,6 +35,12 @@ interface RefusedCredentialsOptions {
 const MAX_ATTEMPTS = 10_000
 /** The wait after the first answer of a busy camera, in milliseconds. */
 const FIRST_WAIT_MS = 30_000
+/**
+ * Cameras lock a user out after five wrong passwords or more, and an answer that says nothing about
+ * the credential may be such a refusal. So many of them end the attempts: by calls that ask for a
+ * credential, and by calls that fail in any case, which should not use up the attempts of others.
+ */
+const MAX_UNCLEAR = { asked: 4, unasked: 2 } as const
 
 /**
  * The credentials that cameras refused lately. Cameras lock users out, and any host of the network
@@ -47,12 +58,21 @@ export class RefusedCredentials {
   }
 
   has(place: Destination, credential: Credential): boolean {
-    return this.#waitingAt(place, credential)?.isRefused === true
+    return this.#waitingAt(place, credential)?.result === 'refused'
   }
 
   /** Whether the credential waits because the camera was too busy to check it. */
   isPostponed(place: Destination, credential: Credential): boolean {
-    return this.#waitingAt(place, credential)?.isRefused === false
+    return this.#waitingAt(place, credential)?.result === 'busy'
+  }
+
+  /**
+   * Whether too many answers said nothing about the credential.
+   * @param asks whether the camera asks for a credential
+   */
+  isUnclear(place: Destination, credential: Credential, asks: boolean): boolean {
+    const { unclear = 0 } = this.#waitingAt(place, credential) ?? {}
+    return unclear >= MAX_UNCLEAR[asks ? 'asked' : 'unasked']
   }
 
   /**
@@ -72,7 +92,18 @@ export class RefusedCredentials {
   }
 
   add(place: Destination, credential: Credential, refusedScheme: CredentialScheme): void {
-    this.#set(place, credential, { waitMs: this.#options.forMs, isRefused: true, refusedScheme })
+    this.#set(place, credential, { waitMs: this.#options.forMs, result: 'refused', refusedScheme })
+  }
+
+  /** An answer said nothing about the credential: the operation may be broken. */
+  addUnclear(place: Destination, credential: Credential): void {
+    const { unclear = 0 } = this.#waitingAt(place, credential) ?? {}
+    this.#set(place, credential, {
+      waitMs: this.#options.forMs,
+      result: 'unclear',
+      unclear: unclear + 1,
+      refusedScheme: this.refusedScheme(place, credential),
+    })
   }
 
   /**
@@ -81,15 +112,18 @@ export class RefusedCredentials {
    */
   postpone(place: Destination, credential: Credential): void {
     const { forMs } = this.#options
-    const { waitMs: before = 0, refusedScheme } = this.#attempts.get(keyOf(place, credential)) ?? {}
-    const waitMs = Math.min(Math.max(2 * before, FIRST_WAIT_MS), forMs)
-    this.#set(place, credential, { waitMs, isRefused: waitMs === forMs, refusedScheme })
+    const before = this.#attempts.get(keyOf(place, credential))
+    const wait = before === undefined || before.result === 'unclear' ? 0 : before.waitMs
+    const waitMs = Math.min(Math.max(2 * wait, FIRST_WAIT_MS), forMs)
+    const result = waitMs === forMs ? 'refused' : 'busy'
+    this.#set(place, credential, { waitMs, result, refusedScheme: before?.refusedScheme })
   }
 
   accept(place: Destination, credential: Credential): void {
     const before = this.#attempts.get(keyOf(place, credential))
-    if (before !== undefined)
-      this.#set(place, credential, { ...before, waitMs: 0, isRefused: false })
+    if (before === undefined) return
+    const { refusedScheme } = before
+    this.#set(place, credential, { waitMs: 0, result: 'accepted', refusedScheme })
   }
 
   #waitingAt(place: Destination, credential: Credential): Attempt | undefined {

@@ -113,9 +113,9 @@ export class SoapSession {
    * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it. Until
    * the camera has accepted the credential, call {@link callOpenly} first: a camera may count a
    * refusal of each of the two.
-   * @throws as {@link callOpenly}; OnvifNotAuthorizedError also for each other refusal of the
-   * request, and if there is no credential for this destination; OnvifBusyError if the camera has
-   * not accepted the credential before, and answers that it is busy
+   * @throws as {@link callOpenly}; OnvifNotAuthorizedError also if there is no credential for this
+   * destination; OnvifBusyError if the camera has not accepted the credential before, and answers
+   * that it is busy
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options
@@ -163,29 +163,26 @@ export class SoapSession {
   }
 
   #acceptedResponse(reply: HttpReply, call: SoapCall): XmlElement {
-    const response = this.#responseOf(reply, call, WITH_CREDENTIAL)
+    const response = this.#responseOf(reply, call, { mayBeBusy: !this.#isAccepted })
     this.#isAccepted = true
     return response
   }
 
-  #responseOf(reply: HttpReply, call: SoapCall, withCredential = false): XmlElement {
+  /** @param mayBeBusy whether to throw OnvifBusyError for the statuses of a busy camera */
+  #responseOf(reply: HttpReply, call: SoapCall, { mayBeBusy = false } = {}): XmlElement {
     const { operation } = call
     const { status } = reply
     const content = bodyOf(reply, call)
     const isRefused = status === 401 || status === 403
-    const isBusy = withCredential && !this.#isAccepted && BUSY.has(status)
+    const isBusy = BUSY.has(status)
     if (content?.name === 'Fault') {
       this.#hasAnswered = true
-      const { codes, message } = readFault(content, operation)
-      if (isRefused || codes.some((code) => NOT_AUTHORIZED.has(code)))
-        throw new OnvifNotAuthorizedError(message)
-      if (!withCredential || codes.some((code) => NOT_SUPPORTED.has(code)))
-        throw new OnvifFaultError(message)
-      throw isBusy ? new OnvifBusyError(message) : new OnvifNotAuthorizedError(message)
+      const { message, isAboutCredential } = readFault(content, operation)
+      if (isRefused || isAboutCredential) throw new OnvifNotAuthorizedError(message)
+      throw isBusy && mayBeBusy ? new OnvifBusyError(message) : new OnvifFaultError(message)
     }
-    if (isBusy) throw new OnvifBusyError(`${operation}: HTTP status ${status}`)
-    if (isRefused || (withCredential && !isSuccess(status)))
-      throw new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
+    if (isBusy && mayBeBusy) throw new OnvifBusyError(`${operation}: HTTP status ${status}`)
+    if (isRefused) throw new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
     if (!isSuccess(status)) throw failureOf(status, operation)
     if (content?.name !== `${operation}Response`)
       throw new OnvifReplyError(`${operation}: the answer is no ${operation}Response`)
@@ -227,12 +224,6 @@ function envelope({ namespace, operation, body = '' }: SoapCall, header: string)
 /** HTTP statuses of a camera that could not look at the credential: it starts, or has no time. */
 const BUSY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
 
-/**
- * Many cameras refuse a credential in other words than those of the specification. With a
- * credential, each refusal of the request counts as a refusal of the credential.
- */
-const WITH_CREDENTIAL = true
-
 /** The content of the SOAP body; undefined if the document is no envelope. */
 function bodyOf(reply: HttpReply, { operation, isLong }: SoapCall): XmlElement | undefined {
   const limits = isLong ? LONG_REPLY : {}
@@ -263,21 +254,30 @@ const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
   'NotAuthorized',
   'InvalidSecurity',
   'InvalidSecurityToken',
+  'SecurityTokenUnavailable',
+  'UnsupportedSecurityToken',
   'FailedAuthentication',
   'FailedCheck',
   'MessageExpired',
 ])
 
-/** Fault codes of a camera that lacks the operation. */
+/** Fault codes of a camera that lacks the operation, whatever the reason says. */
 const NOT_SUPPORTED: ReadonlySet<string> = new Set([
   'ActionNotSupported',
   'OptionalActionNotImplemented',
 ])
 
+/** Many cameras refuse a credential by codes of their own, or in the text of the reason only. */
+const SPEAKS_OF_CREDENTIAL = new RegExp(
+  'authori[sz]|authenti|credential|passw|user ?name|log(ged)?[- ]?in\\b|' +
+    '(access|permission).?denied|wsse|nonce|timestamp|expired',
+  'i',
+)
+
 function readFault(
   fault: XmlElement,
   operation: string,
-): { readonly codes: readonly string[]; readonly message: string } {
+): { readonly message: string; readonly isAboutCredential: boolean } {
   const codes: string[] = []
   const add = (code: string | undefined) =>
     code !== undefined && codes.push(fault.qualifiedName(code).local)
@@ -286,8 +286,11 @@ function readFault(
   // SOAP 1.1: a code may have parts, separated by dots.
   for (const code of fault.textOf('faultcode')?.split('.') ?? []) add(code)
   const reason = fault.textOf('Reason', 'Text') ?? fault.textOf('faultstring')
-  const message = cameraText(
-    `${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
+  const words = cameraText(
+    `${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
   )
-  return { codes, message }
+  const has = (known: ReadonlySet<string>) => codes.some((code) => known.has(code))
+  const isAboutCredential =
+    has(NOT_AUTHORIZED) || (!has(NOT_SUPPORTED) && SPEAKS_OF_CREDENTIAL.test(words))
+  return { message: `${operation}: ${words}`, isAboutCredential }
 }

@@ -10,7 +10,12 @@ import {
 } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
-import { OnvifCredentialRefusedError, OnvifReplyError, OnvifUnreachableError } from '../errors.js'
+import {
+  OnvifCredentialRefusedError,
+  OnvifNotAuthorizedError,
+  OnvifReplyError,
+  OnvifUnreachableError,
+} from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
@@ -31,7 +36,7 @@ export interface CameraDiscoveryOptions
   readonly currentPolicy: () => NetworkPolicy
   /** Reads the facts of a camera. @throws AkriError if there is no camera at the URL */
   readonly read: (
-    request: Pick<CameraRequest, 'url' | 'uuid' | 'zone' | 'refused' | 'signal'>,
+    request: Pick<CameraRequest, 'url' | 'uuid' | 'zone' | 'refused' | 'signal' | 'onFailure'>,
     policy: NetworkPolicy,
   ) => Promise<CameraFacts>
   /** How long a round waits for answers, in milliseconds. */
@@ -99,6 +104,8 @@ export async function* discoverCameras(
 interface CameraAnswer {
   readonly url: string
   readonly facts: CameraFacts
+  /** What the camera answered instead of facts. */
+  readonly complaints: readonly AkriError[]
 }
 
 class CameraDiscovery {
@@ -122,6 +129,8 @@ class CameraDiscovery {
   readonly #unanswered = new Map<string, LeftOutCamera>()
   /** Cameras whose refused credential is logged, by the id of their entry. */
   readonly #refusing = new Set<string>()
+  /** The logged answers without facts, by the id of the entry. */
+  readonly #complaints = new Map<string, string>()
   #policy: NetworkPolicy
   #isListed = false
 
@@ -216,6 +225,7 @@ class CameraDiscovery {
       const deviceIds = this.#set.ids
       for (const id of this.#unanswered.keys()) if (!deviceIds.has(id)) this.#unanswered.delete(id)
       for (const id of this.#refusing) if (!deviceIds.has(id)) this.#refusing.delete(id)
+      for (const id of this.#complaints.keys()) if (!deviceIds.has(id)) this.#complaints.delete(id)
       this.#startQueries(REQUERIES_PER_ROUND)
       this.#isListed = true
       this.changes.push()
@@ -311,14 +321,21 @@ class CameraDiscovery {
       if (answer === undefined) {
         this.#unanswered.set(id, unanswered(uuid, source, failures))
         const refusing = [...failures].find(([, error]) => OnvifCredentialRefusedError.is(error))
-        this.#noteCredential(query, refusing?.[0] ?? false)
+        this.#noteCredential(query, refusing)
         const count = this.#set.failed(id)
         const level = count === 1 ? 'info' : 'debug'
-        log[level]({ uuid, source, failures: count, err: joined(failures) }, 'camera query failed')
+        log[level](
+          { uuid, source, failures: count, err: joined([...failures.values()]) },
+          'camera query failed',
+        )
       } else {
         this.#unanswered.delete(id)
-        this.#noteCredential(query, answer.facts.authentication === 'refused' && answer.url)
-        this.#set.answered(id, { ...answer, silentUrls: [...failures.keys()] })
+        const { url, facts, complaints } = answer
+        const refusal = complaints.find((error) => OnvifNotAuthorizedError.is(error))
+        const isRefused = facts.authentication === 'refused'
+        this.#noteCredential(query, isRefused ? [url, refusal] : undefined)
+        this.#noteComplaints(query, url, complaints)
+        this.#set.answered(id, { url, facts, silentUrls: [...failures.keys()] })
       }
       this.#onChange()
       // The device may have said Hello during the query.
@@ -341,8 +358,11 @@ class CameraDiscovery {
     const request = { uuid, refused: this.#refused, signal }
     for (const url of urls) {
       try {
-        const facts = await read({ ...request, url, zone: zones.get(url) }, this.#policy)
-        if (this.#set.isSameCamera(id, url, facts)) return { url, facts }
+        const complaints: AkriError[] = []
+        const onFailure = (error: AkriError) => complaints.push(error)
+        const zone = zones.get(url)
+        const facts = await read({ ...request, url, zone, onFailure }, this.#policy)
+        if (this.#set.isSameCamera(id, url, facts)) return { url, facts, complaints }
         failures.set(url, new OnvifReplyError(`${url}: another camera answered`))
       } catch (error) {
         if (signal.aborted || !AkriError.is(error) || error.kind === 'bug') throw error
@@ -356,13 +376,31 @@ class CameraDiscovery {
     if (this.#isListed) this.changes.push()
   }
 
-  /** Logs once where a camera refuses the credential, until it answers in another way. */
-  #noteCredential({ id, uuid }: CameraQuery, refusingUrl: string | false): void {
-    if (refusingUrl === false) this.#refusing.delete(id)
+  /**
+   * Logs once where and in which words a camera refuses the credential, until it answers in another
+   * way.
+   */
+  #noteCredential(
+    { id, uuid }: CameraQuery,
+    refusal: readonly [url: string, error: AkriError | undefined] | undefined,
+  ): void {
+    if (refusal === undefined) this.#refusing.delete(id)
     else if (!this.#refusing.has(id)) {
       this.#refusing.add(id)
-      this.#options.log.info({ uuid, url: refusingUrl }, 'credential refused')
+      const [url, err] = refusal
+      this.#options.log.info({ uuid, url, ...(err && { err }) }, 'credential refused')
     }
+  }
+
+  /** Logs the operations that a camera does not answer, when they change. */
+  #noteComplaints({ id, uuid }: CameraQuery, url: string, errors: readonly AkriError[]): void {
+    const broken = errors.filter((error) => !OnvifNotAuthorizedError.is(error))
+    const err = joined(broken)
+    const isNews = this.#complaints.get(id) !== err.message
+    if (broken.length === 0) this.#complaints.delete(id)
+    else this.#complaints.set(id, err.message)
+    if (broken.length > 0 && isNews)
+      this.#options.log.info({ uuid, url, err }, 'camera calls failed')
   }
 
   #logRefusedUrls(uuid: string, source: string, reasons: readonly string[]): void {
@@ -372,9 +410,8 @@ class CameraDiscovery {
   }
 }
 
-/** The errors of several URLs as one error for the log. */
-function joined(failures: ReadonlyMap<string, Error>): Error {
-  const errors = [...failures.values()]
+/** Several errors as one error for the log. */
+function joined(errors: readonly Error[]): Error {
   const [first] = errors
   return first !== undefined && errors.length === 1
     ? first
