@@ -148,10 +148,22 @@ interface InterviewOptions
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
-  /** The scheme by which the camera has refused the credential before. */
-  readonly refusedScheme: CredentialScheme | undefined
+  /** The schemes by which the camera has refused the credential before. */
+  readonly refusedSchemes: readonly CredentialScheme[]
   readonly policy: NetworkPolicy
 }
+
+/** A time for tokens. */
+interface TokenTime {
+  readonly scheme: CredentialScheme
+  /** The time minus the monotonic time, in milliseconds. */
+  readonly offsetMs: number
+}
+
+/** A clock that is some minutes wrong makes no other time; zones differ from UTC by more. */
+const MIN_DIFFERENCE_MS = 15 * 60_000
+/** Tokens with different times that a camera gets at once: cameras lock users out. */
+const MAX_TOKENS = 2
 
 /** Asks one question after the other: a camera serves few requests at a time. */
 class Interview {
@@ -159,7 +171,8 @@ class Interview {
   #authentication: CameraFacts['authentication']
   #facts: Omit<CameraFacts, 'authentication'> = {}
   #firstFailure: AkriError | undefined
-  #tokenScheme: CredentialScheme = 'token'
+  /** The times that tokens may have, the next first. */
+  #times: readonly TokenTime[] = []
 
   private constructor(options: InterviewOptions) {
     this.#options = options
@@ -177,15 +190,15 @@ class Interview {
     const home = await policy.destination(url, { zone })
     const credential = credentials.for(uuid)
     const { address } = home
-    const refusedScheme = credential && refused.refusedScheme(home, credential)
-    const isTokenOnly = refusedScheme === 'digest' || refusedScheme === 'dated-token'
+    const refusedSchemes = credential ? refused.refusedSchemes(home, credential) : []
+    const isTokenOnly = refusedSchemes.includes('digest')
     const sessionOptions = { credential, address, isTokenOnly, timeoutMs, signal, clock }
     const session = new SoapSession({ ...options, ...sessionOptions })
     const interview = {
       session,
       home,
       credential,
-      refusedScheme,
+      refusedSchemes,
       refused,
       policy,
       zone,
@@ -206,29 +219,44 @@ class Interview {
   }
 
   /**
-   * Finds out whether there is a camera. By the specification, it tells its time to each caller,
-   * which tokens depend on. Some cameras refuse that, or lack the operation: then the header `Date`
-   * tells the time, unless the camera has refused a token with that time before.
+   * Finds out whether there is a camera, and its time, which tokens depend on. By the
+   * specification, a camera tells its time to each caller. Some cameras refuse that, and some tell
+   * their local time and compare tokens with UTC.
    * @throws OnvifCredentialRefusedError, or the reason for the first call, if no call is answered
    * by SOAP
    */
   async identify(): Promise<void> {
-    const { home, session, clock, refusedScheme } = this.#options
+    const { home, session, clock } = this.#options
     const before = clock.monotonicMs()
     const response = await this.#answerOf(
       GET_SYSTEM_DATE_AND_TIME,
       session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME),
     )
     const time = AkriError.is(response) ? undefined : readTime(response)
-    if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
-    else if (session.dateOffsetMs !== undefined && refusedScheme !== 'dated-token') {
-      session.clockOffsetMs = session.dateOffsetMs
-      this.#tokenScheme = 'dated-token'
-    }
+    this.#times = this.#tokenTimes(time && time - (before + clock.monotonicMs()) / 2)
     this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
     if (!this.isCamera) await this.#call(home, GET_SERVICES)
     if (!this.isCamera && this.#firstFailure !== undefined)
       throw this.#reasonFor(this.#firstFailure)
+  }
+
+  /** @param toldMs the time that the camera tells minus the monotonic time */
+  #tokenTimes(toldMs: number | undefined): TokenTime[] {
+    const { session, clock, refusedSchemes } = this.#options
+    const all = [
+      { scheme: 'told', offsetMs: toldMs },
+      { scheme: 'date', offsetMs: session.dateOffsetMs },
+      { scheme: 'machine', offsetMs: clock.wallMs() - clock.monotonicMs() },
+    ] as const
+    const different: TokenTime[] = []
+    for (const { scheme, offsetMs } of all)
+      if (
+        offsetMs !== undefined &&
+        different.every((other) => Math.abs(other.offsetMs - offsetMs) >= MIN_DIFFERENCE_MS)
+      )
+        different.push({ scheme, offsetMs })
+    const untried = different.filter(({ scheme }) => !refusedSchemes.includes(scheme))
+    return untried.length > 0 ? untried : different
   }
 
   #reasonFor(failure: AkriError): AkriError {
@@ -362,7 +390,7 @@ class Interview {
       if (refused.isPostponed(home, credential))
         throw new OnvifBusyError(`${call.operation}: the camera was just too busy for a credential`)
       if (refused.isUnclear(home, credential, asks)) return undefined
-      const answer = await this.#answerOf(call, session.call(to, call)).catch((error: unknown) => {
+      const answer = await this.#answerByCredential(to, call, credential).catch((error) => {
         // A camera that answers so in any case says nothing about the credential.
         if (OnvifBusyError.is(error)) return asks ? this.#postponed(error, credential) : error
         throw error
@@ -373,11 +401,29 @@ class Interview {
       } else if (OnvifNotAuthorizedError.is(answer)) {
         this.#authentication = 'refused'
         log.debug({ camera: home.url.host, err: answer }, 'credential refused')
-        if (!refused.has(home, credential))
-          refused.add(home, credential, session.hasRefusedDigest ? 'digest' : this.#tokenScheme)
       } else refused.addUnclear(home, credential)
       return answer
     })
+  }
+
+  /** After a refused token, another token has another time. */
+  async #answerByCredential(
+    to: Destination,
+    call: SoapCall,
+    credential: Credential,
+  ): Promise<XmlElement | AkriError> {
+    const { session, home, refused } = this.#options
+    for (let tokens = 1; ; tokens++) {
+      const [time, ...others] = this.#times
+      if (time !== undefined) session.clockOffsetMs = time.offsetMs
+      const answer = await this.#answerOf(call, session.call(to, call))
+      if (!OnvifNotAuthorizedError.is(answer)) return answer
+      const isDigest = session.hasRefusedDigest
+      const isLast = !isDigest && others.length === 0
+      refused.add(home, credential, isDigest ? 'digest' : isLast ? undefined : time?.scheme)
+      if (isDigest || isLast || tokens === MAX_TOKENS) return answer
+      this.#times = others
+    }
   }
 
   /** @throws OnvifBusyError unless the camera has been too busy for so long that it refuses */

@@ -180,26 +180,75 @@ describe('a credential that a camera refuses', () => {
     ])
   })
 
-  it('is tried with another time if the camera tells a wrong time in its header only', async () => {
-    await using camera = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
+  describe('with a token', () => {
+    const HOUR_MS = 3_600_000
+    const utc = (time: Date) =>
+      `<tt:UTCDateTime><tt:Time><tt:Hour>${time.getUTCHours()}</tt:Hour>` +
+      `<tt:Minute>${time.getUTCMinutes()}</tt:Minute><tt:Second>${time.getUTCSeconds()}` +
+      `</tt:Second></tt:Time><tt:Date><tt:Year>${time.getUTCFullYear()}</tt:Year><tt:Month>` +
+      `${time.getUTCMonth() + 1}</tt:Month><tt:Day>${time.getUTCDate()}</tt:Day></tt:Date>` +
+      '</tt:UTCDateTime>'
+    /** A camera that tells its local time as UTC, and in its header `Date`. */
+    const lying = (toldMs: number | undefined, dateMs: number): Misbehaviour => ({
+      answer: (response, correct) => {
+        const at = (ms: number) => new Date(Date.now() + ms)
+        response.setHeader('date', at(dateMs).toUTCString())
+        const text = toldMs === undefined ? '' : utc(at(toldMs))
+        response.end(correct.replace(/<tt:UTCDateTime>.*<\/tt:UTCDateTime>/, text))
+      },
     })
-    const date = 'Thu, 01 Jan 1970 00:00:00 GMT'
-    const answer: Misbehaviour = { answer: (reply) => reply.writeHead(401, { date }).end() }
-    camera.misbehave(answer, ['GetSystemDateAndTime'])
-    const clock = new ManualClock(0)
-    const refused = new RefusedCredentials({ forMs: 60_000, clock })
-    const asked = async () => {
-      const { authentication } = await query(camera.url, { as: credential, refused })
-      await clock.advance(60_000)
-      return authentication
-    }
-    expect([await asked(), await asked(), await asked()]).toEqual([
-      'refused',
-      'accepted',
-      'accepted',
-    ])
+
+    it.each<[string, number | undefined, number, number, number[]]>([
+      ['its own time', 0, 0, 0, [0, 0, 0]],
+      ['its own time, which is a year behind', -8760, -8760, -8760, [0, 0, 0]],
+      ['the local time, in the east', 2, 0, 0, [1, 0, 0]],
+      ['the local time, in the west', -5, 0, 0, [1, 0, 0]],
+      ['the local time, also as Date', 5.5, 5.5, 0, [1, 0, 0]],
+      ['no time but a wrong Date', undefined, -490_000, 0, [1, 0, 0]],
+      ['the local time of a clock that is a day behind', -22, -24, -24, [1, 0, 0]],
+      ['two wrong times', 2, -490_000, 0, [2, 0, 0]],
+    ])('is accepted by a camera that tells %s', async (_what, told, date, clockHours, refusals) => {
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: ['username-token'],
+        clockOffsetMs: clockHours * HOUR_MS,
+      })
+      const toldMs = told === undefined ? undefined : told * HOUR_MS
+      camera.misbehave(lying(toldMs, date * HOUR_MS), ['GetSystemDateAndTime'])
+      const clock = new ManualClock(0)
+      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const seen: [authentication: string, refusals: number][] = []
+      let before = 0
+      for (const _ of refusals) {
+        const { authentication } = await query(camera.url, { as: credential, refused })
+        const accepted = authentication === 'accepted' ? 3 : 0
+        seen.push([authentication, attemptsAt(camera) - before - accepted])
+        before = attemptsAt(camera)
+        await clock.advance(60_000)
+      }
+      // The third time is the next one to try.
+      const first = refusals[0] === 2 ? 'refused' : 'accepted'
+      expect(seen).toEqual(refusals.map((count, n) => [n === 0 ? first : 'accepted', count]))
+    })
+
+    it('of a wrong password locks no user out: two times are tried at once', async () => {
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: ['username-token'],
+      })
+      camera.misbehave(lying(2 * HOUR_MS, -5 * HOUR_MS), ['GetSystemDateAndTime'])
+      const clock = new ManualClock(0)
+      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const attempts: number[] = []
+      for (let seconds = 0; seconds <= 150; seconds += 30) {
+        expect(await query(camera.url, { as: wrong, refused })).toEqual({
+          authentication: 'refused',
+        })
+        attempts.push(attemptsAt(camera))
+        await clock.advance(30_000)
+      }
+      expect(attempts).toEqual([2, 2, 3, 3, 5, 5])
+    })
   })
 
   it.each([

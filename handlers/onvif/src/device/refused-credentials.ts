@@ -4,10 +4,10 @@ import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
 /**
- * How a credential was tried: by HTTP digest, or by a UsernameToken with the time of the machine or
- * of GetSystemDateAndTime, or with that of the header `Date`.
+ * How a credential was tried: by HTTP digest, or by a UsernameToken with the time that the camera
+ * tells, with that of its header `Date`, or with that of the machine.
  */
-export type CredentialScheme = 'digest' | 'token' | 'dated-token'
+export type CredentialScheme = 'digest' | 'told' | 'date' | 'machine'
 
 interface Attempt {
   /** In monotonic milliseconds. */
@@ -21,8 +21,8 @@ interface Attempt {
   readonly result: 'refused' | 'busy' | 'unclear' | 'accepted'
   /** The number of answers that said nothing about the credential. */
   readonly unclear?: number
-  /** The scheme of the last refused attempt. */
-  readonly refusedScheme: CredentialScheme | undefined
+  /** The schemes of refused attempts. */
+  readonly refusedSchemes: readonly CredentialScheme[]
 }
 
 interface RefusedCredentialsOptions {
@@ -76,11 +76,11 @@ export class RefusedCredentials {
   }
 
   /**
-   * The scheme of the last refused attempt. The next attempt should have another: some cameras ask
-   * for HTTP digest and accept UsernameToken only, and some have a wrong header `Date`.
+   * The schemes of refused attempts. The next attempt should have another: some cameras ask for
+   * HTTP digest and accept UsernameToken only, and some tell a wrong time.
    */
-  refusedScheme(place: Destination, credential: Credential): CredentialScheme | undefined {
-    return this.#attempts.get(keyOf(place, credential))?.refusedScheme
+  refusedSchemes(place: Destination, credential: Credential): readonly CredentialScheme[] {
+    return this.#attempts.get(keyOf(place, credential))?.refusedSchemes ?? []
   }
 
   /**
@@ -91,8 +91,11 @@ export class RefusedCredentials {
     return this.#turns.run(keyOf(place, credential), attempt)
   }
 
-  add(place: Destination, credential: Credential, refusedScheme: CredentialScheme): void {
-    this.#set(place, credential, { waitMs: this.#options.forMs, result: 'refused', refusedScheme })
+  /** @param scheme undefined if all schemes are refused: the next attempt may have any */
+  add(place: Destination, credential: Credential, scheme: CredentialScheme | undefined): void {
+    const before = this.refusedSchemes(place, credential)
+    const refusedSchemes = scheme === undefined ? [] : [...before, scheme]
+    this.#set(place, credential, { waitMs: this.#options.forMs, result: 'refused', refusedSchemes })
   }
 
   /** An answer said nothing about the credential: the operation may be broken. */
@@ -102,7 +105,7 @@ export class RefusedCredentials {
       waitMs: this.#options.forMs,
       result: 'unclear',
       unclear: unclear + 1,
-      refusedScheme: this.refusedScheme(place, credential),
+      refusedSchemes: this.refusedSchemes(place, credential),
     })
   }
 
@@ -116,14 +119,14 @@ export class RefusedCredentials {
     const wait = before === undefined || before.result === 'unclear' ? 0 : before.waitMs
     const waitMs = Math.min(Math.max(2 * wait, FIRST_WAIT_MS), forMs)
     const result = waitMs === forMs ? 'refused' : 'busy'
-    this.#set(place, credential, { waitMs, result, refusedScheme: before?.refusedScheme })
+    this.#set(place, credential, { waitMs, result, refusedSchemes: before?.refusedSchemes ?? [] })
   }
 
   accept(place: Destination, credential: Credential): void {
     const before = this.#attempts.get(keyOf(place, credential))
     if (before === undefined) return
-    const { refusedScheme } = before
-    this.#set(place, credential, { waitMs: 0, result: 'accepted', refusedScheme })
+    const { refusedSchemes } = before
+    this.#set(place, credential, { waitMs: 0, result: 'accepted', refusedSchemes })
   }
 
   #waitingAt(place: Destination, credential: Credential): Attempt | undefined {
