@@ -46,7 +46,7 @@ const address = z
 /** `discoveryDetails` of the ONVIF handler. */
 export const onvifDetails = z.strictObject({
   ipAddresses: filterList((text) => plainAddress(text.trim())).describe(
-    'A filter by the first IPv4 address that the camera reports.',
+    'A filter by the IPv4 address of the interface that the camera uses.',
   ),
   macAddresses: filterList(bareHardwareAddress).describe('A filter by MAC address.'),
   scopes: filterList().describe(

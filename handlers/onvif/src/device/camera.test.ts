@@ -8,6 +8,7 @@ import {
   NETWORK,
   query,
 } from '../testing/internal/camera-query.js'
+import type { Misbehaviour } from '../testing/misbehaviour.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
 
@@ -40,6 +41,22 @@ describe('a camera', () => {
     expect(new URL(camera.url).hostname).toBe('[::1]')
     expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ipAddress: '192.0.2.1' })
     expect(camera.requests[0]?.headers.host).toBe(`[::1]:${camera.port}`)
+  })
+
+  it('tells the addresses of the interface that was called', async () => {
+    const identity = { ipAddress: '192.168.1.108' }
+    await using camera = await DeviceService.start({ identity })
+    const real = (correct: string) =>
+      correct.replace(/(<tds:NetworkInterfaces.*<\/tds:NetworkInterfaces>)/, (all) => {
+        const second = all.replace('02:00:00:00:00:01', '02:00:00:00:00:02')
+        return `${all}${second.replace('192.168.1.108', '127.0.0.1')}`
+      })
+    const answer: Misbehaviour = { answer: (response, correct) => response.end(real(correct)) }
+    camera.misbehave(answer, ['GetNetworkInterfaces'])
+    expect(await query(camera.url)).toMatchObject({
+      ipAddress: '127.0.0.1',
+      macAddress: '02:00:00:00:00:02',
+    })
   })
 
   it('may have a host name', async () => {

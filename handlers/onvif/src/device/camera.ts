@@ -271,7 +271,10 @@ class Interview {
   /** @throws OnvifUnreachableError after the first call without an answer */
   async run(mediaProfiles: boolean): Promise<void> {
     const { home } = this.#options
-    this.#learn(readNetworkInterfaces, await this.#call(home, GET_NETWORK_INTERFACES))
+    this.#learn(
+      (response) => readNetworkInterfaces(response, home.address),
+      await this.#call(home, GET_NETWORK_INTERFACES),
+    )
     this.#learn(
       (response) => ({ scopes: readScopes(response) }),
       await this.#call(home, GET_SCOPES),

@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net'
+import { plainAddress } from '@akrijs/sdk/network'
 import type { XmlElement } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import type { SoapCall } from './soap.js'
@@ -64,27 +65,67 @@ export function readInformation(response: XmlElement): DeviceInformation {
   }
 }
 
-/** The first IPv4 address of the device, and the hardware address of the same interface. */
-export function readNetworkInterfaces(response: XmlElement): {
+interface NetworkAddresses {
   readonly ipAddress?: string | undefined
   readonly macAddress?: string | undefined
-} {
-  const interfaces = response.all('NetworkInterfaces').map((element) => {
-    const config = element.find('IPv4', 'Config')
-    const addresses = ['Manual', 'FromDHCP', 'LinkLocal'].flatMap((from) => config?.all(from) ?? [])
-    return {
-      ipAddress: addresses
-        .map((address) => address.textOf('Address') ?? '')
-        // With DHCP, some cameras report 0.0.0.0 as the manual address.
-        .find((address) => isIPv4(address) && address !== '0.0.0.0'),
-      macAddress: cameraText(element.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
-    }
-  })
-  return (
-    interfaces.find(({ ipAddress }) => ipAddress !== undefined) ??
-    interfaces.find(({ macAddress }) => macAddress !== undefined) ??
+}
+
+/**
+ * The IPv4 address and the hardware address of the interface in use: that with the called address,
+ * else the first enabled interface with an address. Cameras with a wireless interface often report
+ * the wired interface first, with an address and a hardware address that all of their kind share.
+ * @param calledAddress the address at which the camera answered
+ */
+export function readNetworkInterfaces(
+  response: XmlElement,
+  calledAddress: string,
+): NetworkAddresses {
+  const called = plainAddress(calledAddress)
+  const interfaces = response.all('NetworkInterfaces').map((element) => ({
+    isEnabled: isOn(element, 'Enabled'),
+    macAddress: cameraText(element.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
+    ipAddresses: isOn(element, 'IPv4', 'Enabled') ? usableIpv4(element) : [],
+    all: ['IPv4', 'IPv6'].flatMap((family) => addressesOf(element.find(family, 'Config'))),
+  }))
+  const inUse = interfaces.find(({ all }) => all.some((each) => plainAddress(each) === called))
+  if (inUse !== undefined) {
+    const { macAddress, ipAddresses } = inUse
+    return { ipAddress: isIPv4(called) ? called : ipAddresses[0], macAddress }
+  }
+  const enabled = interfaces.filter(({ isEnabled }) => isEnabled)
+  const withAddress = enabled.filter(({ ipAddresses }) => ipAddresses.length > 0)
+  const { ipAddresses: [ipAddress] = [], macAddress } =
+    withAddress.find(({ ipAddresses: [first = ''] }) => !first.startsWith(IPV4_LINK_LOCAL)) ??
+    withAddress[0] ??
+    enabled.find(({ macAddress }) => macAddress !== undefined) ??
     {}
-  )
+  return { ipAddress, macAddress }
+}
+
+const IPV4_LINK_LOCAL = '169.254.'
+
+/** Whether a switch of an interface is on, which it is without the element. */
+function isOn(element: XmlElement, ...path: readonly string[]): boolean {
+  return !/^\s*(false|0)\s*$/i.test(element.textOf(...path) ?? '')
+}
+
+/** The IPv4 addresses of an interface, the address in use first. */
+function usableIpv4(element: XmlElement): string[] {
+  const config = element.find('IPv4', 'Config')
+  const sources = ['Manual', 'FromDHCP', 'LinkLocal']
+  // With DHCP, some cameras report the factory address, or 0.0.0.0, as the manual address.
+  if (config?.find('DHCP') !== undefined && isOn(config, 'DHCP'))
+    sources.sort((a, b) => Number(b === 'FromDHCP') - Number(a === 'FromDHCP'))
+  const isUsable = (address: string) => isIPv4(address) && !/^(0|127)\./.test(address)
+  return addressesOf(config, sources).filter(isUsable)
+}
+
+function addressesOf(
+  config: XmlElement | undefined,
+  sources: readonly string[] = ['Manual', 'FromDHCP', 'FromRA', 'LinkLocal'],
+): string[] {
+  const elements = sources.flatMap((source) => config?.all(source) ?? [])
+  return elements.map((element) => element.textOf('Address')?.trim() ?? '')
 }
 
 export function readScopes(response: XmlElement): string[] {

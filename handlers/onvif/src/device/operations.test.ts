@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
-import { parseXml } from '../xml.js'
+import { parseXml, type XmlElement } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import {
   readCapabilities,
@@ -51,35 +51,124 @@ describe('the answer of a camera', () => {
     expect(read(part('UTCDateTime', 2025), local)).toBe(Date.UTC(2025, 0, 2, 3, 4, 5))
   })
 
-  it('may have network interfaces: the first with an IPv4 address counts', () => {
-    const interfaceOf = (mac: string, ...addresses: [from: string, address: string][]) =>
-      `<NetworkInterfaces><Info><HwAddress>${mac}</HwAddress></Info><IPv4><Config>${addresses
-        .map(([from, address]) => `<${from}><Address>${address}</Address></${from}>`)
-        .join('')}</Config></IPv4></NetworkInterfaces>`
-    const read = (...interfaces: string[]) => readNetworkInterfaces(xml(interfaces.join('')))
-    expect(
-      read(
-        interfaceOf('a'),
-        interfaceOf('b', ['FromDHCP', '10.0.0.2']),
-        interfaceOf('c', ['Manual', '10.0.0.3']),
-      ),
-    ).toEqual({
-      ipAddress: '10.0.0.2',
-      macAddress: 'b',
+  describe('to GetNetworkInterfaces', () => {
+    const named = (name: string, content: string) => `<${name}>${content}</${name}>`
+    const addressFrom = (source: string, address: string) =>
+      named(source, named('Address', address))
+    const manual = (address: string) => addressFrom('Manual', address)
+    const dhcp = (address: string) => addressFrom('FromDHCP', address)
+    const on = '<Enabled>true</Enabled>'
+    const off = '<Enabled>false</Enabled>'
+    /** An interface with this hardware address. */
+    const nic = (mac: string, ipv4: string, { enabled = on, ipv4Enabled = on, ipv6 = '' } = {}) =>
+      named(
+        'NetworkInterfaces',
+        enabled +
+          named('Info', named('HwAddress', mac)) +
+          named('IPv4', ipv4Enabled + named('Config', ipv4)) +
+          named('IPv6', named('Config', ipv6)),
+      )
+    const factory = manual('192.168.1.108')
+    const real = nic('b', dhcp('10.0.0.5'))
+
+    it.each<[string, string[], called: string, expected: (string | undefined)[]]>([
+      ['the called address', [nic('a', factory), real], '10.0.0.5', ['10.0.0.5', 'b']],
+      [
+        'the called address, as its second',
+        [nic('a', factory), nic('b', manual('192.168.1.108') + dhcp('10.0.0.5'))],
+        '10.0.0.5',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'the called address, although it calls itself disabled',
+        [nic('a', factory), nic('b', dhcp('10.0.0.5'), { enabled: off, ipv4Enabled: off })],
+        '10.0.0.5',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'the called address of IPv6',
+        [nic('a', factory), nic('b', dhcp('10.0.0.5'), { ipv6: dhcp('2001:DB8:0::5') })],
+        '2001:db8::5',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'the called link-local address',
+        [nic('a', factory), nic('b', '', { ipv6: addressFrom('LinkLocal', 'fe80::5') })],
+        'fe80::5%eth0',
+        [undefined, 'b'],
+      ],
+      [
+        'no called address, but is the first',
+        [nic('a', factory), real],
+        '203.0.113.1',
+        ['192.168.1.108', 'a'],
+      ],
+      [
+        'no called address, but is enabled',
+        [nic('a', factory, { enabled: off }), real],
+        'x',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'no called address, but IPv4',
+        [nic('a', factory, { ipv4Enabled: '<Enabled>0</Enabled>' }), real],
+        'x',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'no called address, but another than 0.0.0.0',
+        [nic('a', manual('0.0.0.0')), real],
+        'x',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'no called address, but another than 127.0.0.1',
+        [nic('', manual('127.0.0.1')), real],
+        'x',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'no called address, but another than that of its link',
+        [nic('a', addressFrom('LinkLocal', '169.254.0.9')), real],
+        'x',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'an address of its link alone',
+        [nic('a', addressFrom('LinkLocal', '169.254.0.9'))],
+        'x',
+        ['169.254.0.9', 'a'],
+      ],
+      [
+        'a lease, where DHCP is on',
+        [nic('a', `${factory}${dhcp('10.0.0.5')}<DHCP>true</DHCP>`)],
+        'x',
+        ['10.0.0.5', 'a'],
+      ],
+      [
+        'no lease, where DHCP is on',
+        [nic('a', `${factory}<DHCP>true</DHCP>`)],
+        'x',
+        ['192.168.1.108', 'a'],
+      ],
+      [
+        'an old lease, where DHCP is off',
+        [nic('a', `${dhcp('10.0.0.5')}${factory}<DHCP>false</DHCP>`)],
+        'x',
+        ['192.168.1.108', 'a'],
+      ],
+      [
+        'no address',
+        [nic('a', '', { enabled: off }), nic('b', manual('camera'))],
+        'x',
+        [undefined, 'b'],
+      ],
+      ['no hardware address', [nic('', factory)], 'x', ['192.168.1.108', undefined]],
+      ['nothing', [], 'x', []],
+    ])('has the interface in use, which has %s', (_what, interfaces, called, [ip, mac]) => {
+      const { ipAddress, macAddress } = readNetworkInterfaces(xml(interfaces.join('')), called)
+      expect([ipAddress, macAddress]).toEqual([ip, mac])
     })
-    expect(
-      read(interfaceOf('a', ['LinkLocal', '169.254.0.9'], ['Manual', '10.0.0.2'])),
-    ).toMatchObject({ ipAddress: '10.0.0.2' })
-    expect(
-      read(interfaceOf('a', ['Manual', '0.0.0.0']), interfaceOf('b', ['FromDHCP', '10.0.0.2'])),
-    ).toEqual({ ipAddress: '10.0.0.2', macAddress: 'b' })
-    expect(read(interfaceOf('a', ['Manual', '0.0.0.0'], ['FromDHCP', '10.0.0.2']))).toEqual({
-      ipAddress: '10.0.0.2',
-      macAddress: 'a',
-    })
-    expect(read(interfaceOf('a', ['Manual', 'camera.example']))).toEqual({ macAddress: 'a' })
-    expect(read(interfaceOf('', ['Manual', '10.0.0.2']))).toEqual({ ipAddress: '10.0.0.2' })
-    expect(read()).toEqual({})
   })
 
   it('is read up to the limits', () => {
@@ -149,7 +238,7 @@ describe('the answer of a camera', () => {
         for (const read of [
           readTime,
           readInformation,
-          readNetworkInterfaces,
+          (element: XmlElement) => readNetworkInterfaces(element, '10.0.0.1'),
           readScopes,
           readServices,
           readCapabilities,
