@@ -297,6 +297,19 @@ describe('the ONVIF handler', () => {
     )
   })
 
+  it('reports a camera whose media cannot be reached', async () => {
+    const camera = await start()
+    camera.service.misbehave(
+      { answer: (response, correct) => response.end(correct.replaceAll(`//${IP}`, '//10.9.9.9')) },
+      ['GetServices'],
+    )
+    const session = open({ mediaProfiles: true, deviceId: 'uuid' })
+    await endRound()
+    expect(await next(session)).toHaveLength(1)
+    const detail = 'media service: 10.9.9.9 is not in the allowed networks'
+    expect(session.problems).toEqual([{ id: camera.uuid, reason: 'media not reachable', detail }])
+  })
+
   it('reports each camera that refuses the credential, until it accepts it', async () => {
     const camera = await start({ credential })
     await start()

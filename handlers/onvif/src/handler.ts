@@ -69,10 +69,14 @@ export function createOnvifHandler({
           return filter === undefined
         })
         const described = accepted.map((camera) => describeCamera(camera, details))
+        const facts = new Map(described.map(({ id }, index) => [id, accepted[index]?.facts]))
         const list = fitIntoList(described)
-        for (const { id, properties } of list.devices)
-          if (properties?.ONVIF_DEVICE_AUTHENTICATION === 'refused')
-            reportProblem(id, 'credential refused')
+        for (const { id } of list.devices) {
+          const { authentication, unreachable = [] } = facts.get(id) ?? {}
+          if (authentication === 'refused') reportProblem(id, 'credential refused')
+          else if (unreachable.length > 0)
+            reportProblem(id, 'media not reachable', unreachable.join('; '))
+        }
         if (list.leftOut > 0) {
           const offered = new Set(list.devices.map(({ id }) => id))
           for (const { id } of described) if (!offered.has(id)) leaveOut(id, 'device list full')

@@ -59,8 +59,69 @@ describe('the media services of a camera', () => {
     })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
     expect(facts.profiles).toBeUndefined()
+    expect(facts.unreachable).toEqual(['media service: 127.0.0.2 is not in the allowed networks'])
     expect(elsewhere.requests).toEqual([])
   })
+
+  it('that cannot be reached are told, as are streams and snapshots', async () => {
+    const closed = await DeviceService.start()
+    const { port } = closed
+    await closed.close()
+    await using camera = await DeviceService.start()
+    const answering = (operation: string, from: string | RegExp, to: string) =>
+      camera.misbehave(
+        { answer: (response, correct) => response.end(correct.replaceAll(from, to)) },
+        [operation],
+      )
+    const read = () => query(camera.url, { options })
+    answering('GetServices', `:${camera.port}/`, `:${port}/`)
+    const silent = await read()
+    expect(silent).toMatchObject(INFORMATION)
+    expect(silent.unreachable).toEqual([expect.stringMatching(/^media service: .*ECONNREFUSED/)])
+    expect([silent.profiles, silent.incomplete]).toEqual([undefined, undefined])
+    // The other media service answers.
+    answering('GetServices', `:${camera.port}/onvif/media2`, `:${port}/onvif/media2`)
+    const answered = await read()
+    expect(answered.profiles).toEqual(profiles(new URL(camera.url).origin))
+    expect(answered.unreachable).toBeUndefined()
+    for (const [operation, what] of [
+      ['GetStreamUri', 'stream'],
+      ['GetSnapshotUri', 'snapshot'],
+    ] as const)
+      for (const [uri, reason] of [
+        ['$1//192.168.1.10/a?password=b', '192.168.1.10 is not in the allowed networks'],
+        ['ftp://192.168.1.10/a?password=b', '"ftp://192.168.1.10/" does not start with'],
+        ['nowhere', '"nowhere" is not the URL of a service'],
+      ] as const) {
+        answering(operation, /(rtsp:|http:)\/\/127[^<]*/g, uri)
+        const facts = await read()
+        expect(facts.unreachable).toEqual([expect.stringContaining(`${what}: ${reason}`)])
+        expect(facts.profiles).toHaveLength(2)
+        expect(facts.incomplete).toBeUndefined()
+      }
+  })
+
+  it.each(['127.0.0.1', '0.0.0.0', 'localhost', '[::1]', '[::]'])(
+    'are at the camera if their URLs have the host %s',
+    async (host) => {
+      await using camera = await DeviceService.start({ address: '127.0.0.2', credential })
+      camera.misbehave({
+        answer: (response, correct) => response.end(correct.replaceAll('//127.0.0.2', `//${host}`)),
+      })
+      const facts = await query(camera.url, {
+        as: credential,
+        options: { ...options, policy: policy('127.0.0.2') },
+      })
+      const expected = profiles(new URL(camera.url).origin)
+      expect(facts.profiles).toEqual(
+        expected.map((each) => ({
+          ...each,
+          streamUri: each.streamUri.replace('127.0.0.1', '127.0.0.2'),
+        })),
+      )
+      expect(facts.unreachable).toBeUndefined()
+    },
+  )
 
   it('get no credential at another address than the camera', async () => {
     await using elsewhere = await DeviceService.start({ address: '127.0.0.2', credential })

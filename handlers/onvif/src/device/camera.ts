@@ -95,6 +95,8 @@ export interface CameraFacts extends DeviceInformation {
   readonly scopes?: readonly string[]
   /** Only with `mediaProfiles`. */
   readonly profiles?: readonly MediaProfile[]
+  /** Media services, streams and snapshots at addresses that cannot be reached, with the reasons. */
+  readonly unreachable?: readonly string[] | undefined
   /** Why facts may be missing: the camera stopped answering during the query. */
   readonly incomplete?: AkriError
 }
@@ -281,11 +283,43 @@ class Interview {
     )
     if (!mediaProfiles) return
     const services = await this.#services()
+    const unreachable: AkriError[] = []
     for (const service of MEDIA_SERVICES) {
       const url = services.get(service.namespace)
-      const to = url === undefined ? undefined : await this.#destination(url)
-      if (to !== undefined && (await this.#readProfiles(to, service))) return
+      if (url === undefined) continue
+      const result = await this.#atMedia(url, (to) => this.#readProfiles(to, service))
+      if (result === true) return
+      if (result !== false) unreachable.push(result)
     }
+    for (const error of unreachable) this.#noteUnreachable('media service', error)
+  }
+
+  /**
+   * @returns the reason if the handler may not call the URL, or if nothing answers there
+   * @throws OnvifUnreachableError if the device service is at the same place: the camera stopped
+   * answering
+   */
+  async #atMedia(
+    text: string,
+    read: (to: Destination) => Promise<boolean>,
+  ): Promise<boolean | AkriError> {
+    const { policy, zone, home } = this.#options
+    const url = ofCamera(text, home)
+    try {
+      return await read(await policy.destination(url, { zone }))
+    } catch (error) {
+      if (OnvifAddressError.is(error)) return error
+      if (OnvifUnreachableError.is(error) && !url.startsWith(`${home.url.origin}/`)) return error
+      throw error
+    }
+  }
+
+  #noteUnreachable(what: string, error: AkriError): void {
+    const { log, home } = this.#options
+    log.debug({ camera: home.url.host, err: error }, 'camera URL refused')
+    const { unreachable = [] } = this.#facts
+    const all = new Set([...unreachable, `${what}: ${error.message}`])
+    this.#facts = { ...this.#facts, unreachable: [...all] }
   }
 
   #learn(
@@ -310,8 +344,8 @@ class Interview {
     if (response !== undefined) this.#facts = { ...this.#facts, profiles }
     for (const [index, profile] of profiles.entries()) {
       const { token } = profile
-      const streamUri = await this.#uri(to, service.getStreamUri(token), ['rtsp:', 'rtsps:'])
-      const snapshotUri = await this.#uri(to, service.getSnapshotUri(token), ['http:', 'https:'])
+      const streamUri = await this.#uri(to, service.getStreamUri(token), STREAM)
+      const snapshotUri = await this.#uri(to, service.getSnapshotUri(token), SNAPSHOT)
       const { profiles: read = [] } = this.#facts
       const withUris = read.with(index, { ...profile, streamUri, snapshotUri })
       this.#facts = { ...this.#facts, profiles: withUris }
@@ -326,29 +360,20 @@ class Interview {
   async #uri(
     to: Destination,
     call: SoapCall,
-    protocols: readonly string[],
+    { what, protocols }: UriKind,
   ): Promise<string | undefined> {
+    const { policy, zone, home, credential } = this.#options
     const response = await this.#call(to, call)
     const text = response && readUri(response)
-    if (text === undefined || text.length > MAX_URI_CHARACTERS || !URL.canParse(text))
-      return undefined
-    const url = new URL(text)
-    url.username = ''
-    url.password = ''
-    return hasPassword(url.href, this.#options.credential?.password ?? '') ||
-      (await this.#destination(url.href, protocols)) === undefined
-      ? undefined
-      : url.href
-  }
-
-  /** The destination of a URL that the camera names; undefined if the handler may not call it. */
-  async #destination(url: string, protocols?: readonly string[]): Promise<Destination | undefined> {
-    const { policy, zone, log, home } = this.#options
+    if (text === undefined || text.length > MAX_URI_CHARACTERS) return undefined
+    const url = withoutUser(ofCamera(text, home))
+    if (hasPassword(url, credential?.password ?? '')) return undefined
     try {
-      return await policy.destination(url, { zone, ...(protocols && { protocols }) })
+      await policy.destination(withoutPath(url), { zone, protocols })
+      return url
     } catch (error) {
       if (!(OnvifAddressError.is(error) || OnvifUnreachableError.is(error))) throw error
-      log.debug({ camera: home.url.host, err: error }, 'camera URL refused')
+      this.#noteUnreachable(what, error)
       return undefined
     }
   }
@@ -455,5 +480,40 @@ class Interview {
 /** The errors of a call that was answered. */
 const ANSWERS = [OnvifNotAuthorizedError, OnvifFaultError, OnvifReplyError, OnvifXmlError]
 
+interface UriKind {
+  readonly what: string
+  readonly protocols: readonly string[]
+}
+
+const STREAM: UriKind = { what: 'stream', protocols: ['rtsp:', 'rtsps:'] }
+const SNAPSHOT: UriKind = { what: 'snapshot', protocols: ['http:', 'https:'] }
+
 /** All properties of a device together must fit into an Instance. */
 const MAX_URI_CHARACTERS = 1024
+
+/** A URL of a camera's own loopback interface, or of no address, means the camera. */
+function ofCamera(text: string, home: Destination): string {
+  if (!URL.canParse(text)) return text
+  const url = new URL(text)
+  const isAnyLoopback = LOOPBACK.test(url.hostname) && !LOOPBACK.test(home.address)
+  if (ITSELF.has(url.hostname) || isAnyLoopback) url.hostname = home.url.hostname
+  return url.href
+}
+
+function withoutUser(text: string): string {
+  if (!URL.canParse(text)) return text
+  const url = new URL(text)
+  url.username = ''
+  url.password = ''
+  return url.href
+}
+
+/** Errors may quote a URL, and a path may have a password of another user. */
+function withoutPath(text: string): string {
+  if (!URL.canParse(text)) return text
+  const { protocol, host } = new URL(text)
+  return `${protocol}//${host}/`
+}
+
+const ITSELF: ReadonlySet<string> = new Set(['127.0.0.1', '0.0.0.0', 'localhost', '[::1]', '[::]'])
+const LOOPBACK = /^127\./
