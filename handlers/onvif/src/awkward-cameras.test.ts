@@ -53,7 +53,7 @@ function resultOf(
   const device = devices.find(({ properties }) => properties.ONVIF_DEVICE_UUID === uuid)
   // An answer that cannot be read has no UUID.
   const names = (id: string) => id.startsWith(uuid) || id === new URL(service.url).hostname
-  if (device === undefined) return leftOut.devices.find(({ id }) => names(id))?.reason ?? 'ignored'
+  if (device === undefined) return leftOut.devices.find(({ id }) => names(id))?.reason ?? 'not told'
   const authentication = device.properties.ONVIF_DEVICE_AUTHENTICATION
   const isProblem = problems.devices.some(({ id }) => id === device.id)
   const isRight = isProblem === (authentication === 'refused')

@@ -9,7 +9,7 @@ import { alone } from '../../../test/support/alone.js'
 import { eventually } from '../../../test/support/eventually.js'
 import { issueAuthority } from '../../../webhook/src/certificates/x509.js'
 import { createOnvifHandler } from './index.js'
-import { soapFault } from './testing/device-replies.js'
+import { soapEnvelope, soapFault } from './testing/device-replies.js'
 import { DiscoveryResponder } from './testing/discovery-responder.js'
 import {
   type AnnouncementText,
@@ -486,24 +486,69 @@ describe('the ONVIF handler', () => {
     expect(session.remarks).toEqual(expected)
   })
 
-  it.each<[string, DiscoveryFaults, RegExp]>([
-    ['half of an answer', { garbage: true }, /not XML/],
-    ['an answer to another Probe', { wrongRelatesTo: true }, /no Probe of this handler/],
+  it.each<[string, DiscoveryFaults, reason: string, detail: RegExp]>([
+    ['half of an answer', { garbage: true }, 'answer not readable', /not XML/],
+    [
+      'an answer to another Probe',
+      { wrongRelatesTo: true },
+      'answer not readable',
+      /no Probe of this handler/,
+    ],
     [
       'an answer without an endpoint reference',
       { rewrite: (text) => text.replace(/<a:EndpointReference>.*<\/a:EndpointReference>/, '') },
+      'answer not readable',
       /no usable endpoint reference/,
     ],
-    ['an answer of more than 16 KiB', { tail: ' '.repeat(16 * 1024) }, /more than 16384 bytes/],
-  ])('D2 tells that it cannot read %s, and not that there was none', async (_what, faults, why) => {
+    [
+      'an answer of more than 16 KiB',
+      { tail: ' '.repeat(16 * 1024) },
+      'answer not readable',
+      /more than 16384 bytes/,
+    ],
+    [
+      'an answer without a device',
+      { rewrite: (text) => text.replace(/<d:ProbeMatch>.*<\/d:ProbeMatch>/, '') },
+      'answer not readable',
+      /ProbeMatches is empty/,
+    ],
+    [
+      'another answer',
+      { rewrite: () => soapEnvelope('<tds:GetHostnameResponse/>') },
+      'answer not readable',
+      /GetHostnameResponse is no answer to a Probe/,
+    ],
+    [
+      'a SOAP fault',
+      { rewrite: () => soapFault('InvalidArgVal', 'no such type') },
+      'SOAP fault',
+      /InvalidArgVal: no such type/,
+    ],
+    [
+      'an answer of a printer',
+      { rewrite: (text) => text.replace(/(<d:Types>)[^<]*/, '$1dn:Printer dn:Scanner') },
+      'device of another type',
+      /its types are Printer, Scanner/,
+    ],
+    [
+      'an answer without URLs',
+      { rewrite: (text) => text.replace(/<d:XAddrs>.*<\/d:XAddrs>/, '') },
+      'no URL announced',
+      /undefined/,
+    ],
+  ])('D2 tells of %s, and not that there was no answer', async (_what, faults, reason, detail) => {
     const camera = await start()
     Object.assign(camera.faults, faults)
     const session = open({ uuids: null, probeAddresses: [IP], interfaces: ['none'] })
     await endRound()
     expect(await next(session)).toEqual([])
     expect(session.remarks).toEqual([])
-    expect(session.leftOut).toEqual([
-      { id: IP, reason: 'answer not readable', detail: expect.stringMatching(why) },
+    expect(session.leftOut).toHaveLength(1)
+    const [device] = session.leftOut
+    expect([IP, `${camera.uuid} at ${IP}`]).toContain(device?.id)
+    expect([device?.reason, String(device?.detail)]).toEqual([
+      reason,
+      expect.stringMatching(detail),
     ])
   })
 

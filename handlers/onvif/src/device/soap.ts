@@ -9,11 +9,11 @@ import {
 } from '../errors.js'
 import type { Destination } from '../network-policy.js'
 import { parseXml, type XmlElement, type XmlLimits } from '../xml.js'
-import { cameraText } from './camera-text.js'
 import { readHttpDate } from './http-date.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
 import { documentOf } from './reply-body.js'
+import { readFault } from './soap-fault.js'
 import { usernameToken } from './username-token.js'
 
 /** One operation of one service of a camera. */
@@ -177,7 +177,8 @@ export class SoapSession {
     const isBusy = BUSY.has(status)
     if (content?.name === 'Fault') {
       this.#hasAnswered = true
-      const { message, isAboutCredential } = readFault(content, operation)
+      const { words, isAboutCredential } = readFault(content)
+      const message = `${operation}: ${words}`
       if (isRefused || isAboutCredential) throw new OnvifNotAuthorizedError(message)
       throw isBusy && mayBeBusy ? new OnvifBusyError(message) : new OnvifFaultError(message)
     }
@@ -247,50 +248,4 @@ function isSuccess(status: number): boolean {
 function failureOf(status: number, operation: string): Error {
   const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
   return new OnvifReplyError(`${operation}: HTTP status ${status}${redirected}`)
-}
-
-/** Fault codes of ONVIF, and of Web Services Security. */
-const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
-  'NotAuthorized',
-  'InvalidSecurity',
-  'InvalidSecurityToken',
-  'SecurityTokenUnavailable',
-  'UnsupportedSecurityToken',
-  'FailedAuthentication',
-  'FailedCheck',
-  'MessageExpired',
-])
-
-/** Fault codes of a camera that lacks the operation, whatever the reason says. */
-const NOT_SUPPORTED: ReadonlySet<string> = new Set([
-  'ActionNotSupported',
-  'OptionalActionNotImplemented',
-])
-
-/** Many cameras refuse a credential by codes of their own, or in the text of the reason only. */
-const SPEAKS_OF_CREDENTIAL = new RegExp(
-  'authori[sz]|authenti|credential|passw|user ?name|log(ged)?[- ]?in\\b|' +
-    '(access|permission).?denied|wsse|nonce|timestamp|expired',
-  'i',
-)
-
-function readFault(
-  fault: XmlElement,
-  operation: string,
-): { readonly message: string; readonly isAboutCredential: boolean } {
-  const codes: string[] = []
-  const add = (code: string | undefined) =>
-    code !== undefined && codes.push(fault.qualifiedName(code).local)
-  for (let code = fault.find('Code'); code !== undefined; code = code.find('Subcode'))
-    add(code.textOf('Value'))
-  // SOAP 1.1: a code may have parts, separated by dots.
-  for (const code of fault.textOf('faultcode')?.split('.') ?? []) add(code)
-  const reason = fault.textOf('Reason', 'Text') ?? fault.textOf('faultstring')
-  const words = cameraText(
-    `${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
-  )
-  const has = (known: ReadonlySet<string>) => codes.some((code) => known.has(code))
-  const isAboutCredential =
-    has(NOT_AUTHORIZED) || (!has(NOT_SUPPORTED) && SPEAKS_OF_CREDENTIAL.test(words))
-  return { message: `${operation}: ${words}`, isAboutCredential }
 }

@@ -9,6 +9,7 @@ import {
   SenderBudget,
 } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
+import { cameraText } from '../device/camera-text.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import {
   OnvifCredentialRefusedError,
@@ -170,8 +171,14 @@ class CameraDiscovery {
           FOREIGN,
           'the handler may not read announcements from it',
         ),
-      onUnreadable: (address, reason) =>
-        this.#unread.add(undefined, address, 'answer not readable', reason),
+      onUnreadable: (address, detail) =>
+        this.#unread.add(undefined, address, 'answer not readable', detail),
+      onFault: (address, words) => this.#unread.add(undefined, address, 'SOAP fault', words),
+      onOtherDevice: ({ uuid, types }, source) => {
+        const names = types.map(({ local }) => local).join(', ')
+        const detail = `its types are ${cameraText(names) || 'not announced'}`
+        this.#unread.add(uuid, source, 'device of another type', detail)
+      },
       onEvent: (event) => this.#onEvent(event),
       onFailure: (error) => this.changes.end(error),
     })

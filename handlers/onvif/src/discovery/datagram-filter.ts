@@ -8,8 +8,8 @@ export interface DatagramFilterOptions {
   readonly allows: (address: string) => boolean
   /** Takes the address of a device that announces itself from an address that is not allowed. */
   readonly onForeign: (address: string) => void
-  /** Takes the address of a device whose announcement cannot be read, and the reason. */
-  readonly onUnreadable: (address: string, reason: string) => void
+  /** Takes the address of a device whose announcement cannot be read, and what is wrong. */
+  readonly onUnreadable: (address: string, detail: string) => void
   /**
    * The number of known and of directly probed cameras at an address: their datagrams are read
    * during any flood.

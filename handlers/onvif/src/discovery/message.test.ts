@@ -87,7 +87,7 @@ describe('messages of WS-Discovery', () => {
     })
     fc.assert(
       fc.property(
-        fc.array(announcement, { maxLength: 4 }),
+        fc.array(announcement, { minLength: 1, maxLength: 4 }),
         fc.uuid(),
         (announcements, relatesTo) => {
           const read = announcements.map(({ types, ...rest }) => ({
@@ -224,9 +224,18 @@ describe('messages of WS-Discovery', () => {
     expect(await leastProcessorMs(read)).toBeLessThan(50 * 15)
   })
 
-  it('of other kinds are ignored', () => {
-    expect(decode('<Envelope><Body><GetMetadata/></Body></Envelope>')).toEqual({ kind: 'other' })
-    expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
+  it('of other kinds have a name or words for people', () => {
+    const decoded = (body: string) => decode(`<Envelope><Body>${body}</Body></Envelope>`)
+    expect(decoded('<GetMetadata/>')).toEqual({ kind: 'other', name: 'GetMetadata' })
+    expect(decode('<Envelope/>')).toEqual({ kind: 'other', name: 'nothing' })
+    expect(decoded('<Fault><Code><Value>s:Sender</Value></Code></Fault>')).toEqual({
+      kind: 'Fault',
+      words: 'Sender',
+    })
+    expect(decoded('<Fault><faultstring>no\nway</faultstring></Fault>')).toEqual({
+      kind: 'Fault',
+      words: 'a fault: no way',
+    })
   })
 
   it('D2 never make the decoder throw another error than its own', {

@@ -1,3 +1,5 @@
+import { cameraText } from '../device/camera-text.js'
+import { readFault } from '../device/soap-fault.js'
 import { OnvifMessageError, OnvifXmlError } from '../errors.js'
 import { escapeXml, parseXml, type QualifiedName, type XmlElement, type XmlLimits } from '../xml.js'
 
@@ -29,8 +31,10 @@ export type DiscoveryMessage =
       readonly matches: readonly Announcement[]
     }
   | { readonly kind: 'Hello' | 'Bye'; readonly announcement: Announcement }
+  /** A SOAP fault, in the words of the sender. */
+  | { readonly kind: 'Fault'; readonly words: string }
   /** A message of a kind that the handler does not use. */
-  | { readonly kind: 'other' }
+  | { readonly kind: 'other'; readonly name: string }
 
 /**
  * The types that Probes ask for. Some devices compare the texts, so the prefixes are those that
@@ -68,7 +72,8 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
       if (relatesTo === undefined) throw new OnvifMessageError(`${kind} has no RelatesTo`)
       const elements = content.all(kind === 'ProbeMatches' ? 'ProbeMatch' : 'ResolveMatch')
       const matches = elements.slice(0, MAX_MATCHES).flatMap((each) => announcementOf(each) ?? [])
-      if (elements.length > 0 && matches.length === 0)
+      if (elements.length === 0) throw new OnvifMessageError(`${kind} is empty`)
+      if (matches.length === 0)
         throw new OnvifMessageError(`${kind} has no usable endpoint reference`)
       return { kind, relatesTo: bareUuid(relatesTo), matches }
     }
@@ -90,8 +95,10 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
       const endpoint = content.textOf('EndpointReference', 'Address') ?? ''
       return { kind: 'Resolve', messageId, uuid: bareUuid(endpoint) }
     }
+    case 'Fault':
+      return { kind: 'Fault', words: readFault(content).words }
     default:
-      return { kind: 'other' }
+      return { kind: 'other', name: cameraText(content?.name ?? 'nothing') }
   }
 }
 

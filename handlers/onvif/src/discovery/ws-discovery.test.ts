@@ -42,6 +42,8 @@ function open(options: Partial<WsDiscoveryOptions> = {}, random = 1): WsDiscover
     allows: () => true,
     onForeign: () => {},
     onUnreadable: () => {},
+    onFault: () => {},
+    onOtherDevice: () => {},
     camerasAt: () => 0,
     onEvent: (event) => heard.push(event),
     onFailure: (error) => expect.fail(String(error)),

@@ -37,6 +37,10 @@ export interface WsDiscoveryOptions extends DatagramFilterOptions {
   /** Gets where Probes were sent, and the errors. */
   readonly search: MulticastSearch
   readonly onEvent: (event: DiscoveryEvent) => void
+  /** Takes a device of another type than ONVIF that answers a Probe. */
+  readonly onOtherDevice: (announcement: Announcement, source: string) => void
+  /** Takes the address of a device that answers by a SOAP fault, and its words. */
+  readonly onFault: (address: string, words: string) => void
   /** Takes a bug of this program. */
   readonly onFailure: (error: unknown) => void
   /** Ends repetitions and events. {@link WsDiscovery.close} releases the sockets. */
@@ -264,7 +268,7 @@ export class WsDiscovery {
   ): void {
     if (this.#options.signal.aborted) return
     try {
-      if (this.#filter.accepts(datagram)) this.#read(datagram, via)
+      if (this.#filter.accepts(datagram)) this.#read(datagram, via, isAnswer)
     } catch (error) {
       const { address, bytes } = datagram
       if (OnvifMessageError.is(error)) {
@@ -275,15 +279,16 @@ export class WsDiscovery {
   }
 
   /** @throws OnvifMessageError */
-  #read({ bytes, address: source }: Datagram, via: string | undefined): void {
-    const { onEvent } = this.#options
+  #read({ bytes, address: source }: Datagram, via: string | undefined, isAnswer: boolean): void {
+    const { onEvent, onOtherDevice, onFault } = this.#options
     const message = decodeMessage(bytes)
     const from = { source, interface: source.split('%')[1] ?? via }
     if (message.kind === 'ProbeMatches') {
       if (!this.#probes.has(message.relatesTo))
         throw new OnvifMessageError('ProbeMatches relates to no Probe of this handler')
-      for (const announcement of message.matches.filter(isOnvifDevice))
-        onEvent({ kind: 'ProbeMatch', announcement, ...from })
+      for (const announcement of message.matches)
+        if (isOnvifDevice(announcement)) onEvent({ kind: 'ProbeMatch', announcement, ...from })
+        else onOtherDevice(announcement, source)
     } else if (message.kind === 'ResolveMatches') {
       const asked = this.#resolves.get(message.relatesTo)?.announcement
       const match = message.matches.find(({ uuid }) => uuid === asked?.uuid)
@@ -296,7 +301,9 @@ export class WsDiscovery {
       (message.kind === 'Hello' && isOnvifDevice(message.announcement))
     ) {
       onEvent({ kind: message.kind, announcement: message.announcement, ...from })
-    }
+    } else if (message.kind === 'Fault' && isAnswer) onFault(source, message.words)
+    else if (message.kind === 'other' && isAnswer)
+      throw new OnvifMessageError(`${message.name} is no answer to a Probe`)
   }
 
   /** Owns work that nothing waits for. */

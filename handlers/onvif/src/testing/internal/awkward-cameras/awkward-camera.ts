@@ -15,10 +15,7 @@ export interface AwkwardCamera {
   readonly as?: Credential
   /** Sends a Hello after it is started. */
   readonly hello?: boolean
-  /**
-   * `offered`, or with the value of ONVIF_DEVICE_AUTHENTICATION; the reason why it is left out;
-   * `ignored`: its announcement is not that of a camera.
-   */
+  /** `offered` with the value of ONVIF_DEVICE_AUTHENTICATION, or the reason why it is left out. */
   readonly expected: string
 }
 

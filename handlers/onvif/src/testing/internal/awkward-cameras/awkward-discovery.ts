@@ -1,3 +1,4 @@
+import { soapEnvelope, soapFault } from '../../device-replies.js'
 import { type AwkwardCamera, inSingleBytes } from './awkward-camera.js'
 
 export const DISCOVERY: readonly AwkwardCamera[] = [
@@ -92,7 +93,24 @@ export const DISCOVERY: readonly AwkwardCamera[] = [
       types: ['wprt:PrintDeviceType'],
       identity: { scopes: ['ldap:///ou=office'] },
     }),
-    expected: 'ignored',
+    expected: 'device of another type',
+  },
+  {
+    name: 'answers a Probe by a SOAP fault',
+    faults: { rewrite: () => soapFault('InvalidArgVal', 'no such type') },
+    expected: 'SOAP fault',
+  },
+  {
+    name: 'answers a Probe without a device',
+    faults: {
+      rewrite: (text) => text.replace(/<d:ProbeMatch>.*<\/d:ProbeMatch>/, ''),
+    },
+    expected: 'answer not readable',
+  },
+  {
+    name: 'answers a Probe by another message',
+    faults: { rewrite: () => soapEnvelope('<tds:GetHostnameResponse/>') },
+    expected: 'answer not readable',
   },
   { name: 'announces scopes of 14 KB', faults: { huge: true }, expected: 'offered none' },
   { name: 'sends half an answer', faults: { garbage: true }, expected: 'answer not readable' },
