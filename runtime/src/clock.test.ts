@@ -36,6 +36,15 @@ describe("the machine's clock", () => {
     vi.useRealTimers()
   })
 
+  it('keeps the process running while it waits, unless it is told not to', async () => {
+    const timer = vi.spyOn(globalThis, 'setTimeout')
+    const stop = new AbortController()
+    const sleeps = [true, false].map((ref) => systemClock.sleep(1000, stop.signal, { ref }))
+    expect(timer.mock.results.map(({ value }) => value.hasRef())).toEqual([true, false])
+    stop.abort()
+    await Promise.allSettled(sleeps)
+  })
+
   it.each([['5s'], [Number.NaN], [undefined]])('refuses to sleep for %s', async (ms) => {
     for (const clock of [systemClock, new ManualClock()]) {
       const sleep = Reflect.apply(clock.sleep, clock, [ms])

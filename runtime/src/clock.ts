@@ -16,9 +16,17 @@ export interface Clock {
   /**
    * Waits. Rejects with the reason of the signal when the signal is aborted.
    * @param ms the time, in milliseconds. `Infinity` waits for the signal.
+   * @param options as those of a timer of Node.js
    * @throws InvalidIntervalError if the time is no number
    */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>
+  sleep(
+    ms: number,
+    signal?: AbortSignal,
+    options?: {
+      /** With false, the wait does not keep the process running. @default true */
+      readonly ref?: boolean
+    },
+  ): Promise<void>
 }
 
 /** Runs `work` after `ms`, unless the signal is aborted first. */
@@ -35,7 +43,7 @@ export function runAfter(
 export const systemClock: Clock = {
   monotonicMs: () => Math.trunc(performance.timeOrigin + performance.now()),
   wallMs: () => Date.now(),
-  sleep: (ms, signal) =>
+  sleep: (ms, signal, { ref = true } = {}) =>
     new Promise((resolve, reject) => {
       let rest = checkWait(ms)
       if (signal?.aborted) return reject(signal.reason)
@@ -49,6 +57,7 @@ export const systemClock: Clock = {
         const part = Math.min(rest, MAX_TIMER_MS)
         rest -= part
         timer = setTimeout(rest > 0 ? wait : end, part)
+        if (!ref) timer.unref()
       }
       const end = () => {
         signal?.removeEventListener('abort', stop)

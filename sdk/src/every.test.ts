@@ -1,5 +1,5 @@
 import { ManualClock } from '@akrijs/runtime/testing'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { deviceMap } from './device-map.js'
 import { every } from './every.js'
 import { atLeastEvery } from './network/at-least-every.js'
@@ -44,6 +44,18 @@ describe('every', () => {
     await clock.advance(10_000)
     expect(await rounds.next()).toEqual({ value: 1, done: false })
     stop.abort()
+  })
+
+  it('does not keep the process running while it waits', async () => {
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    onTestFinished(() => timers.mockRestore())
+    const stop = new AbortController()
+    const rounds = every('10s', { signal: stop.signal })
+    await rounds.next()
+    const next = rounds.next()
+    expect(timers.mock.results.map(({ value }) => value.hasRef())).toEqual([false])
+    stop.abort()
+    expect(await next).toEqual({ value: undefined, done: true })
   })
 
   it.each(['10', '0s', '-1s', 'soon', '600h', 0, Number.NaN, 2 ** 31])(

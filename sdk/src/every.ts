@@ -2,7 +2,8 @@ import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs
 
 /**
  * Yields at once and then at each interval, until the signal is aborted. Skips the rounds that a
- * slow loop body misses.
+ * slow loop body misses. The wait for the next round does not keep the process running: a program
+ * that waits for nothing else ends.
  * @param interval milliseconds, or a text such as `'500ms'`, `'10s'`, `'5m'`, `'1h'`
  * @param options the signal and the clock
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
@@ -26,7 +27,7 @@ export async function* every(
     due += ms * Math.max(1, Math.ceil((now - due) / ms))
     try {
       // A manual clock ends no sleep of 0 ms by itself.
-      if (due > now) await clock.sleep(due - now, signal)
+      if (due > now) await clock.sleep(due - now, signal, { ref: false })
     } catch (error) {
       if (signal.aborted) return
       throw error

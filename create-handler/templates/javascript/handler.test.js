@@ -3,8 +3,10 @@ import { it } from 'node:test'
 import { discover } from '@akrijs/sdk/testing'
 import handler from './handler.js'
 
-it('finds a device node, with all that its containers get', async () => {
+it('finds a device node, with all that its containers get', async (t) => {
   const session = discover(handler, { paths: ['/dev/null'] })
+  // Also after a failed assertion: an open session can keep the process running.
+  t.after(() => session.close())
   assert.deepEqual(await session.next(), [
     {
       id: '/dev/null',
@@ -15,17 +17,17 @@ it('finds a device node, with all that its containers get', async () => {
       ],
     },
   ])
-  await session.close()
 })
 
-it('reports what it leaves out', async () => {
+it('reports what it leaves out', async (t) => {
   const session = discover(handler, { paths: ['/dev/none-such'] })
+  t.after(() => session.close())
   assert.deepEqual(await session.next(), [])
   assert.deepEqual(session.leftOut, [{ id: '/dev/none-such', reason: 'is not a device node' }])
-  await session.close()
 })
 
-it('refuses details that do not fit', async () => {
+it('refuses details that do not fit', async (t) => {
   const session = discover(handler, 'paths: [/etc/passwd]')
+  t.after(() => session.close())
   await assert.rejects(session.next(), /paths.*is not a path such as/s)
 })

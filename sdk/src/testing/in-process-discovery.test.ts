@@ -1,4 +1,4 @@
-import { aborted, currentClock } from '@akrijs/runtime'
+import { aborted, currentClock, systemClock } from '@akrijs/runtime'
 import {
   type DeviceList,
   type DiscoverContext,
@@ -6,9 +6,10 @@ import {
   InvalidDetailsError,
 } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
-import { every, withTimeLimit } from '../index.js'
+import { eventually } from '../../../test/support/eventually.js'
+import { deviceMap, every, withTimeLimit } from '../index.js'
 import { discover, type InProcessOptions } from './in-process-discovery.js'
 
 const Details = z.strictObject({ url: z.string().default('none') }).nullable()
@@ -42,6 +43,34 @@ describe('discover', () => {
       { id: 'http://hall/', properties: { TOKEN: 'x' }, mounts: [], deviceSpecs: [] },
     ])
   })
+
+  it.each([[{}], [{ clock: systemClock }]])(
+    'does not keep the process running by the waits of its handler: %j',
+    async (options) => {
+      const timers = vi.spyOn(globalThis, 'setTimeout')
+      onTestFinished(() => timers.mockRestore())
+      const waits: Promise<unknown>[] = []
+      const session = open(
+        async function* ({ signal }) {
+          waits.push(currentClock().sleep(7001, signal), withTimeLimit(7002, signal, aborted))
+          yield []
+          yield* deviceMap({ firstAfter: 7003 }).lists({ signal })
+        },
+        {},
+        options,
+      )
+      await session.next()
+      const refs = () =>
+        timers.mock.calls.flatMap(([, ms], call) =>
+          ms !== undefined && ms > 7000 && ms < 7100
+            ? timers.mock.results[call]?.value.hasRef()
+            : [],
+        )
+      await eventually(() => expect(refs()).toEqual([false, false, false]))
+      await session.close()
+      await Promise.allSettled(waits)
+    },
+  )
 
   it('takes the text of discoveryDetails, and refuses details as an agent does', async () => {
     const first = open(async function* ({ details }) {

@@ -98,7 +98,13 @@ export class InProcessDiscovery implements AsyncIterable<Required<Device>[]> {
       signal: this.#stop.signal,
       log,
     }
-    this.#followed = runWithClock(clock, () => this.#follow(request))
+    // A test that failed may leave the discovery open: it must not keep the process running.
+    const background: Clock = {
+      monotonicMs: () => clock.monotonicMs(),
+      wallMs: () => clock.wallMs(),
+      sleep: (ms, stop) => clock.sleep(ms, stop, { ref: false }),
+    }
+    this.#followed = runWithClock(background, () => this.#follow(request))
   }
 
   /** The number of lists that wait for {@link next}. */
