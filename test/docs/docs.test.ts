@@ -177,6 +177,12 @@ describe('R67 the docs', () => {
     expect(placeholder).toContain('"limits":{"{{PLACEHOLDER}}":"1"}')
   })
 
+  it('write each udev rule on a line of its own', () => {
+    const code = [...pages, ...readmes].map((file) => ({ where: file, code: text(file) }))
+    const files = [...code, ...examples].filter(({ code }) => /udevRules"?: *\[/.test(code))
+    expect(files.map(({ where }) => where)).toEqual([])
+  })
+
   it('have Configurations to check', () => {
     expect(shown.length).toBeGreaterThan(0)
     expect(examples.length).toBeGreaterThan(1)

@@ -55,6 +55,14 @@ describe('a file', () => {
     ])
   })
 
+  it('says that a udev rule in brackets needs quotes', async () => {
+    const handler = '  discoveryHandler:\n    name: lab\n    discoveryDetails: |\n'
+    const details = `${handler}      udevRules: [ATTR{size}=="1"]\n`
+    expect(await linesOf(configuration(details))).toEqual([
+      expect.stringMatching(/^8:23 problem .*: it is not YAML: .*; put the rule in quotes: \['/),
+    ])
+  })
+
   it('reports a handler whose schema throws', async () => {
     const details = z.unknown().transform(() => {
       throw new TypeError('a bug')

@@ -10,7 +10,7 @@ import {
   specFindings,
 } from '@akrijs/api'
 import { fieldOf, messageOf, nearest, shorten } from '@akrijs/runtime'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, ruleHint } from '@akrijs/runtime/handler'
 import { load, YAMLException } from 'js-yaml'
 import { sourceOffset } from './scalar-offset.js'
 import { type Place, TextPlaces } from './text-places.js'
@@ -151,7 +151,7 @@ function syntaxErrorIn(details: string): Omit<RawFinding, 'document'> | undefine
     return {
       level: 'problem',
       path: DETAILS_PATH,
-      message: `it is not YAML: ${error.reason}`,
+      message: `it is not YAML: ${error.reason}${ruleHint(details, error.mark?.line)}`,
       inDetails: { offset: error.mark?.position ?? 0 },
     }
   }

@@ -1,3 +1,4 @@
+import { keyText } from './condition-text.js'
 import type { Match, Rule } from './rule.js'
 import { globOf, isPlural } from './rule-matcher.js'
 
@@ -12,7 +13,7 @@ export function akriDifferences(rule: Rule): string[] {
 function conditionDifferences(match: Match): string[] {
   const { key, operator, value } = match
   const differences: string[] = []
-  const shown = shownKey(match)
+  const shown = keyText(match)
   if (operator === '!=' && isPlural(match))
     differences.push(
       `${shown}!= holds if the device or any ancestor differs, as in udev; in Akri, if none of ` +
@@ -70,7 +71,7 @@ function ruleDifferences(rule: Rule): string[] {
     const isAlternative = ['KERNEL', 'SUBSYSTEM', 'ENV', 'ATTR'].includes(key)
     if (operator !== '==' || !isAlternative) continue
     // libudev: values of one attribute are alternatives, and those of all properties.
-    const what = key === 'ATTR' ? shownKey(match) : key
+    const what = key === 'ATTR' ? keyText(match) : key
     counts.set(what, (counts.get(what) ?? 0) + 1)
   }
   for (const [what, count] of counts)
@@ -95,10 +96,6 @@ function isRegularExpressionInAkri(match: Match): boolean {
   const { key, operator } = match
   if (isPlural(match) || key === 'DRIVER') return true
   return operator === '!=' && key !== 'ATTR' && key !== 'SUBSYSTEM'
-}
-
-function shownKey(match: Match): string {
-  return 'attribute' in match ? `${match.key}{${match.attribute}}` : match.key
 }
 
 /** What devices and their ancestors may lack: an empty text here, no match in Akri. */

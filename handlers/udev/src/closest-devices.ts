@@ -1,3 +1,4 @@
+import { conditionText, keyText } from './condition-text.js'
 import type { DeviceView } from './device-view.js'
 import type { Match } from './rule.js'
 import { isPlural, type RuleMatcher } from './rule-matcher.js'
@@ -70,7 +71,7 @@ export class ClosestDevices {
       const [device, matcher] = [find(devpath), this.#rules[rule]]
       const match = matcher?.conditions[depth]
       if (device === undefined || match === undefined || matcher === undefined) return []
-      const reason = `${this.#numberOf(rule)} asks for ${textOf(match)}`
+      const reason = `${this.#numberOf(rule)} asks for ${conditionText(match)}`
       return [{ devpath, reason, detail: valueText(match, device) }]
     })
   }
@@ -82,7 +83,7 @@ export class ClosestDevices {
     return this.#rules.flatMap(({ conditions: [first] }, rule) =>
       first === undefined
         ? []
-        : `none of ${devices} devices matches ${textOf(first)} of ${this.#numberOf(rule)}`,
+        : `none of ${devices} devices matches ${conditionText(first)} of ${this.#numberOf(rule)}`,
     )
   }
 
@@ -106,22 +107,12 @@ function byNearness(a: Nearness, b: Nearness): number {
   return b.depth - a.depth || a.missing - b.missing || a.rule - b.rule
 }
 
-/** The condition as in a rule. */
-function textOf(match: Match): string {
-  const { operator, value, ignoreCase } = match
-  return `${keyOf(match)}${operator}${ignoreCase ? 'i' : ''}"${value}"`
-}
-
-function keyOf(match: Match): string {
-  return 'attribute' in match ? `${match.key}{${match.attribute}}` : match.key
-}
-
 /** The value that a condition has met, such as `ATTR{idVendor} is "046d"`. */
 function valueText(match: Match, device: DeviceView): string {
   const value = metValue(match, device)
   const what = value === undefined ? 'absent' : `"${value}"`
   const orAncestor = isPlural(match) ? ' for the device itself' : ''
-  return `${keyOf(match)} is ${what}${orAncestor}`
+  return `${keyText(match)} is ${what}${orAncestor}`
 }
 
 function metValue(match: Match, device: DeviceView): string | undefined {

@@ -4,15 +4,17 @@ import { parseRule, type Rule } from './rule.js'
 
 const PERMISSIONS = ['r', 'w', 'm', 'rw', 'rm', 'rwm', 'wm'] as const
 
-const rule = z.string().transform((text, context): Rule => {
-  try {
-    return parseRule(text)
-  } catch (error) {
-    if (!(error instanceof UdevRuleError)) throw error
-    context.addIssue({ code: 'custom', message: error.message })
-    return z.NEVER
-  }
-})
+const rule = z
+  .string('a rule is a text: put the rule in quotes')
+  .transform((text, context): Rule => {
+    try {
+      return parseRule(text)
+    } catch (error) {
+      if (!(error instanceof UdevRuleError)) throw error
+      context.addIssue({ code: 'custom', message: error.message })
+      return z.NEVER
+    }
+  })
 
 /** `discoveryDetails` of the udev handler. */
 export const udevDetails = z.strictObject({

@@ -25,17 +25,17 @@ afterEach(() => {
 
 /** The first list of the handler for these details. */
 async function find(
-  details: object,
+  details: object | string,
   properties: Readonly<Record<string, string>> = {},
 ): Promise<Device[]> {
   const { value } = await open(details, properties).next()
   return value ?? []
 }
 
-function open(details: object, properties: Readonly<Record<string, string>> = {}) {
+function open(details: object | string, properties: Readonly<Record<string, string>> = {}) {
   const handler = createUdevHandler({ ...tree.roots, monitor })
   return openDiscovery(handler, {
-    details: JSON.stringify(details),
+    details: typeof details === 'string' ? details : JSON.stringify(details),
     properties: DiscoveryProperties.fromTexts(properties),
     signal: stop.signal,
     log: silentLogger,
@@ -66,6 +66,15 @@ describe('the udev handler', () => {
     await expect(refused).rejects.toThrow(InvalidDetailsError)
     await expect(refused).rejects.toThrow(/udevRules\[1\]: line 1, column 14: OWNER cannot be used/)
     await expect(find({ udevRules: ['KERNEL=="?*"'] })).resolves.toEqual([])
+  })
+
+  it.each([
+    '{ udevRules: [KERNEL=="a: b"] }',
+    '{ udevRules: [KERNEL=="a,b"] }',
+    'udevRules:\n- KERNEL=="a: b"',
+    'udevRules:\n- KERNEL=="a #b"',
+  ])('says that the rule in %j needs quotes', async (details) => {
+    await expect(find(details)).rejects.toThrow(/put the rule in quotes/)
   })
 
   it('refuses unknown permissions and fields', async () => {

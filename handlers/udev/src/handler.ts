@@ -6,7 +6,6 @@ import {
   nextTurn,
   systemClock,
 } from '@akrijs/sdk'
-import { akriDifferences } from './akri-differences.js'
 import { escapeBytes } from './byte-text.js'
 import { udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
@@ -16,6 +15,7 @@ import type { DeviceMonitor } from './device-monitor.js'
 import { SYSTEM_ROOTS, type SysfsRoots } from './device-tree.js'
 import { Offers } from './offers.js'
 import { RuleSet } from './rule-set.js'
+import { ruleWarnings } from './rule-warnings.js'
 import { UeventMonitor } from './uevent-monitor.js'
 
 /** Other roots, another monitor or other clocks, for tests. */
@@ -50,10 +50,7 @@ export function createUdevHandler({
     name: 'udev',
     shared: false,
     details: udevDetails,
-    warnings: ({ udevRules }) =>
-      udevRules.flatMap((rule, index) =>
-        akriDifferences(rule).map((message) => ({ path: `udevRules[${index}]`, message })),
-      ),
+    warnings: ({ udevRules }) => ruleWarnings(udevRules),
     async *discover({ details, properties, signal, log, leaveOut, remark }) {
       const grouped = details.groupRecursive
       const options = { ...optionsFrom(properties), grouped, permissions: details.permissions }

@@ -159,7 +159,12 @@ class RuleParser {
     const isEscaped = prefixes.includes('e')
     const start = this.#at
     const text = this.#take(isEscaped ? ESCAPED_VALUE_END : VALUE_END).slice(0, -1)
-    if (this.#at === start) throw this.#error('this value has no closing quote', start - 1)
+    if (this.#at === start)
+      throw this.#error(
+        'this value has no closing quote; if it is cut at a comma or at #, put the rule in ' +
+          'quotes: \'KERNEL=="a,b"\'',
+        start - 1,
+      )
     return {
       value: isEscaped ? this.#withoutEscapes(text, start) : text.replaceAll('\\"', '"'),
       ignoreCase: prefixes.includes('i'),

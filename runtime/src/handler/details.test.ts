@@ -84,7 +84,20 @@ describe('parseDetails', () => {
 
   it('names line and column of a YAML error', async () => {
     await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(
-      /not YAML.*line \d+, column \d+/,
+      /not YAML.*line \d+, column \d+$/,
+    )
+  })
+
+  it.each([
+    'udevRules: [ATTR{size}=="1"]',
+    'udevRules: [SUBSYSTEM=="usb",\n  ATTRS{idVendor}!="1234"]',
+    '{ udevRules: [ENV{A}="b", KERNEL=="a"] }',
+    'udevRules: [KERNEL=="sd[a-z]"]',
+    'udevRules: ["KERNEL=="sda""]',
+    'udevRules:\n- "KERNEL=="a", SUBSYSTEM=="b""',
+  ])('says that the udev rule of %j needs quotes', async (text) => {
+    await expect(parseDetails(text, schema)).rejects.toThrow(
+      /^discoveryDetails: it is not YAML: .* in line \d, column \d+; put the rule in quotes: \['/,
     )
   })
 

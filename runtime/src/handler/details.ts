@@ -97,8 +97,21 @@ function readYaml(text: string): ReadText {
     if (!(error instanceof YAMLException)) return { wrong: 'it cannot be read as YAML' }
     const { reason, mark } = error
     const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
-    return { wrong: `it is not YAML: ${reason}${place}` }
+    return { wrong: `it is not YAML: ${reason}${place}${ruleHint(text, mark?.line)}` }
   }
+}
+
+/** As in `ATTR{size}=="1"`: between `[` and `]`, YAML refuses the brace of a condition of udev. */
+const UDEV_CONDITION = /\b[A-Z]{2,}(?:\{|\s*[=!]=)/
+
+/**
+ * What to do about a YAML error in a udev rule; empty for any other error.
+ * @param line of the error, from 0
+ */
+export function ruleHint(details: string, line: number | undefined): string {
+  if (line === undefined || !UDEV_CONDITION.test(details.split('\n')[line] ?? '')) return ''
+  const rule = 'ATTR{size}=="1"'
+  return `; put the rule in quotes: ['${rule}'], or on a line of its own: - ${rule}`
 }
 
 /** Schemas follow aliases, also without an end. */

@@ -1,6 +1,6 @@
 // `@akrijs/runtime/handler`: the contract of a discovery handler and its host.
 export { notedHandlers } from '../handler-code.js'
-export { parseDetails, readDetails } from './details.js'
+export { parseDetails, readDetails, ruleHint } from './details.js'
 export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
 export { HandlerPackageError, InvalidDetailsError, InvalidHandlerError } from './errors.js'
 export {
