@@ -49,14 +49,48 @@ it('names the rule that came closest, and the condition that failed', () => {
   ])
 })
 
-it('follows conditions on ancestors to the nearest of them', () => {
-  const hub = device('1-1', 'usb', { idVendor: '046d' })
-  const tty = device('ttyUSB0', 'tty', {}, hub)
-  const rule = 'SUBSYSTEM=="tty", SUBSYSTEMS=="usb", ATTRS{idVendor}=="1234"'
-  expect(closest([rule], [tty]).explained).toEqual([
-    '/devices/ttyUSB0: rule 1 of 1 asks for ATTRS{idVendor}=="1234": ' +
-      'ATTRS{idVendor} is absent for the device itself',
-  ])
+const CONTROLLER = device('0000:00:14.0', 'pci', { vendor: '0x8086' })
+const ROOT_HUB = device('usb1', 'usb', { idVendor: '1d6b', serial: '7' }, CONTROLLER)
+const ADAPTER = device('1-1', 'usb', { idVendor: '046d' }, ROOT_HUB)
+const TTY = device('ttyUSB0', 'tty', {}, ADAPTER)
+
+it.each([
+  ['ATTRS{idVendor}=="1234"', 'ATTRS{idVendor} is "046d" in 1-1, "1d6b" in usb1'],
+  [
+    'SUBSYSTEM=="tty", SUBSYSTEMS=="usb", ATTRS{idVendor}=="1234"',
+    'ATTRS{idVendor} is "046d" in 1-1, "1d6b" in usb1',
+  ],
+  ['ATTRS{product}=="x"', 'ATTRS{product} is absent in the device and its ancestors'],
+  ['DRIVERS=="uas"', 'DRIVERS is absent in the device and its ancestors'],
+  [
+    'SUBSYSTEMS=="scsi"',
+    'SUBSYSTEMS is "tty" in ttyUSB0, "usb" in 1-1, "usb" in usb1, "pci" in 0000:00:14.0',
+  ],
+  [
+    'KERNELS=="1-2"',
+    'KERNELS is "ttyUSB0" in ttyUSB0, "1-1" in 1-1, "usb1" in usb1, "0000:00:14.0" in 0000:00:14.0',
+  ],
+  [
+    'ATTRS{idVendor}=="046d", ATTRS{serial}=="7"',
+    'ATTRS{serial} is "7" in usb1; no single ancestor has all of ATTRS{idVendor}=="046d", ' +
+      'ATTRS{serial}=="7"',
+  ],
+  [
+    'SUBSYSTEM=="tty", SUBSYSTEMS=="usb", ATTRS{vendor}=="0x8086"',
+    'ATTRS{vendor} is "0x8086" in 0000:00:14.0; no single ancestor has all of ' +
+      'SUBSYSTEMS=="usb", ATTRS{vendor}=="0x8086"',
+  ],
+])('says what the device and its ancestors have where %s fails', (conditions, detail) => {
+  const { explained } = closest([`KERNEL=="ttyUSB0", ${conditions}`], [TTY])
+  expect(explained).toEqual([expect.stringMatching(/^\/devices\/ttyUSB0: rule 1 of 1 asks for /)])
+  expect(explained[0]?.endsWith(`: ${detail}`)).toBe(true)
+})
+
+it('limits the values of ancestors', () => {
+  let last: DeviceView | undefined
+  for (let n = 0; n < 200; n++) last = device(`d${n}`, 'usb', { a: '1' }, last)
+  const { explained } = closest(['SUBSYSTEM=="usb", ATTRS{a}=="2"'], last ? [last] : [])
+  expect(explained[0]).toMatch(/: ATTRS\{a\} is ("1" in d\d+, ){10}…$/)
 })
 
 it('keeps five devices, in any order of arrival, and forgets those that are gone', () => {

@@ -1,7 +1,7 @@
 import { conditionText, keyText } from './condition-text.js'
 import type { DeviceView } from './device-view.js'
-import type { Match } from './rule.js'
-import { isPlural, type RuleMatcher } from './rule-matcher.js'
+import type { Match, Rule } from './rule.js'
+import { isPlural, type RuleMatcher, ruleMatcher } from './rule-matcher.js'
 
 /** How far a device fulfils a rule: more conditions come first, then fewer that are missing. */
 interface Nearness {
@@ -19,9 +19,11 @@ interface NearDevice {
 
 /** The most devices that are remembered. */
 const MAX_DEVICES = 5
+/** The most values of a message. A path rarely has more devices. */
+const MAX_VALUES = 10
 
 /**
- * The devices that came closest to the rules of a Configuration, for people. It costs nothing: the
+ * The devices that came closest to the rules of a Configuration, for people. It costs little: the
  * matching has evaluated the conditions.
  */
 export class ClosestDevices {
@@ -72,7 +74,10 @@ export class ClosestDevices {
       const match = matcher?.conditions[depth]
       if (device === undefined || match === undefined || matcher === undefined) return []
       const reason = `${this.#numberOf(rule)} asks for ${conditionText(match)}`
-      return [{ devpath, reason, detail: valueText(match, device) }]
+      const detail = isPlural(match)
+        ? pluralText(match, device, matcher.conditions.filter(isPlural))
+        : valueText(match, device)
+      return [{ devpath, reason, detail }]
     })
   }
 
@@ -110,9 +115,27 @@ function byNearness(a: Nearness, b: Nearness): number {
 /** The value that a condition has met, such as `ATTR{idVendor} is "046d"`. */
 function valueText(match: Match, device: DeviceView): string {
   const value = metValue(match, device)
-  const what = value === undefined ? 'absent' : `"${value}"`
-  const orAncestor = isPlural(match) ? ' for the device itself' : ''
-  return `${keyText(match)} is ${what}${orAncestor}`
+  return `${keyText(match)} is ${value === undefined ? 'absent' : `"${value}"`}`
+}
+
+/**
+ * The values of the device and its ancestors, the nearest first, such as
+ * `ATTRS{idVendor} is "046d" in 1-1.2, "1d6b" in usb1`.
+ * @param plural the conditions of the rule that must hold together
+ */
+function pluralText(match: Match, device: DeviceView, plural: Rule): string {
+  const values: string[] = []
+  for (let each: DeviceView | undefined = device; each; each = each.parent) {
+    const value = metValue(match, each)
+    if (value !== undefined) values.push(`"${value}" in ${each.kernel}`)
+  }
+  const shown = values.length > MAX_VALUES ? [...values.slice(0, MAX_VALUES), '…'] : values
+  const all = shown.length === 0 ? 'absent in the device and its ancestors' : shown.join(', ')
+  const text = `${keyText(match)} is ${all}`
+  const isElsewhere = ruleMatcher([match]).depth(device) === Infinity
+  return isElsewhere
+    ? `${text}; no single ancestor has all of ${plural.map(conditionText).join(', ')}`
+    : text
 }
 
 function metValue(match: Match, device: DeviceView): string | undefined {
