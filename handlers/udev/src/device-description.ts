@@ -1,6 +1,7 @@
 import type { Device, DeviceSpec, DiscoveryProperties } from '@akrijs/sdk'
 import { escapeBytes } from './byte-text.js'
 import type { DeviceGroup } from './device-group.js'
+import { iommuGroup, pciAddress } from './pci-passthrough.js'
 
 interface DescriptionOptions {
   readonly grouped: boolean
@@ -46,11 +47,15 @@ export function describeGroup(group: DeviceGroup, options: DescriptionOptions): 
   }
   const address = pciAddress(id)
   if (resource !== undefined && address !== undefined) {
-    properties[`PCI_RESOURCE_${resource}`] = address
     // Akri reads the link of the device that names the Instance, not of its parts.
-    const iommuGroup = options.vfioPassthrough ? members[0]?.linkName('iommu_group') : undefined
-    if (iommuGroup !== undefined && /^\d+$/.test(iommuGroup)) {
-      addSpec(`/dev/vfio/${iommuGroup}`, 'rwm')
+    const [top] = members
+    const shared = options.vfioPassthrough ? iommuGroup(top) : undefined
+    const functions =
+      shared === undefined ? [] : members.filter((each) => iommuGroup(each) === shared)
+    const addresses = functions.flatMap(({ devpath }) => pciAddress(devpath) ?? [])
+    properties[`PCI_RESOURCE_${resource}`] = [...new Set([address, ...addresses])].join(',')
+    if (top !== undefined && shared !== undefined) {
+      addSpec(top.vfioNode(shared), 'rwm')
       addSpec('/dev/vfio/vfio', 'rwm')
     }
   }
@@ -61,13 +66,4 @@ export function describeGroup(group: DeviceGroup, options: DescriptionOptions): 
 function usbAddress(devnode: string): string | undefined {
   const found = /^\/dev\/bus\/usb\/0*(\d+)\/0*(\d+)$/.exec(devnode)
   return found === null ? undefined : `${found[1]}:${found[2]}`
-}
-
-/** The last PCI address in the path of a device that is not behind a USB controller. */
-function pciAddress(devpath: string): string | undefined {
-  const segments = devpath.split('/')
-  if (segments.some((segment) => segment.startsWith('usb'))) return undefined
-  return segments.findLast((segment) =>
-    /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment),
-  )
 }

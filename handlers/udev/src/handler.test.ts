@@ -43,6 +43,7 @@ function open(details: object | string, properties: Readonly<Record<string, stri
 }
 
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
+const PASSTHROUGH = { devicePluginResourceName: 'akri.sh/gpu', vfioPassthrough: 'true' }
 const BUS = '/devices/pci0000:00/0000:00:14.0/usb1'
 
 describe('the udev handler', () => {
@@ -223,6 +224,48 @@ describe('the udev handler', () => {
       ['gpu'],
     ])
   })
+
+  it('names the node of a group that VFIO has made without an IOMMU', async () => {
+    tree.add('/devices/pci0000:00/0000:01:00.0', {
+      bus: 'pci',
+      links: { iommu_group: '/kernel/iommu_groups/0' },
+    })
+    tree.add('/devices/virtual/vfio/noiommu-0', { class: 'vfio' })
+    const [device] = await find({ udevRules: ['SUBSYSTEM=="pci"'] }, PASSTHROUGH)
+    expect(device?.deviceSpecs?.map(({ hostPath }) => hostPath)).toEqual([
+      '/dev/vfio/noiommu-0',
+      '/dev/vfio/vfio',
+    ])
+  })
+
+  it.each([false, true])(
+    'offers the functions of an IOMMU group as one device, groupRecursive %s',
+    async (deep) => {
+      for (const [address, group] of [
+        ['01:00.0', 17],
+        ['01:00.1', 17],
+        ['02:00.0', 18],
+      ])
+        tree.add(`/devices/pci0000:00/0000:${address}`, {
+          bus: 'pci',
+          links: { iommu_group: `/kernel/iommu_groups/${group}` },
+        })
+      const details = { udevRules: ['SUBSYSTEM=="pci"'], groupRecursive: deep }
+      const found = await find(details, PASSTHROUGH)
+      expect(
+        found.map(({ id, properties, deviceSpecs = [] }) => [
+          path.basename(id),
+          properties?.PCI_RESOURCE_AKRI_SH_GPU,
+          deviceSpecs[0]?.hostPath,
+        ]),
+      ).toEqual([
+        ['0000:01:00.0', '0000:01:00.0,0000:01:00.1', '/dev/vfio/17'],
+        ['0000:02:00.0', '0000:02:00.0', '/dev/vfio/18'],
+      ])
+      // Without VFIO, each function has a driver of its own.
+      expect(await find(details, { ...PASSTHROUGH, vfioPassthrough: 'false' })).toHaveLength(3)
+    },
+  )
 
   it('ignores nodes outside of /dev and devices outside of /sys/devices', async () => {
     for (const [index, name] of [

@@ -14,8 +14,10 @@ import { DeviceInventory } from './device-inventory.js'
 import type { DeviceMonitor } from './device-monitor.js'
 import { SYSTEM_ROOTS, type SysfsRoots } from './device-tree.js'
 import { Offers } from './offers.js'
+import { joinIommuGroups } from './pci-passthrough.js'
 import { RuleSet } from './rule-set.js'
 import { ruleWarnings } from './rule-warnings.js'
+import type { SysfsDevice } from './sysfs-device.js'
 import { UeventMonitor } from './uevent-monitor.js'
 
 /** Other roots, another monitor or other clocks, for tests. */
@@ -54,7 +56,10 @@ export function createUdevHandler({
     async *discover({ details, properties, signal, log, leaveOut, remark }) {
       const grouped = details.groupRecursive
       const options = { ...optionsFrom(properties), grouped, permissions: details.permissions }
-      const group = grouped ? groupRecursively : groupSingly
+      const group = (found: readonly SysfsDevice[]) => {
+        const groups = grouped ? groupRecursively(found) : groupSingly(found)
+        return options.vfioPassthrough ? joinIommuGroups(groups) : groups
+      }
       if (details.udevRules.length === 0) log.warn({}, 'discovery started without udev rules')
       const follower = inventory.follow(signal, log)
       const rules = new RuleSet(details.udevRules)

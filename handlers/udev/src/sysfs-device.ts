@@ -122,6 +122,16 @@ export class SysfsDevice implements DeviceView {
     return this.#text(`link ${name}`)
   }
 
+  /**
+   * The node of an IOMMU group. The kernel names it otherwise where VFIO works without an IOMMU
+   * (vfio_group_alloc() in drivers/vfio/group.c).
+   */
+  vfioNode(group: string): string {
+    const name = `noiommu-${group}`
+    const entry = path.join(this.#around.roots.sysfsRoot, 'class/vfio', name, 'uevent')
+    return `/dev/vfio/${isReadable(entry) ? name : group}`
+  }
+
   /** Reads all values again that were read before. */
   refresh(): 'same' | 'changed' | 'gone' {
     let changed = false
