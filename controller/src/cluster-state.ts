@@ -143,12 +143,12 @@ export class ClusterState {
     this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
     const owned = <T extends KubernetesObject>(
       kind: ResourceKind,
-      parse: (object: unknown) => T | undefined,
+      parse: (object: unknown, cached: T | undefined, now: number) => T | undefined,
       scope: CollectionScope = {},
     ) => {
       // An answer to a request can show an object that the watch leaves out.
-      const parseLabelled = (object: unknown) => {
-        const parsed = parse(object)
+      const parseLabelled: typeof parse = (object, cached, now) => {
+        const parsed = parse(object, cached, now)
         return parsed && hasLabel(parsed) ? parsed : undefined
       }
       const collection = collectionOf(kind, parseLabelled, options, { ...WITH_LABEL, ...scope })

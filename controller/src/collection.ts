@@ -32,10 +32,13 @@ export interface CollectionScope {
   reduce?(object: unknown): unknown
 }
 
-/** @param parse makes a typed object, or undefined for an object that the cache leaves out */
+/**
+ * @param parse makes a typed object, or undefined for an object that the cache leaves out. `now` is
+ * by `monotonicMs`
+ */
 export function collectionOf<T extends ApiObject>(
   kind: ResourceKind,
-  parse: (object: unknown, cached: T | undefined) => T | undefined,
+  parse: (object: unknown, cached: T | undefined, now: number) => T | undefined,
   { client, clock, log }: CollectionOptions,
   { namespace = '', reduce, ...query }: CollectionScope = {},
 ): Collection<T> {
@@ -49,7 +52,7 @@ export function collectionOf<T extends ApiObject>(
     ...(reduce && { reduce }),
     parse(object, cached) {
       try {
-        return parse(object, cached)
+        return parse(object, cached, clock.monotonicMs())
       } catch (error) {
         // A bug in a parser must not end the watch of all objects: the last state stays.
         const metadata = parseObjectMeta(object)

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { INSTANCES } from '@akrijs/api'
 import { BrokerFailures } from './brokers/broker-failures.js'
+import { FirstSights } from './first-sights.js'
 import { AbsentAgents } from './nodes/absent-agents.js'
 import { queueMemberships } from './reports/membership-queue.js'
 import { queueStatuses } from './reports/status-queues.js'
@@ -20,6 +21,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const shared = {
     ...options,
     absent: new AbsentAgents({ state, clock, graceMs: nodeGraceMs }),
+    sights: new FirstSights(clock),
     failures: new BrokerFailures(),
     instanceStatus: new StatusWriter({
       kind: INSTANCES,

@@ -117,7 +117,7 @@ describe('forged owner references', () => {
   }
 
   async function start(): Promise<void> {
-    const started = await api.start()
+    const started = await api.start(clock)
     state = started.state
     const recorder = { record: (event: ObjectEvent) => void events.push(event) }
     const options = { ...started, clock, log: silentLogger, events: recorder, nodeGraceMs: 1000 }
@@ -236,7 +236,7 @@ describe('forged owner references', () => {
 
   it('report a change to no key of another namespace', async () => {
     configuration(POD_BROKER)
-    state = (await api.start()).state
+    state = (await api.start(clock)).state
     const told: ObjectKey[] = []
     const { signal } = new AbortController()
     setMaxListeners(0, signal)

@@ -1,6 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
+  type ClusterNode,
+  type Job,
+  type Pod,
   parseAppliedObject,
   parseDeployment,
   parseJob,
@@ -18,6 +21,9 @@ const metadata = {
   resourceVersion: '1',
   creationTimestamp: new Date(T0).toISOString(),
 }
+const podOf = (object: unknown, cached?: Pod, now = T0) => parsePod(object, cached, now)
+const jobOf = (object: unknown, cached?: Job, now = T0) => parseJob(object, cached, now)
+const nodeOf = (object: unknown, cached?: ClusterNode, now = T0) => parseNode(object, cached, now)
 const seconds = (count: number) => new Date(T0 + count * 1000).toISOString()
 
 describe('a parser of Kubernetes objects', () => {
@@ -54,17 +60,17 @@ describe('a parser of Kubernetes objects', () => {
               metadata: { ...metadata, labels: text, annotations: text, ownerReferences: text },
             }
           : object
-        for (const parse of [parsePod, parseJob, parseNode, parseAppliedObject]) {
+        for (const parse of [podOf, jobOf, nodeOf, parseAppliedObject]) {
           const found = parse(input)
           if (isNamed) expect(found?.metadata.name).toBe('x')
           for (const value of Object.values(found ?? {})) expect(value).not.toBeNaN()
         }
       }),
     )
-    for (const value of [undefined, null, 7, 'x', [], {}]) expect(parsePod(value)).toBeUndefined()
+    for (const value of [undefined, null, 7, 'x', [], {}]) expect(podOf(value)).toBeUndefined()
   })
 
-  it('reads when the last container of a Pod ended, and whether any ran', () => {
+  it('reads how long a Pod ran by the clock of its node, and whether any container ran', () => {
     const ended = (finishedAt: string) => ({ terminated: { startedAt: seconds(1), finishedAt } })
     const containerStatuses = [
       { state: ended(seconds(9)) },
@@ -72,49 +78,73 @@ describe('a parser of Kubernetes objects', () => {
     ]
     const status = { phase: 'Failed', startTime: seconds(0), containerStatuses }
     expect(
-      parsePod({ metadata, status: { containerStatuses: [{ state: { running: {} } }] } })?.hasRun,
+      podOf({ metadata, status: { containerStatuses: [{ state: { running: {} } }] } })?.hasRun,
     ).toBe(true)
-    expect(parsePod({ metadata, status })).toMatchObject({
+    expect(podOf({ metadata, status })).toMatchObject({
       phase: 'Failed',
-      startedAt: T0,
-      endedAt: T0 + 9000,
+      ranMs: 9000,
       hasRun: true,
     })
-    expect(parsePod({ metadata, status: { phase: 'Failed', reason: 'OutOfcpu' } })).toMatchObject({
+    expect(podOf({ metadata, status: { phase: 'Failed', reason: 'OutOfcpu' } })).toMatchObject({
+      ranMs: 0,
       hasRun: false,
     })
-    expect(parsePod({ metadata, status: { phase: 'Failed' } })?.endedAt).toBeUndefined()
   })
 
-  it('reads whether a Pod is ready, and since when', () => {
-    const parsed = (...conditions: object[]) => {
-      const { ready, readySince } = parsePod({ metadata, status: { conditions } }) ?? {}
-      return [ready, readySince]
-    }
-    const condition = { type: 'Ready', status: 'True', lastTransitionTime: seconds(3) }
-    expect(parsed({ type: 'Initialized', status: 'True' }, condition)).toEqual([true, T0 + 3000])
-    expect(parsed({ ...condition, status: 'False' })).toEqual([false, T0 + 3000])
-    expect(parsed({ ...condition, lastTransitionTime: 'x' })).toEqual([true, undefined])
-    expect(parsed()).toEqual([false, undefined])
+  it('dates each fact of a Pod, a Job and a node by the first sight of it', () => {
+    // The clock of the API server is years ahead.
+    const time = '2099-01-01T00:00:00Z'
+    const ready = (status: string) => ({
+      conditions: [{ type: 'Ready', status, lastTransitionTime: time }],
+    })
+    const deleted = { metadata: { ...metadata, deletionTimestamp: time } }
+    const states = [
+      { metadata },
+      { metadata, status: { startTime: time, ...ready('False') } },
+      { metadata, status: { startTime: time, ...ready('True') } },
+      { ...deleted, status: { startTime: time, ...ready('True') } },
+      { ...deleted, status: { startTime: time, ...ready('False'), phase: 'Failed' } },
+      { ...deleted, status: { startTime: time, ...ready('False'), phase: 'Failed' } },
+    ]
+    let pod: Pod | undefined
+    states.forEach((object, index) => {
+      pod = podOf(object, pod, T0 + index)
+    })
+    expect(pod).toMatchObject({
+      seenAt: T0,
+      startedAt: T0 + 1,
+      deletedAt: T0 + 3,
+      readySince: T0 + 4,
+      endedAt: T0 + 4,
+    })
+    const other = { metadata: { ...metadata, uid: 'other' } }
+    expect(podOf(other, pod, T0 + 9)).toMatchObject({ seenAt: T0 + 9, readySince: T0 + 9 })
+    const done = { conditions: [{ type: 'Failed', status: 'True', lastTransitionTime: time }] }
+    const job = jobOf({ ...deleted, status: done }, jobOf({ ...deleted }, undefined, T0), T0 + 1)
+    expect(job).toMatchObject({ deletedAt: T0, endedAt: T0 + 1 })
+    expect(jobOf({ ...deleted, status: done }, job, T0 + 2)).toEqual(job)
+    const away = nodeOf({ metadata, status: ready('Unknown') }, undefined, T0)
+    const still = nodeOf({ metadata, status: ready('False') }, away, T0 + 1)
+    expect(still?.readySince).toBe(T0)
+    expect(nodeOf({ metadata, status: ready('True') }, still, T0 + 2)?.readySince).toBe(T0 + 2)
   })
 
   it('reads the node of a scheduled Pod from its spec, not from annotations and labels', () => {
     const annotations = { 'akri.sh/target-node': 'b' }
     const labels = { 'akri.sh/target-node': 'c' }
     expect(
-      parsePod({ metadata: { ...metadata, annotations, labels }, spec: { nodeName: 'a' } })
+      podOf({ metadata: { ...metadata, annotations, labels }, spec: { nodeName: 'a' } })
         ?.targetNode,
     ).toBe('a')
-    expect(parsePod({ metadata: { ...metadata, annotations, labels }, spec: {} })?.targetNode).toBe(
+    expect(podOf({ metadata: { ...metadata, annotations, labels }, spec: {} })?.targetNode).toBe(
       'b',
     )
-    expect(parsePod({ metadata: { ...metadata, labels } })?.targetNode).toBe('c')
+    expect(podOf({ metadata: { ...metadata, labels } })?.targetNode).toBe('c')
   })
 
   it('reads no name of a node from a text that cannot be one', () => {
     const target = (text: string) =>
-      parsePod({ metadata: { ...metadata, annotations: { 'akri.sh/target-node': text } } })
-        ?.targetNode
+      podOf({ metadata: { ...metadata, annotations: { 'akri.sh/target-node': text } } })?.targetNode
     expect(target('node-1.example')).toBe('node-1.example')
     for (const text of ['a\nb', 'A b', 'x'.repeat(254), '']) expect(target(text)).toBeUndefined()
   })
@@ -138,9 +168,9 @@ describe('a parser of Kubernetes objects', () => {
     }
     const reduced = reducedWorkload(object)
     expect(JSON.stringify(reduced).length).toBeLessThan(1000)
-    expect(parsePod(reduced)).toEqual(parsePod(object))
-    expect(parseJob(reduced)).toEqual(parseJob(object))
-    expect(parsePod(object)).toMatchObject({
+    expect(podOf(reduced)).toEqual(podOf(object))
+    expect(jobOf(reduced)).toEqual(jobOf(object))
+    expect(podOf(object)).toMatchObject({
       ready: true,
       node: 'a',
       metadata: {
@@ -177,8 +207,8 @@ describe('a parser of Kubernetes objects', () => {
     })
   })
 
-  it('reads a node without conditions as not ready since its creation', () => {
-    expect(parseNode({ metadata })).toMatchObject({
+  it('reads a node without conditions as not ready', () => {
+    expect(nodeOf({ metadata })).toMatchObject({
       ready: false,
       readySince: T0,
       schedulable: true,

@@ -8,6 +8,10 @@ import { appliedFields } from './managed-fields.js'
 
 // The parts of Kubernetes' own objects that the controller reads. Any user may have created an
 // object with any content: a field of a wrong type counts as absent.
+//
+// The times in an object are by the clocks of the API server, of a controller or of a node. None is
+// compared with the clock of this program. A parser says instead when this program first saw a
+// fact, by `monotonicMs`, and takes that time over from the cached object.
 
 export interface KubernetesObject {
   readonly metadata: ObjectMeta<string>
@@ -31,12 +35,18 @@ export interface Pod extends KubernetesObject {
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown'
   readonly reason: string
   readonly ready: boolean
-  /** Since when `ready` has its value, in milliseconds since the epoch. */
-  readonly readySince: number | undefined
-  /** When the kubelet admitted the Pod, in milliseconds since the epoch. */
+  /** The first sight of the Pod. */
+  readonly seenAt: number
+  /** The first sight of its deletion. */
+  readonly deletedAt: number | undefined
+  /** The first sight of the present value of `ready`. */
+  readonly readySince: number
+  /** The first sight of its admission by the kubelet. */
   readonly startedAt: number | undefined
-  /** When its last container ended, in milliseconds since the epoch. */
+  /** The first sight of its end. */
   readonly endedAt: number | undefined
+  /** From its admission to the end of its last container, both by the clock of its node. */
+  readonly ranMs: number
   /** Whether any of its containers has ever run. */
   readonly hasRun: boolean
   /** Why it does not work, as far as its status says so. */
@@ -47,7 +57,9 @@ export interface Pod extends KubernetesObject {
 
 export interface Job extends KubernetesObject {
   readonly outcome: 'complete' | 'failed' | undefined
-  /** When the Job ended, in milliseconds since the epoch. */
+  /** The first sight of its deletion. */
+  readonly deletedAt: number | undefined
+  /** The first sight of its end. */
   readonly endedAt: number | undefined
   /** Why it failed. */
   readonly failure: string
@@ -71,7 +83,7 @@ export interface Deployment extends AppliedObject {
 
 export interface ClusterNode extends KubernetesObject {
   readonly ready: boolean
-  /** The last change of `ready`, in milliseconds since the epoch. */
+  /** The first sight of the present value of `ready`. */
   readonly readySince: number
   /** Whether the scheduler may place new Pods there. */
   readonly schedulable: boolean
@@ -156,9 +168,7 @@ const time = z
   .optional()
   .catch(undefined)
 const conditions = z
-  .array(
-    z.object({ type: text, status: text, reason: text, message: text, lastTransitionTime: time }),
-  )
+  .array(z.object({ type: text, status: text, reason: text, message: text }))
   .optional()
   .catch(undefined)
 const ended = z.object({ startedAt: time, finishedAt: time })
@@ -189,17 +199,29 @@ const pod = lenient({
   }),
 })
 
-export function parsePod(object: unknown): Pod | undefined {
+/** The cached object, if it is an earlier version of the same object. */
+function earlier<T extends KubernetesObject>(
+  cached: T | undefined,
+  { uid }: ObjectMeta<string>,
+): T | undefined {
+  return cached?.metadata.uid === uid ? cached : undefined
+}
+
+/** @param now by `monotonicMs` */
+export function parsePod(object: unknown, cached: Pod | undefined, now: number): Pod | undefined {
   const read = reducedWorkload(object)
   const metadata = parseObjectMeta(read)
   if (metadata === undefined) return undefined
+  const before = earlier(cached, metadata)
   const { spec, status } = pod.parse(read)
   const all = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
   const ends = all
     .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
     .filter((end) => end !== undefined)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
-  const ready = status.conditions?.find(({ type }) => type === 'Ready')
+  const { startTime = Infinity, phase } = status
+  const hasEnded = phase === 'Succeeded' || phase === 'Failed'
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
   // Users can edit labels and annotations, but not the node of a scheduled Pod.
   const target =
     spec.nodeName ||
@@ -209,12 +231,15 @@ export function parsePod(object: unknown): Pod | undefined {
     metadata,
     node: spec.nodeName as NodeName | '',
     targetNode: target as NodeName | undefined,
-    phase: status.phase,
+    phase,
     reason: status.reason,
-    ready: ready?.status === 'True',
-    readySince: ready?.lastTransitionTime,
-    startedAt: status.startTime,
-    endedAt: finished.length > 0 ? Math.max(...finished) : undefined,
+    ready,
+    seenAt: before?.seenAt ?? now,
+    deletedAt: isDeleted({ metadata }) ? (before?.deletedAt ?? now) : undefined,
+    readySince: before?.ready === ready ? before.readySince : now,
+    startedAt: status.startTime === undefined ? undefined : (before?.startedAt ?? now),
+    endedAt: hasEnded ? (before?.endedAt ?? now) : undefined,
+    ranMs: Math.max(0, ...finished.map((time) => time - startTime)),
     hasRun:
       all.some(({ state: now }) => now?.running !== undefined) ||
       ends.some(({ startedAt }) => startedAt !== undefined),
@@ -231,22 +256,25 @@ const job = lenient({
   status: lenient({ conditions, active: count, failed: count }),
 })
 
-export function parseJob(object: unknown): Job | undefined {
+/** @param now by `monotonicMs` */
+export function parseJob(object: unknown, cached: Job | undefined, now: number): Job | undefined {
   const read = reducedWorkload(object)
   const metadata = parseObjectMeta(read)
   if (metadata === undefined) return undefined
+  const before = earlier(cached, metadata)
   const { spec, status } = job.parse(read)
   const end = status.conditions?.find(
     ({ type, status: is }) => is === 'True' && (type === 'Complete' || type === 'Failed'),
   )
-  const common = { metadata, failedPods: status.failed ?? 0 }
+  const deletedAt = isDeleted({ metadata }) ? (before?.deletedAt ?? now) : undefined
+  const common = { metadata, deletedAt, failedPods: status.failed ?? 0 }
   if (end === undefined) {
     const lacksPods = spec.suspend !== true && (status.active ?? 0) === 0
     return { ...common, outcome: undefined, endedAt: undefined, failure: '', lacksPods }
   }
   const outcome = end.type === 'Complete' ? 'complete' : 'failed'
   const failure = outcome === 'failed' ? objectMessage(end.message) : ''
-  return { ...common, outcome, endedAt: end.lastTransitionTime, failure, lacksPods: false }
+  return { ...common, outcome, endedAt: before?.endedAt ?? now, failure, lacksPods: false }
 }
 
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {
@@ -298,16 +326,22 @@ const node = lenient({
   status: lenient({ conditions }),
 })
 
-export function parseNode(object: unknown): ClusterNode | undefined {
+/** @param now by `monotonicMs` */
+export function parseNode(
+  object: unknown,
+  cached: ClusterNode | undefined,
+  now: number,
+): ClusterNode | undefined {
   const metadata = parseObjectMeta(object)
   if (metadata === undefined) return undefined
+  const before = earlier(cached, metadata)
   const { spec, status } = node.parse(object)
-  const ready = status.conditions?.find(({ type }) => type === 'Ready')
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
   return {
     // Nodes have many annotations, and the controller reads none of them.
     metadata: { ...metadata, annotations: {} },
-    ready: ready?.status === 'True',
-    readySince: ready?.lastTransitionTime ?? Date.parse(metadata.creationTimestamp),
+    ready,
+    readySince: before?.ready === ready ? before.readySince : now,
     schedulable: spec.unschedulable !== true,
     taints: (spec.taints ?? []).flatMap((each) => taint.safeParse(each).data ?? []),
   }

@@ -162,6 +162,7 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   #withDeletion(object: T): T {
     const { metadata } = object
     if (isDeleted(object) || !this.#isDeletionRequested(object)) return object
+    // The time is shown in messages alone.
     const deletionTimestamp = new Date(this.#clock.wallMs()).toISOString()
     return { ...object, metadata: { ...metadata, deletionTimestamp } }
   }

@@ -6,7 +6,7 @@ import type { ReconcileResult } from '@akrijs/kube'
  */
 const MAX_WAIT_MS = 3_600_000
 
-/** Reconciles the key again at a time in milliseconds since the epoch; undefined: not by time. */
+/** Reconciles the key again at a time by `monotonicMs`; undefined: not by time. */
 export function requeueAt(time: number | undefined, now: number): ReconcileResult {
   return time === undefined
     ? {}

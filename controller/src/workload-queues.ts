@@ -5,6 +5,7 @@ import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import { Rollouts } from './brokers/rollouts.js'
+import type { FirstSights } from './first-sights.js'
 import { labelInstance } from './instance-labels.js'
 import type { AbsentAgents } from './nodes/absent-agents.js'
 import { LostNodes } from './nodes/lost-nodes.js'
@@ -17,6 +18,7 @@ import type { ControllerOptions, WorkQueues } from './work-queues.js'
 
 interface WorkloadQueuesOptions extends ControllerOptions {
   readonly absent: AbsentAgents
+  readonly sights: FirstSights
   readonly failures: BrokerFailures
   readonly instanceStatus: StatusWriter<Instance>
 }

@@ -93,7 +93,7 @@ describe('the registration of the webhook', () => {
     registration.announce('authority 1')
     const rulesOf = (name?: string) =>
       [webhooks(name) ?? []].flat().map((found) => valueAt(found, 'rules'))
-    await eventually(() => expect(registration.announcedAt('authority 1')).toBeDefined())
+    await eventually(() => expect(registration.announcedForMs('authority 1')).toBeDefined())
     const others = webhook('b').rules
     expect(rulesOf()).toEqual([undefined, others])
     registration.open()
@@ -110,7 +110,7 @@ describe('the registration of the webhook', () => {
     const registration = await start()
     registration.announce('authority 1')
     registration.open()
-    await eventually(() => expect(registration.announcedAt('authority 1')).toBeDefined())
+    await eventually(() => expect(registration.announcedForMs('authority 1')).toBeDefined())
     // A later change is seen, and needs no write either.
     put('mine', [webhook('a', { ...right, timeoutSeconds: 7 })])
     await eventually(() => expect(JSON.stringify(webhooks())).toContain('7'))
@@ -140,12 +140,13 @@ describe('the registration of the webhook', () => {
     ])
     const clock = new ManualClock(1000)
     const registration = await start('Fail', clock)
-    expect(registration.announcedAt('authority 1')).toBeUndefined()
+    expect(registration.announcedForMs('authority 1')).toBeUndefined()
     registration.announce('authority 1')
-    await eventually(() => expect(registration.announcedAt('authority 1')).toBe(1000))
+    await eventually(() => expect(registration.announcedForMs('authority 1')).toBe(0))
     await clock.advance(500)
-    expect(registration.announcedAt('authority 1')).toBe(1000)
-    expect(registration.announcedAt('authority 0')).toBeUndefined()
+    clock.set(-3_600_000)
+    expect(registration.announcedForMs('authority 1')).toBe(500)
+    expect(registration.announcedForMs('authority 0')).toBeUndefined()
   })
 
   it('is written again if it changed before the write', async () => {

@@ -72,6 +72,7 @@ export class WebhookRegistration {
   readonly #resource: Resource
   readonly #reflector: Reflector<Registration>
   readonly #queue: ReconcileQueue<'registration'>
+  /** When an authority was first seen there, by `monotonicMs`. */
   readonly #announced = new Map<string, number>()
   #bundle: string | undefined
   #answers = false
@@ -113,18 +114,19 @@ export class WebhookRegistration {
   }
 
   /**
-   * The time from which this replica saw the authority in all webhooks of the registration, in
-   * milliseconds since the epoch; undefined if it is missing there.
+   * For how long this replica has seen the authority in all webhooks of the registration, in
+   * milliseconds; undefined if it is missing there.
    */
-  announcedAt(authority: string): number | undefined {
+  announcedForMs(authority: string): number | undefined {
     const webhooks = this.#registered?.webhooks ?? []
     if (!webhooks.every((webhook) => bundleIn(webhook)?.includes(authority) === true)) {
       this.#announced.delete(authority)
       return undefined
     }
-    const since = this.#announced.get(authority) ?? this.#options.clock.wallMs()
+    const now = this.#options.clock.monotonicMs()
+    const since = this.#announced.get(authority) ?? now
     this.#announced.set(authority, since)
-    return since
+    return now - since
   }
 
   /** Calls back after each change of the registration. */

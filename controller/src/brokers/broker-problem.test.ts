@@ -7,7 +7,7 @@ import { BrokerFailures } from './broker-failures.js'
 import { writeProblem } from './broker-problem.js'
 
 const { metadata } = testPod('a', { name: 'p' })
-const problemOf = (status: object) => parsePod({ metadata, status })?.problem
+const problemOf = (status: object) => parsePod({ metadata, status }, undefined, 0)?.problem
 const waiting = (reason: string, message = 'text') => ({
   phase: 'Pending',
   containerStatuses: [{ state: { running: {} } }, { state: { waiting: { reason, message } } }],
@@ -107,7 +107,7 @@ describe('the problem of a broker', () => {
 
   it('can be that a Job has no Pods, unless it is suspended or has ended', () => {
     const lacksPods = (spec: object, status: object) =>
-      parseJob({ metadata, spec, status })?.lacksPods
+      parseJob({ metadata, spec, status }, undefined, 0)?.lacksPods
     expect(lacksPods({}, {})).toBe(true)
     expect(lacksPods({}, { active: 1 })).toBe(false)
     expect(lacksPods({ suspend: true }, {})).toBe(false)

@@ -2,7 +2,7 @@ import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { BrokerHeldError } from '../errors.js'
-import type { KubernetesObject } from '../kubernetes-objects.js'
+import type { Job, Pod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
 
@@ -16,13 +16,12 @@ const HELD_MS = 5 * 60_000
 const MAX_NAMED = 5
 
 /**
- * When the deletion of an object counts as held, in milliseconds since the epoch; undefined for an
- * object that is not being deleted, or that no finalizer holds.
+ * When the deletion of a broker counts as held, by `monotonicMs`; undefined for a broker that is
+ * not being deleted, or that no finalizer holds.
  */
-export function heldAt({ metadata }: KubernetesObject): number | undefined {
-  const { deletionTimestamp, finalizers = [] } = metadata
-  const since = Date.parse(deletionTimestamp ?? '')
-  return Number.isNaN(since) || finalizers.length === 0 ? undefined : since + HELD_MS
+export function heldAt({ metadata, deletedAt }: Pod | Job): number | undefined {
+  const { finalizers = [] } = metadata
+  return deletedAt === undefined || finalizers.length === 0 ? undefined : deletedAt + HELD_MS
 }
 
 /** @throws BrokerHeldError if the deletion of a broker of the Instance is held */
@@ -33,8 +32,8 @@ export async function reportHeldBrokers(
   const instance = state.instances.cache.get(key)
   if (instance === undefined) return {}
   const owner = ownerIdOf('Instance', instance)
-  const now = clock.wallMs()
-  const isHeld = (object: KubernetesObject) => (heldAt(object) ?? Infinity) <= now
+  const now = clock.monotonicMs()
+  const isHeld = (object: Pod | Job) => (heldAt(object) ?? Infinity) <= now
   const pods = state.pods.ownedBy(owner)
   const jobs = state.jobs.ownedBy(owner)
   const held = [
@@ -45,7 +44,7 @@ export async function reportHeldBrokers(
   return requeueAt(earliest(...[...pods, ...jobs].map(heldAt)), now)
 }
 
-function describe(kind: string, { metadata }: KubernetesObject): string {
+function describe(kind: string, { metadata }: Pod | Job): string {
   const { deletionTimestamp, finalizers = [] } = metadata
   return (
     `${kind} ${keyOf({ metadata })} has been waiting for its deletion since ` +

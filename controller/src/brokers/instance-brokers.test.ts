@@ -48,7 +48,7 @@ describe('the brokers of an Instance', () => {
       })
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
-    state = (await api.start()).state
+    state = (await api.start(clock)).state
     lead()
   }
 
@@ -132,9 +132,13 @@ describe('the brokers of an Instance', () => {
   it('of a new device wait until all nodes have joined, and two seconds at most', async () => {
     await start(['a', 'b'], POD_BROKER)
     const joined = async (...nodes: string[]) => {
-      api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes) })
+      const { metadata, ...rest } = testInstance(nodes)
+      api.put(`${AKRI}/instances/cam-8120fe`, { ...rest, metadata: { ...metadata, uid: 'new' } })
       await eventually(() =>
-        expect(state.instances.cache.list()[0]?.spec).toMatchObject({ nodes, capacity: 1 }),
+        expect(state.instances.cache.list()[0]).toMatchObject({
+          metadata: { uid: 'new' },
+          spec: { nodes },
+        }),
       )
     }
     await joined('a')

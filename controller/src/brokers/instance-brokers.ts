@@ -48,7 +48,7 @@ export class InstanceBrokers {
   /** The history of deleted brokers: by Instance, then by node; that of a Job under `JOB`. */
   readonly #histories = new Map<ObjectKey, Map<NodeName | typeof JOB, BrokerHistory>>()
 
-  /** When an Instance was first seen in this turn, in milliseconds since the epoch. */
+  /** When an Instance was first seen in this turn, by `monotonicMs`. */
   readonly #seenAt = new Map<ObjectKey, { readonly uid: string; readonly at: number }>()
   /** The uids of the Instances that were there when this turn began. */
   readonly #inherited: ReadonlySet<string>
@@ -84,7 +84,7 @@ export class InstanceBrokers {
     if (configuration === undefined) return {}
     const podsAt = await this.#reconcilePods(instance, configuration, signal)
     const jobAt = await this.#reconcileJob(instance, configuration, signal)
-    return requeueAt(earliest(podsAt, jobAt), clock.wallMs())
+    return requeueAt(earliest(podsAt, jobAt), clock.monotonicMs())
   }
 
   /** What {@link reconcile} would do about the Pods of an Instance now. */
@@ -107,7 +107,7 @@ export class InstanceBrokers {
       hadNoRoomAt: (node) => this.#historyOf(key, node).hadNoRoomAt,
       notBefore: (node) => this.#historyOf(key, node).notBefore,
       choiceAt: this.#choiceAt(instance),
-      now: clock.wallMs(),
+      now: clock.monotonicMs(),
     })
   }
 
@@ -123,7 +123,7 @@ export class InstanceBrokers {
     await state.pods.remove(pod, { signal })
   }
 
-  /** @returns when to check again, in milliseconds since the epoch */
+  /** @returns when to check again, by `monotonicMs` */
   async #reconcilePods(
     instance: Instance,
     configuration: Configuration,
@@ -147,7 +147,7 @@ export class InstanceBrokers {
         this.#record(key, pod.targetNode, {
           ...NO_HISTORY,
           restarts,
-          hadNoRoomAt: hadNoRoom ? clock.wallMs() : undefined,
+          hadNoRoomAt: hadNoRoom ? clock.monotonicMs() : undefined,
         })
         this.#successions.leave(key, pod.targetNode, replaced)
       }
@@ -174,7 +174,7 @@ export class InstanceBrokers {
     return plan.recheckAt
   }
 
-  /** @returns when to check again, in milliseconds since the epoch */
+  /** @returns when to check again, by `monotonicMs` */
   async #reconcileJob(
     instance: Instance,
     configuration: Configuration,
@@ -197,7 +197,7 @@ export class InstanceBrokers {
       podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
       restarts: history.restarts,
       notBefore: history.notBefore,
-      now: clock.wallMs(),
+      now: clock.monotonicMs(),
     })
     // A Job that is deleted in the foreground stays until its Pods, which use the device, have
     // gone.
@@ -284,13 +284,13 @@ export class InstanceBrokers {
   }
 
   /**
-   * When the nodes of a new Instance are known well enough to choose among them, in milliseconds
-   * since the epoch. Otherwise all brokers would run on the node that is the quickest.
+   * When the nodes of a new Instance are known well enough to choose among them, by `monotonicMs`.
+   * Otherwise all brokers would run on the node that is the quickest.
    */
   #choiceAt(instance: Instance): number {
     const { state, clock } = this.#options
     const { spec } = instance
-    const now = clock.wallMs()
+    const now = clock.monotonicMs()
     if (!spec.shared || !this.#isNew(instance)) return now
     const ready = state.nodes.cache.list().filter((node) => node.ready)
     const withAgent = ready.filter(
@@ -306,7 +306,7 @@ export class InstanceBrokers {
 
   /** A Pod that disappears without an end must not be created again in a hot loop. */
   #recordCreation(key: ObjectKey, node: NodeName): void {
-    const now = this.#options.clock.wallMs()
+    const now = this.#options.clock.monotonicMs()
     const { creations, createdAt } = this.#historyOf(key, node)
     const life = { restarts: creations, refused: false, ranMs: now - createdAt }
     const next = restart(life, `${key} ${node}`)
@@ -318,23 +318,17 @@ export class InstanceBrokers {
     })
   }
 
-  /**
-   * An Instance that appears in this turn is new from its first sight on: the clock of the API
-   * server, which gives its age, can be behind.
-   */
+  /** An Instance that appears in this turn is new from its first sight on. */
   #isNew(instance: Instance): boolean {
-    const { uid, creationTimestamp } = instance.metadata
-    const since = this.#inherited.has(uid)
-      ? Date.parse(creationTimestamp)
-      : this.#firstSeenAt(instance)
-    return this.#options.clock.wallMs() - since <= NEW_MS
+    const ageMs = this.#options.clock.monotonicMs() - this.#firstSeenAt(instance)
+    return !this.#inherited.has(instance.metadata.uid) && ageMs <= NEW_MS
   }
 
   #firstSeenAt(instance: Instance): number {
     const { uid } = instance.metadata
     const key = keyOf(instance)
     const firstSight = this.#seenAt.get(key)
-    const at = firstSight?.uid === uid ? firstSight.at : this.#options.clock.wallMs()
+    const at = firstSight?.uid === uid ? firstSight.at : this.#options.clock.monotonicMs()
     this.#seenAt.set(key, { uid, at })
     return at
   }
@@ -354,13 +348,13 @@ const JOB = ''
 interface BrokerHistory {
   /** How often in a row the broker was restarted after its end. */
   readonly restarts: number
-  /** When the broker may be created again, in milliseconds since the epoch. */
+  /** When the broker may be created again, by `monotonicMs`. */
   readonly notBefore: number
   /** How often in a row the broker was created and then deleted soon. */
   readonly creations: number
-  /** The last creation, in milliseconds since the epoch. */
+  /** The last creation, by `monotonicMs`. */
   readonly createdAt: number
-  /** When the last broker was removed, if the node had no room for it. */
+  /** When the last broker was removed, if the node had no room for it, by `monotonicMs`. */
   readonly hadNoRoomAt: number | undefined
 }
 

@@ -53,7 +53,7 @@ describe('the broker Job of an Instance', () => {
       deletionTimestamp: since,
       finalizers: ['foregroundDeletion'],
     }
-    const held = [{ ...old, metadata }]
+    const held = [{ ...old, metadata, deletedAt: T0 }]
     const before = recorded('cam-8120fe-2-job', 'before')
     const at = T0 + 5 * 60_000
     expect(plan(before, held)).toEqual({ do: 'nothing', recheckAt: at })

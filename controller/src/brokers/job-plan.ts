@@ -20,9 +20,9 @@ export interface JobPlanInput {
   podsOf(job: Job): readonly Pod[]
   /** How often in a row the Job was restarted; for a Job that was deleted. */
   readonly restarts: number
-  /** When the Job may be created again, in milliseconds since the epoch. */
+  /** When the Job may be created again, by `monotonicMs`. */
   readonly notBefore: number
-  /** Milliseconds since the epoch. */
+  /** By `monotonicMs`. */
   readonly now: number
 }
 
@@ -74,7 +74,7 @@ export function planJob(input: JobPlanInput): JobPlan {
       { restarts: restartsOf(current), refused: true, ranMs: 0 },
       current.metadata.uid,
     )
-    const restartAt = (current.endedAt ?? 0) + next.waitMs
+    const restartAt = (current.endedAt ?? now) + next.waitMs
     if (record !== undefined)
       return { do: 'forget', job: current, restarts: next.restarts, notBefore: restartAt }
     return restartAt <= now

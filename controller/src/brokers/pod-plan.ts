@@ -8,7 +8,8 @@ import { isEnded, isRefused, steadyAt, works } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
 
 // Which broker Pods an Instance should have, and the steps towards them. A pure function: another
-// replica, or the same one after a restart, makes the same plan.
+// replica, or the same one after a restart, makes the same plan, except that it measures times
+// from its own first sight. All times are by `monotonicMs`.
 
 export interface PodPlanInput {
   readonly instance: Instance
@@ -25,19 +26,12 @@ export interface PodPlanInput {
   replacedOn(node: NodeName): Replaced | undefined
   /** How often in a row the broker of a node was restarted; for a broker without a Pod. */
   restartsOn(node: NodeName): number
-  /**
-   * When the node last had no room for its broker, in milliseconds since the epoch; undefined if it
-   * had, or was not tried.
-   */
+  /** When the node last had no room for its broker; undefined if it had, or was not tried. */
   hadNoRoomAt(node: NodeName): number | undefined
-  /** When the broker of a node may be created again, in milliseconds since the epoch. */
+  /** When the broker of a node may be created again. */
   notBefore(node: NodeName): number
-  /**
-   * Until when the first broker waits for more nodes to choose from, in milliseconds since the
-   * epoch.
-   */
+  /** Until when the first broker waits for more nodes to choose from. */
   readonly choiceAt: number
-  /** Milliseconds since the epoch. */
   readonly now: number
 }
 
@@ -62,7 +56,7 @@ export interface PodPlan {
   readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
   /** Pods of versions without spec hashes: they count as made from the present spec. */
   readonly adopt: readonly Pod[]
-  /** When time alone changes the plan, in milliseconds since the epoch. */
+  /** When time alone changes the plan. */
   readonly recheckAt: number | undefined
 }
 
@@ -161,7 +155,7 @@ export function planPods(input: PodPlanInput): PodPlan {
       choiceAt,
       ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
       ...vacant.map(input.notBefore).filter((time) => time > now),
-      ...chosen.map(({ pod }) => pod && steadyAt(pod, now)).filter((time = 0) => time > now),
+      ...chosen.map(({ pod }) => pod && steadyAt(pod)).filter((time = 0) => time > now),
       ...verdicts.map(({ recheckAt }) => recheckAt),
     ),
   }
@@ -287,8 +281,9 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   const outdated = isOutdated(pod, specHash, input)
   if (isEnded(pod)) {
     if (outdated) return remove(SPEC_CHANGED, 0, true, before ?? 'broken')
-    const next = restart(endOf(pod), pod.metadata.uid)
-    const restartAt = endedAt(pod, now) + next.waitMs
+    const life = { restarts: restartsOf(pod), refused: isRefused(pod), ranMs: pod.ranMs }
+    const next = restart(life, pod.metadata.uid)
+    const restartAt = (pod.endedAt ?? now) + next.waitMs
     return restartAt > now
       ? keep(true, restartAt)
       : remove(`it has ended: ${pod.reason || pod.phase}`, next.restarts)
@@ -302,7 +297,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
   const blocksUpdates = rank !== 'stuck' && before !== 'broken'
   // Init containers may take long, and the kubelet restarts what ends.
   if (pod.startedAt === undefined || pod.hasRun) return keep(blocksUpdates)
-  const expiresAt = timeOnNode(pod, pod.startedAt, now) + PENDING_MS
+  const expiresAt = pod.startedAt + PENDING_MS
   return expiresAt > now
     ? keep(blocksUpdates, expiresAt)
     : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
@@ -330,26 +325,6 @@ function weight({ metadata }: Instance, node: NodeName): number {
 }
 
 /** When a Pod without a node counts as one that no node has room for. */
-function stuckAt({ metadata }: Pod): number {
-  return Date.parse(metadata.creationTimestamp) + PENDING_MS
-}
-
-function endedAt(pod: Pod, now: number): number {
-  const past = [pod.endedAt, pod.startedAt].find((time) => time !== undefined && time <= now)
-  return timeOnNode(pod, past, now)
-}
-
-/**
- * A time by the clock of the node. If that clock is wrong, and the time is before the creation of
- * the Pod or has not come yet, the creation counts.
- */
-function timeOnNode({ metadata }: Pod, time: number | undefined, now: number): number {
-  const created = Date.parse(metadata.creationTimestamp)
-  return time !== undefined && time <= now ? Math.max(time, created) : created
-}
-
-function endOf(pod: Pod): { restarts: number; refused: boolean; ranMs: number } {
-  const { startedAt, endedAt: end } = pod
-  const ranMs = end === undefined || startedAt === undefined ? 0 : end - startedAt
-  return { restarts: restartsOf(pod), refused: isRefused(pod), ranMs }
+function stuckAt({ seenAt }: Pod): number {
+  return seenAt + PENDING_MS
 }

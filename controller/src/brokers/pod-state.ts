@@ -11,17 +11,13 @@ const REFUSED = /^(UnexpectedAdmissionError|OutOf.*)$/
  */
 const STEADY_MS = 5000
 
-/**
- * When a Pod that is ready counts as working, in milliseconds since the epoch: by the clock of its
- * node, unless that clock is far ahead. Undefined for a Pod that is not ready.
- */
-export function steadyAt({ ready, readySince }: Pod, now: number): number | undefined {
-  if (!ready) return undefined
-  return readySince === undefined || readySince > now + STEADY_MS ? now : readySince + STEADY_MS
+/** When a Pod that is ready counts as working, by `monotonicMs`; undefined if it is not ready. */
+export function steadyAt({ ready, readySince }: Pod): number | undefined {
+  return ready ? readySince + STEADY_MS : undefined
 }
 
 export function works(pod: Pod, now: number): boolean {
-  return (steadyAt(pod, now) ?? Infinity) <= now
+  return (steadyAt(pod) ?? Infinity) <= now
 }
 
 export function isEnded({ phase }: Pod): boolean {

@@ -40,7 +40,7 @@ describe('a changed spec of broker Pods', () => {
     for (const name of DEVICES)
       api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a'], { name }) })
     setImage('v1')
-    const { client, state } = await api.start()
+    const { client, state } = await api.start(clock)
     startWork = () => {
       turn = new AbortController()
       const recorder = { record: (event: ObjectEvent) => void events.push(event) }
@@ -78,7 +78,7 @@ describe('a changed spec of broker Pods', () => {
   const podPaths = () => [...api.objects.keys()].filter((path) => path.startsWith(`${PODS}/`))
   const readyPods = () =>
     podPaths()
-      .flatMap((path) => parsePod(api.objects.get(path)) ?? [])
+      .flatMap((path) => parsePod(api.objects.get(path), undefined, 0) ?? [])
       .filter(({ ready }) => ready)
   const imageOf = (path: string) => {
     const { spec } = api.objects.get(path) as unknown as Spec
@@ -255,7 +255,7 @@ describe('the deletion of a broker in a roll-out', () => {
       const labels = { controller: 'akri.sh' }
       api.put(`${PODS}/${name}`, { metadata: { ...metadata, labels, ownerReferences } })
     }
-    const { state } = await api.start()
+    const { state } = await api.start(clock)
     const nothing = { remove: [], settle: [], create: [], adopt: [] }
     const plan = { ...nothing, waits: false, desired: 1, recheckAt: undefined }
     const rollouts = new Rollouts({

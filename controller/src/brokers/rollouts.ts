@@ -98,7 +98,7 @@ export class Rollouts {
       if (pod === undefined || generation !== configuration.metadata.generation) break
       await this.#delete(key, instance, pod, signal)
     }
-    const now = clock.wallMs()
+    const now = clock.monotonicMs()
     const slowAt = slowInMs ? now + slowInMs : undefined
     const recheckAt = plans.reduce<number | undefined>(
       (first, plan) => earliest(first, plan.recheckAt),

@@ -5,6 +5,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
+import { FirstSights } from '../first-sights.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { AbsentAgents } from './absent-agents.js'
@@ -38,11 +39,12 @@ describe('a lost node', () => {
     clock: ManualClock,
     compatibility: Compatibility = 'off',
   ): Promise<LostNodes> {
-    const { client, ...started } = await api.start()
+    const { client, ...started } = await api.start(clock)
     state = started.state
     const absent = new AbsentAgents({ state, clock, graceMs: GRACE_MS })
     const log = silentLogger
-    const options = { state, client, clock, log, absent, graceMs: GRACE_MS, compatibility }
+    const sights = new FirstSights(clock)
+    const options = { state, client, clock, log, absent, sights, graceMs: GRACE_MS, compatibility }
     return new LostNodes(options, signal)
   }
 
@@ -172,12 +174,13 @@ describe('a lost node', () => {
       metadata: { ...object.metadata, finalizers: ['a'], managedFields, deletionTimestamp },
     })
     api.put('/api/v1/nodes/a', node('True'))
-    const clock = new ManualClock(T0 + 299_000)
+    // The clock of the API server is far behind.
+    const clock = new ManualClock(T0 + 9 * GRACE_MS)
     const nodes = await lostNodes(clock)
     // An agent of the existing system may still run.
-    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 1000 })
+    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
     expect(patches()).toEqual([])
-    await clock.advance(1000)
+    await clock.advance(GRACE_MS)
     expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
     const path = '/metadata/finalizers/0'
     expect(patches()).toEqual([
@@ -271,10 +274,13 @@ describe('a lost node', () => {
       expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
       // Its Pod has 30 s to end, and stays for longer.
       const { metadata, ...pod } = api.objects.get(other) ?? expect.fail('there is no Pod')
-      const deletionTimestamp = new Date(T0 + 30_000).toISOString()
-      api.put(other, { ...pod, metadata: { ...metadata, deletionTimestamp } })
-      await clock.advance(29_999)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+      const deletionTimestamp = new Date(T0 - GRACE_MS).toISOString()
+      const deletion = { deletionTimestamp, deletionGracePeriodSeconds: 30 }
+      api.put(other, { ...pod, metadata: { ...metadata, ...deletion } })
+      for (const ms of [29_999, 0]) {
+        expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+        await clock.advance(ms)
+      }
       expect(patches()).toEqual([])
       await clock.advance(1)
       expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
@@ -351,8 +357,12 @@ describe('a lost node', () => {
 
   it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
     api.put('/api/v1/nodes/a', node('Unknown'))
-    const clock = new ManualClock(T0 + 600_000)
+    // The clock of the API server is far behind.
+    const clock = new ManualClock(T0 + 9 * GRACE_MS)
     const nodes = await lostNodes(clock)
+    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
+    expect(patches()).toEqual([])
+    await clock.advance(GRACE_MS)
     // The agent runs, and joins again.
     const rejoin = async () => {
       api.put(INSTANCE, { ...testInstance(['a', 'b']) })

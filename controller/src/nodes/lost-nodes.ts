@@ -107,7 +107,7 @@ export class LostNodes {
     if (presence.state === 'present') {
       const releaseAt = await this.#release(finalized, node, failures, signal)
       failures.throwFirst()
-      return requeueAt(earliest(presence.lostAt, releaseAt), clock.wallMs())
+      return requeueAt(earliest(presence.lostAt, releaseAt), clock.monotonicMs())
     }
     for (const object of finalized) await failures.of(removeFinalizer(object, node, signal))
     // The agent of a silent node may still report its status.
@@ -118,7 +118,7 @@ export class LostNodes {
         ? undefined
         : await this.#leaveInstances(node, instances, presence, failures, signal)
     failures.throwFirst()
-    return requeueAt(recheckAt, clock.wallMs())
+    return requeueAt(recheckAt, clock.monotonicMs())
   }
 
   /**
@@ -137,7 +137,7 @@ export class LostNodes {
       if (isDeleted(object) || state.reportIndex.presence(node) === 'present') addNode(node)
   }
 
-  /** @returns when to check again, in milliseconds since the epoch */
+  /** @returns when to check again, by `monotonicMs` */
   async #leaveInstances(
     node: NodeName,
     instances: readonly Instance[],
@@ -147,7 +147,7 @@ export class LostNodes {
   ): Promise<number | undefined> {
     const { state, client, clock, graceMs, log, compatibility } = this.#options
     for (const [departure, { at, pauseMs }] of this.#removals)
-      if (at + pauseMs + graceMs <= clock.wallMs()) this.#removals.delete(departure)
+      if (at + pauseMs + graceMs <= clock.monotonicMs()) this.#removals.delete(departure)
     const resources = await resourcesOf(node, { client, signal })
     let recheckAt: number | undefined
     let left = 0
@@ -157,7 +157,7 @@ export class LostNodes {
       const last = this.#removals.get(departure)
       const isIn = instance.spec.nodes.includes(node)
       const dueAt = last === undefined ? 0 : last.at + last.pauseMs
-      if (isIn && dueAt > clock.wallMs()) {
+      if (isIn && dueAt > clock.monotonicMs()) {
         recheckAt = earliest(recheckAt, dueAt)
         continue
       }
@@ -173,10 +173,13 @@ export class LostNodes {
       if (!isIn) continue
       // The agent of a node without a kubelet adds the node again: one removal per grace period.
       const pauseMs = presence.state === 'silent' ? graceMs : (last?.pauseMs ?? PAUSE_MS / 2) * 2
-      this.#removals.set(departure, { at: clock.wallMs(), pauseMs: Math.min(graceMs, pauseMs) })
+      this.#removals.set(departure, {
+        at: clock.monotonicMs(),
+        pauseMs: Math.min(graceMs, pauseMs),
+      })
     }
     if (left > 0) log.info({ node, instances: left, podsRemain }, 'lost node removed')
-    return podsRemain ? earliest(recheckAt, clock.wallMs() + POD_CHECK_MS) : recheckAt
+    return podsRemain ? earliest(recheckAt, clock.monotonicMs() + POD_CHECK_MS) : recheckAt
   }
 
   #finalizedBy(node: NodeName): FinalizedObject[] {
@@ -194,7 +197,7 @@ export class LostNodes {
    * of this system took its place. On any other node it removes those of objects whose deletion has
    * waited for the grace period: an agent of the existing system that still ran there would have
    * removed its finalizer long ago.
-   * @returns when to check again, in milliseconds since the epoch
+   * @returns when to check again, by `monotonicMs`
    */
   async #release(
     finalized: readonly FinalizedObject[],
@@ -202,8 +205,8 @@ export class LostNodes {
     failures: Failures,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { clock, graceMs, log } = this.#options
-    const now = clock.wallMs()
+    const { clock, sights, graceMs, log } = this.#options
+    const now = clock.monotonicMs()
     for (const [release, at] of this.#releasedAt)
       if (at + graceMs <= now) this.#releasedAt.delete(release)
     // An agent of the existing system that runs unseen would add its finalizer again.
@@ -211,8 +214,11 @@ export class LostNodes {
       `${node} ${object.metadata.uid} ${isDeleted(object)}`
     const due = finalized.filter((object) => !this.#releasedAt.has(releaseOf(object)))
     const takeover = due.length > 0 ? await this.#takeoverOf(node, signal) : 'none'
-    const waitedAt = ({ metadata }: FinalizedObject) =>
-      takeover === 'complete' ? 0 : Date.parse(metadata.deletionTimestamp ?? '') + graceMs
+    const waitedAt = ({ metadata: { uid, deletionTimestamp } }: FinalizedObject) => {
+      if (takeover === 'complete') return 0
+      if (deletionTimestamp === undefined) return Infinity
+      return now + graceMs - sights.ageMs(`deletion ${uid}`, deletionTimestamp)
+    }
     const ready = due.filter((object) => waitedAt(object) <= now)
     // Another program may wait for the end of a deletion.
     ready.sort((a, b) => Number(isDeleted(b)) - Number(isDeleted(a)))
@@ -224,7 +230,7 @@ export class LostNodes {
       if (result === 'removed' || result === 'kept') this.#releasedAt.set(releaseOf(object), now)
     }
     if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
-    const waits = due.map(waitedAt).filter((time) => time > now)
+    const waits = due.map(waitedAt).filter((time) => time > now && time < Infinity)
     return earliest(
       ...waits,
       ready.length > MAX_RELEASES ? now + REST_MS : undefined,
@@ -235,11 +241,11 @@ export class LostNodes {
 
   /** Whether an agent of this system has taken the place of the agent of the existing system. */
   async #takeoverOf(node: NodeName, signal: AbortSignal): Promise<Takeover> {
-    const { state, client, clock } = this.#options
+    const { state, client, sights } = this.#options
     const report = state.reports.cache.get(objectKey('', node))
     if (!state.hasReports || report === undefined) return 'none'
     if (state.reportIndex.presence(node) !== 'present') return 'none'
-    const hasOther = await hasOtherAgent(report, clock.wallMs(), { client, signal })
+    const hasOther = await hasOtherAgent(report, sights, { client, signal })
     return hasOther ? 'pending' : 'complete'
   }
 
@@ -263,7 +269,7 @@ export class LostNodes {
 }
 
 interface Removal {
-  /** Milliseconds since the epoch. */
+  /** By `monotonicMs`. */
   readonly at: number
   /** For how long the node is not removed again, in milliseconds. */
   readonly pauseMs: number

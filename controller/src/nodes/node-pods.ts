@@ -1,8 +1,11 @@
 import { GROUP, type NodeReport } from '@akrijs/api'
 import { type ApiClient, listPages, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
+import type { FirstSights } from '../first-sights.js'
 import { lenient } from '../kubernetes-objects.js'
 import { AGENT_SELECTOR } from '../labels.js'
+
+const DEFAULT_GRACE_SECONDS = 30
 
 const container = z.object({
   resources: z
@@ -19,7 +22,9 @@ const pods = z.array(
     metadata: lenient({
       namespace: z.string().catch(''),
       name: z.string().catch(''),
+      uid: z.string().catch(''),
       deletionTimestamp: z.string().optional().catch(undefined),
+      deletionGracePeriodSeconds: z.number().min(0).catch(DEFAULT_GRACE_SECONDS),
     }),
     spec: lenient({
       containers,
@@ -60,21 +65,22 @@ export async function resourcesOf(node: NodeName, context: RequestContext): Prom
 /**
  * Whether another agent than that of the report is on its node, in any namespace. The Pods of
  * agents of the existing system have the same label, and directories of the node as all agents. Any
- * user can write the label; Pod security keeps directories of the node from users. A deletion
- * timestamp is the end of the grace period: by then the kubelet has killed the agent, whatever
- * keeps its Pod.
- * @param now milliseconds since the epoch
+ * user can write the label; Pod security keeps directories of the node from users. At the end of
+ * the grace period the kubelet has killed the agent, whatever keeps its Pod.
  * @throws ApiError, ApiUnreachableError
  */
 export async function hasOtherAgent(
   { metadata: { name: node }, agentPod, agentNamespace }: NodeReport,
-  now: number,
+  sights: FirstSights,
   context: RequestContext,
 ): Promise<boolean> {
   for await (const { metadata, spec } of podsOf(node, { labelSelector: AGENT_SELECTOR }, context)) {
     const isReported =
       metadata.name === agentPod && metadata.namespace === (agentNamespace ?? metadata.namespace)
-    const isOver = Date.parse(metadata.deletionTimestamp ?? '') <= now
+    const { uid, deletionTimestamp, deletionGracePeriodSeconds } = metadata
+    const isOver =
+      deletionTimestamp !== undefined &&
+      sights.ageMs(`Pod ${uid}`, deletionTimestamp) >= deletionGracePeriodSeconds * 1000
     const hasDirectories = spec.volumes?.some(({ hostPath }) => hostPath !== undefined) === true
     if (!isReported && !isOver && hasDirectories) return true
   }

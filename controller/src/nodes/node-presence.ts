@@ -1,8 +1,8 @@
 import type { Compatibility } from '@akrijs/api'
 import { type ApiClient, LEASES, type NodeName, objectKey, Resource } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
-import * as z from 'zod'
+import { type Clock, valueAt } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
 import type { AbsentAgents } from './absent-agents.js'
 import { hasOtherAgent } from './node-pods.js'
 
@@ -11,7 +11,7 @@ export type NodePresence =
   | { readonly state: 'deleted' | 'silent' | 'left' }
   /**
    * A node that is not ready becomes silent at `lostAt`, and the agent of a ready node has left
-   * then, in milliseconds since the epoch.
+   * then, by `monotonicMs`.
    */
   | { readonly state: 'present'; readonly lostAt?: number }
 
@@ -20,6 +20,7 @@ export interface NodePresenceOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly absent: AbsentAgents
+  readonly sights: FirstSights
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly graceMs: number
   /** The other system whose agents run in the cluster too. @default off */
@@ -29,16 +30,13 @@ export interface NodePresenceOptions {
 /** The namespace of the Leases that kubelets renew. */
 const LEASE_NAMESPACE = 'kube-node-lease'
 
-const lease = z.object({
-  spec: z.object({ renewTime: z.string().transform((time) => Date.parse(time)) }),
-})
-
 /** @throws ApiError, ApiUnreachableError */
 export async function nodePresence(
   node: NodeName,
-  { state, client, clock, absent, graceMs, compatibility }: NodePresenceOptions,
+  options: NodePresenceOptions,
   signal: AbortSignal,
 ): Promise<NodePresence> {
+  const { state, client, clock, absent, sights, graceMs } = options
   const key = objectKey('', node)
   const cached = state.nodes.cache.get(key)
   if (cached === undefined) {
@@ -50,19 +48,18 @@ export async function nodePresence(
     const graceLeftMs = absent.graceLeftMs(node)
     const isLeft = state.reportIndex.presence(node) === 'left'
     if (!isLeft || graceLeftMs === undefined) return { state: 'present' }
-    if (graceLeftMs > 0) return { state: 'present', lostAt: clock.wallMs() + graceLeftMs }
-    const isReplaced = await isReplacedByOther(
-      node,
-      { state, client, clock, compatibility },
-      signal,
-    )
+    if (graceLeftMs > 0) return { state: 'present', lostAt: clock.monotonicMs() + graceLeftMs }
+    const isReplaced = await isReplacedByOther(node, options, signal)
     return { state: isReplaced ? 'present' : 'left' }
   }
   const leases = new Resource(client, LEASES)
-  const found = lease.safeParse(await leases.get(objectKey(LEASE_NAMESPACE, node), { signal }))
-  const renewedAt = found.data?.spec.renewTime || 0
-  const lostAt = Math.max(cached.readySince, renewedAt) + graceMs
-  return lostAt <= clock.wallMs() ? { state: 'silent' } : { state: 'present', lostAt }
+  const lease = await leases.get(objectKey(LEASE_NAMESPACE, node), { signal })
+  const renewal = String(valueAt(lease, 'spec', 'renewTime'))
+  const now = clock.monotonicMs()
+  const silentMs = Math.min(now - cached.readySince, sights.ageMs(`Lease ${node}`, renewal))
+  return silentMs >= graceMs
+    ? { state: 'silent' }
+    : { state: 'present', lostAt: now + graceMs - silentMs }
 }
 
 /**
@@ -75,12 +72,12 @@ export async function isReplacedByOther(
   {
     state,
     client,
-    clock,
+    sights,
     compatibility = 'off',
-  }: Pick<NodePresenceOptions, 'state' | 'client' | 'clock' | 'compatibility'>,
+  }: Pick<NodePresenceOptions, 'state' | 'client' | 'sights' | 'compatibility'>,
   signal: AbortSignal,
 ): Promise<boolean> {
   const report = state.reports.cache.get(objectKey('', node))
   if (compatibility === 'off' || report === undefined) return false
-  return hasOtherAgent(report, clock.wallMs(), { client, signal })
+  return hasOtherAgent(report, sights, { client, signal })
 }

@@ -53,7 +53,7 @@ describe('the condition BrokersReady of a Configuration', () => {
     const ready = { type: 'Ready', status: 'True', reason: 'R', message: 'text' }
     const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 1, conditions: [ready] }
     api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
-    const { client, state } = await api.start()
+    const { client, state } = await api.start(clock)
     const recorder = { record: (event: ObjectEvent) => void events.push(event) }
     const options = { state, client, clock, log: silentLogger, nodeGraceMs: 300_000 }
     work = control({ ...options, events: recorder }, turn.signal)

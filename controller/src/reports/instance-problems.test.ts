@@ -70,7 +70,7 @@ const OVER = has('False', 'the device has no problem any more')
 
 /** Puts what a test starts with, and gives the work on all Configurations. */
 async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
-  const { state } = await api.start()
+  const { state } = await api.start(clock)
   const collection = state.instances
   const status = new StatusWriter({ kind: KIND, collection, clock, log: silentLogger })
   const problems = new InstanceProblems({ state, clock, status })
@@ -81,7 +81,7 @@ describe('the condition DeviceProblem of an Instance', () => {
   it('follows what the nodes report, with one write for each change', async () => {
     for (const node of ['a', 'b']) putNode(node)
     putInstance(['a', 'b'])
-    const { client, state } = await api.start()
+    const { client, state } = await api.start(clock)
     const events = { record: () => {} }
     const options = { state, client, clock, log: silentLogger, events, nodeGraceMs: 300_000 }
     work = control(options, turn.signal)

@@ -8,6 +8,7 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
 import type { Pod } from '../kubernetes-objects.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import { isReplacedByOther } from '../nodes/node-presence.js'
@@ -17,6 +18,7 @@ interface LeftReportsOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly absent: AbsentAgents
+  readonly sights: FirstSights
   readonly log: Logger
   /** How long an agent may be absent, in milliseconds. */
   readonly nodeGraceMs: number
@@ -70,8 +72,8 @@ export class LeftReports {
     // Without its namespace, an agent never counts as one that has left.
     if (presence !== 'exchanged' || agentNamespace === undefined) return false
     // An agent of the version before works without a report.
-    const works = ({ ready, readySince = 0 }: Pod) =>
-      ready && readySince + nodeGraceMs <= clock.wallMs()
+    const works = ({ ready, readySince }: Pod) =>
+      ready && readySince + nodeGraceMs <= clock.monotonicMs()
     return !state.reportIndex.agentsOn(node).some(works)
   }
 }

@@ -56,7 +56,7 @@ describe('the controller', () => {
     })
 
   async function lead(): Promise<void> {
-    const { client, state } = await api.start()
+    const { client, state } = await api.start(clock)
     const events = new EventRecorder({
       client,
       clock,

@@ -39,7 +39,7 @@ afterEach(async () => {
 })
 
 async function start(compatibility: Compatibility = 'off'): Promise<void> {
-  const started = await api.start()
+  const started = await api.start(clock)
   state = started.state
   lead(started, compatibility)
 }

@@ -3,6 +3,7 @@ import { keyOf, type NodeName, type ObjectKey, type ReconcileQueue } from '@akri
 import type { BrokerFailures } from '../brokers/broker-failures.js'
 import { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
+import type { FirstSights } from '../first-sights.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
 import { SilentAgents } from '../nodes/silent-agents.js'
 import { StatusWriter } from '../status-writer.js'
@@ -13,6 +14,7 @@ import { LeftReports } from './left-reports.js'
 
 interface StatusQueuesOptions extends ControllerOptions {
   readonly absent: AbsentAgents
+  readonly sights: FirstSights
   readonly failures: BrokerFailures
   readonly instanceStatus: StatusWriter<Instance>
   readonly rollouts: Rollouts

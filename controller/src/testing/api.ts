@@ -1,6 +1,6 @@
 import type { ApiClient } from '@akrijs/kube'
 import { FakeApiServer, type Refusal } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { ClusterState } from '../cluster-state.js'
 
 /** The watches of a controller. */
@@ -26,14 +26,17 @@ export class TestApi extends FakeApiServer {
   }
 
   /**
+   * @param clock dates what the controller sees
    * @returns the state, after the controller has seen every object, and the client of the
    * controller
    */
-  async start(): Promise<{ client: ApiClient; state: ClusterState }> {
+  async start(
+    clock: Pick<Clock, 'monotonicMs'> = systemClock,
+  ): Promise<{ client: ApiClient; state: ClusterState }> {
     const client = await this.open()
     const state = new ClusterState({
       client,
-      clock: systemClock,
+      clock: { ...systemClock, monotonicMs: () => clock.monotonicMs() },
       log: silentLogger,
       agentNamespace: 'akri',
     })

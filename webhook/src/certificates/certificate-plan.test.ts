@@ -10,14 +10,22 @@ const DAY = 24 * HOUR
 const BEGIN = Date.parse('2026-01-01T00:00:00Z')
 const names = ['akri-webhook.akri.svc', '10.99.0.1'] as const
 
-/** Each authority is announced as soon as it is made. */
-const announcedAt = (authority: string) =>
-  Date.parse(new X509Certificate(authority).validFrom) + HOUR
+/** How long before its creation a certificate is valid. */
+const BACKDATED = DAY
+/** Each authority is announced, and each certificate seen, as soon as it is made. */
+const ageAt = (now: number) => (cert: string) =>
+  now - Date.parse(new X509Certificate(cert).validFrom) - BACKDATED
 const plan = (
   stored: Partial<Certificates>,
   now: number,
   wanted: readonly [string, ...string[]] = [...names],
-) => planCertificates(stored, { now, names: wanted, announcedAt })
+) =>
+  planCertificates(stored, {
+    now,
+    names: wanted,
+    announcedForMs: ageAt(now),
+    servedForMs: ageAt(now),
+  })
 const isTrusted = (cert: string, authorities: readonly string[]) =>
   authorities.some((authority) =>
     new X509Certificate(cert).verify(new X509Certificate(authority).publicKey),
@@ -32,7 +40,7 @@ describe('the certificates of the webhook', () => {
     expect(isTrusted(server.cert, authorities)).toBe(true)
     const read = new X509Certificate(server.cert)
     expect([read.checkHost(names[0]), read.checkIP(names[1])]).toEqual([...names])
-    expect(first.nextAt).toBe(BEGIN - HOUR + 60 * DAY)
+    expect(first.nextAt).toBe(BEGIN - BACKDATED + 60 * DAY)
     expect(plan(first.certificates, first.nextAt - 1)).toEqual(first)
   })
 
@@ -40,11 +48,11 @@ describe('the certificates of the webhook', () => {
     const next = plan(first.certificates, first.nextAt)
     expect(next.certificates.authorities).toEqual(first.certificates.authorities)
     expect(next.certificates.server.cert).not.toBe(first.certificates.server.cert)
-    expect(next.nextAt).toBe(first.nextAt - HOUR + 60 * DAY)
+    expect(next.nextAt).toBe(first.nextAt - BACKDATED + 60 * DAY)
   })
 
   it('change their authority in steps: announced before use, and kept for an hour', () => {
-    const due = BEGIN - HOUR + 240 * DAY
+    const due = BEGIN - BACKDATED + 240 * DAY
     // What is served is not due at the same time.
     const server = issueServerCertificate(
       [...names],
@@ -81,14 +89,43 @@ describe('the certificates of the webhook', () => {
     })
   })
 
+  it('keep the old authority for an hour from the first sight of the new certificate', () => {
+    const { authorityKey: _lost, ...rest } = first.certificates
+    const announced = plan(rest, BEGIN + DAY)
+    const used = plan(announced.certificates, announced.nextAt)
+    expect(used.certificates.authorities).toHaveLength(2)
+    // The clock of this replica is hours ahead of that of the replica that made the certificate.
+    const now = announced.nextAt + 9 * HOUR
+    const options = { now, names: [...names] as const, announcedForMs: () => 0 }
+    for (const [ms, count] of [
+      [0, 2],
+      [HOUR - 1, 2],
+      [HOUR, 1],
+    ] as const)
+      expect(
+        planCertificates(used.certificates, { ...options, servedForMs: () => ms }).certificates
+          .authorities,
+      ).toHaveLength(count)
+  })
+
+  it('are valid also for an API server whose clock is hours behind', () => {
+    for (const cert of [first.certificates.server.cert, ...first.certificates.authorities])
+      expect(Date.parse(new X509Certificate(cert).validFrom)).toBeLessThan(BEGIN - 12 * HOUR)
+  })
+
   it('wait for the announcement of an authority, as long as they are valid', () => {
     const { authorityKey: _lost, ...rest } = first.certificates
-    const options = { names: [...names] as [string, ...string[]], announcedAt: () => undefined }
+    const options = {
+      names: [...names] as [string, ...string[]],
+      announcedForMs: () => undefined,
+      servedForMs: () => 0,
+    }
     const { certificates } = planCertificates(rest, { ...options, now: BEGIN + DAY })
-    expect(
-      planCertificates(certificates, { ...options, now: BEGIN + 89 * DAY }).certificates,
-    ).toEqual(certificates)
-    const late = planCertificates(certificates, { ...options, now: BEGIN + 90 * DAY }).certificates
+    const after = (days: number) =>
+      planCertificates(certificates, { ...options, now: BEGIN - BACKDATED + days * DAY })
+        .certificates
+    expect(after(89)).toEqual(certificates)
+    const late = after(90)
     expect(late.server).not.toEqual(certificates.server)
     expect(late.authorities).toEqual(certificates.authorities)
   })

@@ -19,23 +19,25 @@ interface CertificatePlan {
 }
 
 interface PlanOptions {
+  /** By the machine's clock: API servers compare a certificate with theirs. */
   readonly now: number
   /** The names that the certificate must have. */
   readonly names: readonly [string, ...string[]]
   /**
-   * The time from which the registration has an authority, in milliseconds since the epoch;
-   * undefined if it is missing there. The caller asks for another plan after this value has
-   * changed.
+   * For how long this replica has seen an authority in the registration, in milliseconds; undefined
+   * if it is missing there. The caller asks for another plan after an authority came or went.
    */
-  announcedAt(authority: string): number | undefined
+  announcedForMs(authority: string): number | undefined
+  /** For how long this replica has seen the served certificate, in milliseconds. */
+  servedForMs(cert: string): number
 }
 
 const HOUR_MS = 60 * 60_000
 const DAY_MS = 24 * HOUR_MS
 const AUTHORITY_MS = 360 * DAY_MS
 const SERVER_MS = 90 * DAY_MS
-/** Certificates are valid from a time before their creation: clocks differ. */
-const BACKDATED_MS = HOUR_MS
+/** Certificates are valid from a time before their creation: clocks differ, also by hours. */
+const BACKDATED_MS = DAY_MS
 /**
  * The time that API servers have to learn of a new authority, before a certificate of that
  * authority is served.
@@ -76,7 +78,7 @@ interface Signer extends Authority {
  */
 export function planCertificates(
   stored: Partial<Certificates>,
-  { now, names, announcedAt }: PlanOptions,
+  { now, names, announcedForMs, servedForMs }: PlanOptions,
 ): CertificatePlan {
   const trusted = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
   const signer = currentSigner(trusted[0], stored.authorityKey, now) ?? newSigner(now)
@@ -85,7 +87,7 @@ export function planCertificates(
     MAX_AUTHORITIES,
   )
   const served = usableServer(stored.server, authorities, names, now)
-  const settledAt = (announcedAt(signer.cert) ?? Infinity) + SETTLE_MS
+  const settledAt = now + SETTLE_MS - (announcedForMs(signer.cert) ?? -Infinity)
   if (served !== undefined && !isIssuedBy(served.read, signer) && now < settledAt) {
     return plan(
       authorities,
@@ -98,7 +100,7 @@ export function planCertificates(
     served !== undefined && isIssuedBy(served.read, signer) && now < renewalAt(served.read)
   const server = isGood ? served.pair : newServer(stored.server, names, signer, now)
   const read = isGood ? served.read : new X509Certificate(server.cert)
-  const removeAt = issuedAt(read) + OVERLAP_MS
+  const removeAt = now + OVERLAP_MS - servedForMs(server.cert)
   const renewAt = Math.min(renewalAt(signer.read), renewalAt(read))
   if (authorities.length === 1 || now >= removeAt) return plan([signer], signer, server, renewAt)
   return plan(authorities, signer, server, Math.min(renewAt, removeAt))
@@ -190,10 +192,6 @@ function validity(now: number, lifeMs: number): Validity {
     notBefore: new Date(now - BACKDATED_MS),
     notAfter: new Date(now - BACKDATED_MS + lifeMs),
   }
-}
-
-function issuedAt({ validFrom }: X509Certificate): number {
-  return Date.parse(validFrom) + BACKDATED_MS
 }
 
 function renewalAt({ validFrom, validTo }: X509Certificate): number {

@@ -59,6 +59,8 @@ export class IssuedCertificates {
    * without a gap.
    */
   #last: Certificates | undefined
+  /** When this replica first saw the served certificate of `#last`, by `monotonicMs`. */
+  #servedSince = 0
 
   constructor(options: IssuedCertificatesOptions) {
     const { client, clock, log, namespace, secret } = options
@@ -109,12 +111,15 @@ export class IssuedCertificates {
     const stored = readSecret(found.object)
     // Without a registration of ours, the installer announces the authority: there is nothing to
     // wait for.
-    const announcedAt = (authority: string) =>
-      registration === undefined ? 0 : registration.announcedAt(authority)
+    const announcedForMs = (authority: string) =>
+      registration === undefined ? Infinity : registration.announcedForMs(authority)
+    const servedForMs = (cert: string) =>
+      cert === this.#last?.server.cert ? clock.monotonicMs() - this.#servedSince : 0
     const { certificates, nextAt } = planCertificates(completed(stored, this.#last), {
       now: clock.wallMs(),
       names,
-      announcedAt,
+      announcedForMs,
+      servedForMs,
     })
     if (!isSame(stored, certificates)) {
       const object = secretWith(certificates, found.object)
@@ -130,8 +135,10 @@ export class IssuedCertificates {
       }
     }
     registration?.announce(bundleOf(certificates.authorities))
-    if (this.#last?.server.cert !== certificates.server.cert)
+    if (this.#last?.server.cert !== certificates.server.cert) {
+      this.#servedSince = clock.monotonicMs()
       this.#options.onRenewed(certificates.server)
+    }
     this.#last = certificates
     return { requeueAfterMs: Math.min(Math.max(nextAt - clock.wallMs(), 0), MAX_WAIT_MS) }
   }
