@@ -613,8 +613,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   it('set directories of the node, for the agent and for handlers', async () => {
     const host = {
       discoveryHandlers: '/srv/akri: #1',
-      kubeletDevicePlugins: '/var/lib/k0s/kubelet/device-plugins',
-      kubeletPodResources: '/var/lib/k0s/kubelet/pod-resources',
+      kubeletDevicePlugins: '/srv/kubelet/device-plugins',
+      kubeletPodResources: '/srv/kubelet/pod-resources',
       udev: '/run/other',
     }
     const pods = await workloads(nested([...everything, ['agent.host', host]]))

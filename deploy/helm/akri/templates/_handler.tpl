@@ -82,8 +82,12 @@ spec:
       dnsPolicy: ClusterFirstWithHostNet
       {{- end }}
       terminationGracePeriodSeconds: 20
-      {{- include "akri.placement" (dict "values" .values "priority" "system-node-critical") | nindent 6 }}
+      {{- $affinity := include "akri.deviceNodes" . | fromYaml }}
+      {{- include "akri.placement" (dict "values" .values "priority" "system-node-critical" "affinity" $affinity) | nindent 6 }}
       securityContext:
+        {{- with include "akri.seLinux" .root }}
+        {{- . | nindent 8 }}
+        {{- end }}
         runAsNonRoot: true
         runAsUser: {{ .user }}
         runAsGroup: {{ include "akri.handlersGroup" . }}

@@ -102,6 +102,22 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* Not empty on OpenShift and OKD. `helm template` knows it by `--api-versions security.openshift.io/v1`. */}}
+{{- define "akri.isOpenShift" -}}
+{{- if .Capabilities.APIVersions.Has "security.openshift.io/v1" }}yes{{ end -}}
+{{- end }}
+
+{{/*
+On OpenShift, SELinux keeps the default type of containers from directories of the node and from the kubelet's
+sockets. Pods that mount them have the type that may use both.
+*/}}
+{{- define "akri.seLinux" -}}
+{{- if include "akri.isOpenShift" . -}}
+seLinuxOptions:
+  type: spc_t
+{{- end -}}
+{{- end }}
+
 {{/* The update strategy of a DaemonSet. */}}
 {{- define "akri.updateStrategy" -}}
 {{- toYaml (. | default (dict "type" "RollingUpdate" "rollingUpdate" (dict "maxUnavailable" "10%"))) -}}
@@ -132,7 +148,10 @@ annotations:
 {{- toYaml $tolerations -}}
 {{- end }}
 
-{{/* Which nodes a program can run on. Arguments: values, priority (the default class), affinity. */}}
+{{/*
+Which nodes a program can run on. Arguments: values, priority (the default class), affinity (whose fields those
+of the values replace).
+*/}}
 {{- define "akri.placement" -}}
 {{- with kindIs "string" .values.priorityClassName | ternary .values.priorityClassName .priority }}
 priorityClassName: {{ toJson . }}
@@ -145,7 +164,7 @@ tolerations:
   {{- . | nindent 2 }}
 {{- end }}
 {{- end }}
-{{- $affinity := .values.affinity | default .affinity | default dict }}
+{{- $affinity := mergeOverwrite (deepCopy (.affinity | default dict)) (deepCopy (.values.affinity | default dict)) }}
 {{- if .values.onlyOnControlPlane }}
 {{- $terms := list }}
 {{- range list "node-role.kubernetes.io/control-plane" "node-role.kubernetes.io/master" }}
@@ -158,6 +177,23 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{/* Nodes that can have devices: not virtual kubelets and Fargate. */}}
+{{- define "akri.deviceNodes" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - key: type
+            operator: NotIn
+            values: [virtual-kubelet]
+          - key: liqo.io/type
+            operator: NotIn
+            values: [virtual-node]
+          - key: eks.amazonaws.com/compute-type
+            operator: NotIn
+            values: [fargate]
 {{- end }}
 
 {{/* Replicas on different nodes, if possible. The argument is the name of the program. */}}
