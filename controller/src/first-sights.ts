@@ -4,8 +4,8 @@ import type { Clock } from '@akrijs/runtime'
 const FORGET_MS = 24 * 3_600_000
 
 /**
- * When this program first saw facts of objects that no parser has dated: the times in objects are by
- * clocks of other machines.
+ * When this program first saw facts of objects that no parser has dated: the times in objects are
+ * by clocks of other machines.
  */
 export class FirstSights {
   readonly #clock: Pick<Clock, 'monotonicMs'>
