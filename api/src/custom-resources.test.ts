@@ -2,10 +2,12 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
+import { parseConfigurationEntries } from './api-objects.js'
 
 interface Schema {
   readonly type: string
   readonly nullable?: boolean
+  readonly default?: unknown
   readonly properties: Readonly<Record<string, Schema>>
 }
 
@@ -67,6 +69,24 @@ describe('the custom resource Configuration', () => {
       Reason: '.status.conditions[?(@.type=="Ready")].reason',
       Age: '.metadata.creationTimestamp',
     })
+  })
+
+  it('is not ready when it is new, and its status is none to our programs', () => {
+    const status = version.schema.openAPIV3Schema.properties.status?.default
+    expect(status).toMatchObject({
+      observedGeneration: 0,
+      conditions: [{ type: 'Ready', status: 'Unknown' }],
+    })
+    const metadata = {
+      name: 'cam',
+      namespace: 'plant',
+      uid: 'u',
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+    }
+    const read = parseConfigurationEntries({ metadata, status })
+    expect(read?.status).toBeUndefined()
+    expect(read?.otherConditions).toEqual([])
   })
 
   it('R58 R95 has a handler, a capacity, brokers, Services, and variables', () => {

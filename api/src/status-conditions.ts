@@ -23,6 +23,12 @@ const PRECEDENCE: Readonly<Record<NodeConditionType, readonly Condition['status'
 const REFUSALS: ReadonlySet<string> = new Set(['InvalidDetails', 'PropertyRefused'])
 
 /**
+ * The reason of `HandlerConnected` and of `Ready` on a node without the handler. Nothing says on
+ * which nodes a handler should be: such a node decides `Ready` only if no node has the handler.
+ */
+export const NO_HANDLER = 'NoHandler'
+
+/**
  * The conditions of a Configuration in the cluster, from the conditions on each node.
  * @param before - the conditions until now: a condition with the same status keeps its time
  * @param now - the time, as ISO 8601
@@ -60,13 +66,15 @@ function summary(
   type: NodeConditionType,
   nodes: Readonly<Record<string, NodeStatus>>,
 ): NodeCondition | undefined {
-  const all = Object.entries(nodes)
+  const named = Object.entries(nodes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([node, { conditions, devices }]) =>
       conditions
         .filter((condition) => condition.type === type)
         .map((condition) => ({ node, condition, devices })),
     )
+  const having = named.filter(({ condition }) => condition.reason !== NO_HANDLER)
+  const all = type === 'Ready' && having.length > 0 ? having : named
   const refused = all.find(
     ({ condition }) => condition.status === 'False' && REFUSALS.has(condition.reason),
   )

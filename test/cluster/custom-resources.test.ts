@@ -294,6 +294,7 @@ describeOnCluster('the custom resources on an API server', () => {
     it('has defaults', async () => {
       expect(await configurations.create(home.name, configurationOf({}))).toMatchObject({
         spec: { capacity: 1, discoveryHandler: { name: 'debugEcho', discoveryDetails: '' } },
+        status: { observedGeneration: 0, conditions: [{ type: 'Ready', status: 'Unknown' }] },
       })
     })
 
@@ -301,11 +302,10 @@ describeOnCluster('the custom resources on an API server', () => {
       const object = configurationOf({})
       const key = home.key(object.metadata.name)
       const status = { devices: 3, conditions: [condition('Ready', 'True')] }
-      expect(await configurations.create(home.name, { ...object, status })).not.toHaveProperty(
-        'status',
-      )
+      const none = { status: { conditions: [{ reason: 'Pending' }] } }
+      expect(await configurations.create(home.name, { ...object, status })).toMatchObject(none)
       await configurations.patch(key, 'merge', { status })
-      expect(await configurations.get(key)).not.toHaveProperty('status')
+      expect(await configurations.get(key)).toMatchObject(none)
       await configurations.patch(
         key,
         'merge',

@@ -71,6 +71,25 @@ describe('akri migrate', () => {
     expect(printed).toEqual(['Back, from akri.js to Akri 0.13:', 'nothing to change'])
   })
 
+  it('leaves no status behind on the way back', async () => {
+    const conditions = [
+      { type: 'Ready', status: 'True', reason: 'R', message: '', lastTransitionTime: 'x' },
+    ]
+    const slots = { total: 1, claimed: 0 }
+    const status = { observedGeneration: 1, conditions, devices: 1, slots, nodes: {} }
+    server.put(CONFIGURATION, { ...configurationObject(), status })
+    const brokerJob = { name: 'j', specHash: 'h' }
+    server.put(INSTANCE, {
+      ...instanceObject({}, { managedFields: [ours] }),
+      status: { brokerJob, brokerInfo: { a: 'b' } },
+    })
+    await migrate('back', { write: true })
+    expect(server.objects.get(CONFIGURATION)?.status).toBeUndefined()
+    expect(server.objects.get(INSTANCE)?.status).toEqual({ brokerJob })
+    await migrate('back')
+    expect(printed.at(-1)).toBe('nothing to change')
+  })
+
   it('writes nothing while there is an obstacle', async () => {
     putInstance({}, { managedFields: [ours] })
     server.put(AGENT, {

@@ -57,6 +57,35 @@ describe('the plan of the way back to the existing system', () => {
     )
   })
 
+  it('removes statuses, but not the record of a Job, once no program of akri.js runs', () => {
+    const condition = { type: 'Ready', status: 'True', reason: 'R', message: '' }
+    const lastTransitionTime = '2026-01-01T00:00:00Z'
+    const status = {
+      observedGeneration: 1,
+      conditions: [{ ...condition, lastTransitionTime }],
+      devices: 1,
+      slots: { total: 1, claimed: 0 },
+      nodes: {},
+    }
+    const job = { brokerJob: { name: 'j', specHash: 'h' } }
+    const snapshot = (ofInstance: object) => ({
+      configurations: [{ ...configurationObject(), status }],
+      instances: [
+        { ...instanceObject({}, { managedFields: existingFields('node-a') }), status: ofInstance },
+      ],
+    })
+    const { changes } = plan(snapshot({ ...job, brokerInfo: { a: 'b' } }))
+    expect(changes).toMatchObject([
+      { kind: 'Configuration', patch: [], status: null },
+      { kind: 'Instance', patch: [], status: { conditions: null, brokerInfo: null } },
+    ])
+    expect(plan(snapshot(job)).changes).toHaveLength(1)
+    const programs = [
+      { program: 'controller', namespace: 'akri', name: 'c', node: 'node-a' as NodeName } as const,
+    ]
+    expect(plan({ ...snapshot(job), programs }, true).changes).toEqual([])
+  })
+
   it('gives the fields of the spec to the managers there', () => {
     const deviceUsage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-1': 'C:cam-0:node-b' }
     const spec = { nodes: ['node-a', 'node-b'], deviceUsage }
@@ -162,6 +191,7 @@ describe('the plan of the way back to the existing system', () => {
           effects: [
             'write the namespace of the Secret plant/s, property B',
             'write the namespace of the ConfigMap plant/m, property C',
+            'remove its status',
           ],
           patch: [
             { op: 'add', path: at(1, 'secretKeyRef'), value: 'plant' },
@@ -207,7 +237,7 @@ describe('the plan of the way back to the existing system', () => {
     it('leaves it alone in the namespace default: both systems mean the same', () => {
       const metadata = { ...served.metadata, namespace: 'default' }
       const found = plan({ configurations: [{ ...served, metadata }] })
-      expect(found).toEqual({ changes: [], findings: [] })
+      expect(found).toMatchObject({ changes: [{ patch: [] }], findings: [] })
     })
   })
 

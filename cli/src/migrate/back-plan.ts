@@ -42,8 +42,10 @@ export function planBack(snapshot: ClusterSnapshot, { ignoreRunning }: BackOptio
   const more = snapshot.programs.length - SHOWN_PODS
   if (more > 0) findings.push({ level, object: 'Pods', text: `${more} others run too` })
   const isServed = servedConfigurations(snapshot)
+  // A controller that runs would write it again.
+  const withStatus = snapshot.programs.length === 0
   for (const object of snapshot.configurations) {
-    const plan = planConfiguration(object, isServed)
+    const plan = planConfiguration(object, isServed, withStatus)
     changes.push(...plan.changes)
     findings.push(...plan.findings)
   }
@@ -51,7 +53,7 @@ export function planBack(snapshot: ClusterSnapshot, { ignoreRunning }: BackOptio
     snapshot.instances.flatMap((found) => parseInstanceObject(found) ?? []),
   )
   for (const object of snapshot.instances) {
-    const plan = planInstance(object, ids)
+    const plan = planInstance(object, ids, withStatus)
     changes.push(...plan.changes)
     findings.push(...plan.findings)
   }
@@ -74,7 +76,12 @@ function servedConfigurations(snapshot: ClusterSnapshot): IsServed {
   return ({ metadata, status }) => status !== undefined || reported.has(metadata.uid)
 }
 
-function planConfiguration(object: unknown, isServed: IsServed): MigrationPlan {
+/** @param withStatus whether the status goes: the existing system would leave it as it is */
+function planConfiguration(
+  object: unknown,
+  isServed: IsServed,
+  withStatus: boolean,
+): MigrationPlan {
   const found = parseConfigurationStatus(object)
   const spec = isRecord(object) && isRecord(object.spec) ? object.spec : undefined
   if (found === undefined || spec === undefined) return { changes: [], findings: [] }
@@ -135,10 +142,17 @@ function planConfiguration(object: unknown, isServed: IsServed): MigrationPlan {
   const { uid, resourceVersion } = metadata
   const key = keyOf({ metadata })
   const change = { kind: 'Configuration', key, uid, resourceVersion, effects, patch } as const
+  if (withStatus && found.status !== undefined) {
+    effects.push('remove its status')
+    return { changes: [{ ...change, status: null }], findings }
+  }
   return { changes: patch.length > 0 ? [change] : [], findings }
 }
 
-function planInstance(object: unknown, ids: VirtualIds): MigrationPlan {
+/** Without `brokerJob`: on a later way forward, a Job that has run must not run again. */
+const NO_STATUS = { conditions: null, brokerInfo: null, brokerInfoSlots: null }
+
+function planInstance(object: unknown, ids: VirtualIds, withStatus: boolean): MigrationPlan {
   const instance = parseInstanceObject(object)
   if (instance === undefined) return { changes: [], findings: [] }
   const { metadata, spec } = instance
@@ -185,11 +199,14 @@ function planInstance(object: unknown, ids: VirtualIds): MigrationPlan {
   if (spec.nodes.length === 0) find('warning', 'no node sees the device: delete the Instance')
   const gives = owners.length > 0 && (patch.length > 0 || needsOwners(object, owners))
   if (gives) effects.push(`give its fields to ${owners.map(({ manager }) => manager).join(', ')}`)
+  const written = Object.keys(instance.status ?? {}).some((name) => name !== 'brokerJob')
+  const status = withStatus && written ? { status: NO_STATUS } : undefined
+  if (status !== undefined) effects.push('remove its conditions and the reports of its brokers')
   const { uid, resourceVersion } = metadata
   const change = { kind: 'Instance', key: keyOf(instance), uid, resourceVersion, effects } as const
-  const isChanged = patch.length > 0 || gives
+  const isChanged = patch.length > 0 || gives || status !== undefined
   return {
-    changes: isChanged ? [{ ...change, patch, ...(gives ? { owners } : {}) }] : [],
+    changes: isChanged ? [{ ...change, patch, ...status, ...(gives ? { owners } : {}) }] : [],
     findings,
   }
 }

@@ -15,6 +15,8 @@ export interface ObjectChange {
   readonly effects: readonly string[]
   /** Empty if only the owners of fields change. */
   readonly patch: JsonPatch
+  /** A merge patch of the status. @default the status stays */
+  readonly status?: object | null
   /** @default the owners of fields stay */
   readonly owners?: readonly FieldOwner[]
 }

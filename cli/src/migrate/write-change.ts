@@ -9,7 +9,7 @@ import type { ObjectChange } from './migration-plan.js'
  * @throws ApiError, ApiUnreachableError
  */
 export async function writeChange(
-  { kind, key, uid, resourceVersion, patch, owners = [] }: ObjectChange,
+  { kind, key, uid, resourceVersion, patch, status, owners = [] }: ObjectChange,
   client: ApiClient,
   signal: AbortSignal,
 ): Promise<void> {
@@ -19,6 +19,10 @@ export async function writeChange(
     return api.patch(key, 'json', [{ op: 'test', path, value: version }, ...changes], { signal })
   }
   if (patch.length > 0) await patchAt(resourceVersion, patch)
+  if (status !== undefined) {
+    const changes = { metadata: { uid }, status }
+    await api.patch(key, 'merge', changes, { signal, subresource: 'status' })
+  }
   let found: unknown
   for (const { manager, metadata: fields, spec } of owners) {
     // The uid: an object that is gone must not be created.

@@ -51,6 +51,8 @@ const COMPUTE_MS = 100
 const AWAY_MS = 60_000
 /** How long the first start of an agent may take on a node, in milliseconds: it pulls its image. */
 const START_MS = 5 * 60_000
+/** The same of an agent whose image could not be pulled: the kubelet tries again. */
+const PULL_FAILED_MS = 30_000
 /** Computations take at most one of so many parts of the time: each looks at all brokers. */
 const COMPUTE_PARTS = 10
 
@@ -246,7 +248,9 @@ export class ConfigurationSummaries {
     const silent: ReportedNode[] = []
     let silentInMs: number | undefined
     for (const [node, pod] of state.reportIndex.unreported) {
-      const waitMs = START_MS - (agents.unreportedForMs(node) ?? 0)
+      const isPullFailed = pod.problem?.reason === 'ImagePullFailed'
+      const startMs = isPullFailed ? PULL_FAILED_MS : START_MS
+      const waitMs = startMs - (agents.unreportedForMs(node) ?? 0)
       const entry = before?.nodes[node]
       // A controller that has just started does not know for how long.
       const wasSilent = entry !== undefined && isSilentEntry(entry)
@@ -256,7 +260,7 @@ export class ConfigurationSummaries {
       }
       const status = { observedGeneration: metadata.generation, devices: 0, conditions: [] }
       const unreported = pod.problem?.message ?? `Pod ${pod.metadata.name} is not ready`
-      silent.push({ node, status, agent: 'silent', unreported })
+      silent.push({ node, status, agent: 'silent', unreported, ...problemOf([pod]) })
     }
     return { silent, silentInMs }
   }
@@ -272,8 +276,8 @@ function withConditions(
 
 /** Why the agent that should have taken the place of another does not run. */
 function problemOf(agents: readonly Pod[]): Pick<ReportedNode, 'problem'> {
-  const [message] = agents.flatMap(({ ready, problem }) => (ready ? [] : (problem?.message ?? [])))
-  return message === undefined ? {} : { problem: message }
+  const [problem] = agents.flatMap((agent) => (agent.ready ? [] : (agent.problem ?? [])))
+  return problem === undefined ? {} : { problem }
 }
 
 function agentState(silentForMs: number | undefined, awayMs: number): ReportedNode['agent'] {

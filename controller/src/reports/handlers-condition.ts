@@ -1,10 +1,8 @@
-import type { Condition, NodeStatus } from '@akrijs/api'
+import { type Condition, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { conditionOf, type Finding, type StatusOfNode, worstNode } from './worst-node.js'
 
 /** Reasons for which a handler of a node is not ready. The first that a node has is shown. */
 const FAILURES = ['InternalError', 'HandlerLost', 'HandlerFailed', 'Unreachable']
-/** The reason of a node that never had the handler, or lost it while it had no devices. */
-const NO_HANDLER = 'NoHandler'
 
 /**
  * The condition `HandlersReady` of a Configuration: whether its handler works on each node that has

@@ -92,7 +92,7 @@ export class ReportIndex {
     return this.#unreported
   }
 
-  /** Calls back with a node after it was added to `unreported` or removed. */
+  /** Calls back with a node after it was added to `unreported`, removed, or has another problem. */
   onUnreported(listener: (node: NodeName) => void, signal: AbortSignal): void {
     this.#unreportedListeners.add(listener, signal)
   }
@@ -113,13 +113,16 @@ export class ReportIndex {
   #updateUnreported(key: ObjectKey): void {
     const { reports, nodes } = this.#caches
     const node = key.slice(1) as NodeName
-    const wasUnreported = this.#unreported.has(node)
+    const before = this.#unreported.get(node)
     const agents =
       reports.get(key) === undefined && nodes.get(key) !== undefined ? this.agentsOn(node) : []
     const [pod] = agents.some(({ ready }) => ready) ? [] : agents
     if (pod === undefined) this.#unreported.delete(node)
     else this.#unreported.set(node, pod)
-    if (wasUnreported !== (pod !== undefined)) this.#unreportedListeners.tell(node)
+    const isSame =
+      (before === undefined) === (pod === undefined) &&
+      before?.problem?.reason === pod?.problem?.reason
+    if (!isSame) this.#unreportedListeners.tell(node)
   }
 
   /** Follows a report, and gives the Configurations with another status. */

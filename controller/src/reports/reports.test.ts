@@ -334,13 +334,16 @@ describe('the summary of a Configuration', () => {
     expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
   })
 
-  it('is unknown once an agent that has never reported takes longer than a start', async () => {
+  it.each([
+    ['takes longer than a start', 299_000, 'AgentSilent', 'CrashLoopBackOff'],
+    ['cannot get its image', 29_000, 'ImagePullFailed', 'ImagePullBackOff'],
+  ])('is unknown once an agent that has never reported %s', async (_what, ms, reason, waiting) => {
     for (const node of ['a', 'b']) putNode(node)
     putReport('a', statusWith('True'), { agentPod: putAgent('a', true) })
-    putAgent('b', false, { reason: 'ImagePullBackOff' })
+    putAgent('b', false, { reason: waiting })
     await start()
     await untilWritten(1)
-    await clock.advance(299_000)
+    await clock.advance(ms)
     expect(ready()).toMatchObject({ status: 'True' })
     const isSilent = () =>
       inSteps(
@@ -348,9 +351,9 @@ describe('the summary of a Configuration', () => {
         () => {
           expect(ready()).toMatchObject({
             status: 'Unknown',
-            reason: 'AgentSilent',
+            reason,
             message:
-              '1 of 2 nodes; b: the agent has never reported: Pod agent-b: ImagePullBackOff; ' +
+              `1 of 2 nodes; b: the agent has never reported: Pod agent-b: ${waiting}; ` +
               '1 node is silent: b',
           })
         },
@@ -567,7 +570,7 @@ describe('the report of a node without an agent', () => {
       clock,
       () => {
         const message = expect.stringContaining('1 devices before: Pod agent-a: ImagePullBackOff')
-        expect(ready()).toMatchObject({ reason: 'AgentSilent', message })
+        expect(ready()).toMatchObject({ reason: 'ImagePullFailed', message })
       },
       GRACE_MS,
     )

@@ -71,7 +71,7 @@ describe('the summary of a Configuration', () => {
     expect(summaryOf({ ...input, configuration })).toBeUndefined()
     const status = summary([reported('a', statusWith('False'))])
     expect(summaryOf({ ...input, configuration: { ...configuration, status } })).toMatchObject({
-      conditions: [],
+      conditions: [{ type: 'Ready', status: 'Unknown', reason: 'NoAgent' }],
       nodeCounts: { reporting: 0, ready: 0, silent: 0 },
       nodes: {},
     })
@@ -168,8 +168,60 @@ describe('the summary of a Configuration', () => {
   it('has observed the generation that every agent has observed', () => {
     const at = (observedGeneration: number) => statusWith('True', { observedGeneration })
     expect(summary([reported('a', at(3)), reported('b', at(2))]).observedGeneration).toBe(2)
-    expect(summary([reported('a', at(3)), reported('b', at(2), 'away')]).observedGeneration).toBe(3)
+    // An agent that is away for a moment decides `Ready`: not of a version that it has not seen.
+    expect(summary([reported('a', at(3)), reported('b', at(2), 'away')]).observedGeneration).toBe(2)
+    expect(summary([reported('a', at(2), 'away')]).observedGeneration).toBe(2)
+    expect(summary([reported('a', at(3)), reported('b', at(2), 'silent')])).toMatchObject({
+      observedGeneration: 3,
+    })
     expect(summary([reported('a', at(9))]).observedGeneration).toBe(3)
+  })
+
+  it('is not ready while it is being deleted, whatever nodes say', () => {
+    const { metadata, ...rest } = testConfiguration()
+    const deletion = { deletionTimestamp: NOW, finalizers: ['x/y', 'z'] }
+    const deleted = { ...rest, metadata: { ...metadata, ...deletion } }
+    const status = summary([reported('a')])
+    for (const reports of [[reported('a')], []])
+      expect(ready(summary(reports, {}, { ...deleted, status }))).toMatchObject({
+        status: 'False',
+        reason: 'BeingDeleted',
+        message: 'the Configuration is being deleted; finalizers hold it: x/y, z',
+      })
+  })
+
+  it('is not ready while the image of a broker cannot be pulled, if its nodes are ready', () => {
+    const problem = (reason: 'CrashLoop' | 'ImagePullFailed') => ({ reason, message: 'Pod x' })
+    const readyWith = (
+      reason: 'CrashLoop' | 'ImagePullFailed',
+      status: Condition['status'] = 'True',
+    ) => {
+      const problems = [problem(reason)]
+      const counts = { desired: 1, updated: 1, ready: 0 }
+      const written = summaryOf({
+        ...NOTHING_ELSE,
+        configuration: testConfiguration(),
+        instances: [],
+        reports: [reported('a', statusWith(status))],
+        legacy: {},
+        brokers: { what: 'broker Pods', ...counts, problems, rollout: undefined },
+      })
+      const { status: is, reason: why } = ready(written ?? expect.fail())
+      return `${is} ${why}`
+    }
+    expect(readyWith('ImagePullFailed')).toBe('False ImagePullFailed')
+    expect(readyWith('ImagePullFailed', 'Unknown')).toBe('Unknown R')
+    // `BrokersReady` has what brokers do once they have started.
+    expect(readyWith('CrashLoop')).toBe('True R')
+  })
+
+  it('shows nodes without the handler after those with another problem', () => {
+    const condition = { type: 'Ready', status: 'False', reason: 'NoHandler', message: '' } as const
+    const without = { observedGeneration: 3, devices: 0, conditions: [condition] }
+    const reports = ['a', 'b', 'c', 'd', 'e', 'f'].map((node) => reported(node, without))
+    const status = summary([...reports, reported('z', statusWith('Unknown')), reported('y')])
+    expect(Object.keys(status.nodes)).toEqual(['z'])
+    expect(ready(status)).toMatchObject({ status: 'Unknown' })
   })
 
   it('keeps entries of agents of the version before, which count', () => {

@@ -4,15 +4,20 @@ import {
   type ConfigurationStatus,
   conditionsOf,
   type Instance,
+  NO_HANDLER,
   type NodeConditionType,
   type NodeStatus,
   slotCounts,
 } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
+import { objectMessage } from '@akrijs/runtime'
 import type { BrokerCensus } from '../brokers/broker-census.js'
+import type { BrokerProblem } from '../brokers/broker-problem.js'
+import { isDeleted } from '../kubernetes-objects.js'
 import { brokersCondition } from './brokers-condition.js'
 import { handlersCondition } from './handlers-condition.js'
 import { propertiesCondition } from './properties-condition.js'
+import { conditionOf, type Finding } from './worst-node.js'
 
 // The summary of a Configuration in its status. A pure function of the reports.
 
@@ -25,8 +30,8 @@ export interface ReportedNode {
    * during a roll-out, and its last report still decides. `silent`: it is not there for longer.
    */
   readonly agent: 'present' | 'away' | 'silent'
-  /** The problem of the Pod of the next agent. */
-  readonly problem?: string
+  /** The problem of the Pod of the next agent, or of an agent that has never reported. */
+  readonly problem?: BrokerProblem
   /** Why a silent agent has never reported: which devices its node has is not known. */
   readonly unreported?: string
 }
@@ -52,6 +57,9 @@ export const SHOWN_NODES = 5
 const NAMED_NODES = 3
 
 const SILENT_REASON = 'AgentSilent'
+/** Also the reason of `Ready` for brokers: nothing that a node does gets past a wrong image. */
+const PULL_FAILED = 'ImagePullFailed' satisfies BrokerProblem['reason']
+const SILENT_REASONS: ReadonlySet<string> = new Set([SILENT_REASON, PULL_FAILED])
 /** The conditions that no node can decide if all agents are silent. */
 const ALL_TYPES = ['HandlerConnected', 'Discovering', 'Ready'] as const
 
@@ -75,6 +83,7 @@ export function summaryOf({
   // theirs without end.
   const canExtend = Object.keys(legacy).length === 0
   const heard = reports.filter(({ agent }) => agent !== 'silent')
+  const observed = [...heard.map((report) => report.status), ...Object.values(legacy)]
   const further = [
     handlersCondition(heard, beforeOf('HandlersReady'), now),
     hasReferences && reports.length > 0
@@ -85,10 +94,15 @@ export function summaryOf({
   return {
     observedGeneration: Math.min(
       metadata.generation,
-      ...all.map(({ observedGeneration }) => observedGeneration),
+      ...observed.map(({ observedGeneration }) => observedGeneration),
     ),
     conditions: [
-      ...clusterConditions(reports, legacy, before, now),
+      ...withReady(
+        clusterConditions(reports, legacy, before, now),
+        { metadata, isReported: reports.length + Object.keys(legacy).length > 0, brokers },
+        beforeOf('Ready'),
+        now,
+      ),
       ...(canExtend ? further.flatMap((condition) => condition ?? []) : []),
     ],
     devices: instances.length,
@@ -107,13 +121,63 @@ export function summaryOf({
 
 /** Whether an entry of `status.nodes` stands for a silent agent: only the controller writes it. */
 export function isSilentEntry({ conditions }: NodeStatus): boolean {
-  return conditions.some(({ reason }) => reason === SILENT_REASON)
+  return conditions.some(({ reason }) => SILENT_REASONS.has(reason))
 }
 
 /** Whether silent nodes decide the condition `Ready`. */
 export function isReadySilent(status: Pick<ConfigurationStatus, 'conditions'> | undefined) {
   const ready = status?.conditions.find(({ type }) => type === 'Ready')
-  return ready?.reason === SILENT_REASON
+  return ready?.status === 'Unknown' && SILENT_REASONS.has(ready.reason)
+}
+
+interface ReadyInput extends Pick<SummaryInput, 'brokers'> {
+  readonly metadata: Configuration['metadata']
+  /** Whether any node has reported. */
+  readonly isReported: boolean
+}
+
+/**
+ * The conditions with a condition `Ready` in any case. A tool that knows no other condition takes
+ * an object without it for one that is ready.
+ */
+function withReady(
+  conditions: readonly Condition[],
+  input: ReadyInput,
+  before: Condition | undefined,
+  now: string,
+): readonly Condition[] {
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  const finding = notReady(input, ready)
+  if (finding === undefined) return conditions
+  const others = conditions.filter(({ type }) => type !== 'Ready')
+  return [...others, conditionOf('Ready', finding, before, now)]
+}
+
+/** What makes a Configuration not ready, whatever its nodes say, or if they say `True`. */
+function notReady(
+  { metadata, isReported, brokers }: ReadyInput,
+  ready: Condition | undefined,
+): Finding | undefined {
+  if (isDeleted({ metadata })) {
+    const finalizers = metadata.finalizers?.join(', ') ?? ''
+    const message = `the Configuration is being deleted; finalizers hold it: ${finalizers}`
+    return { status: 'False', reason: 'BeingDeleted', message: objectMessage(message) }
+  }
+  if (!isReported)
+    return {
+      status: 'Unknown',
+      reason: 'NoAgent',
+      message: 'no agent reports the Configuration: check the Pods of the agents',
+    }
+  if (ready === undefined)
+    return { status: 'Unknown', reason: 'Waiting', message: 'no node has reported it yet' }
+  // The same in whatever order they come: each change is a write.
+  const [message] = (brokers?.problems ?? [])
+    .flatMap((problem) => (problem.reason === PULL_FAILED ? problem.message : []))
+    .sort()
+  return ready.status === 'True' && message !== undefined
+    ? { status: 'False', reason: PULL_FAILED, message }
+    : undefined
 }
 
 /** Whether a silent node may have devices. */
@@ -178,7 +242,7 @@ function problems(reports: readonly ReportedNode[]): Record<string, NodeStatus> 
 
 /** The worst problem first. */
 const PROBLEMS: readonly ((report: ReportedNode) => boolean)[] = [
-  ({ status, agent }) => agent === 'present' && has(status, 'False', 'Ready'),
+  ({ status, agent }) => agent === 'present' && isBroken(status),
   ({ status, agent }) => agent === 'present' && has(status, 'False', 'Discovering'),
   ({ status, agent }) => agent === 'present' && has(status, 'False', 'HandlerConnected'),
   ({ status, agent }) => agent === 'present' && has(status, 'Unknown'),
@@ -201,6 +265,13 @@ function has(
   )
 }
 
+/** A node that does not have the handler may be right. */
+function isBroken({ conditions }: NodeStatus): boolean {
+  return conditions.some(
+    ({ type, status, reason }) => type === 'Ready' && status === 'False' && reason !== NO_HANDLER,
+  )
+}
+
 function isReady(status: NodeStatus): boolean {
   return has(status, 'True', 'Ready')
 }
@@ -209,13 +280,12 @@ function silenced(
   { status: { observedGeneration, devices }, problem, unreported }: ReportedNode,
   types: readonly NodeConditionType[],
 ): NodeStatus {
-  const reason = problem === undefined ? '' : `: ${problem}`
+  const why = problem === undefined ? '' : `: ${problem.message}`
   const message =
     unreported === undefined
-      ? `the Pod of the agent or the Node is not ready; ${devices} devices before${reason}`
+      ? `the Pod of the agent or the Node is not ready; ${devices} devices before${why}`
       : `the agent has never reported: ${unreported}`
-  const conditions = types.map(
-    (type) => ({ type, status: 'Unknown', reason: SILENT_REASON, message }) as const,
-  )
+  const reason = problem?.reason === PULL_FAILED ? PULL_FAILED : SILENT_REASON
+  const conditions = types.map((type) => ({ type, status: 'Unknown', reason, message }) as const)
   return { observedGeneration, devices, conditions }
 }

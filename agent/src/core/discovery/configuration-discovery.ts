@@ -41,11 +41,18 @@ export interface DeviceRanks {
   isServed(id: string, shared: boolean): boolean
 }
 
+/**
+ * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
+ * moment ago, and its devices are healthy. `old`: its stream has ended before that.
+ */
+export type HandlerAnswer = 'missing' | 'fresh' | 'old'
+
 export interface DiscoveryStatus {
   readonly handler: string
   readonly endpoints: readonly {
     readonly uid: string
     readonly state: SessionState
+    readonly answer: HandlerAnswer
     /** What the handler tells people about devices; undefined if it cannot tell. */
     readonly reports?: readonly DeviceReport[] | undefined
   }[]
@@ -118,11 +125,13 @@ export class ConfigurationDiscovery {
   }
 
   get status(): DiscoveryStatus {
-    const endpoints = [...this.#sessions].map(([uid, { state, reports }]) => ({
-      uid,
-      state,
-      reports,
-    }))
+    const { clock, unhealthyAfterMs } = this.#options
+    const freshSince = clock.monotonicMs() - unhealthyAfterMs
+    const endpoints = [...this.#sessions].map(([uid, { state, reports, list, hasAnswered }]) => {
+      const isFresh = (list.lostSince ?? Infinity) > freshSince
+      const answer: HandlerAnswer = hasAnswered ? (isFresh ? 'fresh' : 'old') : 'missing'
+      return { uid, state, answer, reports }
+    })
     return { handler: this.handler, endpoints }
   }
 

@@ -28,7 +28,7 @@ export type SessionState =
   /** The session waits until the Configuration changes. */
   | { readonly phase: 'refused'; readonly message: string }
 
-type SessionFailure =
+export type SessionFailure =
   | 'Unreachable'
   | 'HandlerFailed'
   /** The handler has not been asked: a property is not there. */
@@ -119,6 +119,7 @@ export class DiscoverySession {
   #list: EndpointList
   /** The reports of the last list, and those that the status shows. */
   #reports: { readonly last: Reports; readonly shown: Reports } | undefined
+  #hasAnswered = false
   #isShowingReports = false
   #unreachableSince: number | undefined
   #attempt = newAttempt()
@@ -160,6 +161,11 @@ export class DiscoverySession {
     return this.#reports?.shown
   }
 
+  /** Whether the last list answers the present details: an edit asks again. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered
+  }
+
   /** Time of the first of the attempts in a row that did not reach the endpoint. */
   get unreachableSince(): number | undefined {
     return this.#unreachableSince
@@ -184,6 +190,7 @@ export class DiscoverySession {
     if (JSON.stringify(before) === JSON.stringify(configuration.spec.discoveryHandler)) return
     // The reports of the next list are about other details.
     this.#reports = undefined
+    this.#hasAnswered = false
     this.restart()
   }
 
@@ -288,6 +295,7 @@ export class DiscoverySession {
       this.#followReports(list.reports, !isSame(this.#list.devices, devices))
       this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
       this.#unreachableSince = undefined
+      this.#hasAnswered = true
       this.#state = { phase: 'open', listed: true }
       onChange()
       const { same, other } = ENTRIES_OF_A_LIST

@@ -9,8 +9,9 @@ import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { DeviceReport } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { configurationWith } from '../../testing/objects.js'
+import type { HandlerAnswer } from '../discovery/configuration-discovery.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { SessionState } from '../discovery/discovery-session.js'
+import type { SessionFailure, SessionState } from '../discovery/discovery-session.js'
 import type { NameRefusal } from '../instances/resource-names.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { mergeStatus } from './merge-status.js'
@@ -18,7 +19,15 @@ import { nodeStatus, refusedStatus } from './node-status.js'
 
 const configuration = { metadata: { generation: 3 } } as Configuration
 const noDevices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
-const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healthy, endpoint: 'e' })
+const device = (healthy: boolean) => ({
+  device: { id: 'x' },
+  shared: true,
+  healthy,
+  endpoint: 'cam@0',
+})
+
+const answerOf = (state: SessionState): HandlerAnswer =>
+  state.phase === 'open' && state.listed ? 'fresh' : 'missing'
 
 function report(
   states: readonly SessionState[],
@@ -27,7 +36,12 @@ function report(
   refusals: readonly NameRefusal[] = [],
   reports?: readonly DeviceReport[],
 ): NodeStatus {
-  const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state, reports }))
+  const endpoints = states.map((state, index) => ({
+    uid: `cam@${index}`,
+    state,
+    answer: answerOf(state),
+    reports,
+  }))
   return nodeStatus({
     configuration,
     discovery: { handler: 'cam', endpoints },
@@ -135,6 +149,7 @@ describe('the status of a Configuration on a node', () => {
     const endpoints = [reasons, undefined, [leftOut('reason 0', 9)]].map((reports, index) => ({
       uid: `cam@${index}`,
       state: { phase: 'open', listed: true } as const,
+      answer: 'fresh' as const,
       reports,
     }))
     const status = nodeStatus({
@@ -229,46 +244,86 @@ describe('the status of a Configuration on a node', () => {
   })
 
   it.each<[string, readonly SessionState[], Record<string, string>]>([
-    ['no handler', [], { HandlerConnected: 'False NoHandler', Discovering: 'Unknown Waiting' }],
+    [
+      'no handler',
+      [],
+      {
+        HandlerConnected: 'False NoHandler',
+        Discovering: 'Unknown Waiting',
+        Ready: 'False NoHandler',
+      },
+    ],
     [
       'a handler that is being asked',
       [{ phase: 'opening' }],
-      { HandlerConnected: 'Unknown Connecting', Discovering: 'Unknown Waiting' },
+      {
+        HandlerConnected: 'Unknown Connecting',
+        Discovering: 'Unknown Waiting',
+        Ready: 'Unknown Waiting',
+      },
     ],
     [
       'a stream without a list',
       [{ phase: 'open', listed: false }],
-      { HandlerConnected: 'True Connected', Discovering: 'Unknown Waiting' },
+      {
+        HandlerConnected: 'True Connected',
+        Discovering: 'Unknown Waiting',
+        Ready: 'Unknown Waiting',
+      },
     ],
     [
       'a stream with a list',
       [{ phase: 'open', listed: true }],
-      { HandlerConnected: 'True Connected', Discovering: 'True Listening' },
+      {
+        HandlerConnected: 'True Connected',
+        Discovering: 'True Listening',
+        Ready: 'True NoDevices',
+      },
     ],
     [
       'refused details',
       [{ phase: 'refused', message: 'no' }],
-      { HandlerConnected: 'True Connected', Discovering: 'False InvalidDetails' },
+      {
+        HandlerConnected: 'True Connected',
+        Discovering: 'False InvalidDetails',
+        Ready: 'False InvalidDetails',
+      },
     ],
     [
       'noDevices at the endpoint',
       [{ phase: 'failed', reason: 'Unreachable', message: 'no' }],
-      { HandlerConnected: 'False Unreachable', Discovering: 'False Unreachable' },
+      {
+        HandlerConnected: 'False Unreachable',
+        Discovering: 'False Unreachable',
+        Ready: 'False HandlerFailed',
+      },
     ],
     [
       'a missing Secret',
       [{ phase: 'failed', reason: 'MissingProperty', message: 'no' }],
-      { HandlerConnected: 'Unknown MissingProperty', Discovering: 'False MissingProperty' },
+      {
+        HandlerConnected: 'Unknown MissingProperty',
+        Discovering: 'False MissingProperty',
+        Ready: 'False SecretNotReadable',
+      },
     ],
     [
       'a Secret of another namespace that does not consent',
       [{ phase: 'failed', reason: 'PropertyRefused', message: 'no' }],
-      { HandlerConnected: 'Unknown PropertyRefused', Discovering: 'False PropertyRefused' },
+      {
+        HandlerConnected: 'Unknown PropertyRefused',
+        Discovering: 'False PropertyRefused',
+        Ready: 'False NoConsent',
+      },
     ],
     [
       'a Secret that cannot be read',
       [{ phase: 'failed', reason: 'UnreadableProperty', message: 'no' }],
-      { HandlerConnected: 'Unknown UnreadableProperty', Discovering: 'False UnreadableProperty' },
+      {
+        HandlerConnected: 'Unknown UnreadableProperty',
+        Discovering: 'False UnreadableProperty',
+        Ready: 'False SecretNotReadable',
+      },
     ],
     [
       'one of two that fails',
@@ -276,7 +331,11 @@ describe('the status of a Configuration on a node', () => {
         { phase: 'open', listed: true },
         { phase: 'failed', reason: 'HandlerFailed', message: 'no' },
       ],
-      { HandlerConnected: 'True Connected', Discovering: 'False HandlerFailed' },
+      {
+        HandlerConnected: 'True Connected',
+        Discovering: 'False HandlerFailed',
+        Ready: 'False HandlerFailed',
+      },
     ],
   ])('names %s', (_title, states, expected) => {
     expect(brief(report(states))).toMatchObject(expected)
@@ -303,9 +362,45 @@ describe('the status of a Configuration on a node', () => {
       reason: 'DeviceRefused',
       message: '1 of 2 devices are not offered; device "x": handler cam may not',
     })
-    expect(
-      brief(report(open, { devices: new Map(), complete: false, leftOut: undefined })).Ready,
-    ).toBe('Unknown Waiting')
+    // A list of an endpoint that left, from before a restart of the agent.
+    const incomplete = { devices: new Map(), complete: false, leftOut: undefined }
+    expect(brief(report(open, incomplete)).Ready).toBe('True NoDevices')
+    // Handlers have not registered yet.
+    expect(brief(report([], incomplete)).Ready).toBe('Unknown NoHandler')
+  })
+
+  it.each<[string, HandlerAnswer, SessionFailure, string]>([
+    ['fails for a moment', 'fresh', 'HandlerFailed', 'True NoDevices'],
+    ['fails', 'old', 'HandlerFailed', 'False HandlerFailed'],
+    ['has no Secret for a moment', 'fresh', 'MissingProperty', 'True NoDevices'],
+    ['has no Secret', 'old', 'MissingProperty', 'False SecretNotReadable'],
+    ['cannot be reached after it had no devices', 'old', 'Unreachable', 'False NoHandler'],
+    ['cannot be reached after an edit', 'missing', 'Unreachable', 'False HandlerFailed'],
+  ])('has the cause if the handler %s', (_what, answer, reason, expected) => {
+    const state = { phase: 'failed', reason, message: 'no' } as const
+    const status = nodeStatus({
+      configuration,
+      discovery: { handler: 'cam', endpoints: [{ uid: 'cam@0', state, answer }] },
+      devices: noDevices,
+      collisions: [],
+      refusals: [],
+      taken: [],
+      held: [],
+      registrations: [],
+      present: 0,
+    })
+    expect(brief(status).Ready).toBe(expected)
+  })
+
+  it('is that of the nodes with the handler, and of the others if no node has it', () => {
+    const without = report([])
+    const having = report(open, served, 1, [], [])
+    const lost = report([], { ...served, devices: new Map([['x', device(false)]]) })
+    const readyOf = (nodes: Record<string, NodeStatus>) =>
+      ready({ conditions: conditionsOf(nodes, [], 'now') })
+    expect(readyOf({ a: without, b: having })).toBe('True AllDevicesServed: 1 devices')
+    expect(readyOf({ a: without, b: without })).toMatch(/^False NoHandler: 2 of 2 nodes; a: /)
+    expect(readyOf({ a: lost, b: having })).toMatch(/^False HandlerLost: 1 of 2 nodes; a: /)
   })
 })
 
@@ -421,6 +516,6 @@ describe('the status of a Configuration', () => {
     const times = Object.fromEntries(
       second.conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]),
     )
-    expect(times).toEqual({ HandlerConnected: 'one', Discovering: 'two', Ready: 'one' })
+    expect(times).toEqual({ HandlerConnected: 'one', Discovering: 'two', Ready: 'two' })
   })
 })

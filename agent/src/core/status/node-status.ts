@@ -1,9 +1,11 @@
-import type { Condition, Configuration, NodeStatus } from '@akrijs/api'
+import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/runtime/handler'
+import { isUidOf } from '../../ports/handler-endpoint.js'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, DiscoveredDevice, LeftOut } from '../discovery/device-set.js'
 import { deviceUnits } from '../discovery/device-units.js'
+import type { SessionFailure } from '../discovery/discovery-session.js'
 import type { DigestCollision } from '../instances/device-names.js'
 import type { TakenName } from '../instances/instance-plan.js'
 import type { HeldInstance } from '../instances/instance-planner.js'
@@ -97,8 +99,7 @@ const PROPERTY_FAILURES: ReadonlySet<string> = new Set([
 ])
 
 function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Finding {
-  if (endpoints.length === 0)
-    return ['False', 'NoHandler', `no handler ${handler} is loaded or has registered`]
+  if (endpoints.length === 0) return ['False', NO_HANDLER, noHandler(handler)]
   const open = endpoints.filter(({ state }) => state.phase === 'open' || state.phase === 'refused')
   if (open.length > 0) return ['True', 'Connected', open.map(({ uid }) => uid).join(', ')]
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
@@ -118,6 +119,64 @@ function discovering({ discovery: { endpoints } }: StatusInput): Finding {
   if (states.some((state) => state.phase === 'open' && state.listed))
     return ['True', 'Listening', ['the handler tells of changes', ...remarks].join('; ')]
   return ['Unknown', 'Waiting', 'no list of devices has come yet']
+}
+
+/** The reasons of `Ready` for the failures of a session. */
+const CAUSES: Readonly<Record<SessionFailure, string>> = {
+  Unreachable: 'HandlerFailed',
+  HandlerFailed: 'HandlerFailed',
+  InternalError: 'InternalError',
+  MissingProperty: 'SecretNotReadable',
+  PropertyForbidden: 'SecretNotReadable',
+  UnreadableProperty: 'SecretNotReadable',
+  PropertyRefused: 'NoConsent',
+}
+
+/** The request is wrong, or a Secret is missing: an edit or an operator has to remove the cause. */
+function wrongRequest({ endpoints }: DiscoveryStatus): Finding | undefined {
+  for (const { state, answer } of endpoints) {
+    if (state.phase === 'refused') return ['False', 'InvalidDetails', state.message]
+    if (answer !== 'fresh' && state.phase === 'failed' && PROPERTY_FAILURES.has(state.reason))
+      return ['False', CAUSES[state.reason], state.message]
+  }
+  return undefined
+}
+
+/**
+ * Why the handler does not answer the present spec on this node. Devices that it left have a reason
+ * of their own: an endpoint that is out of reach and left none is no longer expected here.
+ */
+function unanswered(
+  { handler, endpoints }: DiscoveryStatus,
+  complete: boolean,
+): Finding | undefined {
+  // After the start of an agent, handlers register one after the other.
+  if (endpoints.length === 0)
+    return [complete ? 'False' : 'Unknown', NO_HANDLER, noHandler(handler)]
+  let left: string | undefined
+  for (const { state, answer } of endpoints) {
+    if (answer === 'fresh' || state.phase !== 'failed') continue
+    const isGone = answer === 'old' && state.reason === 'Unreachable'
+    if (!isGone) return ['False', CAUSES[state.reason], state.message]
+    left = state.message
+  }
+  if (endpoints.some(({ answer, state }) => answer !== 'fresh' && state.phase !== 'failed'))
+    return ['Unknown', 'Waiting', 'not every handler has answered yet']
+  if (left === undefined || endpoints.some(({ answer }) => answer === 'fresh')) return undefined
+  return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
+}
+
+/** Whether the handler of the present spec has lost a device: after an edit, others go. */
+function isAnyLost({ devices }: DeviceSet, { handler, endpoints }: DiscoveryStatus): boolean {
+  const unasked = endpoints.filter(({ answer }) => answer === 'missing').map(({ uid }) => uid)
+  return [...devices.values()].some(
+    ({ healthy, endpoint }) =>
+      !healthy && isUidOf(handler, endpoint) && !unasked.includes(endpoint),
+  )
+}
+
+function noHandler(handler: string): string {
+  return `no handler ${handler} is loaded or has registered`
 }
 
 /** Of the devices that have a problem. */
@@ -194,12 +253,16 @@ function ready({
       `${JSON.stringify(first.device.id)}: ${first.refusal}`
     return ['False', 'DeviceRefused', message]
   }
-  if (unhealthy > 0) {
+  const wrong = wrongRequest(discovery)
+  if (wrong !== undefined) return wrong
+  const missing = unanswered(discovery, complete)
+  if (unhealthy > 0 && (missing === undefined || isAnyLost(set, discovery))) {
     const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
     return ['False', 'HandlerLost', message]
   }
   if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
   if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, hasLarge, leftOut)]
+  if (missing !== undefined) return missing
   const reports = mergeReports(discovery.endpoints.map((endpoint) => endpoint.reports))
   const problemsText = deviceReportsText(reports, true)
   const leftOutText = deviceReportsText(reports, false)
@@ -211,7 +274,6 @@ function ready({
   }
   if (present < total)
     return ['Unknown', 'Progressing', `${present} of ${total} devices have an Instance`]
-  if (!complete) return ['Unknown', 'Waiting', 'not every handler has answered yet']
   if (leftOutText !== undefined)
     return ['True', 'DevicesLeftOut', `${total} devices; ${leftOutText}`]
   if (total > 0) return ['True', 'AllDevicesServed', `${total} devices`]

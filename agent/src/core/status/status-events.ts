@@ -13,7 +13,7 @@ export class StatusEvents {
   }
 
   follow(key: ObjectKey, { conditions }: NodeStatus): void {
-    // A problem of the handler shows in two conditions and needs one Event.
+    // A problem of the handler shows in several conditions, by other reasons, and needs one Event.
     const recorded = new Set<string>()
     for (const { type, status, reason, message } of conditions) {
       const place = `${type} ${key}`
@@ -23,8 +23,8 @@ export class StatusEvents {
       if (status === 'False') {
         if (before === problem) continue
         this.#last.set(place, problem)
-        if (recorded.has(problem)) continue
-        recorded.add(problem)
+        if (recorded.has(message)) continue
+        recorded.add(message)
         this.#cluster.recordEvent({ ...event, type: 'Warning' })
       } else if (status === 'True' && before !== undefined) {
         this.#last.delete(place)

@@ -15,7 +15,7 @@ import { StatusReporter } from './status-reporter.js'
 const NODE = 'node-a' as NodeName
 const LISTENING: DiscoveryStatus = {
   handler: 'told',
-  endpoints: [{ uid: 'told@x', state: { phase: 'open', listed: true } }],
+  endpoints: [{ uid: 'told@x', state: { phase: 'open', listed: true }, answer: 'fresh' }],
 }
 const device = (id: string) =>
   [id, { device: { id }, shared: false, endpoint: 'told@x', healthy: true }] as const
@@ -167,7 +167,10 @@ describe('the status that an agent reports', () => {
       [{ phase: 'failed', reason: 'Unreachable', message: '' }, undefined, undefined],
       [{ phase: 'open', listed: true }, undefined, []],
     ] as const) {
-      discovery = { handler: 'told', endpoints: [{ uid: 'told@x', state, reports: reported }] }
+      discovery = {
+        handler: 'told',
+        endpoints: [{ uid: 'told@x', state, answer: 'fresh', reports: reported }],
+      }
       await reporter.report(key)
       expect(reportedProblems.at(-1)).toEqual(expected)
     }
