@@ -95,10 +95,12 @@ export function createOpcuaHandler({
         waitMs: FIRST_LIST_MS,
         clock,
       })
+      let unusable: readonly ReportedDevice[] = []
       for await (const { servers, leftOut } of serverLists()) {
-        const devices = await offeredServers.devices(servers, [...leftOut, ...ignoredUrls()])
+        const others = [...leftOut, ...unusable]
+        const devices = await offeredServers.devices(servers, [...others, ...ignoredUrls()])
         if (devices.length === 0)
-          for (const text of silence(servers.length === 0 && leftOut.length === 0)) remark(text)
+          for (const text of silence(servers.length === 0 && others.length === 0)) remark(text)
         yield devices
       }
 
@@ -128,7 +130,10 @@ export function createOpcuaHandler({
       }
 
       function announcedServers(): ServerLists {
-        const lists = browseServers({ log, signal, clock, allowedNetworks, search })
+        const onUnusable = (servers: readonly ReportedDevice[]) => {
+          unusable = servers
+        }
+        const lists = browseServers({ log, signal, clock, allowedNetworks, search, onUnusable })
         const announced = atLeastEvery(lists, interval, { signal, clock })
         return mdnsMethod({ ...methodOptions, announced, reach })
       }

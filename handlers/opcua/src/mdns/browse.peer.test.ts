@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import type { Logger } from '@akrijs/sdk'
+import type { Logger, ReportedDevice } from '@akrijs/sdk'
 import { readNetworks } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
@@ -245,6 +245,24 @@ describe.skipIf(missingAvahi.length > 0)(
 )
 
 describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, () => {
+  it('tells of a server whose host has no address in the allowed networks', async () => {
+    const host = await lan.addHost(1)
+    const told: ReportedDevice[][] = []
+    const onUnusable = (servers: readonly ReportedDevice[]) => told.push([...servers])
+    const lists = browse([host], { onUnusable })
+    const first = lists.next()
+    await send(host, [announcement({ name: 'PLC', address: '192.168.9.9' })], { times: 5 })
+    expect((await first).value).toEqual([])
+    if (told[0]?.length === 0) await lists.next()
+    expect(told.at(-1)).toEqual([
+      {
+        id: 'PLC at 10.193.1.2',
+        reason: 'no address announced',
+        detail: expect.stringMatching(/^no address .* of its host "rawhost.local" in/),
+      },
+    ])
+  })
+
   it("finds a server that announces itself by node-opcua's own mDNS", async () => {
     const host = await lan.addHost(1)
     const script = path.join(peers, 'mdns-server.mjs')

@@ -1,4 +1,4 @@
-import { type Clock, Latest, type Logger, systemClock } from '@akrijs/sdk'
+import { type Clock, Latest, type Logger, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   AllowedNetworks,
   type Datagram,
@@ -9,7 +9,7 @@ import {
   type UdpSocket,
 } from '@akrijs/sdk/network'
 import { encodeQuery } from './dns-encoder.js'
-import { type MdnsServer, mdnsServer, mergeServers } from './mdns-server.js'
+import { type MdnsServer, mdnsServer, mergeServers, unusableServer } from './mdns-server.js'
 import { MessageReader } from './message-reader.js'
 import {
   type Family,
@@ -35,6 +35,8 @@ export interface BrowseOptions {
   readonly allowedNetworks?: readonly Network[] | undefined
   /** Gets where queries were sent, and the errors. */
   readonly search?: MulticastSearch
+  /** Takes the announced servers without a usable URL before each list. */
+  readonly onUnusable?: (servers: readonly ReportedDevice[]) => void
 }
 
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
@@ -62,7 +64,7 @@ export async function* browseServers(
   options: BrowseOptions,
   { interfaces }: { readonly interfaces?: readonly string[] } = {},
 ): AsyncGenerator<readonly MdnsServer[], void, void> {
-  const { clock = systemClock, signal } = options
+  const { clock = systemClock, signal, onUnusable } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
   const browser = new Browser({ ...options, clock }, interfaces)
@@ -75,8 +77,9 @@ export async function* browseServers(
       const waitMs = previous === undefined ? FIRST_LIST_MS : GATHER_MS
       await clock.sleep(waitMs, until).catch(() => undefined)
       if (until.aborted) return
-      const servers = browser.servers()
-      const current = JSON.stringify(servers)
+      const { servers, unusable } = browser.result()
+      const current = JSON.stringify([servers, unusable])
+      onUnusable?.(unusable)
       if (current !== previous) yield servers
       previous = current
     }
@@ -127,9 +130,17 @@ class Browser {
     })
   }
 
-  servers(): MdnsServer[] {
-    const services = [...this.#networks.values()].flatMap(({ cache }) => cache.resolved())
-    return mergeServers(services.map(mdnsServer).filter((server) => server !== undefined))
+  result(): { readonly servers: MdnsServer[]; readonly unusable: ReportedDevice[] } {
+    const caches = [...this.#networks.values()].map(({ cache }) => cache)
+    const services = caches.flatMap((cache) => cache.resolved())
+    const unusable = [
+      ...caches.flatMap((cache) => cache.unreachable()),
+      ...services.filter((service) => mdnsServer(service) === undefined),
+    ].map(unusableServer)
+    return {
+      servers: mergeServers(services.map(mdnsServer).filter((server) => server !== undefined)),
+      unusable: unusable.sort((a, b) => (a.id < b.id ? -1 : 1)),
+    }
   }
 
   async run(signal: AbortSignal): Promise<void> {

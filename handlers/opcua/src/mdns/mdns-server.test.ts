@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { mdnsServer, mergeServers } from './mdns-server.js'
+import { mdnsServer, mergeServers, unusableServer } from './mdns-server.js'
 
 const service = {
   name: ['Mixer 1.2', '_opcua-tcp', '_tcp', 'local'],
@@ -62,13 +62,33 @@ describe('a server that announces itself', () => {
   })
 
   it.each([
-    ['port 0', { port: 0 }],
+    ['port 0', { port: 0 }, 'port 0'],
     [
       'neither a host name nor an address for a URL',
       { target: ['a b'], addresses: ['fe80::1%eth0'] },
+      'neither its host "a b" nor its addresses fit into a URL',
     ],
-  ])('is undefined with %s', (_, change) => {
-    expect(mdnsServer({ ...service, ...change })).toBeUndefined()
+  ])('is no server with %s, and the reason is told', (_, change, detail) => {
+    const announced = { ...service, ...change }
+    expect(mdnsServer(announced)).toBeUndefined()
+    const id = 'Mixer 1.2 at 192.0.2.1'
+    expect(unusableServer(announced)).toEqual({ id, reason: 'no URL announced', detail })
+  })
+
+  it.each([
+    [undefined, 'no URL announced', 'no host and port (SRV record)'],
+    [
+      service.target,
+      'no address announced',
+      'no address (A or AAAA record) of its host "PLC1.local"',
+    ],
+  ])('without the records for a call is told, with the host %s', (target, reason, detail) => {
+    const { name, sender } = service
+    expect(unusableServer({ name, sender, target })).toEqual({
+      id: 'Mixer 1.2 at 192.0.2.1',
+      reason,
+      detail: expect.stringContaining(detail),
+    })
   })
 
   it('is one server on several networks and with several names', () => {

@@ -1,6 +1,7 @@
+import type { ReportedDevice } from '@akrijs/sdk'
 import type { OpcuaServer } from '../opcua-server.js'
 import { type DnsName, nameKey } from './dns-message.js'
-import type { ResolvedService } from './service-cache.js'
+import type { ResolvedService, UnreachableService } from './service-cache.js'
 
 /** A server or discovery server that announces itself by multicast DNS (OPC 10000-12, annex C). */
 export interface MdnsServer extends OpcuaServer {
@@ -37,6 +38,22 @@ export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
     capabilities,
     isDiscoveryServer: capabilities.includes('LDS'),
   }
+}
+
+/** Why an announced server has no usable URL. */
+export function unusableServer(service: ResolvedService | UnreachableService): ReportedDevice {
+  const { name, sender, target } = service
+  const id = `${name[0] ?? ''} at ${sender}`
+  if (target === undefined)
+    return { id, reason: 'no URL announced', detail: 'no host and port (SRV record)' }
+  const host = JSON.stringify(target.join('.'))
+  if (!('port' in service)) {
+    const detail = `no address (A or AAAA record) of its host ${host} in the allowed networks`
+    return { id, reason: 'no address announced', detail }
+  }
+  const detail =
+    service.port === 0 ? 'port 0' : `neither its host ${host} nor its addresses fit into a URL`
+  return { id, reason: 'no URL announced', detail }
 }
 
 /**

@@ -78,6 +78,19 @@ describe('the cache of services', () => {
     expect(asked()).toEqual(['TXT PLC 1.2', 'A plc1', 'AAAA plc1'])
   })
 
+  it('has the services whose records were asked for in vain', () => {
+    take(pointer())
+    const absent = () =>
+      cache.unreachable().map(({ name, sender, target }) => [name, sender, target])
+    expect([asked().length > 0, absent()]).toEqual([true, []])
+    now += 1000
+    expect([asked().length > 0, absent()]).toEqual([true, [[PLC, '192.0.2.1', undefined]]])
+    take(srv())
+    expect(absent()).toEqual([[PLC, '192.0.2.1', HOST]])
+    take(address())
+    expect(absent()).toEqual([])
+  })
+
   it('removes a service immediately after its goodbye', () => {
     take(pointer(), srv(), address())
     expect(found()).toHaveLength(1)

@@ -27,6 +27,15 @@ export interface ResolvedService {
   readonly sender: string
 }
 
+/** A service without the records that a connection needs. */
+export interface UnreachableService {
+  readonly name: DnsName
+  /** The address that announced the service. */
+  readonly sender: string
+  /** The host without an address; undefined without an SRV record. */
+  readonly target: DnsName | undefined
+}
+
 interface ServiceCacheLimits {
   /** The limit of services. @default 1000 */
   readonly maxServices?: number
@@ -38,6 +47,8 @@ interface ServiceCacheLimits {
 
 /** The times of queries for missing records, in milliseconds after a record was first missing. */
 const RESOLVE_AFTER_MS = [0, 1000, 3000, 7000, 15_000]
+/** The number of these queries after which a missing record counts as absent. */
+const ABSENT_AFTER = 2
 /** The earliest restart of these queries after another announcement, in milliseconds. */
 const RESTART_MS = 1000
 
@@ -136,6 +147,13 @@ export class ServiceCache {
         services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
     }
     return services
+  }
+
+  /** The services whose SRV record or address has been asked for, and has not arrived. */
+  unreachable(): UnreachableService[] {
+    return [...this.#services.values()]
+      .filter((each) => this.#isUnreachable(each) && (each.missing?.asked ?? 0) >= ABSENT_AFTER)
+      .map(({ name, sender, srv }) => ({ name, sender, target: srv?.value.target }))
   }
 
   /**
