@@ -2,13 +2,15 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { InvalidHandlerError, serve } from '@akrijs/sdk'
+import { InvalidHandlerError, serve, silentLogger } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { createDebugEcho, optionsFromEnvironment } from './debug-echo.js'
 
 let directory: string
 let agent: SimulatedAgent
+
+const options = () => ({ directory, log: silentLogger })
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-echo-'))
@@ -23,7 +25,7 @@ afterEach(async () => {
 describe('debugEcho', () => {
   it('finds a device for each description, and none while the file contains OFFLINE', async () => {
     const availabilityFile = path.join(directory, 'availability.txt')
-    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), options())
     try {
       const session = await agent.discover('debugEcho', { details: 'descriptions: [foo0, foo1]' })
       const found = [
@@ -43,7 +45,7 @@ describe('debugEcho', () => {
 
   it('notices the file in a directory that did not exist', async () => {
     const availabilityFile = path.join(directory, 'later/availability.txt')
-    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), options())
     try {
       const session = await agent.discover('debugEcho', { details: 'descriptions: [foo]' })
       expect(await session.next()).toHaveLength(1)
@@ -61,7 +63,7 @@ describe('debugEcho', () => {
   it('treats a FIFO as an absent file, and does not wait for a writer', async () => {
     const availabilityFile = path.join(directory, 'fifo')
     execFileSync('mkfifo', [availabilityFile])
-    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), options())
     try {
       const session = await agent.discover('debugEcho', { details: 'descriptions: [foo]' })
       expect(await session.next()).toHaveLength(1)
@@ -75,7 +77,7 @@ describe('debugEcho', () => {
   })
 
   it('names the wrong field of the details', async () => {
-    const server = await serve(createDebugEcho(), { directory })
+    const server = await serve(createDebugEcho(), options())
     try {
       const session = await agent.discover('debugEcho', {
         details: 'descriptions: [1]\nother: true',
