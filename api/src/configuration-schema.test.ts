@@ -92,7 +92,7 @@ describe('a Configuration', () => {
     expect(brokerSpec({ type: 'Recreate' })).toEqual([
       {
         path: 'spec.brokerSpec.updateStrategy.type',
-        message: expect.stringContaining('"OnDelete"'),
+        message: expect.stringContaining('RollingUpdate or OnDelete'),
       },
     ])
   })
@@ -195,11 +195,11 @@ describe('a Configuration', () => {
 
   it.each([
     ['spec.offer', withSpec({ offer: 'none' }), 'it is "none"'],
-    ['spec.capacity', withSpec({ capacity: 0 }), '>=1'],
+    ['spec.capacity', withSpec({ capacity: 0 }), 'write at least 1; it is 0'],
     ['spec.capacity', withSpec({ capacity: -1 }), 'it is -1'],
     ['spec.capacity', withSpec({ capacity: 1.5 }), 'it is 1.5'],
     ['spec.capacity', withSpec({ capacity: '2' }), 'it is "2"'],
-    ['spec.capacity', withSpec({ capacity: 10_001 }), '<=10000'],
+    ['spec.capacity', withSpec({ capacity: 10_001 }), 'write at most 10000'],
     ['spec.discoveryHandler.name', withSpec({ discoveryHandler: {} }), 'it is missing'],
     [
       'spec.discoveryHandler.name',
@@ -261,7 +261,7 @@ describe('a Configuration', () => {
     withSpec({ brokerProperties: { CAM_PASSWORD: 4711 } }),
   ])('does not show the value of a password (%#)', (object) => {
     const text = JSON.stringify(problemsOf(object))
-    expect(text).toMatch(/expected string/)
+    expect(text).toMatch(/write a text, in quotes; it is \*{3}/)
     expect(text).not.toMatch(/4711/)
   })
 

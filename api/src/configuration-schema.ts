@@ -1,4 +1,4 @@
-import { excess, isSecretAt, nearest, pathText, shorten, valueAt } from '@akrijs/runtime'
+import { excess, issueMessage, nearest, pathText, valueAt } from '@akrijs/runtime'
 import * as z from 'zod'
 import { brokerDemands } from './broker-demand.js'
 import { API_VERSION, type ConfigurationName, MAX_RESOURCE_NAME } from './names.js'
@@ -339,14 +339,7 @@ function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
       message: `there is no such field${suggestion(key)}`,
     }))
   }
-  const value = valueAt(root, ...issue.path)
-  const isShown = value !== undefined && !isSecretAt(root, issue.path)
-  const shown = isShown ? `; it is ${shorten(value)}` : ''
-  const message =
-    value === undefined && issue.code === 'invalid_type'
-      ? `it is missing; ${issue.message}`
-      : `${issue.message}${shown}`
-  return [{ path, message }]
+  return [{ path, message: issueMessage(issue, root) }]
 }
 
 const FIELDS = [

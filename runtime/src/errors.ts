@@ -2,6 +2,7 @@ import { types } from 'node:util'
 import { isAuthorsLine } from './handler-code.js'
 import { isRecord } from './json.js'
 import { shorten } from './printable.js'
+import { issuesText } from './schema-issue.js'
 import { isSecretName, MASK, maskUrls } from './secrets.js'
 
 /** What the program that meets an error does about it. */
@@ -105,11 +106,17 @@ export function kindOf(error: unknown): ErrorKind {
  */
 export function messageOf(error: unknown): string {
   try {
-    return maskUrls(error instanceof Error ? String(error.message) : valueText(error))
+    return maskUrls(error instanceof Error ? errorMessage(error) : valueText(error))
   } catch {
     // A handler can throw anything.
     return NO_TEXT
   }
+}
+
+/** The message of zod is the JSON of its issues. */
+function errorMessage(error: Error): string {
+  const text = /^(\$?ZodError|ValiError)$/.test(error.name) ? issuesText(error) : undefined
+  return text ?? String(error.message)
 }
 
 const NO_TEXT = 'a value without a text'

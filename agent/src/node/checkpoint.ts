@@ -5,6 +5,7 @@ import {
   type Clock,
   isTurnOver,
   type Logger,
+  messageOf,
   nextTurn,
   readDurableFile,
   replaceFile,
@@ -129,7 +130,7 @@ export class Checkpoint {
   async #read(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, async (json) => {
       const parsed = file.safeParse(json)
-      if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
+      if (!parsed.success) return { wrong: messageOf(parsed.error) }
       return { value: { ...parsed.data, discovery: await this.#checked(parsed.data.discovery) } }
     })
     if (content.state === 'read') {

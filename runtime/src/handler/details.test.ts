@@ -65,9 +65,9 @@ describe('parseDetails', () => {
       /: http:\/\/me:\*\*\*@hub\/: there is no such field/,
     )
     // Not of a mapping where something else is wrong, nor of a schema that cannot tell.
-    await expect(parseDetails('a', strict)).rejects.toThrow(/received string$/)
+    await expect(parseDetails('a', strict)).rejects.toThrow(/: write a mapping; it is a text$/)
     const odd = z.strictObject({ url: z.custom<string>(() => true).optional() })
-    await expect(parseDetails('urls: 1', odd)).rejects.toThrow(/: Unrecognized key: "urls"$/)
+    await expect(parseDetails('urls: 1', odd)).rejects.toThrow(/: there is no such field: urls$/)
   })
 
   it('counts the problems that it does not name, unknown fields too', async () => {
@@ -80,6 +80,25 @@ describe('parseDetails', () => {
     await expect(parseDetails(text.replaceAll('"x"', '1'), strict)).rejects.toThrow(
       /field9: [^:]*; and 19990 more$/,
     )
+  })
+
+  it.each([
+    'apiVersion: akri.sh/v0\nkind: Configuration\nspec: {}',
+    '---\napiVersion: v1\nkind: Secret\n---\napiVersion: "akri.sh/v0"\nkind: Configuration',
+    '{"kind":"List","items":[{"apiVersion":"akri.sh/v0","kind":"Configuration"}]}',
+    'spec: { discoveryHandler: { name: udev } }',
+    'discoveryHandler:\n  name: udev',
+    'discoveryDetails: |\n  url: http://a',
+  ])('tells that a Configuration, or a part of one, is not the details (%#)', async (text) => {
+    await expect(parseDetails(text, schema)).rejects.toThrow(
+      'discoveryDetails: it is a whole Configuration, or a part of one: write only the text of ' +
+        'its spec.discoveryHandler.discoveryDetails',
+    )
+  })
+
+  it('can have a field with the name of one around the details', async () => {
+    const other = z.strictObject({ spec: z.number() })
+    expect(await parseDetails('spec: 1', other)).toEqual({ spec: 1 })
   })
 
   it('names line and column of a YAML error', async () => {
@@ -104,7 +123,7 @@ describe('parseDetails', () => {
   it('shows no value of a field whose name is that of a secret', async () => {
     const secret = z.object({ auth: z.object({ password: z.string(), user: z.string() }) })
     await expect(parseDetails('auth: { password: 4711, user: 8 }', secret)).rejects.toThrow(
-      /^discoveryDetails: auth.password: [^(]*; auth.user: .* \(it is 8\)$/,
+      /^discoveryDetails: auth.password: .*; it is \*{3}; auth.user: .*; it is 8$/,
     )
   })
 
@@ -115,7 +134,7 @@ describe('parseDetails', () => {
     const long = `http://me:hunter2${'x'.repeat(100)}@hub/`
     const text = JSON.stringify({ a: 'http://me:hunter2@hub/', b: long })
     const error = await parseDetails(text, z.object({ a: url, b: url })).catch(messageOf)
-    expect(error).toContain('a: not reached: http://me:***@hub/ (it is "http://me:***@hub/")')
+    expect(error).toContain('a: not reached: http://me:***@hub/; it is "http://me:***@hub/"')
     expect(error).not.toContain('hunter2')
   })
 

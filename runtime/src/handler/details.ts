@@ -1,10 +1,10 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
 import { excess } from '../excess.js'
-import { pathText, valueAt } from '../json.js'
+import { fieldOf, pathText, valueAt } from '../json.js'
 import { nearest } from '../nearest.js'
-import { shorten } from '../printable.js'
-import { isSecretAt, maskUrls } from '../secrets.js'
+import { issueMessage, issuePath } from '../schema-issue.js'
+import { maskUrls } from '../secrets.js'
 import { nextTurn } from '../turns.js'
 import { InvalidDetailsError } from './errors.js'
 import { unknownFields } from './unknown-fields.js'
@@ -16,6 +16,14 @@ const MAX_BYTES = 1024 * 1024
  * takes fifty times as long as JSON.
  */
 const MAX_YAML_BYTES = 256 * 1024
+
+/** What begins further out than the details: a whole Configuration, in YAML or JSON. */
+const WHOLE = /\bapiVersion["']?\s*:\s*["']?akri\.sh\//
+/** The fields of a Configuration around its details. */
+const AROUND = ['spec', 'discoveryHandler', 'discoveryDetails']
+const NOT_DETAILS =
+  'it is a whole Configuration, or a part of one: write only the text of its ' +
+  'spec.discoveryHandler.discoveryDetails'
 
 /** A problem in `discoveryDetails`. */
 export interface DetailsProblem {
@@ -41,6 +49,7 @@ export async function readDetails<Details>(
 ): Promise<ReadDetails<Details>> {
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_BYTES) return refusal(`it has ${bytes} bytes, more than ${MAX_BYTES}`)
+  if (WHOLE.test(text)) return refusal(NOT_DETAILS)
   // All Configurations are read at a start, and others would wait for the last of them.
   await nextTurn()
   const read = bytes > MAX_YAML_BYTES ? readLongJson(text, bytes) : readYaml(text)
@@ -48,6 +57,8 @@ export async function readDetails<Details>(
   const { value } = read
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { ok: true, details: result.value }
+  // A schema can have such a field.
+  if (AROUND.some((key) => fieldOf(value, key) !== undefined)) return refusal(NOT_DETAILS)
   const first = result.issues.slice(0, MAX_PROBLEMS)
   const found = first.flatMap((issue) => problemsOf(issue, value, schema))
   const problems = found.slice(0, MAX_PROBLEMS).map((describe) => describe())
@@ -129,35 +140,16 @@ function problemsOf(
   root: unknown,
   schema: StandardSchemaV1,
 ): (() => DetailsProblem)[] {
-  const keys = (issue.path ?? []).map((segment) =>
-    typeof segment === 'object' ? segment.key : segment,
-  )
+  const keys = issuePath(issue)
   const fields = unknownFields(schema, keys, valueAt(root, ...keys))
   const { unknown, known } = fields ?? { unknown: [], known: [] }
   // Another check of the same mapping can have failed.
   const isNamed = (key: string) => issue.message.includes(key)
   if (unknown.length === 0 || !unknown.slice(0, MAX_PROBLEMS).every(isNamed))
-    return [() => valueProblem(issue, keys, root)]
+    return [() => ({ path: pathText(keys), message: issueMessage(issue, root) })]
   return unknown.map((key) => () => {
     const meant = nearest(key, known)
     const right = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`
     return { path: maskUrls(pathText([...keys, key])), message: `there is no such field; ${right}` }
   })
-}
-
-function valueProblem(
-  issue: StandardSchemaV1.Issue,
-  keys: readonly PropertyKey[],
-  root: unknown,
-): DetailsProblem {
-  const value = valueAt(root, ...keys)
-  // A schema can repeat the value.
-  const message = maskUrls(issue.message)
-  const path = pathText(keys)
-  // A message of several lines has its own excerpt of the value.
-  if (keys.length === 0 || message.includes('\n')) return { path, message }
-  // People see the message in the status of the Configuration.
-  if (isSecretAt(root, keys)) return { path, message }
-  const shown = value === undefined ? 'missing' : shorten(value, 80)
-  return { path, message: `${message} (it is ${shown})` }
 }

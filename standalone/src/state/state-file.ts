@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ConfigurationSpec, Instance } from '@akrijs/api'
-import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
+import { type Logger, messageOf, readDurableFile, replaceFile } from '@akrijs/runtime'
 import * as z from 'zod'
 import { StateFileError } from '../errors.js'
 
@@ -61,9 +61,7 @@ export class StateFile {
   async load(log: Logger): Promise<ClusterState> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
-      return parsed.success
-        ? { value: parsed.data.state }
-        : { wrong: z.prettifyError(parsed.error) }
+      return parsed.success ? { value: parsed.data.state } : { wrong: messageOf(parsed.error) }
     }).catch((error: unknown) => {
       throw new StateFileError(`${this.#path} cannot be read: ${String(error)}`, { cause: error })
     })

@@ -190,7 +190,7 @@ describe('a Configuration that people write', () => {
       'permissions that are none',
       { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: []\npermissions: x' } },
       'spec.discoveryHandler.discoveryDetails.permissions',
-      /"rwm".*it is "x"/,
+      /^write r, w, m, rw, rm, rwm or wm; it is "x"$/,
     ],
     [
       'an opcua method that does not exist',
