@@ -5,5 +5,12 @@ export const BUILT_IN_HANDLERS: Readonly<Record<string, string>> = Object.fromEn
   builtIn.handlers.map((handler) => [handler.name, handler.package]),
 )
 
+/** Details to copy, as YAML without single quotes, of the handlers that need details. */
+export const EXAMPLE_DETAILS: Readonly<Record<string, string>> = {
+  udev: '{ udevRules: ["SUBSYSTEM==\\"net\\""] }',
+  opcua: '{ opcuaDiscoveryMethod: { mdns: {} } }',
+  debugEcho: '{ descriptions: [foo0, foo1] }',
+}
+
 /** The directory of this program: handler packages are resolved as its dependencies. */
 export const HANDLERS_FROM = import.meta.dirname

@@ -1,12 +1,14 @@
 import os from 'node:os'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
 import {
+  type DiscoveryHandler,
   type DiscoveryHandlerDefinition,
   DiscoveryProperties,
   defineDiscoveryHandler,
 } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
+import * as z from 'zod'
 import { findHandler } from '../handler-source.js'
 import { listText } from '../view/list-text.js'
 import { requestOf, showLists } from './discover.js'
@@ -59,7 +61,12 @@ const definition = {
 /** Shows the lists of a handler, by a clock that the test moves. */
 function show(
   discover: DiscoveryHandlerDefinition<unknown>['discover'],
-  options: { watch?: boolean; once?: boolean; load?: () => Promise<never> } = {},
+  options: {
+    watch?: boolean
+    once?: boolean
+    load?: () => Promise<DiscoveryHandler>
+    handlerName?: string
+  } = {},
 ) {
   const clock = new ManualClock()
   const stop = new AbortController()
@@ -68,6 +75,7 @@ function show(
   const shown = showLists({
     watch: false,
     once: false,
+    handlerName: 'mine',
     details: '',
     properties: new DiscoveryProperties(),
     log: silentLogger,
@@ -158,4 +166,22 @@ describe('a handler without a list', () => {
     await shown
     expect(lists).toEqual([])
   })
+})
+
+it.each([
+  [
+    'udev',
+    `for example: akri discover udev --details-text '{ udevRules: ["SUBSYSTEM==\\"net\\""] }'`,
+  ],
+  ['./mine.js', 'give the details by --details FILE or --details-text YAML'],
+])('the handler %s, which needs details, tells what to give', async (handlerName, advice) => {
+  const refusing = defineDiscoveryHandler({
+    ...definition,
+    details: z.strictObject({ model: z.string() }),
+  })
+  const load = async () => refusing as DiscoveryHandler
+  const { shown } = show(definition.discover, { handlerName, load })
+  await expect(shown).rejects.toThrow(
+    `discoveryDetails: model: it is missing; write a text\n${advice}`,
+  )
 })

@@ -3,13 +3,18 @@ import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import {
   type Clock,
+  fieldOf,
   InvalidOptionError,
   messageOf,
   runAfter,
   systemClock,
   untilAborted,
 } from '@akrijs/runtime'
-import { type DiscoveryHandler, DiscoveryProperties } from '@akrijs/runtime/handler'
+import {
+  type DiscoveryHandler,
+  DiscoveryProperties,
+  InvalidDetailsError,
+} from '@akrijs/runtime/handler'
 import {
   handlerSpecifier,
   type ProcessContext,
@@ -17,7 +22,7 @@ import {
   redirectOutput,
 } from '@akrijs/runtime/program'
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
-import { HANDLERS_FROM } from '../built-in-handlers.js'
+import { EXAMPLE_DETAILS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'
 import { findHandler } from '../handler-source.js'
 import { listText } from '../view/list-text.js'
@@ -49,6 +54,7 @@ export async function discover(
       ...options,
       details,
       properties,
+      handlerName: handler,
       load: () => mayBlock(async () => (await findHandler(handler, HANDLERS_FROM)).load()),
       show: (list) => print(process.stdout, `${listText(list, form)}\n`),
       tell: (message, text) => {
@@ -65,6 +71,8 @@ export async function discover(
 interface Showing
   extends Pick<DiscoverOptions, 'watch' | 'once'>,
     Pick<ProcessContext, 'log' | 'signal' | 'stop'> {
+  /** What the command line calls the handler. */
+  readonly handlerName: string
   readonly details: string
   readonly properties: DiscoveryProperties
   readonly clock: Clock
@@ -112,9 +120,22 @@ export async function showLists(showing: Showing): Promise<void> {
       }
     }
     if (first.overdue.aborted) throw first.failure()
+  } catch (error) {
+    throw withExample(error, showing)
   } finally {
     first.end()
   }
+}
+
+/** A failure without details has a command with details to copy. */
+function withExample(error: unknown, { handlerName, details }: Showing): unknown {
+  if (!InvalidDetailsError.is(error) || details.trim() !== '') return error
+  const example = fieldOf(EXAMPLE_DETAILS, handlerName)
+  const advice =
+    typeof example === 'string'
+      ? `for example: akri discover ${handlerName} --details-text '${example}'`
+      : 'give the details by --details FILE or --details-text YAML'
+  return new InvalidDetailsError(`${error.message}\n${advice}`)
 }
 
 /** Follows the handler of a file or directory of an author, who edits it. */
