@@ -18,6 +18,13 @@ describe('isSecretName', () => {
     'accessToken',
     'clientSecret',
     'passphrase',
+    'tokens',
+    'SENSOR_TOKEN',
+    'USER_TOKENS',
+    'CAMERA_PROFILE_TOKEN',
+    'OPCUA_USER_TOKEN',
+    'password_length',
+    'password_types',
   ])('recognises %s', (name) => expect(isSecretName(name)).toBe(true))
 
   it.each([
@@ -33,6 +40,16 @@ describe('isSecretName', () => {
     'secretRefs',
     'password_file',
     'UDEV_DEVNODE',
+    'OPCUA_USER_TOKENS',
+    'ONVIF_DEVICE_PROFILE_0_TOKEN',
+    'ONVIF_DEVICE_PROFILE_15_TOKEN',
+    'TOKEN_TYPES',
+    'tokenCount',
+    'PASSWORD_POLICY',
+    'secret-names',
+    'passwordRequired',
+    'SECRETARY',
+    'tokenizer',
     'key',
     'passage',
   ])('leaves %s readable', (name) => expect(isSecretName(name)).toBe(false))

@@ -3,12 +3,24 @@ import { valueAt } from './json.js'
 /** What stands for a secret in the output of a program. */
 export const MASK = '***'
 
-const SECRET =
-  /pass(word|wd|phrase|code)|secret|token|credential(s$|[-_]?list)|(api|private|access)[-_]?key/i
-/** Such a name holds a name or a place of a secret: `password_ref`, `secretName`, `TOKEN_FILE`. */
-const REFERENCE = /[_.-](refs?|name|namespace|file|path|dir|url|uri|type|kind)$/i
-const REFERENCE_IN_CAMEL_CASE =
-  /[a-z\d](Refs?|Name|Namespace|File|Path|Dir|Url|URL|Uri|URI|Type|Kind)$/
+const SECRET = new RegExp(
+  'pass(word|wd|phrase|code)|secret(?!ar)|token(?!i[sz])|credential(s$|[-_]?list)|' +
+    '(api|private|access)[-_]?key',
+  'i',
+)
+/**
+ * The last words of names that tell where a secret is, or what it is like, and hold none:
+ * `password_ref`, `secretName`, `TOKEN_FILE`, `tokenTypes`, `PASSWORD_POLICY`.
+ */
+const ABOUT_SECRETS = new Set(
+  (
+    'ref refs name names namespace namespaces file files path paths dir dirs url urls uri uris ' +
+    'type types kind kinds count length size limit policy policies format expiry ttl lifetime ' +
+    'timeout status required enabled supported'
+  ).split(' '),
+)
+/** What OPC UA and ONVIF call tokens: the kinds of users, and the identifier of a media profile. */
+const OTHER_TOKENS = /^(OPCUA_USER_TOKENS|ONVIF_DEVICE_PROFILE_\d+_TOKEN)$/
 /** `password_<device>`: the name of the device can end as a reference does. */
 const PASSWORD_OF_DEVICE = /^password_(?!refs?$|file$)/
 /** `rtsp://user:password@camera`. */
@@ -20,7 +32,9 @@ const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/]+(?=@)/g
  */
 export function isSecretName(name: string): boolean {
   if (PASSWORD_OF_DEVICE.test(name)) return true
-  return SECRET.test(name) && !REFERENCE.test(name) && !REFERENCE_IN_CAMEL_CASE.test(name)
+  const words = name.replace(/([a-z\d])([A-Z])/g, '$1_$2').split(/[_.-]/)
+  const isAbout = ABOUT_SECRETS.has(words.at(-1)?.toLowerCase() ?? '')
+  return SECRET.test(name) && !isAbout && !OTHER_TOKENS.test(name)
 }
 
 /**
