@@ -118,6 +118,7 @@ const OFFERED: readonly Awkward[] = [
     'opc.tcp://localhost:PORT/',
     'opc.tcp://PLC-IN-THE-HALL:PORT',
     'opc.tcp://0.0.0.0:4840',
+    'opc.tcp://:PORT',
   ].map(
     (announced): Awkward => [
       `announces ${announced}`,
@@ -152,13 +153,52 @@ const OFFERED: readonly Awkward[] = [
     },
   ],
   [
-    'is asked and announced under four spellings',
+    'is asked and announced under five spellings',
     async () => {
       const server = await announcing('127.0.0.1', 'opc.tcp://plc.test:PORT')
       const origin = `opc.tcp://plc.test:${server.port}`
-      const again = await start()
+      const withDot = `opc.tcp://plc.test.:${server.port}`
+      const again = await start({ name: 'at 127.0.0.1' })
       listedAs(again, `opc.tcp://PLC.TEST:${server.port}/`)
-      return { urls: [server.url, `${origin}/`, origin, again.url], offered: [origin] }
+      return { urls: [server.url, withDot, `${origin}/`, origin, again.url], offered: [origin] }
+    },
+  ],
+  ...[true, false].map(
+    (answers): Awkward => [
+      `shares its URL with another application, and ${answers ? 'answers' : 'does not answer'}`,
+      async () => {
+        const server = await start({ name: 'one' })
+        const two = application({ applicationUri: 'urn:two', discoveryUrls: [server.url] })
+        const lds = await start()
+        lds.applications = [DISCOVERY_SERVER, ...server.applications, two]
+        if (!answers) await server.close()
+        const leftOut = [[`${server.url} (urn:two)`, 'another application has its URL']] as const
+        return { urls: [lds.url], offered: [server.url], leftOut }
+      },
+    ],
+  ),
+  [
+    'has its URL in the list of a discovery server, after another application',
+    async () => {
+      const server = await start({ name: 'one' })
+      const two = application({ applicationUri: 'urn:two', discoveryUrls: [server.url] })
+      const lds = await start()
+      lds.applications = [DISCOVERY_SERVER, two, ...server.applications]
+      const leftOut = [[`${server.url} (urn:two)`, 'another application has its URL']] as const
+      return { urls: [lds.url], offered: [server.url], leftOut }
+    },
+  ],
+  [
+    'is listed with a port and without a host by the discovery server of its machine',
+    async () => {
+      const { port } = await announcing(ELSEWHERE, 'opc.tcp://:PORT')
+      const lds = await start({ host: ELSEWHERE })
+      const listed = application({
+        applicationUri: `urn:test:at ${ELSEWHERE}`,
+        discoveryUrls: [`opc.tcp://:${port}`],
+      })
+      lds.applications = [DISCOVERY_SERVER, listed]
+      return { urls: [lds.url], offered: [`opc.tcp://${ELSEWHERE}:${port}`] }
     },
   ],
   [

@@ -13,6 +13,9 @@ describe('servers whose URLs differ by their spelling', () => {
     ['the case of the host', 'opc.tcp://plc1:4840/', 'opc.tcp://PLC1:4840'],
     ['the case of the scheme', 'opc.tcp://plc1:4840', 'OPC.TCP://plc1:4840'],
     ['the default port', 'opc.tcp://plc1', 'opc.tcp://plc1:4840/'],
+    ['a dot after the host', 'opc.tcp://plc1:4840/', 'opc.tcp://plc1.:4840'],
+    ['a dot and the default port', 'opc.tcp://plc1', 'opc.tcp://plc1.'],
+    ['a dot or capitals', 'opc.tcp://plc1.:4840', 'opc.tcp://PLC1:4840'],
     ['an address', 'opc.tcp://[fd00::7]:4840', 'opc.tcp://[FD00:0:0::7]:4840/'],
   ])('by %s are one device with one id, in any order', (_, better, other) => {
     expect(urls([listed(better), listed(other)])).toEqual([better])
@@ -66,6 +69,24 @@ describe('servers whose URLs differ by their spelling', () => {
         expect(distinct(all)).toMatchObject([{ discoveryUrl: url, isDisputed: true }])
     expect(distinct([listed(url), listed(url)])).toEqual([listed(url)])
     expect(distinct([listed(url), { discoveryUrl: url }])).toEqual([listed(url)])
+  })
+
+  it('keep the applications of other reports, each once', () => {
+    const url = 'opc.tcp://plc1:4840'
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => ({
+      ...listed(url),
+      application: { ...application, applicationUri: `urn:${name}` },
+    }))
+    if (a === undefined || b === undefined || c === undefined) expect.unreachable()
+    const rivals = [b.application, c.application]
+    expect(distinct([a, b, a, c, b])).toMatchObject([{ application: a.application, rivals }])
+    const merged = [...distinct([a, b]), ...distinct([b, c])]
+    expect(distinct(merged)).toMatchObject([{ application: a.application, rivals }])
+    const many = Array.from({ length: 1000 }, (_, n) => ({
+      ...listed(url),
+      application: { ...application, applicationUri: `urn:${n}` },
+    }))
+    expect(distinct(many)[0]?.rivals).toHaveLength(100)
   })
 
   it('keep all claims, unless any server at the URL is meant', () => {

@@ -1,10 +1,10 @@
 import { urlKey } from './endpoint-url.js'
-import type { OpcuaServer } from './opcua-server.js'
+import type { ApplicationIdentity, OpcuaServer } from './opcua-server.js'
 
 /**
  * Each server once, whatever the spelling of its URL. The spelling is the id of the device, so it
- * must not depend on the order of answers: a host in lower case comes first, then no slash at the
- * end. A server with a single spelling keeps it.
+ * must not depend on the order of answers: a host in lower case comes first, then a host without a
+ * dot at its end, then no slash at the end. A server with a single spelling keeps it.
  */
 export function distinct(servers: readonly OpcuaServer[]): OpcuaServer[] {
   const groups = new Map<string, [OpcuaServer, ...OpcuaServer[]]>()
@@ -28,14 +28,27 @@ function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
   const addresses = best.addresses ?? other.addresses
   // An announced server needs no claim: any answer of a server counts.
   const claims = rank(best) === ANNOUNCED ? [] : [...(best.claims ?? []), ...(other.claims ?? [])]
+  const rivals = rivalsOf(best, other)
   return {
     ...best,
     discoveryUrl: (isOther ? other : best).discoveryUrl,
     ...(addresses !== undefined && { addresses }),
     ...(claims.length > 0 && { claims }),
     ...((other.isDisputed || differ(a, b)) && { isDisputed: true }),
+    ...(rivals.length > 0 && { rivals }),
   }
 }
+
+/** The applications of both reports, each once, without that of the first. */
+function rivalsOf(best: OpcuaServer, other: OpcuaServer): readonly ApplicationIdentity[] {
+  const all = [...(best.rivals ?? []), other.application ?? [], ...(other.rivals ?? [])].flat()
+  const byUri = new Map(all.map((application) => [application.applicationUri, application]))
+  byUri.delete(best.application?.applicationUri ?? '')
+  return [...byUri.values()].slice(0, MAX_RIVALS)
+}
+
+/** Any program can register applications for the URL of another. */
+const MAX_RIVALS = 100
 
 /** Whether two reports name different applications. */
 function differ({ application: a }: OpcuaServer, { application: b }: OpcuaServer): boolean {
@@ -56,12 +69,11 @@ function rank({ application, claims, isUnlisted = false }: OpcuaServer): number 
 }
 
 function isBetterSpelled(a: OpcuaServer, b: OpcuaServer): boolean {
-  const [hasCapitalsA, hasCapitalsB] = [a, b].map(hasCapitals)
-  if (hasCapitalsA !== hasCapitalsB) return hasCapitalsB === true
-  return a.discoveryUrl < b.discoveryUrl
+  return spelling(a) < spelling(b)
 }
 
-/** In the scheme or the host; a path can have capitals. */
-function hasCapitals({ discoveryUrl }: OpcuaServer): boolean {
-  return /[A-Z]/.test(discoveryUrl.split('/', 3).join())
+/** Better spellings come first. A path can have capitals. */
+function spelling({ discoveryUrl }: OpcuaServer): string {
+  const start = discoveryUrl.split('/', 3).join()
+  return [/[A-Z]/.test(start), /\.(?::\d*)?$/.test(start), discoveryUrl].join()
 }

@@ -11,6 +11,7 @@ describe('URLs of OPC UA servers', () => {
     ],
     ['opc.tcp://10.0.0.1/ua', { host: '10.0.0.1', port: 4840, hasPort: false, path: '/ua' }],
     ['opc.tcp://[fd00::7]:4841', { host: 'fd00::7', port: 4841, hasPort: true, path: '' }],
+    ['opc.tcp://plc1.plant.:4840', { host: 'plc1.plant', port: 4840, hasPort: true, path: '' }],
     ['OPC.TCP://plc1:4840', { host: 'plc1', port: 4840, hasPort: true, path: '' }],
   ])('are read: %s', (text, parts) => {
     expect(parseEndpointUrl(text)).toEqual(parts)
@@ -20,6 +21,8 @@ describe('URLs of OPC UA servers', () => {
     ['http://plc1:4840/', 'does not begin with opc.tcp://'],
     ['opc.tcp:plc1:4840', 'does not begin with opc.tcp://'],
     ['opc.tcp:///path', 'is not a URL with a host'],
+    ['opc.tcp://.:4840', 'is not a URL with a host'],
+    ['opc.tcp://:4840', 'is not a URL with a host'],
     ['opc.tcp://plc1:65536/', 'is not a URL with a host'],
     ['opc.tcp://plc1:0/', 'has port 0'],
     ['opc.tcp://[fd00::7:4840', 'is not a URL with a host'],

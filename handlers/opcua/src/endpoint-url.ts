@@ -9,7 +9,7 @@ const DEFAULT_PORT = 4840
 
 /** The parts of `opc.tcp://host:port/path`. */
 export interface EndpointUrl {
-  /** A name, or an address without brackets. */
+  /** A name without a dot at its end, or an address without brackets. */
   readonly host: string
   readonly port: number
   readonly hasPort: boolean
@@ -29,11 +29,13 @@ export function parseEndpointUrl(text: string): EndpointUrl {
   if (!/^[\x21-\x7e]+$/.test(text)) throw problem('has characters that a URL cannot have')
   if (!/^opc\.tcp:\/\//i.test(text)) throw problem('does not begin with opc.tcp://')
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || url.hostname === '') throw problem('is not a URL with a host')
+  // A dot at the end, the root of the domain name system, does not make another host.
+  const hostname = url?.hostname.replace(/\.$/, '') ?? ''
+  if (url === undefined || hostname === '') throw problem('is not a URL with a host')
   if (url.username !== '' || url.password !== '')
     throw problem('contains a user, which is not allowed')
   if (url.port === '0') throw problem('has port 0, which is not usable')
-  const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
+  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const hasPort = url.port !== ''
   return {
     host,
@@ -72,8 +74,8 @@ function urlOrError(text: string): EndpointUrl | OpcuaUrlError {
 }
 
 /**
- * One text for all spellings of a URL: the case of the host, the default port, and a slash at the
- * end do not count.
+ * One text for all spellings of a URL: the case of the host, a dot at its end, the default port,
+ * and a slash at the end do not count.
  */
 export function urlKey(text: string): string {
   const url = readEndpointUrl(text)

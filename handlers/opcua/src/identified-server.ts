@@ -52,7 +52,24 @@ export function absentApplications(
         reason,
         detail: `${name}; ${id}: ${why.detail ?? why.reason}`,
       })),
+    ...rivals(server, application).map(({ applicationUri, applicationName }) => ({
+      id: `${id} (${applicationUri || applicationName})`,
+      application: applicationUri,
+      reason: 'another application has its URL',
+      detail: applicationName,
+    })),
   ]
+}
+
+/** The applications that reports name at the URL of a server, without that which is offered. */
+function rivals(
+  server: OpcuaServer,
+  offered: ApplicationIdentity | undefined,
+): readonly ApplicationIdentity[] {
+  const others = server.rivals ?? []
+  if (offered === undefined) return others
+  const all = server.application === undefined ? others : [server.application, ...others]
+  return all.filter(({ applicationUri }) => applicationUri !== offered.applicationUri)
 }
 
 function isMet({ applicationUri }: ServerClaim, application: ApplicationIdentity): boolean {

@@ -38,6 +38,8 @@ export interface OpcuaServer {
    * Then the identity that the server itself reports counts. @default false
    */
   readonly isDisputed?: boolean
+  /** The applications of other reports at this URL. @default none */
+  readonly rivals?: readonly ApplicationIdentity[]
 }
 
 /** An application in the answer of a server, at a URL that the handler has to check. */

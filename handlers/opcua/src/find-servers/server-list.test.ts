@@ -93,6 +93,9 @@ describe('the servers in an answer to FindServers', () => {
 
   it.each([
     ['opc.tcp://0.0.0.0:51000/ua', 'opc.tcp://192.168.0.1:50000/ua'],
+    ['opc.tcp://:51000/ua', 'opc.tcp://192.168.0.1:50000/ua'],
+    ['opc.tcp://:50000', 'opc.tcp://192.168.0.1:50000/'],
+    ['opc.tcp://localhost.:51000', 'opc.tcp://192.168.0.1:50000/'],
     ['opc.tcp://[::]:51000', 'opc.tcp://192.168.0.1:50000/'],
     ['opc.tcp://127.0.0.1:51000', 'opc.tcp://192.168.0.1:50000/'],
     ['opc.tcp://127.8.9.1:51000', 'opc.tcp://192.168.0.1:50000/'],
@@ -130,7 +133,7 @@ describe('the servers in an answer to FindServers', () => {
     expect(claimed('opc.tcp://OPCTest:51001/ua')).toEqual([
       ['opc.tcp://plc1:51001/ua', [[uri, 'host name does not resolve']]],
     ])
-    for (const host of ['0.0.0.0', '127.0.0.1', 'localhost'])
+    for (const host of ['0.0.0.0', '127.0.0.1', 'localhost', ''])
       expect(claimed(`opc.tcp://${host}:51001`)).toEqual([['opc.tcp://plc1:51001', [[uri, local]]]])
     // A discovery server on this machine means this machine.
     expect(claimed('opc.tcp://127.0.0.1:51001', 'opc.tcp://localhost:4840')).toEqual([

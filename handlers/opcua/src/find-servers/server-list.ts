@@ -178,12 +178,15 @@ function isServer({ applicationType }: ApplicationDescription): boolean {
   )
 }
 
+/** The place of the host in `opc.tcp://:4840`, as open62541 reports it: any of its machine. */
+const MISSING_HOST = /(?<=^opc\.tcp:\/\/)(?=:\d)/i
+
 /** The first URLs with the UA-TCP transport. */
 function usableUrls({
   discoveryUrls,
 }: ApplicationDescription): { readonly text: string; readonly url: EndpointUrl }[] {
   const usable = discoveryUrls.flatMap((text) => {
-    const url = readEndpointUrl(text)
+    const url = readEndpointUrl(text.replace(MISSING_HOST, '0.0.0.0'))
     return url === undefined ? [] : { text, url }
   })
   return usable.slice(0, MAX_URLS)
