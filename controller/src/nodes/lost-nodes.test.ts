@@ -20,9 +20,10 @@ const AGENT_VOLUMES = [{ name: 'v', hostPath: { path: '/var/lib/kubelet/device-p
 describe('a lost node', () => {
   let api: TestApi
   let state: ClusterState
-  const { signal } = new AbortController()
+  let signal: AbortSignal
 
   beforeEach(() => {
+    signal = new AbortController().signal
     api = new TestApi()
     const instance = testInstance(['a', 'b'])
     api.put(INSTANCE, {
