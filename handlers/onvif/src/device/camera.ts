@@ -95,7 +95,7 @@ export interface CameraFacts extends DeviceInformation {
   readonly scopes?: readonly string[]
   /** Only with `mediaProfiles`. */
   readonly profiles?: readonly MediaProfile[]
-  /** Media services, streams and snapshots at addresses that cannot be reached, with the reasons. */
+  /** Media services, streams and snapshots that cannot be reached, with the reasons. */
   readonly unreachable?: readonly string[] | undefined
   /** Why facts may be missing: the camera stopped answering during the query. */
   readonly incomplete?: AkriError
