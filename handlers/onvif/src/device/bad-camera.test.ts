@@ -23,7 +23,7 @@ describe('a device with faults', () => {
     ['endless-headers', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Header overflow'],
     ['closed-connection', 'AKRI_ERR_ONVIF_UNREACHABLE', 'socket hang up'],
     ['half-a-reply', 'AKRI_ERR_ONVIF_UNREACHABLE', 'aborted'],
-    ['no-http', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Parse Error'],
+    ['no-http', 'AKRI_ERR_ONVIF_UNREACHABLE', 'the header of the answer is not HTTP: Expected'],
     ['other-protocol', 'AKRI_ERR_ONVIF_UNREACHABLE', 'another protocol'],
     ['empty', 'AKRI_ERR_ONVIF_XML', 'GetSystemDateAndTime'],
     ['html', 'AKRI_ERR_ONVIF_XML', 'document type'],

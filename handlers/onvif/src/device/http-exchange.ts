@@ -65,10 +65,17 @@ export async function exchange(
     )
   } catch (error) {
     signal.throwIfAborted()
-    throw new OnvifUnreachableError(`${destination.url.origin}: ${messageOf(error)}`, {
+    throw new OnvifUnreachableError(`${destination.url.origin}: ${reasonOf(error)}`, {
       cause: error,
     })
   }
+}
+
+/** The parser of Node.js has its reason in a property of its error. */
+function reasonOf(error: unknown): string {
+  return error instanceof Error && 'reason' in error
+    ? `the header of the answer is not HTTP: ${error.reason}`
+    : messageOf(error)
 }
 
 function send(

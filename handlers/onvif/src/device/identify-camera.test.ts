@@ -1,4 +1,6 @@
+import type { ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
+import { soapFault } from '../testing/device-replies.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
 import {
   credential,
@@ -90,6 +92,61 @@ describe('a camera that does not tell its time', () => {
   })
 })
 
+describe('a camera that reads requests of one kind only', () => {
+  const plain = (type: string) =>
+    type.startsWith('application/soap+xml') && !type.includes('action')
+  const old = (type: string) => type.startsWith('text/xml')
+  const page = (status: number) => (response: ServerResponse) => {
+    response.writeHead(status).end('<p>no')
+  }
+  const fault = (status: number, subcode: string) => (response: ServerResponse) => {
+    response.writeHead(status).end(soapFault(undefined, 'no', '1.1').replace('Client', subcode))
+  }
+
+  it.each<[string, (type: string) => boolean, (response: ServerResponse) => void]>([
+    ['no action in the Content-Type, by 415', plain, page(415)],
+    ['no action in the Content-Type, by 400', plain, page(400)],
+    ['no action in the Content-Type, by 500', plain, page(500)],
+    ['no action in the Content-Type, by 415 and a fault', plain, fault(415, 'Client')],
+    ['no action in the Content-Type, by 400 and a fault', plain, fault(400, 'Client')],
+    ['SOAP 1.1, by 415', old, page(415)],
+    ['SOAP 1.1, by 500 and a fault', old, fault(500, 'VersionMismatch')],
+    ['SOAP 1.1, by 200 and a fault', old, fault(200, 'VersionMismatch')],
+  ])('is read with and without a credential: %s', async (_what, accepts, refuse) => {
+    const answer: Misbehaviour = {
+      answer: (response, correct) => {
+        const { headers } = response.req
+        if (accepts(headers['content-type'] ?? '')) response.end(correct)
+        else refuse(response)
+      },
+    }
+    for (const authentication of ['username-token', 'http-digest'] as const) {
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: [authentication],
+      })
+      camera.misbehave(answer)
+      const facts = await query(camera.url, { as: credential, options: { mediaProfiles: true } })
+      expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION, ...NETWORK })
+      expect(facts.profiles).toHaveLength(2)
+      // The other kinds are tried once.
+      const tries = camera.requests.filter(({ operation }) => operation === 'GetSystemDateAndTime')
+      expect(tries).toHaveLength(accepts === old ? 3 : 2)
+      const last = camera.requests.at(-1)
+      expect(last?.body).toContain(accepts === old ? 'schemas.xmlsoap.org/soap' : '2003/05/soap')
+      if (accepts === old) expect(last?.headers.soapaction).toMatch(/^"http.*GetSnapshotUri"$/)
+    }
+  })
+
+  it('names the cause if the camera reads none of them', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave({ answer: page(415) })
+    await expect(query(camera.url)).rejects.toThrow(
+      'HTTP status 415; it refuses SOAP 1.2 (application/soap+xml) and SOAP 1.1 (text/xml)',
+    )
+  })
+})
+
 describe('a device that does not speak SOAP', () => {
   it('is not a camera if it answers each call by the status 401', async () => {
     await using camera = await DeviceService.start({ ...closed, authentication: ['http-digest'] })
@@ -111,8 +168,10 @@ describe('a device that does not speak SOAP', () => {
       await using device = await DeviceService.start()
       device.misbehave(misbehaviour)
       await expect(query(device.url, { as: credential })).rejects.toThrow('GetSystemDateAndTime')
+      // A camera may refuse the way in which the first request is written.
+      const first = Array(misbehaviour === 'server-error' ? 3 : 1).fill('GetSystemDateAndTime')
       expect(device.requests.map(({ operation }) => operation)).toEqual([
-        'GetSystemDateAndTime',
+        ...first,
         'GetDeviceInformation',
         'GetServices',
       ])

@@ -23,6 +23,33 @@ describe('the header of a reply', () => {
   })
 
   it.each([
+    ['no colon', 'camera firmware 1.2'],
+    ['a name with a space', 'Camera Name: x'],
+    ['a name with a bracket', 'Na(me: x'],
+    ['no name', ': x'],
+    ['white space before the first', ' folded'],
+    ['an empty length', 'Content-Length:'],
+    ['no colon, and a folded line', 'camera\r\n firmware'],
+  ])('has no line with %s', (_what, line) => {
+    for (const size of [1, 1000])
+      for (const before of ['', 'A: b\r\n']) {
+        const rest = `B: c\r\n\r\n${line}`
+        const folded = before !== '' && line.startsWith(' ') ? `${line}\r\n` : ''
+        expect(passed(`${OK}${before}${line}\r\n${rest}`, size)).toBe(
+          `${OK}${before}${folded}${rest}`,
+        )
+      }
+  })
+
+  it.each([
+    ['no white space before a colon', 'Name \t: x y', 'Name: x y'],
+    ['a space for a carriage return', 'Name: x\ry\r', 'Name: x y '],
+  ])('is written as Node.js reads it: %s', (_what, line, expected) => {
+    for (const size of [1, 1000])
+      expect(passed(`${OK}${line}\r\n\r\nbody`, size)).toBe(`${OK}${expected}\r\n\r\nbody`)
+  })
+
+  it.each([
     ['one length', `${OK}Content-Length: 5\r\n\r\n`],
     ['different lengths', `${OK}Content-Length: 5\r\nContent-Length: 6\r\n\r\n`],
     ['lengths that are no numbers', `${OK}Content-Length: x\r\nContent-Length: x\r\n\r\n`],

@@ -4,9 +4,9 @@ const MAX_BYTES = 4 * 1024
 const MAX_PROVISIONAL = 8
 
 /**
- * Makes the header of an HTTP reply acceptable to the parser of Node.js, which refuses a
- * Content-Length that is written twice. Equal values have one meaning (RFC 9112, section 6.3), and
- * some cameras write them. All other bytes stay as they are.
+ * Makes the header of an HTTP reply acceptable to the parser of Node.js. It refuses lines that are
+ * no headers, and a Content-Length that is written twice: equal values have one meaning (RFC 9112,
+ * section 6.3). Some cameras write both. All other bytes stay as they are.
  */
 export class ReplyHeader {
   #pending: Buffer | undefined = Buffer.alloc(0)
@@ -20,7 +20,7 @@ export class ReplyHeader {
     const done: Buffer[] = []
     for (let end = endOfHeader(rest); end >= 0; end = endOfHeader(rest)) {
       const header = rest.toString('latin1', 0, end)
-      done.push(Buffer.from(withOneLength(header), 'latin1'))
+      done.push(Buffer.from(withOneLength(withHeadersOnly(header)), 'latin1'))
       rest = rest.subarray(end)
       // A provisional reply is followed by another header.
       if (!/^\s*HTTP\/[\d.]+ 1\d\d/.test(header) || done.length >= MAX_PROVISIONAL)
@@ -53,6 +53,32 @@ function endOfHeader(bytes: Buffer): number {
 
 const CR = 0x0d
 const LF = 0x0a
+
+/** The names of headers (RFC 9110, section 5.1), white space, and a value that may be empty. */
+const HEADER = /^([!#$%&'*+.^_`|~\w-]+)[ \t]*(:.*)$/s
+
+/** The header without lines that are no headers, and without white space before a colon. */
+function withHeadersOnly(header: string): string {
+  let hasStatus = false
+  let isKept = false
+  const lines = (header.match(/[^\n]*\n/g) ?? []).map((line) => {
+    const text = line.replace(/\r?\n$/, '')
+    const end = line.slice(text.length)
+    if (text === '') return line
+    if (!hasStatus) {
+      hasStatus = true
+      return line
+    }
+    // A line that begins with white space belongs to the line before.
+    if (/^[ \t]/.test(text)) return isKept ? `${text.replaceAll('\r', ' ')}${end}` : ''
+    const [, name = '', value = ''] = HEADER.exec(text) ?? []
+    isKept = name !== '' && !EMPTY_LENGTH.test(text)
+    return isKept ? `${name}${value.replaceAll('\r', ' ')}${end}` : ''
+  })
+  return lines.join('')
+}
+
+const EMPTY_LENGTH = /^content-length[ \t]*:[ \t]*$/i
 
 function withOneLength(header: string): string {
   const lengths = [...header.matchAll(/^content-length[ \t]*:([^\r\n]*)$/gim)]

@@ -33,6 +33,8 @@ const SPEAKS_OF_CREDENTIAL = new RegExp(
 export function readFault(fault: XmlElement): {
   readonly words: string
   readonly isAboutCredential: boolean
+  /** Whether the sender lacks the operation. */
+  readonly isNotSupported: boolean
 } {
   const codes: string[] = []
   const add = (code: string | undefined) =>
@@ -46,7 +48,8 @@ export function readFault(fault: XmlElement): {
     `${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
   )
   const has = (known: ReadonlySet<string>) => codes.some((code) => known.has(code))
+  const isNotSupported = has(NOT_SUPPORTED)
   const isAboutCredential =
-    has(NOT_AUTHORIZED) || (!has(NOT_SUPPORTED) && SPEAKS_OF_CREDENTIAL.test(words))
-  return { words, isAboutCredential }
+    has(NOT_AUTHORIZED) || (!isNotSupported && SPEAKS_OF_CREDENTIAL.test(words))
+  return { words, isAboutCredential, isNotSupported }
 }

@@ -48,7 +48,34 @@ const LONG_REPLY = {
   maxAttributes: 15_000,
 } satisfies XmlLimits
 
-/** Calls the services of one camera, and remembers its way of authentication. */
+/** How requests are written. */
+interface Dialect {
+  readonly envelope: string
+  readonly headers: (action: string) => Readonly<Record<string, string>>
+}
+
+const SOAP_12 = 'http://www.w3.org/2003/05/soap-envelope'
+const SOAP_11 = 'http://schemas.xmlsoap.org/soap/envelope/'
+const SOAP_12_TYPE = 'application/soap+xml; charset=utf-8'
+
+/** The dialect of the specification. */
+const STANDARD: Dialect = {
+  envelope: SOAP_12,
+  headers: (action) => ({ 'content-type': `${SOAP_12_TYPE}; action="${action}"` }),
+}
+/** Those of other cameras: without `action` in the Content-Type, and SOAP 1.1. */
+const OTHER_DIALECTS: readonly Dialect[] = [
+  { envelope: SOAP_12, headers: () => ({ 'content-type': SOAP_12_TYPE }) },
+  {
+    envelope: SOAP_11,
+    headers: (action) => ({
+      'content-type': 'text/xml; charset=utf-8',
+      soapaction: `"${action}"`,
+    }),
+  },
+]
+
+/** Calls the services of one camera, and remembers its dialect and its way of authentication. */
 export class SoapSession {
   /**
    * The time of the camera's clock minus the monotonic time, in milliseconds.
@@ -57,6 +84,8 @@ export class SoapSession {
   clockOffsetMs: number
   readonly #options: SoapSessionOptions
   #dateOffsetMs: number | undefined
+  /** Undefined before the first reply. */
+  #dialect: Dialect | undefined
   #hasAnswered = false
   #isAccepted = false
   #hasRefusedDigest = false
@@ -91,12 +120,29 @@ export class SoapSession {
    * OnvifNotAuthorizedError; the signal's reason
    */
   async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
-    const reply = await this.#post(to, call, '', {})
+    const reply =
+      this.#dialect === undefined
+        ? await this.#firstReply(to, call)
+        : await this.#post(to, call, '', {})
     if (this.hasCredentialFor(to)) {
       this.#digest = undefined
       this.#takeChallenge(reply)
     }
     return this.#responseOf(reply, call)
+  }
+
+  /** Finds the dialect of the camera. */
+  async #firstReply(to: Destination, call: SoapCall): Promise<HttpReply> {
+    const reply = await this.#post(to, call, '', {})
+    this.#dialect = STANDARD
+    if (!refusesDialect(reply, call)) return reply
+    for (const dialect of OTHER_DIALECTS) {
+      const other = await this.#post(to, call, '', {}, dialect)
+      if (refusesDialect(other, call)) continue
+      this.#dialect = dialect
+      return other
+    }
+    return reply
   }
 
   /**
@@ -196,12 +242,12 @@ export class SoapSession {
     call: SoapCall,
     header: string,
     headers: Readonly<Record<string, string>>,
+    dialect: Dialect = this.#dialect ?? STANDARD,
   ): Promise<HttpReply> {
     const { namespace, operation } = call
-    const type = `application/soap+xml; charset=utf-8; action="${namespace}/${operation}"`
     const request = {
-      headers: { 'content-type': type, ...headers },
-      body: envelope(call, header),
+      headers: { ...dialect.headers(`${namespace}/${operation}`), ...headers },
+      body: envelope(call, header, dialect),
     }
     const { clock } = this.#options
     const before = clock.monotonicMs()
@@ -213,10 +259,13 @@ export class SoapSession {
   }
 }
 
-function envelope({ namespace, operation, body = '' }: SoapCall, header: string): string {
+function envelope(
+  { namespace, operation, body = '' }: SoapCall,
+  header: string,
+  dialect: Dialect,
+): string {
   return (
-    '<?xml version="1.0" encoding="UTF-8"?><s:Envelope ' +
-    'xmlns:s="http://www.w3.org/2003/05/soap-envelope">' +
+    `<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="${dialect.envelope}">` +
     `${header === '' ? '' : `<s:Header>${header}</s:Header>`}` +
     `<s:Body><${operation} xmlns="${namespace}">${body}</${operation}></s:Body></s:Envelope>`
   )
@@ -224,6 +273,27 @@ function envelope({ namespace, operation, body = '' }: SoapCall, header: string)
 
 /** HTTP statuses of a camera that could not look at the credential: it starts, or has no time. */
 const BUSY: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
+
+const UNSUPPORTED_MEDIA_TYPE = 415
+/** HTTP statuses that say something else than that the request is written in a wrong way. */
+const UNDERSTOOD: ReadonlySet<number> = new Set([401, 403, ...BUSY])
+
+/**
+ * Whether a camera may refuse the way in which a request is written. Cameras do it by many statuses
+ * and faults, such as VersionMismatch.
+ */
+function refusesDialect(reply: HttpReply, call: SoapCall): boolean {
+  const { status } = reply
+  try {
+    const content = bodyOf(reply, call)
+    if (content?.name !== 'Fault') return status >= 400 && !UNDERSTOOD.has(status)
+    const { isAboutCredential, isNotSupported } = readFault(content)
+    return !(isAboutCredential || isNotSupported || UNDERSTOOD.has(status))
+  } catch (error) {
+    if (!(OnvifXmlError.is(error) || OnvifReplyError.is(error))) throw error
+    return false
+  }
+}
 
 /** The content of the SOAP body; undefined if the document is no envelope. */
 function bodyOf(reply: HttpReply, { operation, isLong }: SoapCall): XmlElement | undefined {
@@ -246,6 +316,11 @@ function isSuccess(status: number): boolean {
 }
 
 function failureOf(status: number, operation: string): Error {
-  const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
-  return new OnvifReplyError(`${operation}: HTTP status ${status}${redirected}`)
+  const why =
+    status === UNSUPPORTED_MEDIA_TYPE
+      ? '; it refuses SOAP 1.2 (application/soap+xml) and SOAP 1.1 (text/xml)'
+      : status >= 300 && status <= 399
+        ? '; redirects are not followed'
+        : ''
+  return new OnvifReplyError(`${operation}: HTTP status ${status}${why}`)
 }

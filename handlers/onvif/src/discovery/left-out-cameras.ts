@@ -4,6 +4,7 @@ import {
   OnvifBusyError,
   OnvifCredentialRefusedError,
   OnvifNotAuthorizedError,
+  OnvifReplyError,
   OnvifUnreachableError,
 } from '../errors.js'
 
@@ -71,6 +72,7 @@ export function idOf(uuid: string | undefined, source: string): string {
   return uuid === undefined ? source : `${uuid} at ${source}`
 }
 
+const NO_CAMERA = 'no answer of a camera'
 const CODES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection closed',
@@ -85,10 +87,12 @@ function reasonOf(error: AkriError): string {
   if (status !== undefined) return status
   if (OnvifNotAuthorizedError.is(error)) return 'credential required'
   if (OnvifAddressError.is(error)) return 'address not allowed'
-  if (!OnvifUnreachableError.is(error)) return 'no answer of a camera'
+  if (!OnvifUnreachableError.is(error)) return NO_CAMERA
   const { cause }: { readonly cause?: unknown } = error
   if (cause instanceof DOMException && cause.name === 'TimeoutError') return 'no answer in time'
   // The message of a reset connection is "socket hang up" or "aborted".
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  // Something answered, by more than a camera sends or by something else than HTTP.
+  if (code.startsWith('HPE_') || OnvifReplyError.is(cause)) return NO_CAMERA
   return CODES[code] ?? 'not reachable'
 }

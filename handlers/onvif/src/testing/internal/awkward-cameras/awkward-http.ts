@@ -1,5 +1,14 @@
 import { deflateRawSync } from 'node:zlib'
+import type { Misbehaviour } from '../../index.js'
 import { type AwkwardCamera, page, raw } from './awkward-camera.js'
+
+/** Accepts requests with some values of the header Content-Type only. */
+const dialect = (accepts: (type: string) => boolean): Misbehaviour => ({
+  answer: (response, correct) =>
+    response
+      .writeHead(accepts(response.req.headers['content-type'] ?? '') ? 200 : 415)
+      .end(correct),
+})
 
 export const HTTP: readonly AwkwardCamera[] = [
   { name: 'ends lines without CR', misbehave: ['naive-http'], expected: 'offered none' },
@@ -12,9 +21,29 @@ export const HTTP: readonly AwkwardCamera[] = [
   {
     name: 'writes two different lengths',
     misbehave: ['two-different-lengths'],
-    expected: 'not reachable',
+    expected: 'no answer of a camera',
   },
   { name: 'sends more than its length', misbehave: ['junk-after'], expected: 'offered none' },
+  {
+    name: 'writes lines that are no headers',
+    misbehave: [raw('HTTP/1.1 200 OK\r\ncamera firmware 1.2\r\nServer : x\r\nConnection: close')],
+    expected: 'offered none',
+  },
+  {
+    name: 'takes no action in the Content-Type',
+    misbehave: [dialect((type) => !type.includes('action='))],
+    expected: 'offered none',
+  },
+  {
+    name: 'takes the Content-Type of SOAP 1.1 only',
+    misbehave: [dialect((type) => type.startsWith('text/xml'))],
+    expected: 'offered none',
+  },
+  {
+    name: 'takes no Content-Type',
+    misbehave: [dialect(() => false)],
+    expected: 'HTTP status 415',
+  },
   {
     name: 'sends no Content-Type',
     misbehave: [raw('HTTP/1.1 200 OK\r\nConnection: close')],
@@ -66,10 +95,22 @@ export const HTTP: readonly AwkwardCamera[] = [
   },
   { name: 'never answers', misbehave: ['silence'], expected: 'no answer in time' },
   { name: 'sends hints without end', misbehave: ['endless-hope'], expected: 'no answer in time' },
-  { name: 'sends a body without end', misbehave: ['endless-body'], expected: 'not reachable' },
-  { name: 'sends headers without end', misbehave: ['endless-headers'], expected: 'not reachable' },
-  { name: 'speaks FTP', misbehave: ['no-http'], expected: 'not reachable' },
-  { name: 'switches the protocol', misbehave: ['other-protocol'], expected: 'not reachable' },
+  {
+    name: 'sends a body without end',
+    misbehave: ['endless-body'],
+    expected: 'no answer of a camera',
+  },
+  {
+    name: 'sends headers without end',
+    misbehave: ['endless-headers'],
+    expected: 'no answer of a camera',
+  },
+  { name: 'speaks FTP', misbehave: ['no-http'], expected: 'no answer of a camera' },
+  {
+    name: 'switches the protocol',
+    misbehave: ['other-protocol'],
+    expected: 'no answer of a camera',
+  },
   {
     name: 'redirects',
     misbehave: [{ redirect: 'http://127.0.0.1/' }],
