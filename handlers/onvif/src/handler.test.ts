@@ -704,6 +704,28 @@ describe('the ONVIF handler', () => {
     expect(await next(session, (devices) => devices.length === 1)).toHaveLength(1)
   })
 
+  it.each<[string, SimulatedCameraOptions, password: string, requests: number]>([
+    ['without a credential', {}, '', 4],
+    ['with a credential', { credential }, 'secret', 5],
+    ['with a wrong credential', { credential }, 'wrong', 5],
+  ])('bounds the requests to a camera in a round: %s', async (_what, options, password, bound) => {
+    const camera = await start(options)
+    const properties = { username_default: 'admin', password_default: password }
+    const session = open({ refreshSeconds: 60 }, { properties })
+    const perRound: number[] = []
+    for (let seconds = 0; seconds < 120; seconds += 10) {
+      const before = camera.service.requests.length
+      if (seconds === 0) await endRound()
+      else await nextRound()
+      if (seconds === 0) expect(await next(session)).toHaveLength(1)
+      perRound.push(camera.service.requests.length - before)
+    }
+    expect(perRound[0]).toBe(bound)
+    // No query follows before three quarters of refreshSeconds.
+    expect(perRound.slice(1, 5)).toEqual([0, 0, 0, 0])
+    expect(Math.max(...perRound)).toBeLessThanOrEqual(bound)
+  })
+
   it('keeps a camera that answers after a Bye from another address', async () => {
     const camera = await start()
     await using forger = await DiscoveryResponder.open({

@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { processorMs } from '../../../../test/support/processor-ms.js'
 import { soapEnvelope } from '../testing/device-replies.js'
 import { GET_SCOPES } from './device-operations.js'
 import { MEDIA_SERVICES, readProfiles } from './media-operations.js'
@@ -85,28 +84,20 @@ describe('the reply of a camera', () => {
       attributes(MEGABYTE),
       'more than 15000 attributes',
     ],
-  ] as const)('is refused at little cost: %s', async (_what, operation, content, reason) => {
-    const costs: number[] = []
-    for (const _ of [1, 2, 3]) {
-      const started = processorMs()
-      await expect(call(operation, content)).rejects.toMatchObject({
+  ] as const)(
+    'is refused before the rest is read: %s',
+    async (_what, operation, content, reason) => {
+      // A reader of the whole document would find the end tag that is missing.
+      const broken = `${content}<broken>`
+      await expect(call(operation, broken)).rejects.toMatchObject({
         code: 'AKRI_ERR_ONVIF_XML',
         message: expect.stringContaining(reason),
       })
-      costs.push(processorMs() - started)
-    }
-    // The time includes writing and sending the reply. An idle machine needs a fifth of it.
-    expect(Math.min(...costs)).toBeLessThan(250)
-  })
+    },
+  )
 
-  it('costs little at the limit of its length', async () => {
-    const costs: number[] = []
+  it('may have as many elements as the limit', async () => {
     const content = elements(7 * 15_000) + '<b c=""/>'.repeat(14_900)
-    for (const _ of [1, 2, 3]) {
-      const started = processorMs()
-      expect((await call(GET_PROFILES, content)).children).toHaveLength(29_900)
-      costs.push(processorMs() - started)
-    }
-    expect(Math.min(...costs)).toBeLessThan(800)
+    expect((await call(GET_PROFILES, content)).children).toHaveLength(29_900)
   })
 })
