@@ -41,6 +41,12 @@ export class ApiError extends AkriError {
  */
 export class ApiUnreachableError extends defineError('AKRI_ERR_API_UNREACHABLE', 'transient') {}
 
+/**
+ * The API server has an older version than before: its etcd was restored from a backup. All objects
+ * are listed again.
+ */
+export class StoreRestoredError extends defineError('AKRI_ERR_STORE_RESTORED', 'transient') {}
+
 /** The answer is longer than the client reads. */
 export class AnswerTooLongError extends ApiUnreachableError {}
 

@@ -1,8 +1,8 @@
 import { Backoff, type Clock, isRecord } from '@akrijs/runtime'
 import type { ApiClient, ApiRequest } from './api-client.js'
 import { Deadline } from './deadline.js'
-import { AnswerTooLongError, ApiError, ApiUnreachableError } from './errors.js'
-import { ANY_VERSION, keyIn, metadataIn, versionIn } from './object-cache.js'
+import { AnswerTooLongError, ApiError, ApiUnreachableError, StoreRestoredError } from './errors.js'
+import { ANY_VERSION, isOlder, keyIn, metadataIn, versionIn } from './object-cache.js'
 import type { ObjectKey } from './objects.js'
 
 export interface ListWatchOptions {
@@ -17,7 +17,10 @@ export interface ListWatchOptions {
    * @default the whole object
    */
   reduce?(object: unknown): unknown
-  /** Listing or watching failed, and is tried again. */
+  /**
+   * Listing or watching failed, and is tried again. A list that is older than an earlier one was
+   * taken over: {@link StoreRestoredError}.
+   */
   onError(error: unknown, retryInMs: number): void
 }
 
@@ -104,6 +107,10 @@ const withoutStreams = new WeakSet<ApiClient>()
  * A list comes from the memory of the server: in a stream that goes on as the watch, where the
  * server has that (Kubernetes 1.34 by default). If the memory is too old, a list in pages follows
  * from the store of the server.
+ *
+ * After a failure or a silence, the watch continues only if the server has reached its version. A
+ * server whose store was restored from a backup accepts a later version, and shows no change until
+ * it gets there.
  * @param notOlderThan the least version of a list: `0` for any; undefined for the newest
  * @param onContact called when the server answers, also without an event
  */
@@ -116,6 +123,10 @@ export async function* listWatch(
   const { client, clock, path, random, onError } = options
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
+  /** The version of the last list or watch, also if the watch cannot continue there. */
+  let reached: string | undefined
+  /** Whether the watch has failed or was silent, and no answer has shown the version since. */
+  let isDoubtful = false
   let isMemoryTooOld = false
   /** Monotonic time from which a list may be a stream again. */
   let streamsAt = Number.NEGATIVE_INFINITY
@@ -126,7 +137,22 @@ export async function* listWatch(
     let watchedAt = Number.POSITIVE_INFINITY
     let since: string | undefined
     let stream: ObjectStream | undefined
+    const listed = (list: List): ListWatchEvent => {
+      if (isOlder(list.version, reached))
+        onError(new StoreRestoredError(restoredMessage(path, list.version, reached)), 0)
+      version = reached = list.version
+      isDoubtful = false
+      return { kind: 'listed', ...list }
+    }
     try {
+      if (version !== undefined && isDoubtful) {
+        if (isOlder(await versionOfServer(options, signal), version)) {
+          version = undefined
+          isMemoryTooOld = true
+        }
+        onContact()
+        isDoubtful = false
+      }
       if (version === undefined) {
         since = isMemoryTooOld ? undefined : notOlderThan()
         yield { kind: 'listing', isNewest: since === undefined }
@@ -136,8 +162,7 @@ export async function* listWatch(
         else {
           const list = await listAll(options, since, signal, onContact)
           if (signal.aborted) return
-          yield { kind: 'listed', ...list }
-          version = list.version
+          yield listed(list)
           isMemoryTooOld = false
           isForbidden = false
         }
@@ -145,9 +170,11 @@ export async function* listWatch(
       // A list that takes long and then fails is no success: the server may have too much to do.
       if (stream === undefined) watchedAt = clock.monotonicMs()
       const start = stream?.start ?? { resourceVersion: version }
+      let heardAt = clock.monotonicMs()
       const silenceMs = () => (stream === undefined ? options.silenceMs : STREAM_SILENCE_MS)
       for await (const event of watch({ ...options, silenceMs }, start, signal, onContact)) {
         const { type, object } = event
+        heardAt = clock.monotonicMs()
         if (type === 'ERROR') {
           // Whatever the error is, the events since are lost: 410 and "too old" come here too.
           version = undefined
@@ -155,17 +182,17 @@ export async function* listWatch(
           throw new ApiUnreachableError(`watch ${path}: ${JSON.stringify(object)?.slice(0, 300)}`)
         }
         if (stream === undefined) {
-          version = versionIn(object) ?? version
+          version = reached = versionIn(object) ?? version
           yield { kind: 'event', type, object }
           continue
         }
         const list = stream.add(event)
         if (list === undefined) continue
-        yield { kind: 'listed', ...list }
-        version = list.version
+        yield listed(list)
         stream = undefined
         watchedAt = clock.monotonicMs()
       }
+      isDoubtful = clock.monotonicMs() - heardAt >= options.silenceMs
       if (stream !== undefined && !signal.aborted) {
         // The server, or a proxy, did not show where the objects end. It may be shutting down.
         streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
@@ -180,6 +207,7 @@ export async function* listWatch(
       }
       if (since !== undefined && isTooOld(error)) isMemoryTooOld = true
       if (ApiError.is(error, EXPIRED)) version = undefined
+      isDoubtful = true
       failure = error
     }
     if (signal.aborted) return
@@ -233,6 +261,27 @@ class ObjectStream {
     else this.#objects.set(key, this.#reduce === undefined ? object : this.#reduce(object))
     return undefined
   }
+}
+
+function restoredMessage(path: string, version: string, reached: string | undefined): string {
+  return (
+    `list ${path}: the API server has version ${version}, and had version ${reached} before. ` +
+    'Its store was restored from a backup; all objects are listed again'
+  )
+}
+
+/**
+ * The present version of the server, from the shortest list. A selector would make the server
+ * search for an object; only an object's name is one that some accounts must give.
+ */
+async function versionOfServer(
+  { client, path, query = {} }: ListWatchOptions,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const hasName = query.fieldSelector?.startsWith('metadata.name=') === true
+  const options = { client, path, query: hasName ? query : {}, pageSize: 1 }
+  for await (const { version } of listPages(options, undefined, signal)) return version
+  return undefined
 }
 
 interface PageOptions extends Pick<ListWatchOptions, 'client' | 'path' | 'query'> {

@@ -290,7 +290,7 @@ export function metadataIn(object: unknown): Record<string, unknown> {
  * Kubernetes 1.35, and true of etcd before). Other versions cannot be compared: the later message
  * counts.
  */
-function isOlder(version: string | undefined, than: string | undefined): boolean {
+export function isOlder(version: string | undefined, than: string | undefined): boolean {
   return isNumber(version) && isNumber(than) && BigInt(version) < BigInt(than)
 }
 

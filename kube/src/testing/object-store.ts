@@ -80,6 +80,22 @@ export class ObjectStore {
     return String(this.#version)
   }
 
+  /**
+   * Remembers the present state, as a backup of etcd does.
+   * @returns how to restore it: versions go back
+   */
+  backup(): () => void {
+    const objects = [...this.objects]
+    const version = this.#version
+    const changes = this.#history.length
+    return () => {
+      this.objects.clear()
+      for (const [key, object] of objects) this.objects.set(key, object)
+      this.#version = version
+      this.#history.length = changes
+    }
+  }
+
   /** Writes an object as it is, with its status; a uid, a namespace and a name are added. */
   put(
     path: string,
@@ -118,8 +134,8 @@ export class ObjectStore {
   }
 
   /**
-   * Hands over the changes since the version of the query, and each change to come. If the query
-   * asks for that, the watch begins with the present objects and a bookmark.
+   * Hands over the changes after the version of the query, now and later. If the query asks for
+   * that, the watch begins with the present objects and a bookmark.
    * @returns how to stop that
    * @throws ApiError
    */
@@ -128,7 +144,10 @@ export class ObjectStore {
     onEvent: (event: StoreEvent) => void,
   ): () => void {
     const address = addressOf(path)
+    const begins = query.get('sendInitialEvents') === 'true'
+    const since = begins ? this.#version : Number(query.get('resourceVersion') ?? this.#version)
     const watcher = (change: Change) => {
+      if (change.version <= since) return
       const isMeant = (object: StoredObject | undefined) =>
         object !== undefined && isSelected(change.key, object, address, query)
       const had = isMeant(change.before)
@@ -137,15 +156,13 @@ export class ObjectStore {
       onEvent({ type: !has ? 'DELETED' : had ? 'MODIFIED' : 'ADDED', object: change.after })
     }
     this.#mustHaveReached(query)
-    const begins = query.get('sendInitialEvents') === 'true'
     if (begins && address !== undefined) {
       for (const object of this.#selected(address, query)) onEvent({ type: 'ADDED', object })
       const annotations = { 'k8s.io/initial-events-end': 'true' }
       const metadata = { resourceVersion: this.version, annotations }
       onEvent({ type: 'BOOKMARK', object: { metadata } })
     }
-    const since = begins ? this.#version : Number(query.get('resourceVersion') ?? this.#version)
-    for (const change of this.#history) if (change.version > since) watcher(change)
+    for (const change of this.#history) watcher(change)
     this.#watchers.add(watcher)
     return () => this.#watchers.delete(watcher)
   }

@@ -61,8 +61,13 @@ export class ReflectedThings {
     return this.api.requests.map(({ query }) => query)
   }
 
-  count(what: 'list' | 'watch'): number {
-    return this.queries.filter((query) => query.has('watch') === (what === 'watch')).length
+  /** @param what `version`: lists of one object, which are for the version of the server */
+  count(what: 'list' | 'watch' | 'version'): number {
+    const kinds = this.queries.map((query) => {
+      if (query.has('watch')) return 'watch'
+      return query.get('limit') === '1' ? 'version' : 'list'
+    })
+    return kinds.filter((kind) => kind === what).length
   }
 
   begin(
