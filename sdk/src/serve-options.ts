@@ -19,7 +19,8 @@ export interface ServeOptions {
    */
   readonly port?: number
   /**
-   * The port of `/healthz`, `/readyz` and `/metrics`.
+   * The port of `/healthz`, `/readyz` and `/metrics`. If it is in use, any free port is taken, with
+   * a warning in the log.
    * @default the variable METRICS_PORT, else no port
    */
   readonly metricsPort?: number | undefined

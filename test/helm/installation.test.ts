@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { valueAt } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import {
   CHART,
@@ -112,6 +113,21 @@ const installations = [
     { ...webhookOff, ...bothHandlers, discovery: { oneProcess: false } },
   ],
 ] as const
+
+it.each(installations)('%s: no foreign answer on a port of the node ends a Pod', (_, folders) => {
+  const pods = folders
+    .flatMap((folder) => kustomize(path.join(MANIFESTS, folder)))
+    .flatMap((object) => valueAt(object, 'spec', 'template', 'spec') ?? [])
+  expect(pods.length).toBeGreaterThan(0)
+  for (const pod of pods) {
+    const isOnNode = valueAt(pod, 'hostNetwork') === true
+    expect(valueAt(pod, 'containers')).toEqual([
+      isOnNode
+        ? expect.not.objectContaining({ livenessProbe: expect.anything() })
+        : expect.objectContaining({ livenessProbe: expect.anything() }),
+    ])
+  }
+})
 
 const title = `the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
 

@@ -49,7 +49,8 @@ function apply(object: unknown, patch: readonly PatchOperation[]): void {
     if (op === 'test') {
       if (Reflect.get(at, last) !== value)
         throw new Error(`${pointer} is not ${JSON.stringify(value)}`)
-    } else if (op === 'add' && last === '-' && Array.isArray(at)) at.push(value)
+    } else if (op === 'remove' && Reflect.has(at, last)) Reflect.deleteProperty(at, last)
+    else if (op === 'add' && last === '-' && Array.isArray(at)) at.push(value)
     else if (op === 'replace' || (op === 'add' && !Array.isArray(at))) Reflect.set(at, last, value)
     else throw new Error(`${op} ${pointer} is not known here`)
   }

@@ -84,7 +84,7 @@ function startAgent(
 ): Promise<HealthServerOptions['ready']> {
   return new Promise((resolve, reject) => {
     const serveHealth = async (served: HealthServerOptions) => {
-      healthPort = await context.serveHealth(served)
+      healthPort = (await context.serveHealth(served)) ?? 0
       resolve(served.ready)
       return healthPort
     }

@@ -14,12 +14,11 @@ const stop = new AbortController()
 let probing: Promise<readonly number[]> | undefined
 
 serveCommands({
-  serveHealth: () =>
-    createContext({ log: silentLogger, signal: stop.signal }).serveHealth({
-      port: 0,
-      ready: () => undefined,
-      metrics: async () => '',
-    }),
+  async serveHealth() {
+    const context = createContext({ log: silentLogger, signal: stop.signal })
+    const options = { port: 0, ready: () => undefined, metrics: async () => '' }
+    return (await context.serveHealth(options)) ?? 0
+  },
   async probe(ports) {
     for (const port of ports) for (let count = 0; count < WARM_UP; count++) await answered(port)
     probing = probe(ports)

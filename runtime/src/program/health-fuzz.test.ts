@@ -39,7 +39,7 @@ it(
     const health = await serveHealth(options, { log })
     const send = (sent: Buffer, localAddress: string) =>
       new Promise<void>((resolve) => {
-        const socket = net.connect({ host: '127.0.0.1', port: health.port, localAddress })
+        const socket = net.connect({ host: '127.0.0.1', port: health.port ?? 0, localAddress })
         socket.on('error', () => resolve()).on('close', () => resolve())
         socket.resume().end(sent)
       })

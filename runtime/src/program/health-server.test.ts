@@ -31,7 +31,7 @@ const get = async (path: string, init: RequestInit = {}) => {
 }
 
 function connect(localAddress: string): net.Socket {
-  const socket = net.connect({ host: '127.0.0.1', port: health.port, localAddress })
+  const socket = net.connect({ host: '127.0.0.1', port: health.port ?? 0, localAddress })
   socket.on('error', () => {})
   sockets.push(socket)
   return socket
@@ -114,11 +114,24 @@ describe('the port of health and metrics', () => {
     expect(logged).toEqual([error])
   })
 
-  it('names a port that is in use', async () => {
+  it('is another free port, with a warning, if the port is in use', async () => {
     await open()
-    const options = { ready: () => undefined, metrics: async () => '', host: '127.0.0.1' }
-    await expect(
-      serveHealth({ ...options, port: health.port }, { log: silentLogger }),
-    ).rejects.toThrow(`cannot listen on port ${health.port} for health and metrics`)
+    const first = health
+    const warnings: unknown[] = []
+    const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
+    await open({ port: first.port ?? 0 }, log)
+    expect(await get('/readyz')).toEqual([200, 'ok\n'])
+    const err = expect.objectContaining({ code: 'EADDRINUSE' })
+    expect(warnings).toEqual([{ port: first.port, usedPort: health.port, err }])
+    await first.close()
+  })
+
+  it('is none, with a warning, if the program may not listen anywhere', async () => {
+    const warnings: unknown[] = []
+    const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
+    // An address of documentation, which no machine has.
+    await open({ port: 8080, host: '192.0.2.1' }, log)
+    expect(health.port).toBeUndefined()
+    expect(warnings).toEqual([{ port: 8080, err: expect.anything() }])
   })
 })

@@ -1,11 +1,7 @@
 import { type Clock, systemClock } from '../clock.js'
-import { defineError, messageOf } from '../errors.js'
 import type { Logger } from '../logger.js'
 import { type HttpAnswer, HttpRefusal, type HttpRequest, HttpServer } from '../server/index.js'
 import { HealthCheck } from './health-check.js'
-
-/** The port of health and metrics is in use, or the program may not listen there. */
-class PortUnusableError extends defineError('AKRI_ERR_PORT_UNUSABLE', 'terminal') {}
 
 export interface HealthServerOptions {
   readonly port: number
@@ -20,7 +16,8 @@ export interface HealthServerOptions {
 }
 
 export interface HealthServer {
-  readonly port: number
+  /** Undefined if no port could be opened. */
+  readonly port: number | undefined
   close(): Promise<void>
 }
 
@@ -46,7 +43,10 @@ const LIMITS = {
   memory: 16 * 1024 * 1024,
 }
 
-/** `/healthz`, `/readyz` and `/metrics`. */
+/**
+ * Serves `/healthz`, `/readyz` and `/metrics`. If the port cannot be opened, any free port is. The
+ * program works on without a port too: devices must not depend on its metrics.
+ */
 export async function serveHealth(
   { port, host, ready, healthy, metrics }: HealthServerOptions,
   { log, clock = systemClock }: HealthServerContext,
@@ -69,14 +69,19 @@ export async function serveHealth(
   }
   const name = 'health'
   const options = { name, port, host, limits: LIMITS, keepAlive: false, answer, clock, log }
-  const opening = HttpServer.open(options)
-  const server = await opening.catch((error: unknown) => {
-    throw new PortUnusableError(
-      `cannot listen on port ${port} for health and metrics: ${messageOf(error)}`,
-      { cause: error },
-    )
-  })
-  return { port: server.port, close: () => server.close() }
+  let err: unknown
+  for (const candidate of [port, 0]) {
+    try {
+      const server = await HttpServer.open({ ...options, port: candidate })
+      if (err !== undefined)
+        log.warn({ port, usedPort: server.port, err }, 'port of health and metrics not usable')
+      return { port: server.port, close: () => server.close() }
+    } catch (error) {
+      err ??= error
+    }
+  }
+  log.warn({ port, err }, 'health and metrics not served')
+  return { port: undefined, close: async () => undefined }
 }
 
 /**

@@ -13,9 +13,10 @@ export interface ProgramContext {
   /**
    * Serves `/healthz`, `/readyz` and `/metrics` until the closer closes them. `/metrics` also
    * counts the program's bugs.
-   * @returns the port
+   * @returns the port, which is another one if the wanted port cannot be opened; undefined if none
+   * can
    */
-  serveHealth(options: HealthServerOptions): Promise<number>
+  serveHealth(options: HealthServerOptions): Promise<number | undefined>
 }
 
 export interface ContextOptions {

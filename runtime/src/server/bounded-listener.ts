@@ -91,15 +91,14 @@ export class BoundedListener {
   constructor(options: BoundedListenerOptions) {
     this.#options = options
     this.#server = net.createServer((socket) => this.#accept(socket))
-    this.#server.on('error', (err) =>
-      options.log.error({ err, server: options.name }, 'connection not accepted'),
-    )
   }
 
   /** @throws if the address is in use, or the program may not listen there */
   async listen(address: net.ListenOptions): Promise<void> {
     this.#server.listen(address)
     await once(this.#server, 'listening')
+    const { log, name } = this.#options
+    this.#server.on('error', (err) => log.error({ err, server: name }, 'connection not accepted'))
   }
 
   /** 0 for a unix socket. */

@@ -122,7 +122,7 @@ spec:
             {{- include "akri.resources" .values.resources | nindent 12 }}
           securityContext:
             {{- include "akri.isolated" . | nindent 12 }}
-          {{- include "akri.probes" "metrics" | nindent 10 }}
+          {{- include "akri.probes" (dict "port" "metrics" "hostNetwork" .hostNetwork) | trim | nindent 10 }}
           volumeMounts:
             - name: handlers
               mountPath: /var/lib/akri

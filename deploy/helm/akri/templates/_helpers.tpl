@@ -34,20 +34,25 @@ imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- .Values.agent.metricsPort | default $chosen | default (ternary 18080 8080 $hostNetwork) | toJson -}}
 {{- end }}
 
-{{/* Probes. The argument is the name of the port. */}}
+{{/*
+Probes. The arguments are the name of the port, and whether the Pod is in the network of its node.
+There another program may have the port: the kubelet must not end ours because of its answers.
+*/}}
 {{- define "akri.probes" -}}
+{{- if not .hostNetwork }}
 livenessProbe:
   httpGet:
     path: /healthz
-    port: {{ toJson . }}
+    port: {{ toJson .port }}
   initialDelaySeconds: 10
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
+{{- end }}
 readinessProbe:
   httpGet:
     path: /readyz
-    port: {{ toJson . }}
+    port: {{ toJson .port }}
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 2
