@@ -6,6 +6,7 @@ import {
   parseConfiguration,
 } from './configuration-schema.js'
 import { GROUP } from './names.js'
+import type { Place } from './places/text-places.js'
 import { READABLE_FROM_ANNOTATION } from './readable-from.js'
 
 /** The values of a Secret or a ConfigMap, as bytes by key. */
@@ -32,8 +33,8 @@ export interface ManifestProblem extends Problem {
   readonly file: string
   /** The number of the document in the file, from 1; 0 if the file cannot be parsed. */
   readonly document: number
-  /** The place of a syntax error in the file, from 1. */
-  readonly place?: { readonly line: number; readonly column: number }
+  /** The place in the file; parseManifests knows only that of a syntax error. */
+  readonly place?: Place | undefined
 }
 
 /** An object of a file, valid or not. */

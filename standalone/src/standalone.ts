@@ -10,8 +10,8 @@ import {
   runIsolated,
   startAgent,
 } from '@akrijs/agent'
-import type { ManifestProblem } from '@akrijs/api'
-import type { NodeName, ObjectKey } from '@akrijs/kube'
+import type { Configuration, ManifestProblem, Place } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import { type Clock, Closer, type Logger, messageOf, systemClock } from '@akrijs/runtime'
 import {
   type findHandlerPackage,
@@ -20,7 +20,8 @@ import {
 } from '@akrijs/runtime/handler'
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFileError } from './errors.js'
-import { reportHandlerProblems } from './manifests/handler-problems.js'
+import { handlerProblem, reportHandlerProblems } from './manifests/handler-problems.js'
+import type { ConfigurationSource } from './manifests/manifest-files.js'
 import { ManifestFollower } from './manifests/manifest-follower.js'
 import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { makeStateDirectory } from './state/state-directory.js'
@@ -61,8 +62,12 @@ export interface StandaloneAgent {
   /** The present problems of the files and of the handlers. */
   readonly problems: readonly ManifestProblem[]
   onProblems(listener: () => void, signal: AbortSignal): void
-  /** The file of a Configuration. */
-  fileOf(configuration: ObjectKey): string | undefined
+  /** Where a Configuration is written. */
+  sourceOf(configuration: ObjectKey): ConfigurationSource | undefined
+  /** The place of what a Configuration that fails has wrong, or else of its name. */
+  problemPlace(
+    configuration: Configuration,
+  ): { readonly file: string; readonly place: Place | undefined } | undefined
   close(): Promise<void>
 }
 
@@ -150,9 +155,10 @@ async function start(
   })
   // Also after a failed start: the followers of files hold timers.
   closer.add(() => stop.abort())
+  const loaded = handlers.map(({ name }) => name)
   reportHandlerProblems(cluster.configurations, {
-    loaded: handlers.map(({ name }) => name),
-    fileOf: (key) => manifests.fileOf(key),
+    loaded,
+    sourceOf: (key) => manifests.sourceOf(key),
     log,
     signal: stop.signal,
   })
@@ -203,7 +209,12 @@ async function start(
       return [...handlerProblems, ...manifests.problems]
     },
     onProblems: (listener, signal) => manifests.onProblems(listener, signal),
-    fileOf: (configuration) => manifests.fileOf(configuration),
+    sourceOf: (configuration) => manifests.sourceOf(configuration),
+    problemPlace: (configuration) => {
+      const source = manifests.sourceOf(keyOf(configuration))
+      const path = handlerProblem(configuration, loaded)?.path ?? 'metadata.name'
+      return source && { file: source.file, place: source.placeOf(path) }
+    },
     close: () => closer.close(),
   }
 }

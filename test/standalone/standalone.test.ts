@@ -265,6 +265,11 @@ describe('the standalone agent', () => {
         message: expect.stringContaining('descriptions'),
       })
     })
+    const failing = agent.cluster.configurations.get(objectKey('default', 'lab0'))
+    expect(failing && agent.problemPlace(failing)).toEqual({
+      file: file(),
+      place: { line: 4, column: 46 },
+    })
   })
 
   it('applies an edit as soon as its state can be written again', async () => {

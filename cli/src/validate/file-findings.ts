@@ -5,16 +5,16 @@ import {
   detailsFindings,
   type Finding,
   handlerOf,
+  type InDetails,
   type ManifestObject,
+  ManifestPlaces,
+  type Place,
   parseManifests,
   specFindings,
 } from '@akrijs/api'
 import { fieldOf, messageOf, nearest, shorten } from '@akrijs/runtime'
 import { type DiscoveryHandler, ruleHint } from '@akrijs/runtime/handler'
 import { load, YAMLException } from 'js-yaml'
-import { sourceOffset } from './scalar-offset.js'
-import { type Place, TextPlaces } from './text-places.js'
-import { YamlTree } from './yaml-tree.js'
 
 interface Located {
   /** Without a place, it is about the whole file. */
@@ -31,9 +31,6 @@ export interface KnownHandlers {
   /** The names of these handlers. */
   readonly names: readonly string[]
 }
-
-/** The place in the text of the details, which has lines of its own. */
-type InDetails = { readonly path: string } | { readonly offset: number }
 
 /** A finding, with what its place is computed from. */
 interface RawFinding extends Omit<FileFinding, 'file'> {
@@ -73,7 +70,7 @@ export async function fileFindings(
   found.push(...foreignFindings(foreign))
   if (manifests.length === 0 && found.length === 0)
     found.push({ level: 'warning', document: 0, path: '', message: 'it has no Configuration' })
-  const places = new FindingPlaces(text)
+  const places = new ManifestPlaces(text)
   return {
     findings: found.map((finding) => {
       const { level, path, message } = finding
@@ -154,41 +151,6 @@ function syntaxErrorIn(details: string): Omit<RawFinding, 'document'> | undefine
       message: `it is not YAML: ${error.reason}${ruleHint(details, error.mark?.line)}`,
       inDetails: { offset: error.mark?.position ?? 0 },
     }
-  }
-}
-
-/** Finds the places of problems in a file, which has a syntax error or a tree. */
-class FindingPlaces {
-  readonly #text: string
-  #places: TextPlaces | undefined
-  #tree: YamlTree | undefined
-
-  constructor(text: string) {
-    this.#text = text
-  }
-
-  placeOf({
-    document,
-    path,
-    place,
-    inDetails,
-  }: Pick<RawFinding, 'document' | 'path' | 'place' | 'inDetails'>): Place | undefined {
-    if (document === 0) return place
-    this.#places ??= new TextPlaces(this.#text)
-    this.#tree ??= new YamlTree(this.#text)
-    const offset = inDetails && this.#offsetInDetails(document, path, inDetails)
-    return this.#places.placeOf(offset ?? this.#tree.offsetOf(document, path))
-  }
-
-  #offsetInDetails(document: number, path: string, inDetails: InDetails): number | undefined {
-    const field = path.slice(0, path.indexOf(DETAILS_PATH) + DETAILS_PATH.length)
-    const scalar = this.#tree?.scalarAt(document, field)
-    if (scalar === undefined) return undefined
-    const offset =
-      'offset' in inDetails
-        ? inDetails.offset
-        : new YamlTree(this.#tree?.text(scalar) ?? '').offsetOf(1, inDetails.path)
-    return sourceOffset(this.#text, scalar, offset)
   }
 }
 

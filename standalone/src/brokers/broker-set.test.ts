@@ -190,6 +190,8 @@ describe('the brokers of a machine', () => {
       level: 'error',
       message: 'broker cannot run',
       file,
+      line: 7,
+      column: expect.any(Number),
       path: `${at}.command[0]`,
       error: `${cannot} command /no/such/broker does not exist`,
     }

@@ -6,7 +6,7 @@ import { planBroker } from './broker-command.js'
 import type { BrokerOptions, BrokerState } from './broker-context.js'
 
 export interface BrokerSetOptions extends BrokerOptions {
-  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet' | 'fileOf'>
+  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet' | 'sourceOf'>
 }
 
 /**
@@ -85,7 +85,11 @@ export class BrokerSet {
     const problem = `${path}: ${message}`
     if (logged.problems.has(problem)) return
     logged.problems.add(problem)
-    log.error({ file: standalone.fileOf(configuration), path, error: message }, 'broker cannot run')
+    const source = standalone.sourceOf(configuration)
+    log.error(
+      { file: source?.file, ...source?.placeOf(path), path, error: message },
+      'broker cannot run',
+    )
   }
 
   /** The end of all brokers that an Instance had before; undefined if it had none. */

@@ -2,6 +2,7 @@ import type { ObjectCache } from '@akrijs/agent'
 import type { Configuration, Problem } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube'
 import { type Logger, nearest } from '@akrijs/runtime'
+import type { ConfigurationSource } from './manifest-files.js'
 
 /** Reasons of a condition that mean a property. */
 const PROPERTY_REASONS = [
@@ -39,7 +40,7 @@ export function handlerProblem(
 
 interface ReportOptions {
   readonly loaded: readonly string[]
-  fileOf(key: ObjectKey): string | undefined
+  sourceOf(key: ObjectKey): ConfigurationSource | undefined
   readonly log: Logger
   readonly signal: AbortSignal
 }
@@ -47,7 +48,7 @@ interface ReportOptions {
 /** Logs each problem once, with its file, as problems of the files themselves. */
 export function reportHandlerProblems(
   configurations: ObjectCache<Configuration>,
-  { loaded, fileOf, log, signal }: ReportOptions,
+  { loaded, sourceOf, log, signal }: ReportOptions,
 ): void {
   const logged = new Map<ObjectKey, string>()
   configurations.onChange((key) => {
@@ -57,6 +58,10 @@ export function reportHandlerProblems(
     const { path, message } = problem
     if (logged.get(key) === message) return
     logged.set(key, message)
-    log.error({ file: fileOf(key), path, error: message }, 'configuration has no usable handler')
+    const source = sourceOf(key)
+    log.error(
+      { file: source?.file, ...source?.placeOf(path), path, error: message },
+      'configuration has no usable handler',
+    )
   }, signal)
 }

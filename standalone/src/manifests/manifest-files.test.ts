@@ -19,6 +19,8 @@ const configuration = (name: string, namespace = 'default', capacity = 1) =>
   'apiVersion: akri.sh/v0\nkind: Configuration\n' +
   `metadata: { name: ${name}, namespace: ${namespace} }\n` +
   `spec: { capacity: ${capacity}, discoveryHandler: { name: udev } }\n`
+const filesOf = ({ sources }: ManifestSet) =>
+  [...sources].map(([name, { file }]) => [name as string, file])
 const namesOf = (set: ManifestSet | undefined) =>
   set?.desired.configurations.map(({ name }) => name as string)
 
@@ -34,7 +36,7 @@ it('reads the yaml, yml and json files of a directory, and no others', async () 
   const set = await new ManifestReader([directory]).read()
   expect(set.problems).toEqual([])
   expect(namesOf(set)).toEqual(['a', 'b'])
-  expect([...set.files]).toEqual([
+  expect(filesOf(set)).toEqual([
     ['default/a', at('a.yaml')],
     ['default/b', at('b.yml')],
   ])
@@ -52,10 +54,28 @@ it('A8 refuses a second Configuration of a name, and names both files', async ()
     {
       file: at('b.yaml'),
       document: 2,
+      place: { line: 8, column: 13 },
       path: 'metadata.name',
       message: expect.stringContaining(at('a.yaml')),
     },
   ])
+})
+
+it('has the place of each problem, and of a Configuration that moves', async () => {
+  const broken = configuration('b').replace('capacity', 'capcity')
+  await writeFile(at('a.yaml'), `${configuration('a')}---\n${broken}`)
+  const reader = new ManifestReader([directory])
+  const { problems } = await reader.read()
+  expect(problems.map(({ path, place }) => [path, place])).toEqual([
+    ['spec.capcity', { line: 9, column: 9 }],
+  ])
+  await writeFile(at('a.yaml'), configuration('a'))
+  const { sources } = await reader.read()
+  const source = [...sources.values()][0]
+  expect(source?.placeOf('spec.discoveryHandler.name')?.line).toBe(4)
+  await writeFile(at('a.yaml'), `# a comment\n${configuration('a')}`)
+  await reader.read()
+  expect(source?.placeOf('spec.discoveryHandler.name')?.line).toBe(5)
 })
 
 it('reads a file once that is named in several ways, and reports its first name', async () => {
@@ -63,7 +83,7 @@ it('reads a file once that is named in several ways, and reports its first name'
   const first = path.relative('.', at('a.yaml'))
   const set = await new ManifestReader([first, at('a.yaml'), `./${first}`, directory]).read()
   expect(set.problems).toEqual([])
-  expect([...set.files]).toEqual([['default/a', first]])
+  expect(filesOf(set)).toEqual([['default/a', first]])
 })
 
 it('refuses a Configuration whose name an Instance could have, in any order', async () => {
@@ -74,11 +94,12 @@ it('refuses a Configuration whose name an Instance could have, in any order', as
   await writeFile(at('b.yaml'), configuration('lab', 'site'))
   const set = await new ManifestReader([directory]).read()
   expect(namesOf(set)).toEqual(['line-abc123', 'lab'])
-  expect([...set.files.keys()]).toEqual(['default/line-abc123', 'site/lab'])
+  expect([...set.sources.keys()]).toEqual(['default/line-abc123', 'site/lab'])
   expect(set.problems).toEqual([
     {
       file: at('a.yaml'),
       document: 1,
+      place: { line: 3, column: 13 },
       path: 'metadata.name',
       message: expect.stringContaining(`Configuration lab in ${at('b.yaml')}`),
     },

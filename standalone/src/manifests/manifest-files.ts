@@ -5,9 +5,11 @@ import {
   BUNDLED_TYPES,
   MAX_MANIFEST_BYTES,
   type Manifest,
+  ManifestPlaces,
   type ManifestProblem,
   type Manifests,
   nameClashes,
+  type Place,
   parseManifests,
   specFindings,
 } from '@akrijs/api'
@@ -15,10 +17,15 @@ import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { aborted, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import type { DesiredObjects } from '../cluster/standalone-cluster.js'
 
+/** The place where a Configuration is written. */
+export interface ConfigurationSource {
+  readonly file: string
+  placeOf(path: string): Place | undefined
+}
+
 export interface ManifestSet {
   readonly desired: DesiredObjects
-  /** The file of each Configuration. */
-  readonly files: ReadonlyMap<ObjectKey, string>
+  readonly sources: ReadonlyMap<ObjectKey, ConfigurationSource>
   readonly problems: readonly ManifestProblem[]
   /** What the files have that a cluster would refuse, and that refuses no Configuration here. */
   readonly warnings: readonly ManifestProblem[]
@@ -61,10 +68,17 @@ export async function* watchManifests(
 /** The most warnings of a file. */
 const MAX_WARNINGS = 100
 
+interface FoundManifest {
+  readonly file: string
+  readonly manifest: Manifest
+}
+
 /** Reads files, and keeps the last valid content of each. */
 export class ManifestReader {
   readonly #paths: readonly string[]
   readonly #valid = new Map<string, readonly Manifest[]>()
+  /** The places in the content that counts; it can move without another change. */
+  readonly #places = new Map<string, ManifestPlaces>()
 
   constructor(paths: readonly string[]) {
     this.#paths = paths
@@ -73,22 +87,29 @@ export class ManifestReader {
   async read(): Promise<ManifestSet> {
     const problems: ManifestProblem[] = []
     const warnings: ManifestProblem[] = []
-    const found: { readonly file: string; readonly manifest: Manifest }[] = []
+    const found: FoundManifest[] = []
     const files = await this.#files(problems)
     let complete = problems.length === 0
     for (const file of files) {
-      const parsed = await readManifests(file)
-      problems.push(...parsed.problems)
-      warnings.push(...warningsOf(file, parsed))
+      const { text, parsed } = await readManifests(file)
+      const places = new ManifestPlaces(text)
+      const placed = (problem: ManifestProblem) => ({ ...problem, place: places.placeOf(problem) })
+      problems.push(...parsed.problems.map(placed))
+      warnings.push(...warningsOf(file, parsed).map(placed))
       if (parsed.problems.length === 0) this.#valid.set(file, parsed.manifests)
       const valid = this.#valid.get(file)
+      if (valid === undefined || parsed.problems.length === 0) this.#places.set(file, places)
       // The rest of a file that was never valid is not known.
       if (valid === undefined) complete = false
       for (const manifest of valid ?? parsed.manifests) found.push({ file, manifest })
     }
-    for (const file of [...this.#valid.keys()]) if (!files.includes(file)) this.#valid.delete(file)
-    const { files: places, ...objects } = withoutClashes(found, problems)
-    return { desired: { ...objects, complete }, files: places, problems, warnings }
+    for (const file of this.#places.keys()) {
+      if (files.includes(file)) continue
+      this.#valid.delete(file)
+      this.#places.delete(file)
+    }
+    const { sources, ...objects } = withoutClashes(found, problems, this.#places)
+    return { desired: { ...objects, complete }, sources, problems, warnings }
   }
 
   async #files(problems: ManifestProblem[]): Promise<string[]> {
@@ -127,14 +148,17 @@ export async function manifestFilesIn(source: string): Promise<string[]> {
     .map((name) => path.join(source, name))
 }
 
-async function readManifests(file: string): Promise<Manifests> {
+async function readManifests(
+  file: string,
+): Promise<{ readonly text: string; readonly parsed: Manifests }> {
   try {
     const found = await stat(file)
     // A read of a pipe waits for a writer, and a read of a device may have no end.
     if (!found.isFile()) return unreadable(file, 'it is not a regular file')
     if (found.size > MAX_MANIFEST_BYTES)
       return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
-    return parseManifests(await readFile(file, 'utf8'), file)
+    const text = await readFile(file, 'utf8')
+    return { text, parsed: parseManifests(text, file) }
   } catch (error) {
     return unreadable(file, `it cannot be read: ${messageOf(error)}`)
   }
@@ -151,20 +175,22 @@ function warningsOf(file: string, { configurations }: Manifests): ManifestProble
   return warnings.slice(0, MAX_WARNINGS)
 }
 
-function unreadable(file: string, message: string): Manifests {
-  return { manifests: [], configurations: [], problems: [{ file, document: 0, path: '', message }] }
+function unreadable(file: string, message: string): { text: string; parsed: Manifests } {
+  const problems = [{ file, document: 0, path: '', message }]
+  return { text: '', parsed: { manifests: [], configurations: [], problems } }
 }
 
 /** What counts: a Configuration without a right to its name is left out. */
 function withoutClashes(
-  found: readonly { readonly file: string; readonly manifest: Manifest }[],
+  found: readonly FoundManifest[],
   problems: ManifestProblem[],
-): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
-  const configurations = found.flatMap(({ file, manifest: { document, at, content } }) =>
-    content.kind === 'Configuration'
-      ? [{ file, document, at, configuration: content.configuration }]
-      : [],
-  )
+  places: ReadonlyMap<string, ManifestPlaces>,
+): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'sources'> {
+  const configurations = found.flatMap(({ file, manifest: { document, at, content } }) => {
+    if (content.kind !== 'Configuration') return []
+    const placeOf = (path: string) => places.get(file)?.placeOf({ document, path: at + path })
+    return [{ file, document, at, placeOf, configuration: content.configuration }]
+  })
   const data = new Map<string, DesiredObjects['data'][number]>()
   for (const { manifest } of found) {
     if (manifest.content.kind !== 'Data') continue
@@ -173,19 +199,27 @@ function withoutClashes(
   }
   const clashes = nameClashes(configurations)
   for (const { item, message } of clashes) {
-    const { file, document, at } = item
-    const path = `${at}metadata.name`
-    problems.push({ file, document, path, message: `${message}; this one is left out` })
+    const { file, document, at, placeOf } = item
+    problems.push({
+      file,
+      document,
+      place: placeOf('metadata.name'),
+      path: `${at}metadata.name`,
+      message: `${message}; this one is left out`,
+    })
   }
   const leftOut = new Set(clashes.map(({ item }) => item))
   const kept = configurations.filter((item) => !leftOut.has(item))
-  const files = new Map(
-    kept.map(({ file, configuration: { namespace, name } }) => [objectKey(namespace, name), file]),
+  const sources = new Map(
+    kept.map(({ file, placeOf, configuration: { namespace, name } }) => [
+      objectKey(namespace, name),
+      { file, placeOf },
+    ]),
   )
   return {
     configurations: kept.map(({ configuration }) => configuration),
     data: [...data.values()],
-    files,
+    sources,
   }
 }
 

@@ -3,7 +3,12 @@ import type { ObjectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 import type { StandaloneCluster } from '../cluster/standalone-cluster.js'
 import { retry } from '../retry.js'
-import { type ManifestSet, type WatchOptions, watchManifests } from './manifest-files.js'
+import {
+  type ConfigurationSource,
+  type ManifestSet,
+  type WatchOptions,
+  watchManifests,
+} from './manifest-files.js'
 
 interface ManifestFollowerOptions extends WatchOptions {
   readonly cluster: StandaloneCluster
@@ -15,7 +20,7 @@ export class ManifestFollower {
   readonly #sets: AsyncGenerator<ManifestSet, void, void>
   readonly #listeners = new Listeners()
   #problems: readonly ManifestProblem[] = []
-  #files: ReadonlyMap<ObjectKey, string> = new Map()
+  #sources: ManifestSet['sources'] = new Map()
 
   constructor(paths: readonly string[], options: ManifestFollowerOptions) {
     this.#options = options
@@ -31,8 +36,8 @@ export class ManifestFollower {
     this.#listeners.add(listener, signal)
   }
 
-  fileOf(configuration: ObjectKey): string | undefined {
-    return this.#files.get(configuration)
+  sourceOf(configuration: ObjectKey): ConfigurationSource | undefined {
+    return this.#sources.get(configuration)
   }
 
   /** @throws StateFileError if the state cannot be written */
@@ -56,7 +61,7 @@ export class ManifestFollower {
 
   async #apply(set: ManifestSet): Promise<void> {
     const { cluster, log } = this.#options
-    this.#files = set.files
+    this.#sources = set.sources
     await cluster.apply(set.desired)
     this.#problems = set.problems
     for (const { file, document, place, path, message } of set.problems)
@@ -64,8 +69,8 @@ export class ManifestFollower {
         { file, ...(document > 0 && { document }), ...place, path, error: message },
         'manifest refused',
       )
-    for (const { file, document, path, message } of set.warnings)
-      log.warn({ file, document, path, warning: message }, 'manifest spec found wrong')
+    for (const { file, document, place, path, message } of set.warnings)
+      log.warn({ file, document, ...place, path, warning: message }, 'manifest spec found wrong')
     this.#listeners.tell()
   }
 }
