@@ -53,6 +53,7 @@ function draw(
     cluster,
     problems,
     handlers: [{ name: 'udev' }],
+    problemPlace: () => ({ file: 'labs/lab.yaml', place: { line: 7, column: 5 } }),
   } as unknown as PictureInput['standalone']
   const brokers = { state: () => undefined } as PictureInput['brokers']
   return drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more }).map(plain)
@@ -109,16 +110,37 @@ describe('the live view', () => {
     expect(low.filter((line) => /8120fe|connected/.test(line))).toHaveLength(1)
   })
 
-  it('shows the problem of a Configuration', () => {
-    expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain(
+  it('shows the problem of a Configuration, its place, and the command that explains it', () => {
+    const lines = draw([configuration('cams', 'False', '2 of 2 devices')], [])
+    expect(lines.slice(2)).toEqual([
       'cams  HandlerLost: 2 of 2 devices',
-    )
+      '    labs/lab.yaml:7:5  akri describe configuration cams',
+    ])
   })
 
-  it('shows why a Configuration has no devices', () => {
-    const message = '0 devices; 1 not offered: 1 x HTTP status 401 (such as 10.0.0.7)'
+  it.each([
+    ['0 devices; the handler saw none; none of 4 devices matches KERNEL=="x"', undefined],
+    ['0 devices; 1 not offered: 1 x HTTP status 401 (such as 10.0.0.7)', undefined],
+    [
+      '0 devices; the handler saw none; none of 9 devices matches SUBSYSTEM=="video4linux" ' +
+        'of rule 1 of 1',
+      '0 devices; none of 9 devices matches SUBSYSTEM=="video4linux"',
+    ],
+    [
+      '0 devices; the handler saw none; no answer in 2 s to WS-Discovery Probes (UDP port 3702)',
+      '0 devices; no answer in 2 s to WS-Discovery Probes (UDP port 3702)',
+    ],
+    [
+      '0 devices; 5 not offered: 5 x rule 3 of 4 asks for SUBSYSTEMS=="usb" (such as /devices/pci)',
+      '0 devices; 5 not offered: rule 3 of 4 asks for SUBSYSTEMS=="usb"',
+    ],
+    [
+      `0 devices; 5 not offered: 5 x rule 3 of 4 asks for ${'x'.repeat(40)}`,
+      '0 devices; 5 not offered',
+    ],
+  ])('says in one line that fits why a Configuration has no devices: %s', (message, shown) => {
     expect(draw([configuration('cams', 'True', message, {}, 'DevicesLeftOut')], [])).toContain(
-      `cams  ${message}`,
+      `cams  ${shown ?? message}`,
     )
   })
 
@@ -139,6 +161,55 @@ describe('the live view', () => {
     expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(
       /and \d+ more/,
     )
+  })
+
+  /** Configurations with numbers of Instances, the first of them with a broker. */
+  function world(sizes: readonly number[]) {
+    const configurations = sizes.map((_, index) => configuration(`c${index}`))
+    const instances = sizes.flatMap((size, index) =>
+      Array.from({ length: size }, (_, device) => instance(`c${index}-${device}`, `c${index}`)),
+    )
+    return [configurations, instances] as const
+  }
+  const running: PictureInput['brokers'] = {
+    state: (key) => (key === 'default/c3-1' ? { phase: 'running', pid: 7 } : undefined),
+  }
+  const log = Array.from({ length: 60 }, (_, index) => `line ${index}`)
+
+  it('counts exactly what it does not show, and leaves no row unused', () => {
+    for (const sizes of [[1, 1], [0, 1, 2, 3, 4, 0, 0, 0, 0], [2, 50], Array(40).fill(3)]) {
+      const [configurations, instances] = world(sizes)
+      for (let rows = 4; rows < 60; rows++) {
+        const lines = draw(configurations, instances, { rows, lines: log, brokers: running })
+        expect(lines.length).toBe(rows)
+        const shown = (pattern: RegExp) => lines.filter((line) => pattern.test(line)).length
+        const more = (noun: string) =>
+          Number(new RegExp(`(\\d+) more ${noun}`).exec(lines.join('\n'))?.[1] ?? 0)
+        expect(shown(/^c\d+ {2}/) + more('Configuration')).toBe(configurations.length)
+        expect(shown(/^ {2}c\d+-/) + more('Instance')).toBe(instances.length)
+        const hidden = more('Configuration') + more('Instance')
+        expect(shown(/^and \d+ more .* \(akri get (configurations|instances)\)$/)).toBe(
+          hidden > 0 ? 1 : 0,
+        )
+      }
+    }
+  })
+
+  it('has a row for each Configuration, and what works first', () => {
+    const [[, ...others], instances] = world([0, 1, 2, 3, 0])
+    const failing = configuration('c0', 'False', 'no')
+    const shown = draw([failing, ...others], instances, { rows: 14, brokers: running, lines: log })
+    expect(shown.slice(2, -3)).toEqual([
+      'c3  1 device',
+      '  c3-1  ●○  /dev/null  broker 7',
+      'c1  1 device',
+      '  c1-0  ●○  /dev/null',
+      'c2  1 device',
+      'c0  HandlerLost: no',
+      '    labs/lab.yaml:7:5  akri describe configuration c0',
+      'c4  1 device',
+      'and 4 more Instances (akri get instances)',
+    ])
   })
 
   it('fits into any terminal, however small', () => {
@@ -166,17 +237,38 @@ describe('the live view', () => {
     }
   })
 
-  it('shows problems of files in a part of the terminal', () => {
-    const problems = Array.from({ length: 100 }, (_, index) => ({
-      file: `f${index}.yaml`,
-      document: 0,
+  const problemsIn = (files: readonly string[]) =>
+    files.map((file) => ({
+      file,
+      document: 1,
       path: 'spec.capacity',
+      place: { line: 5, column: 3 },
       message: 'no',
     }))
-    const lines = draw([configuration('nulls')], [], { rows: 24 }, problems)
-    expect(lines).toContain('f0.yaml: spec.capacity: no')
+
+  it('shows problems of files with their places, and the command that explains them', () => {
+    const lines = draw([configuration('nulls')], [], {}, problemsIn(['a b.yaml', '/f/c.yaml']))
+    expect(lines.slice(2)).toEqual([
+      'nulls  1 device',
+      '',
+      'a b.yaml:5:3: spec.capacity: no',
+      '/f/c.yaml:5:3: spec.capacity: no',
+      "  akri validate 'a b.yaml' /f/c.yaml",
+    ])
+  })
+
+  it('shows problems in a part of the terminal, and the number of the others', () => {
+    const files = Array.from({ length: 100 }, (_, index) => `f${index}.yaml`)
+    const lines = draw([configuration('nulls')], [], {}, problemsIn(files))
+    expect(lines).toContain('f0.yaml:5:3: spec.capacity: no')
     expect(lines).toContain('nulls  1 device')
+    expect(lines.at(-1)).toBe('  and 96 more  akri validate f0.yaml')
     expect(lines.length).toBeLessThanOrEqual(24)
+  })
+
+  it('has no command for a handler that cannot be loaded', () => {
+    const problem = { file: '--handler', document: 0, path: '', message: 'not installed' }
+    expect(draw([], [], {}, [problem]).slice(3)).toEqual(['--handler: not installed'])
   })
 
   it('prints no control sequence of a device or a broker', () => {

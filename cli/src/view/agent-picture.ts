@@ -1,4 +1,5 @@
-import { type Configuration, heldSlots, type Instance } from '@akrijs/api'
+import path from 'node:path'
+import { type Configuration, heldSlots, type Instance, type Place } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { maskUrls, printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
@@ -7,7 +8,7 @@ import { deviceText, failureText, shortageText } from './object-text.js'
 import { firstLine, shorten } from './table.js'
 
 export interface PictureInput {
-  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers'>
+  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers' | 'problemPlace'>
   readonly brokers: Pick<BrokerSet, 'state'>
   /** The last lines of the log and of brokers, the oldest first. */
   readonly lines: readonly string[]
@@ -41,63 +42,173 @@ const green = styled(32, 39)
 /** The state of the agent as lines that fit the terminal. */
 export function drawAgent(input: PictureInput): string[] {
   const { standalone, lines, columns, rows } = input
-  const { cluster, problems, handlers } = standalone
+  const { cluster, handlers } = standalone
   const about =
     `${cluster.instances.list().length} instances, handlers ` +
     `${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
   const head = [row(columns, bold('akri'), dim(about)), '']
-  // Devices have most of the room.
-  const problemLines = problems
-    .slice(0, Math.max(1, Math.floor(rows / 4)))
-    .map(({ file, place, path, message }) => {
-      const where = place === undefined ? file : `${file}:${place.line}:${place.column}`
-      return row(columns, red(`${where}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`))
-    })
-  const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
-  const logLines = lines
-    .slice(Math.max(0, lines.length - kept))
-    .map((text) => row(columns, dim(text)))
-  const below = [problemLines, logLines].flatMap((part) => (part.length > 0 ? ['', ...part] : []))
-  const devices = drawDevices(input, Math.max(1, rows - head.length - below.length))
-  return [...head, ...devices, ...below].slice(0, rows)
+  const problems = drawProblems(input)
+  // The log has few rows of its own, and all that are left.
+  const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 21))
+  const log = lines.length === 0 ? 0 : Math.min(lines.length, kept) + 1
+  const devices = drawDevices(input, Math.max(1, rows - head.length - problems.length - log))
+  const above = [...head, ...devices, ...problems]
+  const left = Math.max(rows - above.length - 1, kept)
+  const logLines = lines.slice(-left).map((text) => row(columns, dim(text)))
+  return [...above, ...(logLines.length > 0 ? ['', ...logLines] : [])].slice(0, rows)
+}
+
+/** Problems of files in at most a quarter of the rows, with the command that explains them. */
+function drawProblems({ standalone: { problems }, columns, rows }: PictureInput): string[] {
+  if (problems.length === 0) return []
+  const shown = problems.slice(0, Math.max(1, Math.floor(rows / 4) - 2))
+  const hidden = problems.length - shown.length
+  const more = hidden > 0 ? `  and ${hidden} more` : ''
+  const files = problems
+    .filter(({ file }) => !file.startsWith('--'))
+    .map(({ file }) => nameOf(file))
+  const commands = [[...new Set(files)], files.slice(0, 1)]
+    .filter((each) => each.length > 0)
+    .map((each) => `  akri validate ${each.map(shellWord).join(' ')}`)
+  const fitting = commands.find((each) => stringWidth(more + each) < columns) ?? commands.at(-1)
+  const below = `${more}${fitting ?? ''}`
+  return [
+    '',
+    ...shown.map(({ file, place, path, message }) =>
+      row(columns, red(`${placeText(file, place)}${path && `: ${path}`}: ${firstLine(message)}`)),
+    ),
+    ...(below === '' ? [] : [row(columns, dim(below))]),
+  ]
+}
+
+/** Relative to the working directory if that is shorter. */
+function nameOf(file: string): string {
+  const relative = path.relative('.', file)
+  return relative !== '' && relative.length < file.length ? relative : file
+}
+
+function placeText(file: string, place: Place | undefined): string {
+  return place === undefined ? nameOf(file) : `${nameOf(file)}:${place.line}:${place.column}`
+}
+
+function shellWord(word: string): string {
+  return /^[\w./@%+=:,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** A Configuration with its Instances. */
+interface Block {
+  readonly configuration: Configuration
+  readonly owned: readonly Instance[]
+  readonly failure: string | undefined
 }
 
 /**
- * All Configurations and Instances if they fit, with a second line for long reports if that fits
- * too; else an equal share for each Configuration, with
- * the number of its hidden Instances.
+ * A row for each Configuration, then one for its problem, then the Instances, of all Configurations
+ * in turn, then the reports that need a row of their own. The last row counts what has no room.
  */
-function drawDevices({ standalone, brokers, columns }: PictureInput, room: number): string[] {
-  const configurations = standalone.cluster.configurations.list()
-  const instances = standalone.cluster.instances.list()
-  const blocks = configurations.map((configuration) => ({
-    configuration,
-    owned: instances.filter(({ spec }) => spec.configurationName === configuration.metadata.name),
-  }))
-  const isWhole = blocks.reduce((sum, { owned }) => sum + owned.length + 1, 0) <= room
-  const share = isWhole ? Number.POSITIVE_INFINITY : Math.max(2, Math.floor(room / blocks.length))
-  const lines = (isRoomy: boolean) =>
-    blocks.flatMap(({ configuration, owned }) => {
-      const shown = owned.length < share ? owned : owned.slice(0, share - 2)
-      const hidden = owned.length - shown.length
-      return [
-        headline(configuration, columns),
-        ...shown.flatMap((instance) => drawInstance(instance, brokers, columns, isRoomy)),
-        ...(hidden > 0 ? [row(columns, dim(`    and ${hidden} more (akri get instances)`))] : []),
-      ]
-    })
-  const roomy = isWhole ? lines(true) : []
-  return isWhole && roomy.length <= room ? roomy : lines(false).slice(0, room)
+function drawDevices(input: PictureInput, room: number): string[] {
+  const blocks = blocksOf(input)
+  const whole = fill(input, blocks, room)
+  if (whole.more === '') return whole.lines
+  const { lines, more } = fill(input, blocks, room - 1)
+  return [...lines, row(input.columns, dim(more))]
 }
 
-function headline(configuration: Configuration, columns: number): string {
+/** What works comes first, then what fails or starts, then what has no devices. */
+function blocksOf({ standalone: { cluster }, brokers }: PictureInput): Block[] {
+  const isUsed = (instance: Instance) => brokers.state(keyOf(instance))?.phase === 'running'
+  const usedFirst = (a: Instance, b: Instance) => Number(isUsed(b)) - Number(isUsed(a))
+  const instances = cluster.instances.list()
+  const blocks = cluster.configurations.list().map((configuration) => ({
+    configuration,
+    owned: instances
+      .filter(({ spec }) => spec.configurationName === configuration.metadata.name)
+      .sort(usedFirst),
+    failure: failureText(configuration),
+  }))
+  const rank = ({ owned, failure, configuration: { status } }: Block) => {
+    if (owned.length > 0) return owned.some(isUsed) ? 0 : 1
+    return failure !== undefined || status === undefined ? 2 : 3
+  }
+  return blocks.sort((a, b) => rank(a) - rank(b))
+}
+
+interface Filled {
+  readonly lines: string[]
+  /** The number of Configurations and Instances without a row; empty if there is none. */
+  readonly more: string
+}
+
+function fill(input: PictureInput, blocks: readonly Block[], room: number): Filled {
+  const { columns } = input
+  const shown = blocks
+    .slice(0, Math.max(0, room))
+    .map((block) => ({ ...block, note: '', rows: [] as string[][] }))
+  let left = room - shown.length
+  for (const block of shown)
+    if (block.failure !== undefined && left-- > 0) block.note = noteOf(input, block)
+  const most = shown.reduce((length, { owned }) => Math.max(length, owned.length), 0)
+  for (let index = 0; index < most && left > 0; index++) {
+    for (const { owned, rows } of shown) {
+      const instance = owned[index]
+      if (instance !== undefined && left-- > 0) rows.push(instanceRows(instance, input))
+    }
+  }
+  const lines = shown.flatMap(({ configuration, failure, note, rows }) => [
+    headline(configuration, failure, columns),
+    ...(note === '' ? [] : [row(columns, dim(note))]),
+    ...rows.flatMap(([whole = '', ...split]) => (split.length > 0 && left-- > 0 ? split : [whole])),
+  ])
+  const hidden = [
+    counted(blocks.length - shown.length, 'Configuration'),
+    counted(
+      blocks.reduce((sum, { owned }) => sum + owned.length, 0) -
+        shown.reduce((sum, { rows }) => sum + rows.length, 0),
+      'Instance',
+    ),
+  ].filter((each) => each !== '')
+  const command = blocks.length > shown.length ? 'configurations' : 'instances'
+  const more = hidden.length === 0 ? '' : `and ${hidden.join(', ')} (akri get ${command})`
+  return { lines, more }
+}
+
+function counted(number: number, noun: string): string {
+  return number === 0 ? '' : `${number} more ${noun}${number === 1 ? '' : 's'}`
+}
+
+/** The place of a Configuration that fails, and the command that explains it. */
+function noteOf({ standalone }: PictureInput, { configuration }: Block): string {
+  const { file, place } = standalone.problemPlace(configuration) ?? {}
+  const where = file === undefined ? '' : `${placeText(file, place)}  `
+  return `    ${where}akri describe configuration ${configuration.metadata.name}`
+}
+
+function headline(
+  configuration: Configuration,
+  failure: string | undefined,
+  columns: number,
+): string {
   const { status, metadata } = configuration
-  const failure = failureText(configuration)
   const count = `${status?.devices} device${status?.devices === 1 ? '' : 's'}`
-  const devices = status === undefined ? 'starting' : (shortageText(configuration) ?? count)
+  const shortage = shortageText(configuration)
+  const room = columns - 3 - stringWidth(printable(metadata.name))
+  const devices =
+    status === undefined ? 'starting' : shortage === undefined ? count : wholeParts(shortage, room)
   const about = metadata.annotations?.[DESCRIPTION] ?? ''
   const state = failure === undefined ? green(devices) : red(failure)
   return row(columns, bold(metadata.name), state, dim(about, 10))
+}
+
+/** The first parts of a message that fit. `akri describe` has all of them. */
+function wholeParts(message: string, room: number): string {
+  if (stringWidth(message) <= room) return message
+  // With a reason after them, these say nothing more.
+  const text = message
+    .replace('; the handler saw none;', ';')
+    .replace(/(\d+) not offered: \1 x /, '$1 not offered: ')
+  const ends = [...text.matchAll(/; |, |: | \(| of rule |$/g)]
+  const starts = ends.map(({ index }) => text.slice(0, index))
+  return starts.findLast((start) => stringWidth(start) <= room) ?? message
 }
 
 /** The parts side by side, as far as they fit. */
@@ -113,13 +224,8 @@ function row(columns: number, ...parts: readonly Part[]): string {
   return shown.join('  ')
 }
 
-/** @param isRoomy whether reports that do not fit have a line of their own */
-function drawInstance(
-  instance: Instance,
-  brokers: Pick<BrokerSet, 'state'>,
-  columns: number,
-  isRoomy: boolean,
-): string[] {
+/** @returns the row; two more if reports do not fit: the device, and its reports */
+function instanceRows(instance: Instance, { brokers, columns }: PictureInput): string[] {
   const slots = Object.values(instance.spec.deviceUsage)
   const dots =
     slots.length <= 10
@@ -140,8 +246,8 @@ function drawInstance(
     .join('  ')
   const line = reported === '' ? device : `${device}  ${reported}`
   const plain = (text: string) => row(columns, { text, least: 1, style: (shown: string) => shown })
-  return isRoomy && reported !== '' && stringWidth(printable(line)) >= columns
-    ? [plain(device), plain(`      ${reported}`)]
+  return reported !== '' && stringWidth(printable(line)) >= columns
+    ? [plain(line), plain(device), plain(`      ${reported}`)]
     : [plain(line)]
 }
 
