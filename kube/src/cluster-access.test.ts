@@ -174,6 +174,10 @@ describe('a kubeconfig', () => {
     chmodSync(plugin, 0o755)
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, args: [] }
     expect(await credentialsOf({ user: { exec } })).toMatchObject({ token: 'from-plugin' })
+    const relative = { ...exec, command: './plugin' }
+    expect(await credentialsOf({ user: { exec: relative } })).toMatchObject({
+      token: 'from-plugin',
+    })
   })
 
   it('shows the output of a plugin that fails', async () => {
@@ -245,6 +249,43 @@ describe('a kubeconfig', () => {
     expect(message).toContain(`there is no kubeconfig ${files[0]}, ${file('other')}`)
   })
 
+  it('can be several files: an empty one and one with comments set nothing', async () => {
+    const files = [write('empty', ''), write('comment', '# none\n'), write('two', kubeconfig())]
+    const access = await clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } })
+    expect(access.server.host).toBe('one.example:6443')
+  })
+
+  it.each([
+    ['a directory', () => directory],
+    ['a path below a file', () => path.join(write('file', ''), 'config')],
+  ])('that is %s is refused by name, also among others', async (_what, name) => {
+    const files = [name(), write('one', kubeconfig())]
+    const { message } = await refusal(
+      clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }),
+    )
+    expect(message).toContain(`kubeconfig ${files[0]} cannot be used`)
+  })
+
+  it('can have incomplete entries that the current context does not need', async () => {
+    const config = JSON.parse(kubeconfig({ user: { tokenFile: write('token', 'secret') } }))
+    config.clusters.unshift({ name: 'other', cluster: {} })
+    config.contexts.unshift({ name: 'other', context: null })
+    config.users.unshift(null)
+    const access = await clusterAccess({ kubeconfig: write('config', JSON.stringify(config)) })
+    expect((await access.credentials()).token).toBe('secret')
+  })
+
+  it('treats an empty field as absent', async () => {
+    const cluster = {
+      'certificate-authority-data': '',
+      'certificate-authority': write('ca.pem', 'CA'),
+      'tls-server-name': '',
+    }
+    expect(await credentialsOf({ cluster })).toMatchObject({ ca: 'CA', serverName: undefined })
+    const none = { 'certificate-authority-data': null, 'certificate-authority': '' }
+    expect(await credentialsOf({ cluster: none })).toMatchObject({ ca: undefined })
+  })
+
   it('has a token in a file, which is read for each use and wins over another', async () => {
     write('token', 'first\n')
     const parts = { user: { token: 'old', tokenFile: 'token' } }
@@ -279,6 +320,7 @@ describe('a kubeconfig', () => {
     ['a cluster without a server', JSON.stringify({ clusters: [{ name: 'a', cluster: {} }] })],
     ['no current context', JSON.stringify({ ...JSON.parse(kubeconfig()), 'current-context': '' })],
     ['an unknown current context', kubeconfig({ context: 'other' })],
+    ['an unknown user', JSON.stringify({ ...JSON.parse(kubeconfig()), users: [] })],
     ['a server that is no address', kubeconfig({ cluster: { server: 'one.example' } })],
     ['a server of another protocol', kubeconfig({ cluster: { server: 'ftp://one.example' } })],
   ])('is refused by name when it has %s', async (_what, content) => {

@@ -1,8 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { isRecord, valueAt } from '@akrijs/runtime'
+import { codeOf, isRecord, valueAt } from '@akrijs/runtime'
 import { KubeConfig, loadYaml, type User } from '@kubernetes/client-node'
 import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { ClusterAccessError } from './errors.js'
@@ -21,12 +21,15 @@ export function kubeconfigAccess(
   if (cluster === null)
     throw refusal(
       `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no ` +
-        'cluster of these files',
+        'cluster with a server',
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
     throw refusal(`the server ${JSON.stringify(cluster.server)} is no address of a server`)
   // To ignore these fields would be another way to the cluster, or another user.
   const user: KubeconfigUser | null = config.getCurrentUser()
+  const userName = config.getContextObject(config.getCurrentContext())?.user
+  if (userName !== undefined && user === null)
+    throw refusal(`its current context names the user ${JSON.stringify(userName)}, who is missing`)
   if (cluster.proxyUrl) throw refusal('proxy-url is not supported')
   if (user?.username) throw refusal('username and password are not supported')
   if (user?.impersonateUser) throw refusal('impersonation of another user is not supported')
@@ -49,7 +52,7 @@ export function kubeconfigAccess(
               ? bearerOf(options.headers)
               : (await readFile(user.tokenFile, 'utf8')).trim(),
           verify: !cluster.skipTLSVerify,
-          serverName: cluster.tlsServerName,
+          serverName: cluster.tlsServerName || undefined,
         }
       } catch (error) {
         throw new ClusterAccessError(
@@ -70,13 +73,12 @@ interface KubeconfigUser extends User {
 function load(files: string): KubeConfig {
   const names = files.split(path.delimiter).filter((file) => file !== '')
   if (names.length === 0) throw new ClusterAccessError('the name of the kubeconfig is empty')
-  const found = names.filter((file) => existsSync(file))
-  if (found.length === 0)
+  const configs = names.map(loadFile).filter((config) => config !== undefined)
+  if (configs.length === 0)
     throw new ClusterAccessError(
       `there is no kubeconfig ${names.join(', ')}; outside a Pod, name one with --kubeconfig or ` +
         'KUBECONFIG',
     )
-  const configs = found.map(loadFile)
   const merged = new KubeConfig()
   merged.clusters = firstOfEachName(configs.flatMap(({ clusters }) => clusters))
   merged.users = firstOfEachName(configs.flatMap(({ users }) => users))
@@ -89,26 +91,41 @@ function firstOfEachName<T extends { readonly name: string }>(items: readonly T[
   return items.filter(({ name }, at) => items.findIndex((item) => item.name === name) === at)
 }
 
-function loadFile(file: string): KubeConfig {
+/** @returns undefined if there is no such file */
+function loadFile(file: string): KubeConfig | undefined {
   const config = new KubeConfig()
   try {
-    const content = loadYaml(readFileSync(file, 'utf8'))
-    // An empty file sets nothing.
-    if (content === undefined) return config
-    config.loadFromFile(file)
-    const users = valueAt(content, 'users')
-    config.users = config.users.map((user, index): KubeconfigUser => {
-      const tokenFile = valueAt(users, index, 'user', 'tokenFile')
-      // As all paths, it starts at the file.
-      return typeof tokenFile === 'string' && tokenFile !== ''
-        ? { ...user, tokenFile: path.resolve(path.dirname(file), tokenFile) }
-        : user
+    const text = readFileSync(file, 'utf8')
+    // A file that is empty, or has only comments, sets nothing.
+    if (text.split('\n').every((line) => /^\s*(#|(---)?\s*$)/.test(line))) return config
+    // As in kubectl, an incomplete entry matters only if the current context needs it.
+    config.loadFromFile(file, { onInvalidEntry: 'filter' })
+    const entries = valueAt(loadYaml(text), 'users')
+    config.users = config.users.map((user) => {
+      const isOfUser = (entry: unknown) => valueAt(entry, 'name') === user.name
+      const entry: unknown = Array.isArray(entries) ? entries.find(isOfUser) : undefined
+      return withPaths(user, valueAt(entry, 'user', 'tokenFile'), path.dirname(file))
     })
     return config
   } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
     throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, {
       cause: error,
     })
+  }
+}
+
+/** All paths start at the file. A command without a slash is searched in PATH. */
+function withPaths(user: User, tokenFile: unknown, directory: string): KubeconfigUser {
+  const command: unknown = user.exec?.command
+  return {
+    ...user,
+    ...(typeof tokenFile === 'string' &&
+      tokenFile !== '' && { tokenFile: path.resolve(directory, tokenFile) }),
+    ...(typeof command === 'string' &&
+      command.includes('/') && {
+        exec: { ...user.exec, command: path.resolve(directory, command) },
+      }),
   }
 }
 
@@ -116,8 +133,9 @@ async function pemOf(
   data: string | undefined,
   file: string | undefined,
 ): Promise<string | undefined> {
-  if (data !== undefined) return Buffer.from(data, 'base64').toString('utf8')
-  return file === undefined ? undefined : await readFile(file, 'utf8')
+  // An empty text means that the field is not set.
+  if (data) return Buffer.from(data, 'base64').toString('utf8')
+  return file ? await readFile(file, 'utf8') : undefined
 }
 
 function text(value: unknown): string | undefined {
