@@ -101,7 +101,7 @@ describe('the media services of a camera', () => {
       }
   })
 
-  it.each(['127.0.0.1', '0.0.0.0', 'localhost', '[::1]', '[::]'])(
+  it.each(['127.0.0.1', '0.0.0.0', 'localhost', 'LOCALHOST', '[::1]', '[::]'])(
     'are at the camera if their URLs have the host %s',
     async (host) => {
       await using camera = await DeviceService.start({ address: '127.0.0.2', credential })

@@ -495,8 +495,10 @@ const MAX_URI_CHARACTERS = 1024
 function ofCamera(text: string, home: Destination): string {
   if (!URL.canParse(text)) return text
   const url = new URL(text)
-  const isAnyLoopback = LOOPBACK.test(url.hostname) && !LOOPBACK.test(home.address)
-  if (ITSELF.has(url.hostname) || isAnyLoopback) url.hostname = home.url.hostname
+  // Of rtsp, a URL keeps the case.
+  const host = url.hostname.toLowerCase()
+  const isAnyLoopback = LOOPBACK.test(host) && !LOOPBACK.test(home.address)
+  if (ITSELF.has(host) || isAnyLoopback) url.hostname = home.url.hostname
   return url.href
 }
 

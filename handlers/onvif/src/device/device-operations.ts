@@ -87,7 +87,12 @@ export function readNetworkInterfaces(
     ipAddresses: isOn(element, 'IPv4', 'Enabled') ? usableIpv4(element) : [],
     all: ['IPv4', 'IPv6'].flatMap((family) => addressesOf(element.find(family, 'Config'))),
   }))
-  const inUse = interfaces.find(({ all }) => all.some((each) => plainAddress(each) === called))
+  const matching = interfaces.filter(({ all }) => all.some((each) => plainAddress(each) === called))
+  // An interface that is off can have been given the same address.
+  const inUse =
+    matching.find(({ isEnabled, ipAddresses }) => isEnabled && ipAddresses[0] === called) ??
+    matching.find(({ isEnabled }) => isEnabled) ??
+    matching[0]
   if (inUse !== undefined) {
     const { macAddress, ipAddresses } = inUse
     return { ipAddress: isIPv4(called) ? called : ipAddresses[0], macAddress }

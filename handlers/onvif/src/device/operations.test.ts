@@ -86,6 +86,18 @@ describe('the answer of a camera', () => {
         ['10.0.0.5', 'b'],
       ],
       [
+        'the called address, as has a disabled interface',
+        [nic('a', manual('10.0.0.5'), { enabled: off }), real],
+        '10.0.0.5',
+        ['10.0.0.5', 'b'],
+      ],
+      [
+        'the called address, as has an interface without IPv4',
+        [nic('a', manual('10.0.0.5'), { ipv4Enabled: off }), real],
+        '10.0.0.5',
+        ['10.0.0.5', 'b'],
+      ],
+      [
         'the called address of IPv6',
         [nic('a', factory), nic('b', dhcp('10.0.0.5'), { ipv6: dhcp('2001:DB8:0::5') })],
         '2001:db8::5',
