@@ -51,7 +51,7 @@ const HEAD = 'apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: cam
 
 describe('akri validate', () => {
   it('warns of rules that mean something else than in Akri, and succeeds', async () => {
-    const rules = ['KERNEL=="video[0-9]*"', 'KERNEL!="sd.*"', 'SUBSYSTEMS!="usb"']
+    const rules = ['SUBSYSTEM=="a", KERNEL=="b"', 'KERNEL!="sd.*"', 'SUBSYSTEMS!="usb"']
     const text = configuration('udev', JSON.stringify({ udevRules: rules }))
     writeFileSync(file, text)
     await check()
