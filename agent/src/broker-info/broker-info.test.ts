@@ -289,6 +289,26 @@ describe('reports of workloads', () => {
     ])
   })
 
+  it('R69 ends if a workload fills its directory: its files go, an Event says so', async () => {
+    const directory = await allocate(0)
+    await writeFile(path.join(directory, 'report'), '1')
+    await soon(() => expect(info()).toEqual({ report: '1' }))
+    const messages = () => events().map(({ message }) => message)
+    await mkdir(path.join(directory, 'inner'))
+    const inner = expect.stringMatching(/it had a directory, which is removed; write files only$/)
+    await soon(() => expect(messages()).toContainEqual(inner))
+    await writeFile(path.join(directory, 'large'), Buffer.alloc(2 ** 21, 'x'))
+    await soon(() => expect(info()).toEqual({}))
+    expect(await readdir(directory)).toEqual(['large'])
+    expect((await stat(path.join(directory, 'large'))).size).toBe(0)
+    // While it grows, the file is also too large for a report.
+    expect(messages().at(-1)).toMatch(/more than 1024 KiB or 1000 files; they are removed/)
+    await free(0)
+    const next = await allocate(0)
+    await writeFile(path.join(next, 'report'), '2')
+    await soon(() => expect(info()).toEqual({ report: '2' }))
+  })
+
   it('R68 starts a workload without a directory if the directory cannot be made', async () => {
     await brokerInfo.close()
     await rm(root(), { recursive: true, force: true })

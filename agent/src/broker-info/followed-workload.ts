@@ -1,6 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs'
 import type { BrokerReport } from '../ports/cluster.js'
 import { type Refusal, readWorkload } from './read-workload.js'
+import { boundWorkload, type Excess, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
 
 /**
  * The directory of one workload, and the files of the last reading. A watch reports only the first
@@ -16,7 +17,9 @@ export class FollowedWorkload implements BrokerReport {
   readonly #reported = new Set<Refusal['reason']>()
   #isRead: boolean
   #watcher: FSWatcher | undefined
-  #closed = false
+  /** Nothing is reported after the directory was beyond its bound. */
+  #wasOverBound = false
+  readonly #stop = new AbortController()
 
   /**
    * @param isNew whether the workload has yet to start: its directory is empty. The age of older
@@ -38,6 +41,7 @@ export class FollowedWorkload implements BrokerReport {
   }
 
   /**
+   * Also keeps the directory within its bound.
    * @returns new refusals: each reason once per workload. Rejects as {@link readWorkload} does, and
    * changes nothing then
    */
@@ -45,7 +49,7 @@ export class FollowedWorkload implements BrokerReport {
     this.isDue = false
     this.#watch()
     try {
-      const { files, refused } = await readWorkload(this.path)
+      const { files, refused } = await this.#contents()
       for (const [name, content] of files)
         if (this.#isRead && this.files.get(name) !== content) this.fresh.add(name)
       for (const name of this.fresh) if (!files.has(name)) this.fresh.delete(name)
@@ -61,12 +65,21 @@ export class FollowedWorkload implements BrokerReport {
   }
 
   close(): void {
-    this.#closed = true
+    this.#stop.abort()
     this.#unwatch()
   }
 
+  async #contents(): ReturnType<typeof readWorkload> {
+    const excess = await boundWorkload(this.path, this.#stop.signal)
+    const removal = excess === undefined ? [] : [removalOf(excess)]
+    this.#wasOverBound ||= excess?.isOverBound === true
+    if (this.#wasOverBound) return { files: new Map(), refused: removal }
+    const { files, refused } = await readWorkload(this.path)
+    return { files, refused: [...refused, ...removal] }
+  }
+
   #watch(): void {
-    if (this.#watcher !== undefined || this.#closed) return
+    if (this.#watcher !== undefined || this.#stop.signal.aborted) return
     try {
       this.#watcher = watch(this.path, { persistent: false }, () => this.#changed())
       this.#watcher.on('error', () => this.#changed())
@@ -86,4 +99,13 @@ export class FollowedWorkload implements BrokerReport {
     this.#watcher?.close()
     this.#watcher = undefined
   }
+}
+
+function removalOf({ isOverBound, isLeft }: Excess): Refusal {
+  const what = isOverBound
+    ? `it kept more than ${MAX_DISK_BYTES / 1024} KiB or ${MAX_DISK_FILES} files; they are ` +
+      'removed, and nothing is reported until another Pod has the slot'
+    : 'it had a directory, which is removed; write files only'
+  const rest = 'the agent may not remove a part of another user: delete the Pod'
+  return { reason: isOverBound ? 'disk' : 'directory', message: isLeft ? `${what}; ${rest}` : what }
 }

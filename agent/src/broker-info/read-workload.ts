@@ -23,6 +23,8 @@ export interface Refusal {
     | 'count'
     | 'total'
     | 'entries'
+    | 'disk'
+    | 'directory'
   readonly message: string
 }
 

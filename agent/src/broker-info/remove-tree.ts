@@ -20,9 +20,9 @@ const FIND = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
  * a directory. Paths stay short: deeper directories are moved up first.
  *
  * Rejects with the system's error if an entry cannot be removed.
- * @param directory only the agent's user may write to its parents
+ * @param directory in a parent that a handle names, or to which only the agent's user may write
  */
-export async function removeTree(directory: string, signal: AbortSignal): Promise<void> {
+export async function removeTree(directory: string | Buffer, signal: AbortSignal): Promise<void> {
   const prefix = `moved-${randomBytes(6).toString('hex')}-`
   let moved = 0
   const found = await pinned(directory, async (top) => {

@@ -1,0 +1,123 @@
+import { execFileSync } from 'node:child_process'
+import {
+  chmod,
+  chown,
+  link,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runScript } from '../testing/run-script.js'
+import { boundWorkload, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
+
+const never = new AbortController().signal
+const TOO_MUCH = Buffer.alloc(MAX_DISK_BYTES + 4096, 'x')
+
+let outside: string
+let directory: string
+
+beforeEach(async () => {
+  outside = await mkdtemp(path.join(os.tmpdir(), 'akri-bound-'))
+  directory = path.join(outside, 'own')
+  await mkdir(directory)
+  await chmod(directory, 0o777)
+  await writeFile(path.join(outside, 'precious'), TOO_MUCH)
+})
+afterEach(() => execFileSync('rm', ['-rf', outside]))
+
+const at = (name: string) => path.join(directory, name)
+const bound = () => boundWorkload(directory, never)
+const blocks = async (name: string) => (await stat(at(name))).blocks
+const mode = async () => (await stat(directory)).mode & 0o777
+
+describe('the directory of a workload', () => {
+  it('stays as it is within its bound, also with a file of holes', async () => {
+    await writeFile(at('report'), 'x'.repeat(4096))
+    await writeFile(at('large'), Buffer.alloc(MAX_DISK_BYTES / 2, 'x'))
+    await writeFile(at('holes'), '')
+    await truncate(at('holes'), 2 ** 40)
+    await symlink('/', at('link'))
+    expect(await bound()).toBeUndefined()
+    expect(await readdir(directory)).toHaveLength(4)
+    expect(await mode()).toBe(0o777)
+  })
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['a large file', () => writeFile(at('large'), TOO_MUCH)],
+    ['a hidden file', () => writeFile(at('.large'), TOO_MUCH)],
+    [
+      'many files',
+      async () => {
+        for (let i = 0; i <= MAX_DISK_FILES; i++) await writeFile(at(`file-${i}`), '')
+      },
+    ],
+  ])('loses all content beyond its bound, and is closed: %s', async (_what, fill) => {
+    await writeFile(at('report'), 'x')
+    await fill()
+    expect(await bound()).toEqual({ isOverBound: true, isLeft: false })
+    const rest = await Promise.all((await readdir(directory)).map(blocks))
+    expect(rest.filter((count) => count > 0)).toEqual([])
+    expect(await mode()).toBe(0o700)
+  })
+
+  it('takes no more room for a file that stays open, if the agent may write to it', async () => {
+    const file = await open(at('log'), 'a')
+    try {
+      for (let round = 0; round < 3; round++) {
+        await file.write(TOO_MUCH)
+        expect(await bound()).toEqual({ isOverBound: true, isLeft: false })
+        expect((await file.stat()).blocks).toBe(0)
+      }
+    } finally {
+      await file.close()
+    }
+  })
+
+  it('loses directories, which no watch shows, and keeps its files', async () => {
+    await mkdir(at('a/b'), { recursive: true })
+    await writeFile(at('a/b/large'), TOO_MUCH)
+    await writeFile(at('report'), 'x')
+    expect(await bound()).toEqual({ isOverBound: false, isLeft: false })
+    expect(await readdir(directory)).toEqual(['report'])
+    expect(await mode()).toBe(0o777)
+  })
+
+  it('never takes anything outside with it', async () => {
+    await writeFile(at('large'), TOO_MUCH)
+    await symlink(path.join(outside, 'precious'), at('link'))
+    await link(path.join(outside, 'precious'), at('other-name'))
+    execFileSync('mkfifo', [at('pipe')])
+    await bound()
+    expect(await readdir(directory)).toEqual(['large'])
+    expect(await readFile(path.join(outside, 'precious'))).toEqual(TOO_MUCH)
+  })
+
+  it.skipIf(process.getuid?.() !== 0)(
+    'keeps what the agent has no right to remove, and says so (needs root)',
+    async () => {
+      await mkdir(at('closed'))
+      for (const name of ['large', 'closed/file']) await writeFile(at(name), TOO_MUCH)
+      for (const name of ['large', 'closed/file', 'closed']) await chown(at(name), 4711, 4711)
+      await chmod(at('closed'), 0o700)
+      const script = `
+        import { boundWorkload } from './workload-bound.js'
+        const { signal } = new AbortController()
+        const excess = await boundWorkload(${JSON.stringify(directory)}, signal)
+        console.log(JSON.stringify(excess))`
+      const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
+      const options = { resolveDir: import.meta.dirname, directory: outside }
+      const excess = await runScript(uncapable, script, options)
+      expect(excess).toEqual({ isOverBound: true, isLeft: true })
+      expect(await readdir(directory)).toEqual(['closed'])
+    },
+  )
+})
