@@ -15,7 +15,7 @@ const fs = require('node:fs')
 const capacity = Object.entries(${JSON.stringify(CAPACITY)})
 const [verb, ...rest] = process.argv.slice(2)
 if (verb === 'patch') {
-  const file = rest.find((option) => option.startsWith('--patch-file=')).slice('--patch-file='.length)
+  const file = rest.find((option) => option.startsWith('--patch-file=')).split('=')[1]
   fs.appendFileSync('patches', fs.readFileSync(file === '/dev/stdin' ? 0 : file))
 } else if (rest[0] === 'nodes') process.stdout.write('node/node-1\\n')
 else {

@@ -188,7 +188,7 @@ describe('the sockets of a kubelet', () => {
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 
-  /** Lets the sockets be looked at so many times, once in ten seconds, and waits for the last one. */
+  /** Lets the sockets be looked at so many times, each ten seconds, and waits for the last look. */
   const looks = async (count: number) => {
     for (let look = 0; look < count; look++) {
       await clock.untilSleeping()
