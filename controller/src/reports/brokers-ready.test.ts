@@ -68,8 +68,12 @@ describe('the condition BrokersReady of a Configuration', () => {
     inSteps(clock, () => {
       expect(condition()).toMatchObject(expected)
     })
+  /** Without those of `Ready`. */
   const eventsOfConfiguration = () =>
-    events.filter(({ regarding }) => regarding.kind === 'Configuration')
+    events.filter(
+      ({ regarding, message }) =>
+        regarding.kind === 'Configuration' && !message.startsWith('Ready is '),
+    )
 
   /** Changes fields of the object at a path, as a kubelet or a controller of Kubernetes does. */
   function change(path: string, fields: object): void {

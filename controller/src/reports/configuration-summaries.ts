@@ -24,7 +24,13 @@ import type { SilentAgents } from '../nodes/silent-agents.js'
 import { earliest } from '../requeue.js'
 import type { StatusWriter } from '../status-writer.js'
 import { EVENT_REASONS } from './brokers-condition.js'
-import { isReadySilent, isSilentEntry, type ReportedNode, summaryOf } from './summary.js'
+import {
+  absenceText,
+  isReadySilent,
+  isSilentEntry,
+  type ReportedNode,
+  summaryOf,
+} from './summary.js'
 
 interface ConfigurationSummariesOptions {
   readonly state: ClusterState
@@ -134,6 +140,7 @@ export class ConfigurationSummaries {
     const stored = await this.#options.status.write(configuration, patch, signal)
     // The watch event of the other write starts the next reconcile.
     if (stored === undefined) return recheck
+    this.#tellReady(key, configuration, summary?.conditions ?? [])
     this.#tellRefusal(key, configuration, summary?.conditions ?? [])
     turn.dueAt = clock.monotonicMs() + WRITE_MS
     for (const [node, version] of replaced) turn.replaced.set(node, version)
@@ -181,6 +188,26 @@ export class ConfigurationSummaries {
     const { problem, recheckInMs } = answer
     const problems = [...census.problems, ...idle.flatMap(() => problem ?? [])]
     return { brokers: { ...census, problems }, recheckInMs }
+  }
+
+  /** Records an Event for each change of `Ready`, or of its reason. */
+  #tellReady(
+    key: ObjectKey,
+    { metadata, status }: Pick<Configuration, 'metadata' | 'status'>,
+    conditions: ConfigurationStatus['conditions'],
+  ): void {
+    const readyIn = (all: ConfigurationStatus['conditions'] = []) =>
+      all.find(({ type }) => type === 'Ready')
+    const [before, now] = [readyIn(status?.conditions), readyIn(conditions)]
+    if (now === undefined) return
+    if (before?.status === now.status && before.reason === now.reason) return
+    const { reason, message } = now
+    const type = now.status === 'True' ? 'Normal' : 'Warning'
+    const regarding = { kind: 'Configuration', key }
+    this.#options.events.record(
+      { regarding, type, reason, message: `Ready is ${now.status}: ${message}` },
+      metadata.uid,
+    )
   }
 
   /** Records an Event when the API server begins to refuse brokers, or a roll-out is stuck. */
@@ -233,8 +260,10 @@ export class ConfigurationSummaries {
       const silentForMs = silent.forMs(node)
       const agent = agentState(silentForMs, awayMs)
       if (agent === 'away') changeInMs = earliest(changeInMs, awayMs - (silentForMs ?? 0))
-      const problem = presence === 'exchanged' ? problemOf(state.reportIndex.agentsOn(node)) : {}
-      reported.push({ node, status, agent, version, ...problem })
+      const agents = presence === 'present' ? [] : state.reportIndex.agentsOn(node)
+      const problem = presence === 'exchanged' ? problemOf(agents) : {}
+      const absence = absenceText(presence, { isNodeReady: state.isReady(node), agents })
+      reported.push({ node, status, agent, version, absence, ...problem })
     }
     return { reported, changeInMs }
   }

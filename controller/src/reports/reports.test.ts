@@ -6,6 +6,7 @@ import {
   type NodeStatus,
   parseConfigurationStatus,
 } from '@akrijs/api'
+import type { ObjectEvent } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -24,11 +25,13 @@ let clock: ManualClock
 let state: ClusterState
 let turn: AbortController
 let work: Promise<void> | undefined
+let events: ObjectEvent[]
 
 beforeEach(() => {
   api = new TestApi()
   clock = new ManualClock(T0)
   turn = new AbortController()
+  events = []
   api.put(CONFIGURATION, { ...testConfiguration() })
 })
 
@@ -50,7 +53,8 @@ function lead(
   compatibility: Compatibility = 'off',
 ): void {
   const options = { state, client, clock, log: silentLogger, nodeGraceMs: GRACE_MS, compatibility }
-  work = control({ ...options, events: { record: () => {} } }, turn.signal)
+  const record = (event: ObjectEvent) => void events.push(event)
+  work = control({ ...options, events: { record } }, turn.signal)
 }
 
 /** Another replica takes over. */
@@ -332,6 +336,30 @@ describe('the summary of a Configuration', () => {
         .map(({ body }) => body),
     ).toEqual([])
     expect(ready()).toMatchObject({ status: 'Unknown', reason: 'AgentSilent' })
+  })
+
+  it('has an Event for each change of Ready and of its reason', async () => {
+    putNode('a')
+    await start()
+    const given = (status: 'True' | 'False' | 'Unknown', reason: string, message = 'text') => {
+      const condition = { type: 'Ready', status, reason, message } as const
+      putReport('a', { observedGeneration: 3, devices: 1, conditions: [condition] })
+      return inSteps(clock, () => {
+        expect(ready()).toMatchObject({ status, reason, message })
+      })
+    }
+    await given('Unknown', 'NoHandler')
+    await given('False', 'NoHandler')
+    await given('False', 'NoHandler', 'other words')
+    await given('False', 'HandlerFailed')
+    await given('True', 'AllDevicesServed')
+    expect(events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`)).toEqual([
+      'Warning NoHandler: Ready is Unknown: text',
+      'Warning NoHandler: Ready is False: text',
+      'Warning HandlerFailed: Ready is False: text',
+      'Normal AllDevicesServed: Ready is True: text',
+    ])
+    expect(events[0]?.regarding).toEqual({ kind: 'Configuration', key: 'plant/cam' })
   })
 
   it.each([

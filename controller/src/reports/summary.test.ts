@@ -2,8 +2,8 @@ import type { Condition, NodeStatus } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { testConfiguration, testInstance } from '../testing/objects.js'
-import { isSilentEntry, type ReportedNode, SHOWN_NODES, summaryOf } from './summary.js'
+import { testConfiguration, testInstance, testPod } from '../testing/objects.js'
+import { absenceText, isSilentEntry, type ReportedNode, SHOWN_NODES, summaryOf } from './summary.js'
 
 const NOW = '2026-01-01T00:00:00.000Z'
 const NOTHING_ELSE = { brokers: undefined, hasReferences: false, now: NOW }
@@ -101,8 +101,7 @@ describe('the summary of a Configuration', () => {
       status: 'Unknown',
       reason: 'AgentSilent',
       message:
-        '1 of 2 nodes; a: the Pod of the agent or the Node is not ready; 1 devices before; ' +
-        '1 node is silent: a',
+        '1 of 2 nodes; a: the agent is not there; 1 devices before; ' + '1 node is silent: a',
     })
     const problem = reported('a', statusWith('False'), 'silent')
     expect(ready(summary([problem, reported('b')]))).toMatchObject({ status: 'Unknown' })
@@ -129,6 +128,25 @@ describe('the summary of a Configuration', () => {
         }),
       )
   })
+
+  it.each([
+    ['left', true, [], /^no agent is on the node: .* DaemonSet does not select the node/],
+    ['silent', false, ['x'], /^the Node is not ready: kubectl describe node/],
+    ['silent', true, ['x'], /^Pod x of the agent is not ready: kubectl -n akri describe pod x$/],
+    ['exchanged', true, [], /^the Pod of the agent is gone/],
+  ] as const)(
+    'says what to look at while an agent is %s (Node ready: %s, Pods: %j)',
+    (presence, isNodeReady, names, expected) => {
+      const agents = names.map((name) => {
+        const { metadata } = testPod('a', { name })
+        return { metadata: { ...metadata, namespace: 'akri' } }
+      })
+      const absence = absenceText(presence, { isNodeReady, agents })
+      expect(absence).toMatch(expected)
+      const silent = { ...reported('a', statusWith('True'), 'silent'), absence }
+      expect(ready(summary([silent])).message).toContain(absence)
+    },
+  )
 
   it('names three silent nodes at most', () => {
     const silent = ['e', 'd', 'c', 'b', 'a'].map((node) =>

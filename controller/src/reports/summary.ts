@@ -13,10 +13,11 @@ import type { NodeName } from '@akrijs/kube'
 import { objectMessage } from '@akrijs/runtime'
 import type { BrokerCensus } from '../brokers/broker-census.js'
 import type { BrokerProblem } from '../brokers/broker-problem.js'
-import { isDeleted } from '../kubernetes-objects.js'
+import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { brokersCondition } from './brokers-condition.js'
 import { handlersCondition } from './handlers-condition.js'
 import { propertiesCondition } from './properties-condition.js'
+import type { AgentPresence } from './report-index.js'
 import { conditionOf, type Finding } from './worst-node.js'
 
 // The summary of a Configuration in its status. A pure function of the reports.
@@ -32,6 +33,8 @@ export interface ReportedNode {
   readonly agent: 'present' | 'away' | 'silent'
   /** The problem of the Pod of the next agent, or of an agent that has never reported. */
   readonly problem?: BrokerProblem
+  /** Why a silent agent is not there, with the next step. */
+  readonly absence?: string
   /** Why a silent agent has never reported: which devices its node has is not known. */
   readonly unreported?: string
 }
@@ -276,14 +279,35 @@ function isReady(status: NodeStatus): boolean {
   return has(status, 'True', 'Ready')
 }
 
+/** Why the agent of a node is not there, and what to look at. */
+export function absenceText(
+  presence: AgentPresence,
+  {
+    isNodeReady,
+    agents,
+  }: { readonly isNodeReady: boolean; readonly agents: readonly Pick<Pod, 'metadata'>[] },
+): string {
+  const [pod] = agents
+  const { namespace, name } = pod?.metadata ?? {}
+  if (!isNodeReady) return 'the Node is not ready: kubectl describe node has the reason'
+  if (presence === 'left')
+    return (
+      'no agent is on the node: its Pod was deleted, or the DaemonSet does not select the node; ' +
+      "compare the node's labels and taints with it"
+    )
+  return name === undefined
+    ? 'the Pod of the agent is gone, and there is no other yet'
+    : `Pod ${name} of the agent is not ready: kubectl -n ${namespace} describe pod ${name}`
+}
+
 function silenced(
-  { status: { observedGeneration, devices }, problem, unreported }: ReportedNode,
+  { status: { observedGeneration, devices }, problem, absence, unreported }: ReportedNode,
   types: readonly NodeConditionType[],
 ): NodeStatus {
   const why = problem === undefined ? '' : `: ${problem.message}`
   const message =
     unreported === undefined
-      ? `the Pod of the agent or the Node is not ready; ${devices} devices before${why}`
+      ? `${absence ?? 'the agent is not there'}; ${devices} devices before${why}`
       : `the agent has never reported: ${unreported}`
   const reason = problem?.reason === PULL_FAILED ? PULL_FAILED : SILENT_REASON
   const conditions = types.map((type) => ({ type, status: 'Unknown', reason, message }) as const)
