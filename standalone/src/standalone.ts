@@ -10,7 +10,7 @@ import {
   runIsolated,
   startAgent,
 } from '@akrijs/agent'
-import type { Configuration, ManifestProblem, Place } from '@akrijs/api'
+import type { Configuration, Instance, ManifestProblem, Place } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import { type Clock, Closer, type Logger, messageOf, systemClock } from '@akrijs/runtime'
 import {
@@ -59,6 +59,8 @@ export interface StandaloneAgent {
   readonly cluster: StandaloneCluster
   readonly kubelet: SimulatedKubelet
   readonly handlers: readonly HandlerPackage[]
+  /** The Instances of an earlier run that the files still have a Configuration for. */
+  readonly restored: readonly Instance[]
   /** The present problems of the files and of the handlers. */
   readonly problems: readonly ManifestProblem[]
   onProblems(listener: () => void, signal: AbortSignal): void
@@ -163,6 +165,7 @@ async function start(
     signal: stop.signal,
   })
   await manifests.applyFirst()
+  const restored = cluster.instances.list()
 
   const handlersDirectory = path.join(socketDirectory, 'handlers')
   const agent = await startAgent({
@@ -205,6 +208,7 @@ async function start(
     cluster,
     kubelet,
     handlers,
+    restored,
     get problems() {
       return [...handlerProblems, ...manifests.problems]
     },

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdir, open, readFile, symlink } from 'node:fs/promises'
+import { mkdir, open, readFile, rm, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -18,6 +18,39 @@ beforeEach(async () => {
 afterEach(() => akri.dispose())
 
 describe('akri run', () => {
+  it('prints what a restart finds again, why there is no device, and a deleted file', async () => {
+    await mkdir(path.join(akri.directory, 'files'))
+    const broker = '[/bin/sh, -c, exec sleep 1000]'
+    const nulls = configuration('nulls', nullDevice(broker))
+    const none = configuration('none', nullDevice(broker).replace('"null"', '"no"'))
+    const file = await akri.write('files/nulls.yaml', nulls)
+    await akri.write('files/none.yaml', none)
+    const begin = async () => {
+      const before = akri.output.length
+      akri.start('-f', path.join(akri.directory, 'files'))
+      await eventually(() =>
+        expect(akri.output.slice(before)).toMatch(
+          /no devices found configuration=default\/none reason="0 devices; the handler saw none; /,
+        ),
+      )
+      await eventually(() => expect(akri.output.slice(before)).toMatch(/broker started/))
+    }
+    await begin()
+    expect(akri.output).not.toContain('instance restored')
+    await akri.stop('SIGINT')
+    await begin()
+    expect(akri.output).toMatch(/instance restored instance=nulls-\w+ device=\/dev\/null/)
+    await akri.write('files/nulls.yaml', nulls.replace('"null"', '"zero"'))
+    await eventually(() => expect(akri.output).toMatch(/device in use lost/))
+    await rm(file)
+    await eventually(() =>
+      expect(akri.output).toContain(
+        `configuration removed configuration=default/nulls file=${file}`,
+      ),
+    )
+    expect(akri.output).not.toMatch(/\bPods?\b/)
+  })
+
   it('R49 R90 R106 R113 runs a broker with its environment, and leaves nothing', async () => {
     const file = await akri.write(
       'a.yaml',

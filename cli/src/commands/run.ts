@@ -39,6 +39,7 @@ import {
 } from '../places.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
+import { logDevices } from '../view/device-log.js'
 import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
 
@@ -130,6 +131,7 @@ async function runAgent(
     return { sockets, standalone, finished }
   })
 
+  logDevices(standalone, log, signal)
   const redraw = () => output.redraw()
   const brokers = new BrokerSet({
     standalone,

@@ -1,5 +1,5 @@
 import type { ManifestProblem } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 import type { StandaloneCluster } from '../cluster/standalone-cluster.js'
 import { retry } from '../retry.js'
@@ -59,10 +59,36 @@ export class ManifestFollower {
     }
   }
 
+  /** Those of the cluster, and those that have Instances of an earlier run. */
+  #configurations(): Set<ObjectKey> {
+    const { configurations, instances } = this.#options.cluster
+    return new Set([
+      ...configurations.list().map(keyOf),
+      ...instances
+        .list()
+        .map(({ metadata, spec }) => objectKey(metadata.namespace, spec.configurationName)),
+    ])
+  }
+
+  /** Logs each Configuration that has left the files, with the file that had it. */
+  #tellMissing(before: ReadonlySet<ObjectKey>, sources: ManifestSet['sources']): void {
+    const { log } = this.#options
+    const present = this.#configurations()
+    for (const configuration of before) {
+      const file = this.#sources.get(configuration)?.file
+      if (!present.has(configuration)) log.info({ configuration, file }, 'configuration removed')
+      // Once, and not at each further change of the files.
+      else if (!sources.has(configuration) && (file !== undefined || this.#sources.size === 0))
+        log.warn({ configuration, file }, 'configuration kept: it may be in a file that is invalid')
+    }
+  }
+
   async #apply(set: ManifestSet): Promise<void> {
     const { cluster, log } = this.#options
-    this.#sources = set.sources
+    const before = this.#configurations()
     await cluster.apply(set.desired)
+    this.#tellMissing(before, set.sources)
+    this.#sources = set.sources
     this.#problems = set.problems
     for (const { file, document, place, path, message } of set.problems)
       log.error(

@@ -90,7 +90,8 @@ export class LostDevices {
           `the Pod has by ${resource}`,
       })
     }
-    const pods = resources.size
-    if (pods > 0) log.warn({ id, instance, pods }, 'device of running Pods lost')
+    // Users are Pods, or the brokers of a machine without a cluster.
+    const users = resources.size
+    if (users > 0) log.warn({ id, instance, users }, 'device in use lost')
   }
 }
