@@ -31,6 +31,10 @@ function blocks(file: string, language: string): { where: string; code: string }
   }))
 }
 
+/** All code blocks of a page. */
+const codeOf = (file: string) =>
+  [...text(file).matchAll(/^ *```\w*\n(.*?)^ *```$/gms)].map(([, block]) => block).join('')
+
 /** Declarations of the reader's own code, which the docs name and do not show. */
 const OF_THE_READER = `
 import type { Device, DiscoveryHandler } from '@akrijs/sdk'
@@ -115,11 +119,39 @@ describe('R67 the docs', () => {
     )
   })
 
+  // Outside a clone, npx would take the package that has the name of the program.
+  it('say once that akri is npx akri in a clone, and pages with commands link there', () => {
+    expect(existsSync(path.join(root, 'node_modules/.bin/akri'))).toBe(true)
+    expect(text('docs/standalone.md')).toContain(
+      '### The program `akri`\nIn a clone, the command is `npx akri`',
+    )
+    const withCommands = pages.filter((page) => /^ *(\$ )?akri \w/m.test(codeOf(page)))
+    expect(withCommands).toContain('docs/migration.md')
+    const withoutLink = withCommands.filter(
+      (page) => !text(page).includes('standalone.md#the-program-akri'),
+    )
+    expect(withoutLink).toEqual(['docs/standalone.md'])
+  })
+
+  it('say which commands need a release', () => {
+    const needRelease = [...pages, ...readmes, 'create-handler/README.md'].filter((page) =>
+      /^ *(\$ )?(npx|npm (install|create)) (--global )?@akrijs/m.test(codeOf(page)),
+    )
+    expect(needRelease).toContain('sdk/README.md')
+    expect(needRelease.filter((page) => !text(page).includes('from the first release on'))).toEqual(
+      [],
+    )
+  })
+
   it.each([...pages, ...readmes])('%s runs programs by the names of our packages', (page) => {
     const content = text(page)
     const install = content.indexOf('npm install @akrijs/sdk')
     for (const { index, 1: program = '' } of content.matchAll(/\bnpx (?:--?[-\w]+ )*([^\s`]+)/g)) {
       if (/^@akrijs\/[a-z-]+$/.test(program)) continue
+      if (program === 'akri') {
+        expect(content).toMatch(/\bclone\b/)
+        continue
+      }
       // A package that the page has installed before. Otherwise npx would take the package that has
       // the name of the program.
       expect(program).toBe('akri-handler')
