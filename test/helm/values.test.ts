@@ -394,6 +394,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const forms = [
       [{ HTTPS_PROXY: 'http://proxy' }, { name: 'HTTPS_PROXY', value: 'http://proxy' }],
       [[{ name: 'NODE', valueFrom: { fieldRef } }], { name: 'NODE', valueFrom: { fieldRef } }],
+      [[{ name: 'RATE', value: 1_000_000 }], { name: 'RATE', value: '1000000' }],
     ]
     for (const [env, variable] of forms) {
       const objects = await render(

@@ -237,8 +237,10 @@ podAntiAffinity:
 
 {{- define "akri.env" -}}
 {{- if kindIs "slice" . }}
-{{- with . }}
-{{ toYaml . }}
+{{- range . }}
+{{- $variable := deepCopy . }}
+{{- if not (kindIs "invalid" .value) }}{{ $_ := set $variable "value" (include "akri.text" .value) }}{{ end }}
+{{ list $variable | toYaml }}
 {{- end }}
 {{- else }}
 {{- range $name, $value := . }}
