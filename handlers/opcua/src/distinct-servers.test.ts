@@ -82,6 +82,11 @@ describe('servers whose URLs differ by their spelling', () => {
     expect(distinct([a, b, a, c, b])).toMatchObject([{ application: a.application, rivals }])
     const merged = [...distinct([a, b]), ...distinct([b, c])]
     expect(distinct(merged)).toMatchObject([{ application: a.application, rivals }])
+    const named = ['', 'A', 'B', 'A'].map((applicationName) => ({
+      ...listed(url),
+      application: { ...application, applicationName },
+    }))
+    expect(distinct(named)[0]?.rivals?.map((each) => each.applicationName)).toEqual(['A', 'B'])
     const many = Array.from({ length: 1000 }, (_, n) => ({
       ...listed(url),
       application: { ...application, applicationUri: `urn:${n}` },

@@ -1,5 +1,5 @@
 import { urlKey } from './endpoint-url.js'
-import type { ApplicationIdentity, OpcuaServer } from './opcua-server.js'
+import { type ApplicationIdentity, applicationKey, type OpcuaServer } from './opcua-server.js'
 
 /**
  * Each server once, whatever the spelling of its URL. The spelling is the id of the device, so it
@@ -42,9 +42,9 @@ function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
 /** The applications of both reports, each once, without that of the first. */
 function rivalsOf(best: OpcuaServer, other: OpcuaServer): readonly ApplicationIdentity[] {
   const all = [...(best.rivals ?? []), other.application ?? [], ...(other.rivals ?? [])].flat()
-  const byUri = new Map(all.map((application) => [application.applicationUri, application]))
-  byUri.delete(best.application?.applicationUri ?? '')
-  return [...byUri.values()].slice(0, MAX_RIVALS)
+  const byKey = new Map(all.map((application) => [applicationKey(application), application]))
+  if (best.application !== undefined) byKey.delete(applicationKey(best.application))
+  return [...byKey.values()].slice(0, MAX_RIVALS)
 }
 
 /** Any program can register applications for the URL of another. */
@@ -52,8 +52,7 @@ const MAX_RIVALS = 100
 
 /** Whether two reports name different applications. */
 function differ({ application: a }: OpcuaServer, { application: b }: OpcuaServer): boolean {
-  if (a === undefined || b === undefined) return false
-  return a.applicationUri !== b.applicationUri || a.applicationName !== b.applicationName
+  return a !== undefined && b !== undefined && applicationKey(a) !== applicationKey(b)
 }
 
 const answeredItself = ({ hasHostOfDetails = false }: OpcuaServer) => hasHostOfDetails

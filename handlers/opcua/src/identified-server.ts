@@ -3,7 +3,12 @@ import { messageOf, type ReportedDevice } from '@akrijs/sdk'
 import type { EndpointSummary } from './endpoint-summary.js'
 import { shownUrl } from './endpoint-url.js'
 import { type LeftOutApplication, reasonOf } from './left-out-reason.js'
-import type { ApplicationIdentity, OpcuaServer, ServerClaim } from './opcua-server.js'
+import {
+  type ApplicationIdentity,
+  applicationKey,
+  type OpcuaServer,
+  type ServerClaim,
+} from './opcua-server.js'
 
 /** The results of GetEndpoints at the URL of a server. */
 export interface EndpointsAnswer {
@@ -69,7 +74,7 @@ function rivals(
   const others = server.rivals ?? []
   if (offered === undefined) return others
   const all = server.application === undefined ? others : [server.application, ...others]
-  return all.filter(({ applicationUri }) => applicationUri !== offered.applicationUri)
+  return all.filter((each) => applicationKey(each) !== applicationKey(offered))
 }
 
 function isMet({ applicationUri }: ServerClaim, application: ApplicationIdentity): boolean {

@@ -8,6 +8,11 @@ export interface ApplicationIdentity {
   readonly applicationName: string
 }
 
+/** Two applications can have the default URI of one product: then their names tell them apart. */
+export function applicationKey({ applicationUri, applicationName }: ApplicationIdentity): string {
+  return JSON.stringify([applicationUri, applicationName])
+}
+
 /** A server that a discovery method found. All of it came over the network: do not trust it. */
 export interface OpcuaServer {
   /** `opc.tcp://host:port/path` as the network reported it: the id of the device. */
