@@ -52,6 +52,8 @@ describe('issueMessage', () => {
     ],
     [z.string().refine(() => false), 'a', 'write another value; it is "a"'],
     [z.string().regex(/^b$/, 'name b'), 'a', 'name b; it is "a"'],
+    [z.string().refine(() => false, 'Invalid path'), 'a', 'Invalid path; it is "a"'],
+    [z.email(), 'a', 'write an e-mail address; it is "a"'],
   ])('says what is there and what would be right (%#)', async (schema, value, message) => {
     expect(await messagesOf(z.object({ field: schema as z.ZodType }), { field: value })).toEqual([
       message,

@@ -6,8 +6,12 @@ import { isSecretAt, MASK, maskUrls } from './secrets.js'
 // The words for what a schema refuses. Libraries of schemas write for programmers: "Invalid input:
 // expected string, received undefined".
 
-/** How the messages begin that zod and valibot write themselves. All others are the author's. */
-const LIBRARY_MESSAGE = /^(Invalid|Too (big|small):|Unrecognized key|Expected |Required$)/
+/** The messages that zod and valibot write themselves. All others are the author's. */
+const LIBRARY_MESSAGE = new RegExp(
+  '^(Invalid (input$|input: (expected|more than)|option: expected|string: must|number: must|' +
+    'key in |value in |type: Expected|discriminator )|Too (big|small): expected|' +
+    'Unrecognized keys?: |Required$|Expected \\w+, received )',
+)
 /** So many issues stand in the text of an error, and so many values in a message. */
 const MAX_ISSUES = 5
 const MAX_VALUES = 20
@@ -59,7 +63,10 @@ function isIssue(value: unknown): value is StandardSchemaV1.Issue {
 /** What would be right, as an order to the author of a value. */
 function rightText(issue: StandardSchemaV1.Issue): string {
   const { message } = issue
-  return LIBRARY_MESSAGE.test(message) ? (wordsFor(issue) ?? 'write another value') : message
+  // Such as `Invalid email address`.
+  const isFormat = codeOf(issue) === 'invalid_format' && /^Invalid [^:]+$/.test(message)
+  if (!isFormat && !LIBRARY_MESSAGE.test(message)) return message
+  return wordsFor(issue) ?? 'write another value'
 }
 
 /** The kind of an issue, as zod names it. Of valibot, types have words. */
