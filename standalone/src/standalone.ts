@@ -66,9 +66,10 @@ export interface StandaloneAgent {
   onProblems(listener: () => void, signal: AbortSignal): void
   /** Where a Configuration is written. */
   sourceOf(configuration: ObjectKey): ConfigurationSource | undefined
-  /** The place of what a Configuration that fails has wrong, or else of its name. */
+  /** The place of what the handler of a Configuration refuses, or else of a path. */
   problemPlace(
     configuration: Configuration,
+    otherwise: string,
   ): { readonly file: string; readonly place: Place | undefined } | undefined
   close(): Promise<void>
 }
@@ -214,9 +215,9 @@ async function start(
     },
     onProblems: (listener, signal) => manifests.onProblems(listener, signal),
     sourceOf: (configuration) => manifests.sourceOf(configuration),
-    problemPlace: (configuration) => {
+    problemPlace: (configuration, otherwise) => {
       const source = manifests.sourceOf(keyOf(configuration))
-      const path = handlerProblem(configuration, loaded)?.path ?? 'metadata.name'
+      const path = handlerProblem(configuration, loaded)?.path ?? otherwise
       return source && { file: source.file, place: source.placeOf(path) }
     },
     close: () => closer.close(),

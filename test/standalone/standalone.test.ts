@@ -266,7 +266,7 @@ describe('the standalone agent', () => {
       })
     })
     const failing = agent.cluster.configurations.get(objectKey('default', 'lab0'))
-    expect(failing && agent.problemPlace(failing)).toEqual({
+    expect(failing && agent.problemPlace(failing, 'metadata.name')).toEqual({
       file: file(),
       place: { line: 4, column: 46 },
     })

@@ -71,6 +71,20 @@ describe('the live view', () => {
     )
   })
 
+  it.each([
+    [{ phase: 'waiting', reason: 'it cannot be started' }, true],
+    [{ phase: 'none', reason: 'it needs a cluster' }, true],
+    [{ phase: 'failed', reason: 'exit code 1' }, true],
+    [{ phase: 'waiting', reason: 'starting' }, false],
+    [{ phase: 'waiting', reason: 'for 1 of akri.sh/nulls' }, false],
+    [{ phase: 'completed' }, false],
+  ] as const)('shows place and command for a broker that cannot run: %j', (state, cannot) => {
+    const brokers = { state: () => state }
+    const lines = draw([configuration('nulls')], [instance('nulls-1', 'nulls')], { brokers })
+    const note = '    labs/lab.yaml:7:5  akri describe instance nulls-1'
+    expect(lines.filter((line) => line.includes('akri describe'))).toEqual(cannot ? [note] : [])
+  })
+
   it('shows the description of a Configuration, as far as it fits', () => {
     const described = configuration('nulls', 'True', '', {
       'kubernetes.io/description': 'nothing comes of them',

@@ -100,6 +100,8 @@ interface Block {
   readonly configuration: Configuration
   readonly owned: readonly Instance[]
   readonly failure: string | undefined
+  /** An Instance whose broker cannot run. */
+  readonly stuck: Instance | undefined
 }
 
 /**
@@ -117,15 +119,15 @@ function drawDevices(input: PictureInput, room: number): string[] {
 /** What works comes first, then what fails or starts, then what has no devices. */
 function blocksOf({ standalone: { cluster }, brokers }: PictureInput): Block[] {
   const isUsed = (instance: Instance) => brokers.state(keyOf(instance))?.phase === 'running'
+  const isStuck = (instance: Instance) => cannotRun(brokers.state(keyOf(instance)))
   const usedFirst = (a: Instance, b: Instance) => Number(isUsed(b)) - Number(isUsed(a))
   const instances = cluster.instances.list()
-  const blocks = cluster.configurations.list().map((configuration) => ({
-    configuration,
-    owned: instances
+  const blocks = cluster.configurations.list().map((configuration) => {
+    const owned = instances
       .filter(({ spec }) => spec.configurationName === configuration.metadata.name)
-      .sort(usedFirst),
-    failure: failureText(configuration),
-  }))
+      .sort(usedFirst)
+    return { configuration, owned, failure: failureText(configuration), stuck: owned.find(isStuck) }
+  })
   const rank = ({ owned, failure, configuration: { status } }: Block) => {
     if (owned.length > 0) return owned.some(isUsed) ? 0 : 1
     return failure !== undefined || status === undefined ? 2 : 3
@@ -146,7 +148,8 @@ function fill(input: PictureInput, blocks: readonly Block[], room: number): Fill
     .map((block) => ({ ...block, note: '', rows: [] as string[][] }))
   let left = room - shown.length
   for (const block of shown)
-    if (block.failure !== undefined && left-- > 0) block.note = noteOf(input, block)
+    if ((block.failure ?? block.stuck) !== undefined && left-- > 0)
+      block.note = noteOf(input, block)
   const most = shown.reduce((length, { owned }) => Math.max(length, owned.length), 0)
   for (let index = 0; index < most && left > 0; index++) {
     for (const { owned, rows } of shown) {
@@ -176,11 +179,22 @@ function counted(number: number, noun: string): string {
   return number === 0 ? '' : `${number} more ${noun}${number === 1 ? '' : 's'}`
 }
 
-/** The place of a Configuration that fails, and the command that explains it. */
-function noteOf({ standalone }: PictureInput, { configuration }: Block): string {
-  const { file, place } = standalone.problemPlace(configuration) ?? {}
+/** The place of a Configuration or a broker that fails, and the command that explains it. */
+function noteOf({ standalone }: PictureInput, { configuration, failure, stuck }: Block): string {
+  const isBroker = failure === undefined && stuck !== undefined
+  const path = isBroker ? 'spec.brokerSpec' : 'metadata.name'
+  const { file, place } = standalone.problemPlace(configuration, path) ?? {}
   const where = file === undefined ? '' : `${placeText(file, place)}  `
-  return `    ${where}akri describe configuration ${configuration.metadata.name}`
+  const name = isBroker
+    ? `instance ${stuck.metadata.name}`
+    : `configuration ${configuration.metadata.name}`
+  return `    ${where}akri describe ${name}`
+}
+
+/** Whether a broker waits for more than its start or a slot. */
+function cannotRun(state: BrokerState | undefined): boolean {
+  if (state?.phase === 'waiting') return !/^(starting$|for )/.test(state.reason)
+  return state?.phase === 'none' || state?.phase === 'failed'
 }
 
 function headline(
