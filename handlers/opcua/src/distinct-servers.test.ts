@@ -66,7 +66,7 @@ describe('servers whose URLs differ by their spelling', () => {
         [other, listed(url), listed(url)],
         [listed(url), ...distinct([listed(url), other])],
       ])
-        expect(distinct(all)).toMatchObject([{ discoveryUrl: url, isDisputed: true }])
+        expect(distinct(all)).toMatchObject([{ discoveryUrl: url, rivals: [{}] }])
     expect(distinct([listed(url), listed(url)])).toEqual([listed(url)])
     expect(distinct([listed(url), { discoveryUrl: url }])).toEqual([listed(url)])
   })

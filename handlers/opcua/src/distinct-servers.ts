@@ -34,7 +34,6 @@ function merged(a: OpcuaServer, b: OpcuaServer): OpcuaServer {
     discoveryUrl: (isOther ? other : best).discoveryUrl,
     ...(addresses !== undefined && { addresses }),
     ...(claims.length > 0 && { claims }),
-    ...((other.isDisputed || differ(a, b)) && { isDisputed: true }),
     ...(rivals.length > 0 && { rivals }),
   }
 }
@@ -49,11 +48,6 @@ function rivalsOf(best: OpcuaServer, other: OpcuaServer): readonly ApplicationId
 
 /** Any program can register applications for the URL of another. */
 const MAX_RIVALS = 100
-
-/** Whether two reports name different applications. */
-function differ({ application: a }: OpcuaServer, { application: b }: OpcuaServer): boolean {
-  return a !== undefined && b !== undefined && applicationKey(a) !== applicationKey(b)
-}
 
 const answeredItself = ({ hasHostOfDetails = false }: OpcuaServer) => hasHostOfDetails
 

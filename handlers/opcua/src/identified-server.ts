@@ -25,12 +25,12 @@ export interface EndpointsAnswer {
  * is never a device.
  */
 export function applicationOf(
-  { application, claims, isDisputed = false }: OpcuaServer,
+  { application, claims, rivals }: OpcuaServer,
   { endpoints }: EndpointsAnswer,
 ): ApplicationIdentity | undefined {
   if (endpoints?.isDiscoveryServer) return undefined
   const answered = endpoints?.application
-  if (application !== undefined) return (isDisputed ? answered : undefined) ?? application
+  if (application !== undefined) return (rivals && answered) ?? application
   if (answered === undefined || claims === undefined) return answered
   return claims.some((claim) => isMet(claim, answered)) ? answered : undefined
 }
@@ -57,7 +57,7 @@ export function absentApplications(
         reason,
         detail: `${name}; ${id}: ${why.detail ?? why.reason}`,
       })),
-    ...rivals(server, application).map(({ applicationUri, applicationName }) => ({
+    ...absentRivals(server, application).map(({ applicationUri, applicationName }) => ({
       id: `${id} (${applicationUri || applicationName})`,
       application: applicationUri,
       reason: 'another application has its URL',
@@ -67,7 +67,7 @@ export function absentApplications(
 }
 
 /** The applications that reports name at the URL of a server, without that which is offered. */
-function rivals(
+function absentRivals(
   server: OpcuaServer,
   offered: ApplicationIdentity | undefined,
 ): readonly ApplicationIdentity[] {

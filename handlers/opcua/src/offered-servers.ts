@@ -41,8 +41,8 @@ export class OfferedServers {
   }
 
   /** False if the filter excludes the server, whatever the server itself reports. */
-  mayPassFilter({ application, isDisputed = false }: OpcuaServer): boolean {
-    return application === undefined || isDisputed || this.#passes(application)
+  mayPassFilter({ application, rivals }: OpcuaServer): boolean {
+    return application === undefined || rivals !== undefined || this.#passes(application)
   }
 
   /**

@@ -39,11 +39,9 @@ export interface OpcuaServer {
   /** Whether the discovery server stopped listing a server that still answers. @default false */
   readonly isUnlisted?: boolean
   /**
-   * Whether another report names another application at this URL: the report can be old or forged.
-   * Then the identity that the server itself reports counts. @default false
+   * The other applications that reports name at this URL: a report can be old or forged. If there
+   * are any, the identity that the server itself reports counts. @default none
    */
-  readonly isDisputed?: boolean
-  /** The applications of other reports at this URL. @default none */
   readonly rivals?: readonly ApplicationIdentity[]
 }
 
