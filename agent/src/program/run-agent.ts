@@ -57,7 +57,6 @@ export async function runAgent(
     await mkdir(directory, { recursive: true, mode: 0o700 })
   const access = await clusterAccess({ kubeconfig: options.kubeconfig })
   const over = new AbortController()
-  void aborted(signal).then(() => runAfter(clock, LAST_WRITES_MS, over.signal, () => over.abort()))
   const client = new ApiClient({
     access,
     clock,
@@ -126,6 +125,7 @@ export async function runAgent(
   await kubelet.open()
   closer.add(() => kubelet.close())
   const ended = Promise.race([aborted(signal), kubelet.gone])
+  void ended.then(() => runAfter(clock, LAST_WRITES_MS, over.signal, () => over.abort()))
   /** @returns whether the agent still has to run @throws KubeletGoneError */
   const until = async (event: Promise<unknown>): Promise<boolean> => {
     const gone = await Promise.race([event.then(() => undefined), ended])
