@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/discovery'
-import { type Clock, silentLogger } from '@akrijs/runtime'
+import { type Clock, type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import {
   Server,
@@ -30,14 +30,18 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-function start(clock: Clock, onRegistered: (registered: boolean) => void = () => undefined) {
+function start(
+  clock: Clock,
+  onRegistered: (registered: boolean) => void = () => undefined,
+  log: Logger = silentLogger,
+) {
   registration = keepRegistered({
     name: 'test',
     endpoint: path.join(directory, 'test.sock'),
     endpointType: 0,
     shared: true,
     agentSocket: path.join(directory, 'agent-registration.sock'),
-    log: silentLogger,
+    log,
     signal: stop.signal,
     onRegistered,
     clock,
@@ -80,6 +84,20 @@ describe('keepRegistered', () => {
     await clock.untilSleeping()
     await clock.advance(1000)
     expect(await agent.registration('test')).toMatchObject({ shared: true, endpointType: 'UDS' })
+  })
+
+  it('says once why the agent is not reached, and what to do', async () => {
+    const clock = new ManualClock()
+    const lines: unknown[] = []
+    const log: Logger = { ...silentLogger, info: (fields) => lines.push(fields) }
+    void start(clock, undefined, log)
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await clock.untilSleeping()
+      await clock.advance(1000)
+    }
+    const problem = expect.stringMatching(/^there is no such socket \(ENOENT\)/)
+    const agentSocket = path.join(directory, 'agent-registration.sock')
+    expect(lines).toEqual([{ agentSocket, problem }])
   })
 
   it('retries with a growing back-off while the agent refuses', async () => {

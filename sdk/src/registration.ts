@@ -1,5 +1,14 @@
+import { access, constants } from 'node:fs/promises'
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { Backoff, type Clock, type Logger, systemClock, untilAborted } from '@akrijs/runtime'
+import {
+  Backoff,
+  type Clock,
+  codeOf,
+  connectProblem,
+  type Logger,
+  systemClock,
+  untilAborted,
+} from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
 
 export interface RegistrationOptions {
@@ -33,7 +42,8 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
   const { log, signal, onRegistered, clock = systemClock } = options
   const reconnect = new Backoff(RECONNECT)
   const refused = new Backoff(REFUSED)
-  let isLogged = false
+  /** The problem that the log has; undefined before the first. */
+  let logged: string | undefined
   while (!signal.aborted) {
     const client = new RegistrationClient(
       `unix:${options.agentSocket}`,
@@ -50,15 +60,26 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
         await register(client, options)
         reconnect.reset()
         refused.reset()
-        isLogged = false
+        logged = undefined
         log.info({ endpoint: options.endpoint }, 'handler registered')
         onRegistered(true)
         await disconnected(client, signal)
         onRegistered(false)
         if (!signal.aborted) log.info({}, 'agent disconnected')
-      } else if (!isLogged) {
-        isLogged = true
-        log.info({ agentSocket: options.agentSocket }, 'agent not reached')
+      } else {
+        const { agentSocket } = options
+        // The channel does not give the cause. A socket without a process can be opened, too.
+        const code = await access(agentSocket, constants.W_OK).then(
+          () => 'ECONNREFUSED',
+          (error: unknown) => String(codeOf(error)),
+        )
+        if (logged !== code) {
+          logged = code
+          const fields = { agentSocket, problem: connectProblem(code) }
+          // Before the agent starts, there is no socket.
+          if (code === 'EACCES') log.warn(fields, 'agent not reached')
+          else log.info(fields, 'agent not reached')
+        }
       }
       wait = reconnect.next()
     } catch (error) {

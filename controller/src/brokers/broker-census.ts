@@ -1,5 +1,6 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { keyOf, objectKey } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { replacedBy, specHash, specHashOf } from '../labels.js'
@@ -8,7 +9,7 @@ import type { BrokerFailures } from './broker-failures.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
-import { isEnded } from './pod-state.js'
+import { isEnded, problemAt } from './pod-state.js'
 import { type PodTemplate, podTemplateOf } from './pod-template.js'
 import type { Rollouts } from './rollouts.js'
 
@@ -35,6 +36,7 @@ interface BrokerRollout {
 
 interface CensusOptions {
   readonly state: ClusterState
+  readonly clock: Pick<Clock, 'monotonicMs'>
   readonly failures: Pick<BrokerFailures, 'of'>
   readonly rollouts: Pick<Rollouts, 'of'>
 }
@@ -48,7 +50,8 @@ export function brokerCensus(
   instances: readonly Instance[],
   options: CensusOptions,
 ): BrokerCensus | undefined {
-  const { state } = options
+  const { state, clock } = options
+  const now = clock.monotonicMs()
   const { brokerSpec } = state.workloadSpec(configuration)
   if (brokerSpec === undefined || isDeleted(configuration)) return undefined
   if ('brokerDeploymentSpec' in brokerSpec) return ofDeployment(configuration, options)
@@ -58,7 +61,7 @@ export function brokerCensus(
   )
   if ('brokerPodSpec' in brokerSpec) {
     const template = podTemplateOf({ brokerSpec })
-    const counts = present.map((instance) => ofPods(instance, template, state))
+    const counts = present.map((instance) => ofPods(instance, template, state, now))
     const census = sum('broker Pods', counts, failures)
     const hasOutdated = counts.some(({ outdated }) => outdated > 0)
     if (template.strategy === 'OnDelete' || !hasOutdated) return census
@@ -69,7 +72,7 @@ export function brokerCensus(
     return { ...census, rollout: { isStuck, waitsFor } }
   }
   const hash = specHash(brokerSpec.brokerJobSpec)
-  const counts = present.map((instance) => ofJob(instance, hash, state))
+  const counts = present.map((instance) => ofJob(instance, hash, state, now))
   return sum('broker Jobs', counts, failures)
 }
 
@@ -88,6 +91,7 @@ function ofPods(
   instance: Instance,
   { obstacleOn, hash }: PodTemplate,
   { pods, nodes }: ClusterState,
+  now: number,
 ): PodCount {
   const present = pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => !isDeleted(pod))
   const living = new Set(present.filter((pod) => !isEnded(pod)).map(({ targetNode }) => targetNode))
@@ -111,14 +115,14 @@ function ofPods(
     broken: unready.filter(({ problem }) => problem && problem.reason !== 'Unschedulable').length,
     ready: Math.min(desired, present.filter(({ ready }) => ready).length),
     problems: [
-      ...present.flatMap(({ problem }) => problem ?? []),
+      ...present.flatMap((pod) => problemAt(pod, now) ?? []),
       ...(first === undefined ? [] : [noUsableNode(instance, first, obstacles.length)]),
     ],
     idleJobs: [],
   }
 }
 
-function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState): Count {
+function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState, now: number): Count {
   const present = jobs.ownedBy(ownerIdOf('Instance', instance)).filter((job) => !isDeleted(job))
   const current = present.find((candidate) => specHashOf(candidate) === hash)
   const job = current ?? present[0]
@@ -138,7 +142,7 @@ function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState): 
   const podsOfJob = pods.ownedBy(ownerIdOf('Job', job))
   const works = ({ ready, phase }: Pod) => ready || phase === 'Succeeded'
   if (job.outcome === 'complete' || podsOfJob.some(works)) return count(true)
-  const problems = podsOfJob.flatMap((pod) => (isDeleted(pod) ? [] : (pod.problem ?? [])))
+  const problems = podsOfJob.flatMap((pod) => (isDeleted(pod) ? [] : (problemAt(pod, now) ?? [])))
   const isIdle = job.lacksPods && podsOfJob.every(isEnded)
   return { ...count(false, ...problems), idleJobs: isIdle ? [job] : [] }
 }
@@ -147,7 +151,7 @@ const NO_DEPLOYMENT = { isObserved: true, desired: 1, updated: 0, ready: 0, refu
 
 function ofDeployment(
   configuration: Configuration,
-  { state, failures }: CensusOptions,
+  { state, failures, clock }: CensusOptions,
 ): BrokerCensus {
   const key = keyOf(configuration)
   const name = deploymentName(configuration)
@@ -170,7 +174,7 @@ function ofDeployment(
     problems: [
       ...(failure === undefined ? [] : [failure]),
       ...(sentence === undefined ? [] : [refusal(sentence)]),
-      ...pods.flatMap(({ problem }) => problem ?? []),
+      ...pods.flatMap((pod) => problemAt(pod, clock.monotonicMs()) ?? []),
     ],
     idleJobs: [],
   }

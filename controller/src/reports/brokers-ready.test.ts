@@ -134,6 +134,24 @@ describe('the condition BrokersReady of a Configuration', () => {
     expect(eventsOfConfiguration()).toMatchObject([{ reason: 'NoUsableNode', message }])
   })
 
+  it('says after 30 s that no container of a Pod has started: its image may hang', async () => {
+    refusesPods = false
+    await start({ brokerSpec: { brokerPodSpec: { containers: [] } } })
+    await untilIs({ reason: 'Starting' })
+    const startTime = new Date(T0).toISOString()
+    const waiting = { reason: 'ContainerCreating' }
+    const pending = { phase: 'Pending', startTime, containerStatuses: [{ state: { waiting } }] }
+    change(`${PODS}/a-cam-8120fe-pod`, { status: pending })
+    await clock.advance(25_000)
+    expect(condition()).toMatchObject({ reason: 'Starting' })
+    await untilIs({ reason: 'ContainerNotCreated' })
+    expect(condition()?.message).toMatch(
+      /image may still be pulled.*kubectl -n plant describe pod a-cam-8120fe-pod/,
+    )
+    change(`${PODS}/a-cam-8120fe-pod`, running)
+    await untilIs({ status: 'True' })
+  })
+
   it('is false with an Event while no node of a device can run its broker', async () => {
     refusesPods = false
     const brokerPodSpec = { containers: [], nodeSelector: { zone: 'x' } }

@@ -15,6 +15,7 @@ import {
 import type { Clock } from '@akrijs/runtime'
 import { type BrokerCensus, brokerCensus } from '../brokers/broker-census.js'
 import type { BrokerFailures } from '../brokers/broker-failures.js'
+import { slowAt } from '../brokers/pod-state.js'
 import type { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { ClusterState } from '../cluster-state.js'
@@ -108,7 +109,8 @@ export class ConfigurationSummaries {
     const { brokers, recheckInMs } = await this.#withIdleJobs(key, census, signal)
     const { reported, changeInMs } = this.#reportsOf(key, configuration, instances)
     const unreported = this.#unreportedOf(configuration)
-    const recheckMs = earliest(recheckInMs, changeInMs, unreported.silentInMs)
+    const slowInMs = census && this.#slowInMs(key)
+    const recheckMs = earliest(recheckInMs, changeInMs, unreported.silentInMs, slowInMs)
     const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
     const { legacy, replaced } = sortEntries(configuration, reported, turn)
     const summary = summaryOf({
@@ -157,6 +159,15 @@ export class ConfigurationSummaries {
   ): BrokerCensus | undefined {
     const configuration = this.#validOf(key, found)
     return configuration && brokerCensus(configuration, instances, this.#options)
+  }
+
+  /** In how many milliseconds the next broker has been starting for too long. */
+  #slowInMs(key: ObjectKey): number | undefined {
+    const { state, clock } = this.#options
+    const now = clock.monotonicMs()
+    const times = state.pods.labelled('Configuration', key).map(slowAt)
+    const at = earliest(...times.filter((time = 0) => time > now))
+    return at && at - now
   }
 
   #hasReferences(key: ObjectKey, found: Pick<Configuration, 'metadata'>): boolean {
@@ -288,7 +299,8 @@ export class ConfigurationSummaries {
         continue
       }
       const status = { observedGeneration: metadata.generation, devices: 0, conditions: [] }
-      const unreported = pod.problem?.message ?? `Pod ${pod.metadata.name} is not ready`
+      const unreported =
+        pod.problem?.message ?? absenceText('silent', { isNodeReady: true, agents: [pod] })
       silent.push({ node, status, agent: 'silent', unreported, ...problemOf([pod]) })
     }
     return { silent, silentInMs }

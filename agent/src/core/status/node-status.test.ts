@@ -486,7 +486,9 @@ describe('the status of a Configuration', () => {
         'no handler cam is loaded or has registered',
       Discovering: 'True Listening: 1 of 2 nodes; a: the handler tells of changes',
       Ready:
-        'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their handler',
+        'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their ' +
+        'handler: no handler cam is loaded or has registered; load it in the agent, or look at ' +
+        'the Pod of the handler and its log',
     })
     expect(Object.keys(status.nodes)).toEqual(['a', 'b'])
   })

@@ -152,7 +152,7 @@ function unanswered(
 ): Finding | undefined {
   // After the start of an agent, handlers register one after the other.
   if (endpoints.length === 0)
-    return [complete ? 'False' : 'Unknown', NO_HANDLER, noHandler(handler)]
+    return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${NEXT_STEP}`]
   let left: string | undefined
   for (const { state, answer } of endpoints) {
     if (answer === 'fresh' || state.phase !== 'failed') continue
@@ -174,6 +174,8 @@ function isAnyLost({ devices }: DeviceSet, { handler, endpoints }: DiscoveryStat
       !healthy && isUidOf(handler, endpoint) && !unasked.includes(endpoint),
   )
 }
+
+const NEXT_STEP = 'load it in the agent, or look at the Pod of the handler and its log'
 
 function noHandler(handler: string): string {
   return `no handler ${handler} is loaded or has registered`
@@ -257,7 +259,8 @@ function ready({
   if (wrong !== undefined) return wrong
   const missing = unanswered(discovery, complete)
   if (unhealthy > 0 && (missing === undefined || isAnyLost(set, discovery))) {
-    const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
+    const why = missing === undefined ? '' : `: ${missing[2]}`
+    const message = `${unhealthy} of ${total} devices are not vouched for by their handler${why}`
     return ['False', 'HandlerLost', message]
   }
   if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]

@@ -23,8 +23,8 @@ export class StatusEvents {
       if (status === 'False') {
         if (before === problem) continue
         this.#last.set(place, problem)
-        if (recorded.has(message)) continue
-        recorded.add(message)
+        if (recorded.has(reason) || recorded.has(message)) continue
+        recorded.add(reason).add(message)
         this.#cluster.recordEvent({ ...event, type: 'Warning' })
       } else if (status === 'True' && before !== undefined) {
         this.#last.delete(place)

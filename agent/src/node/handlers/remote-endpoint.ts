@@ -1,5 +1,5 @@
 import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
-import { Latest, messageOf } from '@akrijs/runtime'
+import { connectProblem, Latest, messageOf } from '@akrijs/runtime'
 import {
   acceptReportsHeader,
   DeviceListCheck,
@@ -250,7 +250,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     if (error.code === status.UNAVAILABLE && !answered) {
       return new DiscoveryFailedError(
         'unreachable',
-        `handler ${this.uid} cannot be reached: ${details}`,
+        `handler ${this.uid} cannot be reached: ${connectProblem(details)}`,
         { cause: error },
       )
     }

@@ -125,6 +125,7 @@ describe('the sockets of a kubelet', () => {
     await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
       code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
       kind: 'transient',
+      message: expect.stringMatching(/kubelet\.sock: there is no such socket \(ENOENT\)/),
     })
     await kubelet(() => ({
       code: status.INVALID_ARGUMENT,

@@ -1,4 +1,4 @@
-import { messageOf, systemClock } from '@akrijs/runtime'
+import { connectProblem, messageOf, systemClock } from '@akrijs/runtime'
 import {
   type ChannelCredentials,
   type Client,
@@ -26,6 +26,7 @@ interface SharedClient<C> {
  * it.
  */
 export class LocalService<C extends Client> {
+  readonly #socket: string
   readonly #open: () => C
   #shared: SharedClient<C> | undefined
 
@@ -35,6 +36,7 @@ export class LocalService<C extends Client> {
     socket: string,
     maxBytes = 4 * 1024 * 1024,
   ) {
+    this.#socket = socket
     const options = {
       ...NO_CHANNELZ,
       'grpc.max_receive_message_length': maxBytes,
@@ -80,7 +82,10 @@ export class LocalService<C extends Client> {
     } catch (error) {
       // Another process may serve the socket by now. The next call opens a connection.
       this.#retire(shared)
-      throw new KubeletUnavailableError(`${failure}: ${messageOf(error)}`, { cause: error })
+      const text = messageOf(error)
+      const problem = connectProblem(text)
+      const where = problem === text ? '' : ` at ${this.#socket}`
+      throw new KubeletUnavailableError(`${failure}${where}: ${problem}`, { cause: error })
     } finally {
       shared.users--
       if (shared.users === 0) {
