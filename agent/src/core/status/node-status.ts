@@ -144,7 +144,8 @@ function wrongRequest({ endpoints }: DiscoveryStatus): Finding | undefined {
 
 /**
  * Why the handler does not answer the present spec on this node. Devices that it left have a reason
- * of their own: an endpoint that is out of reach and left none is no longer expected here.
+ * of their own: an endpoint that is out of reach and left none is no longer expected here, nor one
+ * that has never answered where another one does, such as the handler's next Pod.
  */
 function unanswered(
   { handler, endpoints }: DiscoveryStatus,
@@ -153,16 +154,17 @@ function unanswered(
   // After the start of an agent, handlers register one after the other.
   if (endpoints.length === 0)
     return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${NEXT_STEP}`]
+  const isAnswered = endpoints.some(({ answer }) => answer === 'fresh')
   let left: string | undefined
   for (const { state, answer } of endpoints) {
     if (answer === 'fresh' || state.phase !== 'failed') continue
-    const isGone = answer === 'old' && state.reason === 'Unreachable'
+    const isGone = state.reason === 'Unreachable' && (answer === 'old' || isAnswered)
     if (!isGone) return ['False', CAUSES[state.reason], state.message]
     left = state.message
   }
   if (endpoints.some(({ answer, state }) => answer !== 'fresh' && state.phase !== 'failed'))
     return ['Unknown', 'Waiting', 'not every handler has answered yet']
-  if (left === undefined || endpoints.some(({ answer }) => answer === 'fresh')) return undefined
+  if (left === undefined || isAnswered) return undefined
   return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
 }
 

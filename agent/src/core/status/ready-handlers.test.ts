@@ -108,6 +108,21 @@ describe('Ready of a node', () => {
     expect(ready()).toBe('True AllDevicesServed')
   })
 
+  it('does not wait for an endpoint that another one of the handler has replaced', async () => {
+    // The Pod of before is known for a while, and has never seen the Configuration.
+    const before = await register('told@a')
+    before.away = true
+    before.fail('failed')
+    put('told')
+    world.discovery.start()
+    await clock.advance('1m')
+    expect(ready()).toBe('False HandlerFailed')
+    const next = await register('told@b')
+    next.give('1')
+    await clock.advance('1s')
+    expect(ready()).toBe('True AllDevicesServed')
+  })
+
   it('stays as it is while a handler restarts', async () => {
     put('told')
     world.discovery.start()
