@@ -50,6 +50,17 @@ An unset value means its default: Helm removes a value that is null, or that a r
 {{- if kindIs "map" $part }}{{ include "akri.withoutNulls" $part }}{{ end -}}
 {{- end -}}
 {{- include "akri.withDefaults" (dict "values" .Values "defaults" (.Files.Get "defaults.yaml" | fromYaml)) -}}
+{{- /*
+Not in values.yaml: these are empty maps in the existing chart, and Helm warns of a map in place of a list.
+*/}}
+{{- $plane := dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists" "effect" "NoSchedule" -}}
+{{- $briefly := dict "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30 -}}
+{{- $unreachable := merge (dict "key" "node.kubernetes.io/unreachable") $briefly -}}
+{{- $notReady := merge (dict "key" "node.kubernetes.io/not-ready") $briefly -}}
+{{- range $name, $tolerations := dict "agent" (list (dict "operator" "Exists")) "controller" (list $plane $unreachable $notReady) -}}
+{{- $program := get $.Values $name -}}
+{{- if kindIs "invalid" $program.tolerations }}{{ $_ := set $program "tolerations" $tolerations }}{{ end -}}
+{{- end -}}
 {{- /* A list of tolerations can be an empty map. */}}
 {{- range list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
 {{- if not .tolerations }}{{ $_ := set . "tolerations" list }}{{ end -}}
