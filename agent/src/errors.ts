@@ -35,7 +35,7 @@ export class KubeletUnavailableError extends defineError(
 ) {}
 
 /**
- * The directory of the kubelet is another one now, or nobody has served its socket for a minute.
+ * The directory of the kubelet is another one now, or its socket has refused for a minute.
  * A new agent finds the directory that is there then: a container keeps the one it was mounted.
  */
 export class KubeletGoneError extends defineError('AKRI_ERR_KUBELET_GONE', 'transient') {}

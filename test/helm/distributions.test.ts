@@ -93,7 +93,7 @@ describe.skipIf(missingForChart !== undefined)('the chart on a distribution', ()
       }
     }
     const pods = podsOf(objects, /^(DaemonSet|Deployment|Job)$/)
-    // Handlers but for one process, the agent, the controller, the webhook and the clean-up.
+    // The programs, the custom handler and the clean-up.
     expect(pods).toHaveLength(Object.keys(PROGRAMS).length + 2)
     for (const [name, { serviceAccountName = 'default', securityContext }] of pods) {
       const isOnNode = name.endsWith('-daemonset')

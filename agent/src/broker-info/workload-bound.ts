@@ -67,7 +67,7 @@ async function exceedsBound(directory: string): Promise<boolean> {
 
 /**
  * Empties a large file, if the agent has the right to. A process may have it open: the next bytes
- * of a file without a name would be on the disk, and nobody would see them.
+ * of a file without a name would be on the disk, and no look would find them.
  */
 async function removeFile(child: Buffer): Promise<void> {
   const found = await open(child, FIND)

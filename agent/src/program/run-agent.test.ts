@@ -420,7 +420,7 @@ it('an agent ends in time while the API server does not answer', async () => {
   expect(kubelet.resources).toContain('akri.sh/lab-8120fe')
 })
 
-it('an agent that lost its kubelet is not ready, and ends to be started anew', async () => {
+it('an agent that lost its kubelet is not ready, and ends', async () => {
   const metricsPort = await freePort()
   const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
   await mkdir(plugins)

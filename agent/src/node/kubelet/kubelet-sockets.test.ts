@@ -198,7 +198,7 @@ describe('the sockets of a kubelet', () => {
     await clock.untilSleeping()
   }
 
-  it('end the agent after a minute in which nobody serves the socket of the kubelet', async () => {
+  it('end the agent after a minute in which the socket of the kubelet refuses', async () => {
     const socket = path.join(plugins, 'kubelet.sock')
     await deadSocket(socket)
     await sockets.open()
@@ -207,7 +207,7 @@ describe('the sockets of a kubelet', () => {
     await looks(1)
     expect(sockets.problem).toBe(`${socket} refuses connections`)
     await looks(5)
-    // A kubelet that restarts: the minute begins anew with the next refusal.
+    // A kubelet that restarts: the minute begins again with the next refusal.
     await rm(socket)
     await listen(socket)
     await looks(7)

@@ -166,7 +166,7 @@ export class KubeletSockets implements Kubelet {
 
   /**
    * A container keeps the directory that it was mounted, also after another one has replaced it on
-   * the node: the old one has no links then, or an old socket that nobody serves.
+   * the node: the old one has no links then, or an old socket without a process.
    */
   async #lookForProblem(hasSocket: boolean): Promise<void> {
     const now = this.#options.clock.monotonicMs()
