@@ -193,9 +193,11 @@ describe('the custom resource NodeReport', () => {
       'configurations',
       'counts',
       'memberships',
+      'podsToEnd',
       'slots',
     ])
-    for (const mapping of [fields.configurations, fields.memberships, fields.slots])
+    const { configurations, memberships, podsToEnd, slots } = fields
+    for (const mapping of [configurations, memberships, podsToEnd, slots])
       expect(mapping).toMatchObject({ 'x-kubernetes-map-type': 'atomic' })
   })
 })

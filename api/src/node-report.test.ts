@@ -13,13 +13,14 @@ const deviceProblems = [{ reason: 'credential refused', instances: ['cam-8120fe'
 const counts = { configurations: 1, ready: 1, devices: 1 }
 
 describe('a NodeReport of a server', () => {
-  it('has the status of each Configuration, and memberships', () => {
+  it('has the status of each Configuration, memberships, and Pods to end', () => {
     const object = {
       metadata,
       agentPod: 'agent-x',
       counts,
       configurations: { 'default/cam': { ...cam, leftOut: 3, deviceProblems } },
       memberships: { 'default/cam-8120fe': { uid: 'u-8120fe', wish: 'join' } },
+      podsToEnd: { 'lab/user': { uid: 'u-user', slot: 'cam-8120fe-0' } },
     }
     expect(parseNodeReport(object)).toEqual({
       ...object,

@@ -54,6 +54,9 @@ const report = z.object({
     .catch({ configurations: 0, ready: 0, devices: 0 }),
   configurations: byKey(reportedStatus).catch({}),
   memberships: byKey(z.object({ uid: z.string(), wish: z.enum(['join', 'leave']) })).catch({}),
+  podsToEnd: byKey(z.object({ uid: z.string(), slot: z.string().transform(objectMessage) })).catch(
+    {},
+  ),
 })
 
 /**
@@ -64,7 +67,7 @@ export function parseNodeReport(object: unknown): NodeReport | undefined {
   const metadata = parseObjectMeta(object)
   const parsed = report.safeParse(object)
   if (metadata === undefined || !parsed.success) return undefined
-  const { agentPod, agentNamespace, counts, configurations, memberships } = parsed.data
+  const { agentPod, agentNamespace, counts, configurations, memberships, podsToEnd } = parsed.data
   return {
     apiVersion: API_VERSION,
     kind: 'NodeReport',
@@ -74,5 +77,6 @@ export function parseNodeReport(object: unknown): NodeReport | undefined {
     counts: withoutUndefined(counts) as ReportCounts,
     configurations: withoutUndefined(configurations) as Readonly<Record<ObjectKey, ReportedStatus>>,
     memberships: memberships as Readonly<Record<ObjectKey, Membership>>,
+    ...(Object.keys(podsToEnd).length > 0 && { podsToEnd }),
   }
 }

@@ -186,6 +186,15 @@ export interface NodeReport {
   readonly configurations: Readonly<Record<ObjectKey, ReportedStatus>>
   /** Shared Instances that the node wants to join or leave. */
   readonly memberships: Readonly<Record<ObjectKey, Membership>>
+  /** Pods of the node that fill its disk. @default none */
+  readonly podsToEnd?: Readonly<Record<ObjectKey, PodToEnd>>
+}
+
+/** A Pod whose container keeps more on the disk of its node than it may. */
+export interface PodToEnd {
+  readonly uid: string
+  /** The slot of the container. */
+  readonly slot: string
 }
 
 /** A slot that a container of a node uses. */

@@ -2,6 +2,8 @@ import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import { blake2b } from '@noble/hashes/blake2.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Account } from './support/account.js'
+import { HostController } from './support/host-controller.js'
 import { NodeAgent } from './support/node-agent.js'
 import { missing, NODE_1, onNode, unless } from './support/nodes.js'
 import { container, echoYaml, eventually, World } from './support/world.js'
@@ -44,9 +46,14 @@ const WRITES = [
   '[ $(wc -l <runs) -lt 2 ] || exec sleep 100000',
 ].join('\n')
 
+/** No program of the node sees how large its file is. */
+const HIDES = 'cd "$AKRI_BROKER_INFO_DIRECTORY"; exec 3>x; rm x; while true; do ls / >&3; done'
+
 describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () => {
   let world: World
   let agent: NodeAgent
+  let account: Account | undefined
+  let controller: HostController | undefined
   let generation: number
 
   const instance = async () =>
@@ -55,6 +62,21 @@ describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () 
   const directory = () =>
     path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, SLOT)
 
+  /** Starts a Pod that uses the device, as a user of its own. */
+  function run(name: string, script: string, spec: object = {}): Promise<void> {
+    const securityContext = { runAsUser: 4711, runAsGroup: 4711, runAsNonRoot: true }
+    const containers = [container('c', { [RESOURCE]: 1 }, script)]
+    const nodeSelector = { 'kubernetes.io/hostname': NODE_1 }
+    return world.apply(
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name },
+        spec: { securityContext, nodeSelector, containers, ...spec },
+      }),
+    )
+  }
+
   beforeAll(async () => {
     world = await World.open()
     agent = await NodeAgent.create(NODE_1)
@@ -62,28 +84,20 @@ describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () 
     const discoveryHandler = { name: 'debugEcho', discoveryDetails: DETAILS }
     await world.apply(echoYaml('cam', [], 1, { discoveryHandler }))
     await eventually(async () => expect(await world.allocatable(NODE_1, RESOURCE)).toBe(1))
-    await world.apply(
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name: 'writer' },
-        spec: {
-          terminationGracePeriodSeconds: 0,
-          securityContext: { runAsUser: 4711, runAsGroup: 4711, runAsNonRoot: true },
-          nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
-          initContainers: [
-            container('init', { [RESOURCE]: 1 }, `${REPORT}; report first "by init\\n"`),
-          ],
-          containers: [container('c', { [RESOURCE]: 1 }, WRITES)],
-        },
-      }),
-    )
+    await run('writer', WRITES, {
+      terminationGracePeriodSeconds: 0,
+      initContainers: [
+        container('init', { [RESOURCE]: 1 }, `${REPORT}; report first "by init\\n"`),
+      ],
+    })
     await eventually(async () => expect((await instance()).spec.deviceUsage[SLOT]).toBe(NODE_1))
     generation = (await instance()).metadata.generation
   })
 
   afterAll(async () => {
     await world?.clear([NODE_1])
+    await controller?.stop()
+    await account?.dispose()
     await agent?.dispose()
     await world?.close()
   })
@@ -142,5 +156,23 @@ describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () 
         'No such file',
       ),
     )
+  })
+
+  it('is ended by the controller if its files fill the disk, and nobody sees them', async () => {
+    account = await Account.create(world.client, 'controller', world.namespace)
+    controller = new HostController('one', world.namespace, { KUBECONFIG: account.kubeconfig })
+    await controller.lead()
+    await run('filler', HIDES)
+    await eventually(async () => {
+      const { items } = (await world.client.request({
+        method: 'GET',
+        path: `/api/v1/namespaces/${world.namespace}/events`,
+        query: { fieldSelector: 'reason=DiskBoundExceeded' },
+      })) as { items: { message: string; involvedObject: object }[] }
+      expect(items).toMatchObject([{ involvedObject: { kind: 'Pod', name: 'filler' } }])
+      expect(items[0]?.message).toContain(SLOT)
+    })
+    await eventually(async () => expect(await world.get('Pod', 'filler')).toBeUndefined())
+    await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 })

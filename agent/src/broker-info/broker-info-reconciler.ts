@@ -1,4 +1,4 @@
-import { holderOf, type SlotName } from '@akrijs/api'
+import { holderOf, type PodToEnd, type SlotName } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
@@ -10,15 +10,21 @@ import {
 } from '../core/broker-info/broker-info-plan.js'
 import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import type { Cluster } from '../ports/cluster.js'
+import type { NodePods } from '../ports/kubelet.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { NO_ORPHANS, type Orphans, planOrphans } from './orphan-plan.js'
 import type { WorkloadDirectories } from './workload-directories.js'
 
 export interface BrokerInfoReconcilerOptions {
-  readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
+  readonly cluster: Pick<
+    Cluster,
+    'instances' | 'reportBrokerInfo' | 'recordEvent' | 'reportPodsToEnd'
+  >
   readonly node: NodeName
   /** The slots of running containers, also when their Instance has lost the claim. */
-  readonly ledger: Pick<AllocationLedger, 'ofSlot'>
+  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'usersOf'>
+  /** The Pods of this node; undefined if Pods are not watched. */
+  readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly directories: WorkloadDirectories
   readonly clock: Clock
   readonly log: Logger
@@ -56,6 +62,8 @@ export class BrokerInfoReconciler {
   readonly #options: BrokerInfoReconcilerOptions
   readonly #instances = new Map<ObjectKey, FollowedInstance>()
   readonly #budget: TokenBucket
+  /** The slots of workloads beyond their bound. */
+  readonly #overBound = new Set<SlotName>()
 
   constructor(options: BrokerInfoReconcilerOptions) {
     this.#options = options
@@ -88,6 +96,7 @@ export class BrokerInfoReconciler {
   follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
     const followed = this.#follow(key)
     followed.workloads.get(slot)?.close()
+    this.#overBound.delete(slot)
     followed.workloads.set(
       slot,
       new FollowedWorkload(path, isNew, () => this.#options.onChange(key)),
@@ -97,6 +106,7 @@ export class BrokerInfoReconciler {
   }
 
   unfollow(key: ObjectKey, slot: SlotName): void {
+    this.#overBound.delete(slot)
     const workloads = this.#instances.get(key)?.workloads
     workloads?.get(slot)?.close()
     workloads?.delete(slot)
@@ -135,6 +145,7 @@ export class BrokerInfoReconciler {
     if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
     await this.#dropFreed(key, followed)
     await this.#read(key, followed)
+    this.#reportOverBound()
     void directories.removeAside()
     const instance = cluster.instances.get(key)
     if (instance === undefined) {
@@ -161,7 +172,9 @@ export class BrokerInfoReconciler {
       this.#instances.delete(key)
     const unwatched = [...workloads.values()].filter(({ isWatched }) => !isWatched)
     for (const workload of unwatched) workload.isDue = true
-    const waits = unwatched.length > 0 ? [POLL_MS] : []
+    // The kubelet may not have named the Pod of the slot yet.
+    const isOverBound = [...workloads.keys()].some((slot) => this.#overBound.has(slot))
+    const waits = unwatched.length > 0 || isOverBound ? [POLL_MS] : []
     if (recheckInMs !== undefined) waits.push(recheckInMs)
     return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
   }
@@ -179,7 +192,9 @@ export class BrokerInfoReconciler {
       followed.orphans = { ...orphans, abandoned: new Set([...orphans.abandoned, slot]) }
       workload.close()
       // Another workload may have the slot by now.
-      if (workloads.get(slot) === workload) workloads.delete(slot)
+      if (workloads.get(slot) !== workload) continue
+      workloads.delete(slot)
+      this.#overBound.delete(slot)
     }
   }
 
@@ -199,7 +214,21 @@ export class BrokerInfoReconciler {
         this.#recordRefusal(key, slot, message)
         log.warn({ slot, reason: message }, 'broker info refused')
       }
+      if (workload.isOverBound) this.#overBound.add(slot)
     }
+  }
+
+  /** Asks for the end of the Pods whose workloads are beyond their bound. */
+  #reportOverBound(): void {
+    const { cluster, kubelet, ledger } = this.#options
+    const pods = new Map<ObjectKey, PodToEnd>()
+    for (const slot of this.#overBound)
+      for (const allocation of ledger.ofSlot(slot))
+        for (const pod of ledger.usersOf(allocation) ?? []) {
+          const uid = kubelet.pods?.uidOf(pod)
+          if (uid !== undefined) pods.set(pod, { uid, slot })
+        }
+    cluster.reportPodsToEnd(pods)
   }
 
   #reportLeftOut(key: ObjectKey, followed: FollowedInstance, { leftOut }: BrokerInfoPlan): void {

@@ -12,7 +12,6 @@ import { StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
-import type { Cluster } from '../ports/cluster.js'
 import { noopObserver } from '../ports/observer.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
@@ -29,6 +28,7 @@ let instance: Instance
 let ledger: AllocationLedger
 /** Times of writes. */
 let writes: number[]
+let podsToEnd: Record<string, object>
 
 beforeEach(async () => {
   clock = new ManualClock()
@@ -48,6 +48,7 @@ beforeEach(async () => {
   instance =
     cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
   writes = []
+  podsToEnd = {}
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   brokerInfo = start()
   await brokerInfo.start()
@@ -65,7 +66,10 @@ const now = () => cluster.instances.get(key())
 const info = () => now()?.status?.brokerInfo ?? {}
 
 function start(): BrokerInfo {
-  const observed: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'> = {
+  const observed: ConstructorParameters<typeof BrokerInfo>[0]['cluster'] = {
+    reportPodsToEnd: (pods) => {
+      podsToEnd = Object.fromEntries(pods)
+    },
     instances: cluster.instances,
     recordEvent: (event) => cluster.recordEvent(event),
     reportBrokerInfo: (...args) => {
@@ -76,6 +80,7 @@ function start(): BrokerInfo {
   return new BrokerInfo({
     cluster: observed,
     node: NODE,
+    kubelet: { pods: { uidOf: (pod) => `uid of ${pod}` } },
     ledger,
     clock,
     log: silentLogger,
@@ -302,11 +307,62 @@ describe('reports of workloads', () => {
     expect(await readdir(directory)).toEqual(['large'])
     expect((await stat(path.join(directory, 'large'))).size).toBe(0)
     // While it grows, the file is also too large for a report.
-    expect(messages().at(-1)).toMatch(/more than 1024 KiB or 1000 files; they are removed/)
+    expect(messages().at(-1)).toMatch(/more than 1024 KiB or 1000 files; nothing is reported/)
     await free(0)
     const next = await allocate(0)
     await writeFile(path.join(next, 'report'), '2')
     await soon(() => expect(info()).toEqual({ report: '2' }))
+  })
+
+  describe('that fills the disk', () => {
+    const held = () => ({
+      slot: slot(0),
+      resourceName: `akri.sh/${instance.metadata.name}`,
+      id: slot(0),
+    })
+    const POD = objectKey('default', 'p')
+    const asked = () => ({ [POD]: { uid: `uid of ${POD}`, slot: slot(0) } })
+
+    it.each([
+      ['a large file', 'exec cat /dev/zero >large'],
+      ['a file that it has removed', 'exec 3>x; rm x; while true; do echo x >&3; done'],
+      ['a file in a directory', 'mkdir a; exec cat /dev/zero >a/b'],
+    ])('ends the Pod, whose container writes into %s', async (_what, script) => {
+      const directory = await allocate(0)
+      ledger.record(held())
+      const writer = spawn('/bin/sh', ['-c', `ulimit -f 100000; ${script}`], { cwd: directory })
+      const ended = once(writer, 'exit')
+      try {
+        await soon(() => expect(events()).not.toEqual([]), 450)
+      } finally {
+        writer.kill('SIGKILL')
+        await ended
+      }
+      // The kubelet names the Pod later.
+      expect(podsToEnd).toEqual({})
+      ledger.recordUsers(held(), new Set([POD]))
+      await soon(() => expect(podsToEnd).toEqual(asked()))
+      ledger.remove(held())
+      await free(0)
+      await soon(() => expect(podsToEnd).toEqual({}))
+    })
+
+    it('leaves a Pod alone that changes its files often, or removes them', async () => {
+      const directory = await allocate(0)
+      ledger.record(held())
+      ledger.recordUsers(held(), new Set([POD]))
+      const reads = vi.spyOn(FollowedWorkload.prototype, 'read')
+      const script = 'while true; do echo x >.new; mv .new new; echo x >y; rm y; done'
+      const writer = spawn('/bin/sh', ['-c', script], { cwd: directory, stdio: 'ignore' })
+      const ended = once(writer, 'exit')
+      try {
+        await soon(() => expect(reads.mock.calls.length).toBeGreaterThan(20), 450)
+      } finally {
+        writer.kill('SIGKILL')
+        await ended
+      }
+      expect(podsToEnd).toEqual({})
+    })
   })
 
   it('R68 starts a workload without a directory if the directory cannot be made', async () => {

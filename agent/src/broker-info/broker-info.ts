@@ -10,7 +10,7 @@ import { BrokerInfoReconciler, type BrokerInfoReconcilerOptions } from './broker
 import { WorkloadDirectories } from './workload-directories.js'
 
 interface BrokerInfoOptions extends Omit<BrokerInfoReconcilerOptions, 'directories' | 'onChange'> {
-  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
+  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'usersOf' | 'onChange'>
   readonly observer: Pick<AgentObserver, 'failed' | 'reconciling'>
   /**
    * The directory of the workloads' directories: the same path for the kubelet, which mounts them.

@@ -1,7 +1,22 @@
 import { type FSWatcher, watch } from 'node:fs'
 import type { BrokerReport } from '../ports/cluster.js'
 import { type Refusal, readWorkload } from './read-workload.js'
-import { boundWorkload, type Excess, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
+import { boundWorkload, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
+
+const ENDS = 'nothing is reported until another Pod has the slot'
+const MESSAGES = {
+  disk: `it kept more than ${MAX_DISK_BYTES / 1024} KiB or ${MAX_DISK_FILES} files; ${ENDS}`,
+  closed: `the agent may not look into its directory, or empty it; ${ENDS}`,
+  inner: `it had files in a directory, which are removed; ${ENDS}`,
+  hidden: `it writes into a file that it has removed; ${ENDS}`,
+  directory: 'it had a directory, which is removed; write files only',
+}
+
+/**
+ * After so many looks in a row for which a write was the reason, while nothing that has a name had
+ * changed, the workload writes into a file without a name. Nobody sees how large that is.
+ */
+const MAX_UNSEEN_WRITES = 5
 
 /**
  * The directory of one workload, and the files of the last reading. A watch reports only the first
@@ -17,8 +32,12 @@ export class FollowedWorkload implements BrokerReport {
   readonly #reported = new Set<Refusal['reason']>()
   #isRead: boolean
   #watcher: FSWatcher | undefined
-  /** Nothing is reported after the directory was beyond its bound. */
-  #wasOverBound = false
+  /** See {@link isOverBound}. */
+  #isOverBound = false
+  /** Whether a write is the reason of the next look. */
+  #isWoken = false
+  #changedAt = 0n
+  #unseenWrites = 0
   readonly #stop = new AbortController()
 
   /**
@@ -38,6 +57,14 @@ export class FollowedWorkload implements BrokerReport {
   /** False if the kernel has no watch left. */
   get isWatched(): boolean {
     return this.#watcher !== undefined
+  }
+
+  /**
+   * Whether the directory was beyond its bound, or cannot be looked into. Then nothing is reported,
+   * and the workload should end: only then its files without a name are gone.
+   */
+  get isOverBound(): boolean {
+    return this.#isOverBound
   }
 
   /**
@@ -70,28 +97,35 @@ export class FollowedWorkload implements BrokerReport {
   }
 
   async #contents(): ReturnType<typeof readWorkload> {
-    const excess = await boundWorkload(this.path, this.#stop.signal)
-    const removal = excess === undefined ? [] : [removalOf(excess)]
-    this.#wasOverBound ||= excess?.isOverBound === true
-    if (this.#wasOverBound) return { files: new Map(), refused: removal }
+    const isWoken = this.#isWoken
+    this.#isWoken = false
+    const { excess, changedAt } = await boundWorkload(this.path, this.#stop.signal)
+    if (changedAt !== this.#changedAt) this.#unseenWrites = 0
+    else if (isWoken) this.#unseenWrites++
+    this.#changedAt = changedAt
+    const reason = this.#unseenWrites >= MAX_UNSEEN_WRITES ? 'hidden' : excess
+    const news: Refusal[] = reason === undefined ? [] : [{ reason, message: MESSAGES[reason] }]
+    this.#isOverBound ||= reason !== undefined && reason !== 'directory'
+    if (this.#isOverBound) return { files: new Map(), refused: news }
     const { files, refused } = await readWorkload(this.path)
-    return { files, refused: [...refused, ...removal] }
+    return { files, refused: [...refused, ...news] }
   }
 
   #watch(): void {
     if (this.#watcher !== undefined || this.#stop.signal.aborted) return
     try {
-      this.#watcher = watch(this.path, { persistent: false }, () => this.#changed())
-      this.#watcher.on('error', () => this.#changed())
+      this.#watcher = watch(this.path, { persistent: false }, () => this.#changed({ woken: true }))
+      this.#watcher.on('error', () => this.#changed({ woken: false }))
     } catch {
       // The directory is gone, or the kernel has no watch left. The reconciler polls instead.
     }
   }
 
-  #changed(): void {
+  #changed({ woken }: { readonly woken: boolean }): void {
     if (this.#watcher === undefined) return
     this.#unwatch()
     this.isDue = true
+    this.#isWoken = woken
     this.#onChange()
   }
 
@@ -99,13 +133,4 @@ export class FollowedWorkload implements BrokerReport {
     this.#watcher?.close()
     this.#watcher = undefined
   }
-}
-
-function removalOf({ isOverBound, isLeft }: Excess): Refusal {
-  const what = isOverBound
-    ? `it kept more than ${MAX_DISK_BYTES / 1024} KiB or ${MAX_DISK_FILES} files; they are ` +
-      'removed, and nothing is reported until another Pod has the slot'
-    : 'it had a directory, which is removed; write files only'
-  const rest = 'the agent may not remove a part of another user: delete the Pod'
-  return { reason: isOverBound ? 'disk' : 'directory', message: isLeft ? `${what}; ${rest}` : what }
 }

@@ -24,6 +24,9 @@ export interface Refusal {
     | 'total'
     | 'entries'
     | 'disk'
+    | 'closed'
+    | 'inner'
+    | 'hidden'
     | 'directory'
   readonly message: string
 }

@@ -11,6 +11,7 @@ import {
   stat,
   symlink,
   truncate,
+  unlink,
   writeFile,
 } from 'node:fs/promises'
 import os from 'node:os'
@@ -36,6 +37,7 @@ afterEach(() => execFileSync('rm', ['-rf', outside]))
 
 const at = (name: string) => path.join(directory, name)
 const bound = () => boundWorkload(directory, never)
+const excess = async () => (await bound()).excess
 const blocks = async (name: string) => (await stat(at(name))).blocks
 const mode = async () => (await stat(directory)).mode & 0o777
 
@@ -46,7 +48,7 @@ describe('the directory of a workload', () => {
     await writeFile(at('holes'), '')
     await truncate(at('holes'), 2 ** 40)
     await symlink('/', at('link'))
-    expect(await bound()).toBeUndefined()
+    expect(await excess()).toBeUndefined()
     expect(await readdir(directory)).toHaveLength(4)
     expect(await mode()).toBe(0o777)
   })
@@ -63,7 +65,7 @@ describe('the directory of a workload', () => {
   ])('loses all content beyond its bound, and is closed: %s', async (_what, fill) => {
     await writeFile(at('report'), 'x')
     await fill()
-    expect(await bound()).toEqual({ isOverBound: true, isLeft: false })
+    expect(await excess()).toBe('disk')
     const rest = await Promise.all((await readdir(directory)).map(blocks))
     expect(rest.filter((count) => count > 0)).toEqual([])
     expect(await mode()).toBe(0o700)
@@ -74,7 +76,7 @@ describe('the directory of a workload', () => {
     try {
       for (let round = 0; round < 3; round++) {
         await file.write(TOO_MUCH)
-        expect(await bound()).toEqual({ isOverBound: true, isLeft: false })
+        expect(await excess()).toBe('disk')
         expect((await file.stat()).blocks).toBe(0)
       }
     } finally {
@@ -82,11 +84,13 @@ describe('the directory of a workload', () => {
     }
   })
 
-  it('loses directories, which no watch shows, and keeps its files', async () => {
-    await mkdir(at('a/b'), { recursive: true })
-    await writeFile(at('a/b/large'), TOO_MUCH)
+  it.each([
+    ['a', 'directory'],
+    ['a/b', 'inner'],
+  ])('loses directories, which no watch shows, and keeps its files: %s', async (name, found) => {
+    await mkdir(at(name), { recursive: true })
     await writeFile(at('report'), 'x')
-    expect(await bound()).toEqual({ isOverBound: false, isLeft: false })
+    expect(await excess()).toBe(found)
     expect(await readdir(directory)).toEqual(['report'])
     expect(await mode()).toBe(0o777)
   })
@@ -101,23 +105,55 @@ describe('the directory of a workload', () => {
     expect(await readFile(path.join(outside, 'precious'))).toEqual(TOO_MUCH)
   })
 
-  it.skipIf(process.getuid?.() !== 0)(
-    'keeps what the agent has no right to remove, and says so (needs root)',
-    async () => {
+  it('shows when something in it last changed, and no write to a file without a name', async () => {
+    const hidden = await open(at('log'), 'a')
+    const changedAt = async () => (await bound()).changedAt
+    try {
+      await hidden.write('x')
+      await unlink(at('log'))
+      const before = await changedAt()
+      await hidden.write('x')
+      expect(await changedAt()).toBe(before)
+      await writeFile(at('report'), '1')
+      expect(await changedAt()).toBeGreaterThan(before)
+    } finally {
+      await hidden.close()
+    }
+  })
+
+  describe.skipIf(process.getuid?.() !== 0)('of another user (needs root)', () => {
+    beforeEach(async () => {
       await mkdir(at('closed'))
       for (const name of ['large', 'closed/file']) await writeFile(at(name), TOO_MUCH)
       for (const name of ['large', 'closed/file', 'closed']) await chown(at(name), 4711, 4711)
-      await chmod(at('closed'), 0o700)
+      await chmod(at('closed'), 0o1700)
+    })
+
+    /** What an agent with these capabilities finds, as root. */
+    const foundWith = (capabilities: string) => {
       const script = `
         import { boundWorkload } from './workload-bound.js'
         const { signal } = new AbortController()
-        const excess = await boundWorkload(${JSON.stringify(directory)}, signal)
+        const { excess } = await boundWorkload(${JSON.stringify(directory)}, signal)
         console.log(JSON.stringify(excess))`
-      const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
-      const options = { resolveDir: import.meta.dirname, directory: outside }
-      const excess = await runScript(uncapable, script, options)
-      expect(excess).toEqual({ isOverBound: true, isLeft: true })
+      const limited = ['setpriv', '--inh-caps=-all', `--bounding-set=-all${capabilities}`]
+      return runScript(limited, script, { resolveDir: import.meta.dirname, directory: outside })
+    }
+
+    it('loses all as well, with the capabilities that the agent has in its Pod', async () => {
+      await chown(directory, 4711, 4711)
+      await chmod(directory, 0o700)
+      expect(await foundWith(',+dac_override,+fowner')).toBe('disk')
+      expect(await readdir(directory)).toEqual(['large'])
+      expect(await blocks('large')).toBe(0)
+    })
+
+    it('keeps what the agent has no right to remove, and says so', async () => {
+      expect(await foundWith('')).toBe('closed')
       expect(await readdir(directory)).toEqual(['closed'])
-    },
-  )
+      await chown(directory, 4711, 4711)
+      await chmod(directory, 0o700)
+      expect(await foundWith('')).toBe('closed')
+    })
+  })
 })

@@ -1,5 +1,6 @@
 import { constants } from 'node:fs'
-import { chmod, lstat, open, opendir, unlink } from 'node:fs/promises'
+import { chmod, lstat, open, opendir, rmdir, stat, unlink } from 'node:fs/promises'
+import { codeOf } from '@akrijs/runtime'
 import { MAX_FILE_BYTES } from './read-workload.js'
 import { removeTree } from './remove-tree.js'
 
@@ -13,56 +14,89 @@ const FIND = O_PATH | constants.O_NOFOLLOW
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 const WRITE = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY
 
-export interface Excess {
-  /** Whether all files had to go. Otherwise only directories had to. */
-  readonly isOverBound: boolean
-  /** Whether a part is still there: the agent has no right to remove files of other users. */
-  readonly isLeft: boolean
+/** Errors that the workload can cause at any moment: another entry has the name, or none. */
+const GONE = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP']
+
+export interface BoundLook {
+  /**
+   * `disk`: more than the bound was there, and had to go. `closed`: the agent may not look into a
+   * part, or remove it. `inner`: directories with content had to go, of which no watch tells.
+   * `directory`: empty ones had to go.
+   */
+  readonly excess: 'disk' | 'closed' | 'inner' | 'directory' | undefined
+  /**
+   * The time of the newest change that the directory shows, in nanoseconds since the epoch. A
+   * process cannot set this time. A write to a file without a name does not show.
+   */
+  readonly changedAt: bigint
 }
 
 /**
  * Keeps the directory of a workload within its bound while the workload writes. A directory below
  * it is removed: it is never reported, and no watch shows what is in it. Beyond the bound all files
  * go, and only root may enter the directory from then on.
- *
- * @returns undefined if nothing had to go
+ * Rejects if the machine is the reason (no file handles, a broken disk).
  */
-export async function boundWorkload(
-  directory: string,
-  signal: AbortSignal,
-): Promise<Excess | undefined> {
-  // `readWorkload` reports a directory that cannot be opened.
-  const top = await open(directory, DIRECTORY).catch(() => undefined)
-  if (top === undefined) return undefined
+export async function boundWorkload(directory: string, signal: AbortSignal): Promise<BoundLook> {
+  const top = await open(directory, DIRECTORY).catch((error: unknown) => {
+    const code = codeOf(error)
+    if (code === 'ENOENT') return undefined
+    // Its container gave it to another user.
+    if (code === 'EACCES' || code === 'EPERM') return 'denied'
+    throw error
+  })
+  if (top === undefined) return { excess: undefined, changedAt: 0n }
+  if (top === 'denied') return { excess: 'closed', changedAt: 0n }
   try {
     const path = `/proc/self/fd/${top.fd}`
-    const isOverBound = await exceedsBound(path)
+    const { changedAt, isOverBound } = await measure(path)
     if (isOverBound) await chmod(path, 0o700).catch(() => undefined)
-    let excess: Excess | undefined
+    let excess: BoundLook['excess'] = isOverBound ? 'disk' : undefined
     for await (const { child, isDirectory } of entriesOf(path)) {
       if (signal.aborted) break
-      if (!isOverBound && !isDirectory) continue
-      excess ??= { isOverBound, isLeft: false }
-      await (isDirectory ? removeTree(child, signal) : removeFile(child)).catch(() => {
-        excess = { isOverBound, isLeft: true }
-      })
+      try {
+        if (!isDirectory) await (isOverBound && removeFile(child))
+        else if (await isRemoved(child)) excess ??= 'directory'
+        else {
+          if (excess === undefined || excess === 'directory') excess = 'inner'
+          await removeTree(child, signal)
+        }
+      } catch (error) {
+        if (!GONE.includes(String(codeOf(error)))) excess = 'closed'
+      }
     }
-    return excess
+    return { excess, changedAt }
   } finally {
     await top.close()
   }
 }
 
-async function exceedsBound(directory: string): Promise<boolean> {
+/** Removes an empty directory. */
+async function isRemoved(directory: Buffer): Promise<boolean> {
+  try {
+    await rmdir(directory)
+    return true
+  } catch (error) {
+    if (['ENOTEMPTY', 'EEXIST'].includes(String(codeOf(error)))) return false
+    throw error
+  }
+}
+
+async function measure(
+  directory: string,
+): Promise<{ readonly changedAt: bigint; readonly isOverBound: boolean }> {
   let files = 0
   let bytes = 0
+  let { ctimeNs: changedAt } = await stat(directory, { bigint: true })
   for await (const { child, isDirectory } of entriesOf(directory)) {
+    const found = await lstat(child, { bigint: true }).catch(() => undefined)
+    if (found !== undefined && found.ctimeNs > changedAt) changedAt = found.ctimeNs
     if (isDirectory) continue
     // In units of 512 bytes. The size of a file counts holes too, which take no room.
-    bytes += 512 * ((await lstat(child).catch(() => undefined))?.blocks ?? 0)
-    if (++files > MAX_DISK_FILES || bytes > MAX_DISK_BYTES) return true
+    bytes += 512 * Number(found?.blocks ?? 0n)
+    if (++files > MAX_DISK_FILES || bytes > MAX_DISK_BYTES) return { changedAt, isOverBound: true }
   }
-  return false
+  return { changedAt, isOverBound: false }
 }
 
 /**

@@ -11,6 +11,7 @@ import {
   isShownByNode,
   type NodeStatus,
   nodeSelector,
+  type PodToEnd,
   type Problem,
   packedConfiguration,
   parseConfigurationObject,
@@ -313,6 +314,10 @@ export class KubernetesCluster implements Cluster {
 
   reportSlots(slots: SlotsInUse): void {
     this.#report.reportSlots(slots)
+  }
+
+  reportPodsToEnd(pods: ReadonlyMap<ObjectKey, PodToEnd>): void {
+    this.#report.reportPodsToEnd(pods)
   }
 
   recordEvent(event: ObjectEvent): void {

@@ -204,6 +204,21 @@ describe('the slots in the report of a node', () => {
   })
 })
 
+it('Pods to end are in the report of a node at once, and as long as they are there', async () => {
+  await begun()
+  const pods = new Map([[objectKey('lab', 'user'), { uid: 'u', slot: 'cam-8120fe-0' }]])
+  writer.reportPodsToEnd(pods)
+  await clock.advance(200)
+  expect(stored()).toMatchObject({ podsToEnd: Object.fromEntries(pods) })
+  api.requests.length = 0
+  writer.reportPodsToEnd(new Map(pods))
+  await clock.advance(60_000)
+  expect(requests()).toEqual([])
+  writer.reportPodsToEnd(new Map())
+  await clock.advance(200)
+  expect(stored()).not.toHaveProperty('podsToEnd')
+})
+
 describe('the report of a node', () => {
   it('is created once, with the changes of a moment, and belongs to the Node', async () => {
     await begin({ agentPod: 'agent-x' })

@@ -9,6 +9,7 @@ import {
   NODE_REPORTS,
   type NodeReport,
   type NodeStatus,
+  type PodToEnd,
   parseNodeReport,
   parseObjectMeta,
   type ReportedStatus,
@@ -107,6 +108,7 @@ export class NodeReportWriter {
   readonly #memberships = new Map<ObjectKey, Membership>()
   /** The slots that containers use; undefined until this agent knows them. */
   #slots: SlotsInUse | undefined
+  #podsToEnd: ReadonlyMap<ObjectKey, PodToEnd> = new Map()
   readonly #queue: ReconcileQueue<NodeName>
   /** The report as the server last showed it; undefined if it has to be read. */
   #stored: StoredReport | undefined
@@ -244,6 +246,12 @@ export class NodeReportWriter {
     this.#queue.add(this.#options.node, SLOTS_MS)
   }
 
+  reportPodsToEnd(pods: ReadonlyMap<ObjectKey, PodToEnd>): void {
+    if (isDeepStrictEqual(this.#podsToEnd, pods)) return
+    this.#podsToEnd = pods
+    this.#queue.add(this.#options.node)
+  }
+
   #add(): void {
     this.#queue.add(this.#options.node, GATHER_MS + this.#statusMs)
   }
@@ -328,7 +336,8 @@ export class NodeReportWriter {
     }
     const memberships = this.#memberships
     const slots = this.#slots ?? new Map()
-    const draft = { agentPod, agentNamespace, statuses, memberships, slots, present }
+    const podsToEnd = this.#podsToEnd
+    const draft = { agentPod, agentNamespace, statuses, memberships, slots, podsToEnd, present }
     const content = reportContent(draft)
     // After a start, the slots of the agent before stay until this agent knows them.
     const before = this.#stored?.fields.slots
@@ -385,8 +394,17 @@ export class NodeReportWriter {
 
   #store(object: unknown): StoredReport {
     const found = isRecord(object) ? object : {}
-    const { agentPod, agentNamespace, counts, configurations, memberships, slots } = found
-    const fields = { agentPod, agentNamespace, counts, configurations, memberships, slots }
+    const { agentPod, agentNamespace, counts, configurations, memberships, slots, podsToEnd } =
+      found
+    const fields = {
+      agentPod,
+      agentNamespace,
+      counts,
+      configurations,
+      memberships,
+      slots,
+      podsToEnd,
+    }
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
     this.#known.tell()

@@ -4,6 +4,7 @@ import type {
   Instance,
   InstanceName,
   NodeStatus,
+  PodToEnd,
   SlotName,
   UsedSlot,
 } from '@akrijs/api'
@@ -107,6 +108,11 @@ export interface Cluster {
   ): Promise<void>
   /** Shows the slots that containers of this node use: all of them, for people. */
   reportSlots(slots: SlotsInUse): void
+  /**
+   * Asks for the end of Pods of this node whose containers fill its disk.
+   * @param pods all of them
+   */
+  reportPodsToEnd(pods: ReadonlyMap<ObjectKey, PodToEnd>): void
   /** Records an Event for the operator. Never fails. Repeated Events raise a count. */
   recordEvent(event: ObjectEvent): void
 }

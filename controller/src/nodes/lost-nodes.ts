@@ -24,7 +24,7 @@ import { earliest, requeueAt } from '../requeue.js'
 import { unlessOvertaken } from '../unless-overtaken.js'
 import { planDeparture } from './instance-departure.js'
 import { NodeIndex } from './node-index.js'
-import { hasOtherAgent, resourcesOf } from './node-pods.js'
+import { devicePodsOf, hasOtherAgent } from './node-pods.js'
 import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
 
 interface LostNodesOptions extends NodePresenceOptions {
@@ -148,7 +148,9 @@ export class LostNodes {
     const { state, client, clock, graceMs, log, compatibility } = this.#options
     for (const [departure, { at, pauseMs }] of this.#removals)
       if (at + pauseMs + graceMs <= clock.monotonicMs()) this.#removals.delete(departure)
-    const resources = await resourcesOf(node, { client, signal })
+    const resources = new Set<string>()
+    for await (const pod of devicePodsOf(node, { client, signal }))
+      for (const name of pod.resources) resources.add(name)
     let recheckAt: number | undefined
     let left = 0
     let podsRemain = false

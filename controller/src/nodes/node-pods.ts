@@ -45,21 +45,32 @@ interface RequestContext {
   readonly signal: AbortSignal
 }
 
+interface DevicePod {
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+  /** The `akri.sh` resources that its containers ask for. */
+  readonly resources: ReadonlySet<string>
+}
+
 /**
- * The `akri.sh` resources that the Pods of a node ask for, except Pods that have ended. The list is
- * requested when needed: a watch on all Pods of a cluster would cost more.
+ * The Pods of a node that ask for devices, except Pods that have ended. The list is requested when
+ * needed: a watch on all Pods of a cluster would cost more.
  * @throws ApiError, ApiUnreachableError
  */
-export async function resourcesOf(node: NodeName, context: RequestContext): Promise<Set<string>> {
-  const resources = new Set<string>()
-  for await (const { spec } of podsOf(node, {}, context))
-    for (const { resources: quantities } of [
-      ...(spec.containers ?? []),
-      ...(spec.initContainers ?? []),
-    ])
-      for (const name of Object.keys({ ...quantities?.limits, ...quantities?.requests }))
-        if (name.startsWith(`${GROUP}/`)) resources.add(name)
-  return resources
+export async function* devicePodsOf(
+  node: NodeName,
+  context: RequestContext,
+): AsyncGenerator<DevicePod> {
+  for await (const { metadata, spec } of podsOf(node, {}, context)) {
+    const { namespace, name, uid } = metadata
+    const containers = [...(spec.containers ?? []), ...(spec.initContainers ?? [])]
+    const names = containers.flatMap(({ resources }) =>
+      Object.keys({ ...resources?.limits, ...resources?.requests }),
+    )
+    const resources = new Set(names.filter((each) => each.startsWith(`${GROUP}/`)))
+    if (resources.size > 0) yield { namespace, name, uid, resources }
+  }
 }
 
 /**

@@ -5,6 +5,7 @@ import { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { FirstSights } from '../first-sights.js'
 import type { AbsentAgents } from '../nodes/absent-agents.js'
+import { endPods } from '../nodes/pods-to-end.js'
 import { SilentAgents } from '../nodes/silent-agents.js'
 import { StatusWriter } from '../status-writer.js'
 import { type ControllerOptions, namespaceOf, type WorkQueues } from '../work-queues.js'
@@ -60,6 +61,14 @@ export function queueStatuses(
   const reports = queues.queueOf<NodeName>('NodeReport', (node, signal) =>
     leftReports.reconcile(node, signal),
   )
+  const ends = queues.queueOf<ObjectKey>('NodeReport', async (key, signal) => {
+    const report = state.reports.cache.get(key)
+    if (report !== undefined) await endPods(report, options, signal)
+    return {}
+  })
+  state.reports.cache.onChange((key) => {
+    if (state.reports.cache.get(key)?.podsToEnd !== undefined) ends.add(key)
+  }, turn)
   state.onReportChange((key) => {
     summaries.add(key)
     problems.add(key)
@@ -93,6 +102,9 @@ export function queueStatuses(
   void state.reportsSynced.then(() => {
     addSummaries()
     for (const status of state.statuses.cache.list()) problems.add(keyOf(status))
-    for (const { metadata } of state.reports.cache.list()) addReport(metadata.name)
+    for (const report of state.reports.cache.list()) {
+      addReport(report.metadata.name)
+      if (report.podsToEnd !== undefined) ends.add(keyOf(report))
+    }
   })
 }

@@ -246,6 +246,9 @@ export class StandaloneCluster implements Cluster {
   /** `akri describe` shows the broker of an Instance. */
   reportSlots(): void {}
 
+  /** A broker is a process of this machine, of the user who started the agent. */
+  reportPodsToEnd(): void {}
+
   async reportStatus(
     key: ObjectKey,
     node: NodeName,

@@ -1,4 +1,4 @@
-import type { Membership, ReportedStatus, SlotName, UsedSlot } from '@akrijs/api'
+import type { Membership, PodToEnd, ReportedStatus, SlotName, UsedSlot } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -15,6 +15,7 @@ const draft = (statuses: ReadonlyMap<ObjectKey, ReportedStatus>) => ({
   statuses,
   memberships: new Map<ObjectKey, Membership>(),
   slots: new Map<ObjectKey, readonly UsedSlot[]>(),
+  podsToEnd: new Map<ObjectKey, PodToEnd>(),
   present: undefined,
 })
 const bytes = (content: object) => Buffer.byteLength(JSON.stringify(content))
@@ -93,5 +94,13 @@ describe('the content of a report', () => {
     const bounds = { statusBytes: 1000, memberships: 3 }
     const content = reportContent({ ...draft(new Map()), memberships }, bounds)
     expect(Object.keys(content.memberships)).toEqual(['n/i6', 'n/i7', 'n/i8'])
+  })
+
+  it('has Pods to end up to its bound, and nothing without any', () => {
+    const podOf = (index: number) => [objectKey('n', `p${index}`), { uid: 'u', slot: 's' }] as const
+    const podsToEnd = new Map(Array.from({ length: 102 }, (_, index) => podOf(index)))
+    const content = reportContent({ ...draft(new Map()), podsToEnd })
+    expect(Object.keys(content.podsToEnd ?? {})).toHaveLength(100)
+    expect(reportContent(draft(new Map()))).not.toHaveProperty('podsToEnd')
   })
 })

@@ -1,4 +1,11 @@
-import type { Membership, NodeReport, ReportCounts, ReportedStatus, UsedSlot } from '@akrijs/api'
+import type {
+  Membership,
+  NodeReport,
+  PodToEnd,
+  ReportCounts,
+  ReportedStatus,
+  UsedSlot,
+} from '@akrijs/api'
 import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import { divideUnits } from '../discovery/device-shares.js'
 
@@ -15,6 +22,7 @@ interface ReportDraft {
   readonly statuses: ReadonlyMap<ObjectKey, ReportedStatus>
   readonly memberships: ReadonlyMap<ObjectKey, Membership>
   readonly slots: ReadonlyMap<ObjectKey, readonly UsedSlot[]>
+  readonly podsToEnd: ReadonlyMap<ObjectKey, PodToEnd>
   /** The present report: its entries have the room first. */
   readonly present: Pick<NodeReport, 'configurations'> | undefined
 }
@@ -29,6 +37,8 @@ export const REPORT_BOUNDS = {
   slotBytes: 100_000,
   /** The slots of one Instance. */
   slotsOfInstance: 50,
+  /** The Pods to end, each with at most 700 bytes. The next ones have room when these are gone. */
+  podsToEnd: 100,
 }
 
 /**
@@ -37,7 +47,7 @@ export const REPORT_BOUNDS = {
  * namespaces.
  */
 export function reportContent(
-  { agentPod, agentNamespace, statuses, memberships, slots, present }: ReportDraft,
+  { agentPod, agentNamespace, statuses, memberships, slots, podsToEnd, present }: ReportDraft,
   lowered: Partial<typeof REPORT_BOUNDS> = {},
 ): ReportContent {
   const bounds = { ...REPORT_BOUNDS, ...lowered }
@@ -56,6 +66,9 @@ export function reportContent(
     configurations: Object.fromEntries(configurations),
     memberships: Object.fromEntries([...memberships].slice(0, bounds.memberships).sort(byKey)),
     ...(used.length > 0 && { slots: Object.fromEntries(used) }),
+    ...(podsToEnd.size > 0 && {
+      podsToEnd: Object.fromEntries([...podsToEnd].sort(byKey).slice(0, bounds.podsToEnd)),
+    }),
   }
 }
 

@@ -1,0 +1,87 @@
+import type { ObjectEvent } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { control } from '../controller.js'
+import { TestApi } from '../testing/api.js'
+import { T0 } from '../testing/objects.js'
+
+const SLOT = 'cam-8120fe-0'
+
+let api: TestApi
+let turn: AbortController
+let work: Promise<void>
+let events: ObjectEvent[]
+
+beforeEach(async () => {
+  api = new TestApi()
+  turn = new AbortController()
+  events = []
+  const clock = new ManualClock(T0)
+  const started = await api.start(clock)
+  const record = (event: ObjectEvent) => void events.push(event)
+  const options = { ...started, clock, log: silentLogger, nodeGraceMs: 1000, events: { record } }
+  work = control(options, turn.signal)
+})
+afterEach(async () => {
+  turn.abort()
+  await work
+  await api.stop()
+})
+
+const pathOf = (name: string) => `/api/v1/namespaces/lab/pods/${name}`
+
+function putPod(name: string, { node = 'worker', resource = 'akri.sh/cam', phase = 'Running' }) {
+  api.put(pathOf(name), {
+    metadata: { uid: `uid of ${name}` },
+    spec: { nodeName: node, containers: [{ resources: { limits: { [resource]: '1' } } }] },
+    status: { phase },
+  })
+}
+
+/** @param pods with their uids */
+function report(pods: Readonly<Record<string, string>>): void {
+  const entries = Object.entries(pods).map(([name, uid]) => [`lab/${name}`, { uid, slot: SLOT }])
+  api.put('/apis/akri.sh/v0/nodereports/worker', { podsToEnd: Object.fromEntries(entries) })
+}
+
+const deletions = () =>
+  api.requests.flatMap(({ method, path, body }) => (method === 'DELETE' ? [{ path, body }] : []))
+
+describe('the Pods that a node wants to end', () => {
+  it('are deleted as fast as the kubelet evicts, and an Event says why', async () => {
+    putPod('user', {})
+    report({ user: 'uid of user' })
+    await eventually(() => expect(api.objects.has(pathOf('user'))).toBe(false))
+    expect(deletions()).toMatchObject([
+      {
+        path: pathOf('user'),
+        body: { gracePeriodSeconds: 1, preconditions: { uid: 'uid of user' } },
+      },
+    ])
+    expect(events).toMatchObject([
+      {
+        regarding: { kind: 'Pod', key: 'lab/user' },
+        type: 'Warning',
+        reason: 'DiskBoundExceeded',
+        message: expect.stringContaining(SLOT),
+      },
+    ])
+  })
+
+  it('stay if they are on another node, use no device, have ended, or are others', async () => {
+    putPod('elsewhere', { node: 'other' })
+    putPod('plain', { resource: 'cpu' })
+    putPod('done', { phase: 'Succeeded' })
+    putPod('next', {})
+    putPod('user', {})
+    report({
+      ...Object.fromEntries(['elsewhere', 'plain', 'done'].map((name) => [name, `uid of ${name}`])),
+      next: 'uid of the one before',
+      user: 'uid of user',
+    })
+    await eventually(() => expect(api.objects.has(pathOf('user'))).toBe(false))
+    expect(deletions().map(({ path }) => path)).toEqual([pathOf('user')])
+  })
+})

@@ -1,0 +1,53 @@
+import type { NodeReport } from '@akrijs/api'
+import {
+  type ApiClient,
+  type EventRecorder,
+  type NodeName,
+  objectKey,
+  PODS,
+  Resource,
+} from '@akrijs/kube'
+import type { Logger } from '@akrijs/runtime'
+import { devicePodsOf } from './node-pods.js'
+
+interface PodsToEndOptions {
+  readonly client: ApiClient
+  readonly events: Pick<EventRecorder, 'record'>
+  readonly log: Logger
+}
+
+/** As the kubelet gives a Pod that it evicts for the room on its disk. */
+const GRACE_SECONDS = 1
+
+/**
+ * Deletes the Pods that fill the disk of their node, as the report of the node says. Only Pods that
+ * are on that node and ask for a device: without the policy for nodes, any agent can write any
+ * report.
+ * @throws ApiError, ApiUnreachableError
+ */
+export async function endPods(
+  { metadata: { name: node }, podsToEnd = {} }: NodeReport,
+  { client, events, log }: PodsToEndOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  if (Object.keys(podsToEnd).length === 0) return
+  const pods = new Resource(client, PODS)
+  for await (const { namespace, name, uid } of devicePodsOf(node as NodeName, { client, signal })) {
+    const key = objectKey(namespace, name)
+    const asked = podsToEnd[key]
+    if (asked?.uid !== uid) continue
+    events.record(
+      {
+        regarding: { apiVersion: 'v1', kind: 'Pod', key, uid },
+        type: 'Warning',
+        reason: 'DiskBoundExceeded',
+        message:
+          `The Pod is deleted: its container with the slot ${asked.slot} kept more than 1 MiB or ` +
+          '1000 files in AKRI_BROKER_INFO_DIRECTORY, or files that its node cannot see',
+      },
+      uid,
+    )
+    log.warn({ pod: key, node, slot: asked.slot }, 'Pod that fills the disk of its node deleted')
+    await pods.delete(key, { uid }, { gracePeriodSeconds: GRACE_SECONDS, signal })
+  }
+}
