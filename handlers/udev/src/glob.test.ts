@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { processorMs } from '../../../test/support/processor-ms.js'
+import { costOf } from '../../../test/support/cost.js'
 import { Glob, matchesGlob } from './glob.js'
 
 describe('globs', () => {
@@ -37,9 +37,8 @@ describe('globs', () => {
     expect(new Glob('É', { ignoreCase: true }).matches('é')).toBe(false)
   })
 
-  it('D1 need at most text × glob comparisons for texts that block other matchers', () => {
-    const started = processorMs()
-    expect(matchesGlob(`${'*a'.repeat(1000)}*b`, 'a'.repeat(4096))).toBe(false)
-    expect(processorMs() - started).toBeLessThan(5000)
+  it('D1 need at most text × glob comparisons for texts that block other matchers', async () => {
+    const match = () => expect(matchesGlob(`${'*a'.repeat(1000)}*b`, 'a'.repeat(4096))).toBe(false)
+    expect(await costOf(match)).toBeLessThan(5000)
   })
 })

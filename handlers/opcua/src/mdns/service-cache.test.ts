@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { processorMs } from '../../../../test/support/processor-ms.js'
+import { costOf } from '../../../../test/support/cost.js'
 import type { AddressRecord, DnsRecord } from './dns-message.js'
 import { ServiceCache } from './service-cache.js'
 
@@ -296,7 +296,7 @@ describe('a record from another sender', () => {
 describe('the cost of a message', () => {
   const services = Array.from({ length: 200 }, (_, index) => [`server ${index}`, ...TYPE])
 
-  it('is small with any number of services', () => {
+  it('is small with any number of services', async () => {
     cache = new ServiceCache(TYPE)
     for (let sender = 1; sender <= 5; sender++) {
       const names = services.map(([first, ...type]) => [`${first} of ${sender}`, ...type])
@@ -306,8 +306,9 @@ describe('the cost of a message', () => {
         now,
       )
     }
-    const started = processorMs()
-    for (let message = 0; message < 10_000; message++) take(address())
-    expect(processorMs() - started).toBeLessThan(1000)
+    const takeMany = () => {
+      for (let message = 0; message < 10_000; message++) take(address())
+    }
+    expect(await costOf(takeMany)).toBeLessThan(1000)
   })
 })
