@@ -19,7 +19,9 @@ import {
   ResourceNames,
   type ResourceNamesOptions,
 } from '../core/instances/resource-names.js'
-import { AllocationLedger, instanceOf } from '../core/slots/allocation-ledger.js'
+import { instanceOf } from '../core/slots/allocation-ledger.js'
+import { SlotBook } from '../core/slots/slot-book.js'
+import { SlotClaims } from '../core/slots/slot-claims.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { StatusReporter } from '../core/status/status-reporter.js'
 import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
@@ -136,8 +138,11 @@ async function startParts(
   const instances = new InstanceIndex(cluster.instances, signal)
   const checkpoint = new Checkpoint(options.checkpointFile, node, log, observer)
   const remembered = await checkpoint.load()
-  const ledger = new AllocationLedger({ node, pods: kubelet.pods })
-  const shared = { cluster, instances, kubelet, clock, log, node, observer, ledger }
+  const { slotHandoverMs } = options
+  const book = new SlotBook({ cluster, node, kubelet, clock, slotHandoverMs })
+  closer.add(() => book.close())
+  const ledger = book.allocations
+  const shared = { cluster, instances, kubelet, clock, log, node, observer, ledger, book }
   for (const allocation of remembered.given) ledger.record(allocation)
 
   const { brokerInfoDirectory, offerBrokerInfo = true } = options
@@ -145,16 +150,18 @@ async function startParts(
     brokerInfoDirectory === undefined
       ? undefined
       : new BrokerInfo({ ...shared, directory: brokerInfoDirectory })
+  const directories = offerBrokerInfo ? brokerInfo : undefined
+  const claims = new SlotClaims({ ...shared, directories })
   const plugins = new DevicePlugins({
     ...shared,
-    directories: offerBrokerInfo ? brokerInfo : undefined,
-    slotHandoverMs: options.slotHandoverMs,
+    claims,
+    directories,
     compatibility: options.compatibility,
   })
   // The first lists have the ids of lost devices too.
   for (const { slot, lost } of remembered.given) {
     const { configuration } = instanceNameParts(instanceOf(slot)) ?? {}
-    if (lost && configuration !== undefined) plugins.lose(configuration, instanceOf(slot))
+    if (lost && configuration !== undefined) book.lose(configuration, instanceOf(slot))
   }
   const { resourceNames } = options
   const names =
@@ -168,8 +175,8 @@ async function startParts(
   const namesRead = names?.read()
   const slots = new SlotReconciler({
     ...shared,
-    claims: plugins.claims,
-    isLost: (instance) => plugins.isLost(instance),
+    claims,
+    isLost: (instance) => book.isLost(instance),
     slotsUsed: (used) => cluster.reportSlots(used),
     ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs !== undefined && { graceMs: options.slotGraceMs }),
@@ -233,7 +240,7 @@ async function startParts(
   const state = (): CheckpointContent => ({
     discovery: discovery.snapshot(),
     given: ledger.list().map((each) => {
-      return plugins.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
+      return book.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
     }),
     handlers: rememberedHandlers(registry, isolated),
   })
@@ -249,7 +256,7 @@ async function startParts(
   configurations.onChange((key) => queue.add(key), signal)
   reconciler.onChange((configuration) => queue.add(configuration), signal)
   plugins.onRegistrationChange((configuration) => queue.add(configuration), signal)
-  plugins.onLossOver((name) => {
+  book.onLossOver((name) => {
     for (const { metadata } of configurations.list())
       if (metadata.name === name) queue.add(keyOf({ metadata }))
   }, signal)

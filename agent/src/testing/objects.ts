@@ -6,7 +6,8 @@ import {
   type Instance,
   type InstanceName,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { ServedInstance } from '../core/instances/served-instance.js'
 
 // Objects for tests.
 
@@ -45,6 +46,22 @@ export function instanceWith(
       deviceUsage,
       ...spec,
     },
+  }
+}
+
+/** By default the Instance `cam-8120fe` of the Configuration `cam`, with capacity 2. */
+export function servedWith(more: Partial<ServedInstance> = {}, digest = '8120fe'): ServedInstance {
+  const name = `cam-${digest}` as InstanceName
+  return {
+    key: objectKey('default', name),
+    name,
+    configuration: 'cam' as ConfigurationName,
+    digest,
+    device: { id: digest },
+    properties: {},
+    healthy: true,
+    capacity: 2,
+    ...more,
   }
 }
 

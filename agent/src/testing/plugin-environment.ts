@@ -4,8 +4,11 @@ import path from 'node:path'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
-import { AllocationLedger } from '../core/slots/allocation-ledger.js'
+import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
+import { SlotBook } from '../core/slots/slot-book.js'
+import { SlotClaims } from '../core/slots/slot-claims.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { noopObserver } from '../ports/observer.js'
 
 /** The environment of device plugins, for tests: a cluster, and a kubelet behind its sockets. */
 export class PluginEnvironment {
@@ -13,7 +16,10 @@ export class PluginEnvironment {
   readonly cluster: StandaloneCluster
   readonly kubelet: SimulatedKubelet
   readonly sockets: KubeletSockets
-  readonly ledger: AllocationLedger
+  readonly claims: SlotClaims
+  readonly #node: NodeName
+  readonly #clock: Clock
+  #book: SlotBook
 
   private constructor(
     directory: string,
@@ -22,20 +28,44 @@ export class PluginEnvironment {
     node: NodeName,
     clock: Clock,
   ) {
-    const { pluginDirectory, podResourcesSocket, nodePods } = kubelet
+    const { pluginDirectory, podResourcesSocket } = kubelet
     this.directory = directory
     this.cluster = cluster
     this.kubelet = kubelet
+    this.#node = node
+    this.#clock = clock
     this.sockets = new KubeletSockets({
       pluginDirectory,
       podResourcesSocket,
       clock,
       log: silentLogger,
     })
-    this.ledger = new AllocationLedger({ node, pods: nodePods })
+    this.claims = new SlotClaims({ cluster, clock, observer: noopObserver })
+    this.#book = this.#open()
   }
 
-  /** @param clock of the sockets */
+  get book(): SlotBook {
+    return this.#book
+  }
+
+  get ledger(): AllocationLedger {
+    return this.#book.allocations
+  }
+
+  /** The book of the next agent, from the checkpoint. */
+  restart(): void {
+    const allocations = this.ledger.list()
+    this.#book.close()
+    this.#book = this.#open()
+    for (const each of allocations) this.ledger.record(each)
+  }
+
+  #open(): SlotBook {
+    const kubelet = { pods: this.kubelet.nodePods }
+    return new SlotBook({ cluster: this.cluster, node: this.#node, kubelet, clock: this.#clock })
+  }
+
+  /** @param clock of the agent */
   static async open(node: NodeName, clock: Clock): Promise<PluginEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
     const file = new StateFile(path.join(directory, 'cluster.json'))
@@ -52,6 +82,7 @@ export class PluginEnvironment {
   }
 
   async close(): Promise<void> {
+    this.book.close()
     await this.sockets.close()
     await this.kubelet.close()
     await rm(this.directory, { recursive: true, force: true })

@@ -9,6 +9,7 @@ import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { KubeletUnavailableError } from '../errors.js'
 import type { SlotsInUse } from '../ports/cluster.js'
 import type { NodePods, PodAllocation } from '../ports/kubelet.js'
+import { noopObserver } from '../ports/observer.js'
 import { instanceWith } from './objects.js'
 
 // For tests of the slot reconciler: the Instance `cam-8120fe`, and a Pod that may use its slots by
@@ -29,7 +30,17 @@ export class SlotReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
   readonly instances = new ObjectStore<Instance>()
   readonly configurations = new ObjectStore<Configuration>()
-  readonly claims = new SlotClaims(this.clock)
+  readonly claims = new SlotClaims({
+    cluster: {
+      claimSlot: async (_key, which, wanted) => {
+        await this.onClaim(which, wanted)
+        return { outcome: 'claimed' }
+      },
+      releaseSlot: async () => 'gone',
+    },
+    clock: this.clock,
+    observer: noopObserver,
+  })
   readonly ledger: AllocationLedger
   readonly reconciler: SlotReconciler
   readonly stop = new AbortController()
@@ -52,10 +63,14 @@ export class SlotReconcilerHarness {
   readonly messages: string[] = []
   /** How often the kubelet was asked. */
   asked = 0
+  /** A claim is written meanwhile. */
+  onClaim: (slot: SlotName, usage: string) => void | Promise<void> = () => {}
   /** Whether the API server refuses. */
   failing = false
   /** Whether the kubelet does not answer. */
   hanging = false
+  /** The kubelet answers after this. */
+  busy: Promise<unknown> = Promise.resolve()
   /** Reports that a Pod has ended or was deleted. */
   podGone = () => {}
   /** Whether the devices that are reported as lost are still gone. */
@@ -109,6 +124,7 @@ export class SlotReconcilerHarness {
             await new Promise((_, reject) =>
               signal.addEventListener('abort', reject, { once: true }),
             )
+          await this.busy
           if (this.listed === undefined) throw new KubeletUnavailableError('away')
           return this.listed
         },
@@ -144,8 +160,9 @@ export class SlotReconcilerHarness {
 
   /** Claims slots, as a plugin does for a container. */
   claim(...slots: SlotName[]): Promise<void> {
-    return this.claims.forRequest(async ({ claim }) => {
-      for (const each of slots) await claim(each, async () => undefined)
+    return this.claims.forRequest('instance', async (claim) => {
+      for (const each of slots)
+        await claim({ instance: key, slot: each, usage: NODE, device: 'foo0' })
     })
   }
 

@@ -42,13 +42,13 @@ class TestNode {
         return { registered: Promise.resolve() }
       },
       withdraw: async (instance) => void this.served.delete(instance),
-      lose: () => {},
     }
     this.#reconciler = new InstanceReconciler({
       cluster,
       instances: new InstanceIndex(cluster.instances, signal),
       configurations: new AcceptedConfigurations(cluster.configurations, signal),
       plugins,
+      book: { lose: () => {} },
       ledger: this.ledger,
       node: name,
       clock: new ManualClock(),

@@ -23,6 +23,7 @@ import { DEVICE_BOUNDS } from '../discovery/device-bounds.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/lost-devices.js'
+import type { SlotBook } from '../slots/slot-book.js'
 import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
 import { InstanceReconciler } from './instance-reconciler.js'
@@ -68,6 +69,8 @@ const plugins: InstancePlugins = {
   },
   withdraw: async (name, { isGone } = {}) =>
     void calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`),
+}
+const book: Pick<SlotBook, 'lose'> = {
   lose: (_configuration, name) => void calls.push(`lose ${name}`),
 }
 
@@ -116,6 +119,7 @@ function makeReconciler(
     bounds,
     configurations: new AcceptedConfigurations(configurations, new AbortController().signal),
     plugins,
+    book,
     ledger,
     node: NODE,
     clock,

@@ -14,6 +14,7 @@ import { DEVICE_BOUNDS, type DeviceBounds } from '../discovery/device-bounds.js'
 import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/lost-devices.js'
+import type { SlotBook } from '../slots/slot-book.js'
 import { digestOf } from './device-buckets.js'
 import type { DigestCollision } from './device-names.js'
 import { deviceIdOf, isOwnedBy } from './existing-instances.js'
@@ -47,6 +48,7 @@ interface InstanceReconcilerOptions extends InstanceWritesOptions {
   /** The Configurations that the agent serves. */
   readonly configurations: Pick<AcceptedConfigurations, 'get' | 'takenNames'>
   readonly plugins: InstancePlugins
+  readonly book: Pick<SlotBook, 'lose'>
   readonly ledger: InstanceWritesOptions['ledger'] & Pick<AllocationLedger, 'list'>
   readonly signal: AbortSignal
   deviceSet(configuration: ObjectKey): DeviceSet
@@ -255,7 +257,7 @@ export class InstanceReconciler {
    * plugin is withdrawn with its device.
    */
   #loseMissing({ metadata }: Configuration, { planner }: ServedState, devices: DeviceSet): void {
-    const { deviceLost, instances, ledger, node, plugins } = this.#options
+    const { book, deviceLost, instances, ledger, node } = this.#options
     const missing = new Set<InstanceName>()
     for (const { slot, resourceName } of ledger.list()) {
       const name = instanceOf(slot)
@@ -271,7 +273,7 @@ export class InstanceReconciler {
       const isHere = instance?.spec.nodes.includes(node) === true
       if (isHere && planner.left.get(name)?.device !== 'gone') continue
       deviceLost?.({ id: deviceIdOf(instance), instance: name })
-      plugins.lose(metadata.name, name)
+      book.lose(metadata.name, name)
     }
   }
 

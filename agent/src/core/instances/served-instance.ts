@@ -75,9 +75,4 @@ export interface InstancePlugins {
   serve(instance: ServedInstance, options?: ServeOptions): Promise<Serving>
   /** Stops the plugin of an Instance that this node no longer serves. */
   withdraw(name: InstanceName, options?: WithdrawOptions): Promise<void>
-  /**
-   * The device of an Instance that this node does not serve is gone. The resource of the
-   * Configuration keeps the ids that containers of this node have, as unhealthy, until they end.
-   */
-  lose(configuration: ConfigurationName, name: InstanceName): void
 }

@@ -2,7 +2,7 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { SlotBook } from '../slots/slot-book.js'
 
 /** The prefix of the name of a container's annotation for a slot. */
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
@@ -44,18 +44,18 @@ export interface ContainerAllocation {
 
 /** The records of an allocation on this node. */
 interface AllocationRecords {
-  readonly ledger: AllocationLedger
-  readonly directories: WorkloadDirectoryMaker | undefined
+  readonly book: Pick<SlotBook, 'allocations'>
+  readonly directories?: Pick<WorkloadDirectoryMaker, 'open'> | undefined
 }
 
 /** Records the allocations of all containers of a request, and opens a directory for each slot. */
 export async function grantSlots(
   containers: readonly (readonly GrantedSlot[])[],
   resourceName: string,
-  { ledger, directories }: AllocationRecords,
+  { book, directories }: AllocationRecords,
 ): Promise<ContainerAllocation[]> {
   const opened = new Map<SlotName, string | undefined>()
-  for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })
+  for (const { slot, id } of containers.flat()) book.allocations.record({ slot, resourceName, id })
   for (const { instance, slot } of containers.flat())
     if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
   return containers.map((slots) => containerAllocation(slots, opened))

@@ -13,9 +13,8 @@ import { draftOf, manifest } from '../../testing/objects.js'
 import { PluginEnvironment } from '../../testing/plugin-environment.js'
 import type { ServedInstance, WithdrawOptions } from '../instances/served-instance.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
-import { slotTable } from '../slots/slot-table.js'
-import { ConfigurationInstances } from './configuration-instances.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 
 const NODE = 'node-a' as NodeName
@@ -39,9 +38,9 @@ beforeEach(async () => {
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
   plugins = new DevicePlugins({
-    cluster,
+    book: environment.book,
+    claims: environment.claims,
     kubelet: environment.sockets,
-    ledger,
     node: NODE,
     clock,
     log: silentLogger,
@@ -97,41 +96,16 @@ function servedOf(digest: string): ServedInstance {
 }
 
 /** A plugin of the same devices, on a cluster with changed answers. */
-function pluginOn(
-  changed: Partial<Pick<Cluster, 'claimSlot'>>,
-  served = (): readonly string[] => DIGESTS,
-): ConfigurationPlugin {
-  const ownOptions = {
+function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>> = {}): ConfigurationPlugin {
+  const { book } = environment
+  const changedCluster = {
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
     ...changed,
   }
-  return new ConfigurationPlugin(
-    { key: objectKey('default', name), name: configuration.metadata.name },
-    {
-      cluster: ownOptions,
-      node: NODE,
-      ledger,
-      observer: noopObserver,
-      directories: undefined,
-      get instances() {
-        return instancesOf(served())
-      },
-    },
-  )
+  const claims = new SlotClaims({ cluster: changedCluster, clock, observer: noopObserver })
+  return new ConfigurationPlugin(configuration.metadata.name, { book, claims, node: NODE })
 }
-
-/** The slots as they are now. */
-function instancesOf(digests: readonly string[]): ConfigurationInstances {
-  const instances = new ConfigurationInstances((each) =>
-    slotTable(each, cluster.instances.get(each.key)),
-  )
-  for (const digest of digests) instances.set(servedOf(digest))
-  return instances
-}
-
-const allocate = (plugin: ConfigurationPlugin, requests: readonly (readonly string[])[]) =>
-  plugins.claims.forRequest((claims) => plugin.allocate(requests, claims))
 
 const pod = (uid: string, ...counts: number[]) => ({
   uid,
@@ -210,7 +184,7 @@ describe('the device plugin of a Configuration', () => {
 
     it('keeps the id also if the device went while no agent ran', async () => {
       await goAway({})
-      plugins.lose(configuration.metadata.name, instanceName(lost))
+      environment.book.lose(configuration.metadata.name, instanceName(lost))
       await eventually(() =>
         expect(shown()).toEqual([
           ['0', false],
@@ -245,6 +219,7 @@ describe('the device plugin of a Configuration', () => {
     const before = held()
     expect(Object.values(before).sort()).toEqual(['C:0:node-a', 'C:1:node-a', 'C:2:node-a'])
     for (const uid of ['p', 'q']) kubelet.remove(uid)
+    for (const each of ledger.list()) if (each.id !== '2') ledger.remove(each)
     for (const [at, usage] of Object.entries(before).filter(([, usage]) => usage !== 'C:2:node-a'))
       await cluster.releaseSlot(
         objectKey('default', at.slice(0, at.lastIndexOf('-'))),
@@ -300,8 +275,8 @@ describe('the device plugin of a Configuration', () => {
     const usage = 'C:0:node-a'
     expect(held()).toEqual({ [slot('8120fe', 0)]: usage })
     await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), usage)
-    // The advertised ids follow the Instances. The kubelet knows that a container has "0".
-    await eventually(() => expect(ids()).toEqual(['0', '1']))
+    // A container has "0", and each device has a free slot.
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
     await kubelet.admit(pod('q', 1))
     expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
     expect(ledger.list().map(({ slot: which, id }) => [which, id])).toEqual([
@@ -347,7 +322,7 @@ describe('the device plugin of a Configuration', () => {
         return cluster.claimSlot(...args)
       },
     })
-    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
+    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
     expect(claims).toBe(2)
     expect(held()).toEqual({})
   })
@@ -355,9 +330,9 @@ describe('the device plugin of a Configuration', () => {
   it('R31 R37 chooses for each container by itself, and answers with its devices', async () => {
     await both()
     const plugin = pluginOn({})
-    await allocate(plugin, [['3']])
+    await plugin.allocate([['3']])
     const [taken = ''] = Object.keys(held())
-    const allocations = await allocate(plugin, [['0', '1'], ['3']])
+    const allocations = await plugin.allocate([['0', '1'], ['3']])
     const slotsOf = (index: number) =>
       Object.entries(allocations[index]?.annotations ?? {}).map(([, value]) => value.split(':'))
     // The first container has both devices. The second has a device of the first, by the slot that
@@ -374,12 +349,12 @@ describe('the device plugin of a Configuration', () => {
   it('R8 allocates each slot of each Instance once, and then refuses', async () => {
     await both()
     const plugin = pluginOn({})
-    for (const id of ['0', '1', '2', '3']) await allocate(plugin, [[id]])
+    for (const id of ['0', '1', '2', '3']) await plugin.allocate([[id]])
     expect(Object.keys(held()).sort()).toEqual(
       DIGESTS.flatMap((digest) => [0, 1].map((index) => slot(digest, index))),
     )
     expect(plugin.advertise()).toHaveLength(4)
-    await expect(allocate(plugin, [['4']])).rejects.toThrow('0 are available')
+    await expect(plugin.allocate([['4']])).rejects.toThrow('0 are available')
   })
 
   it('R29 offers fewer ids after the slot reconciler has released slots', async () => {
@@ -398,7 +373,7 @@ describe('the device plugin of a Configuration', () => {
       node: NODE,
       clock,
       log: silentLogger,
-      claims: plugins.claims,
+      claims: environment.claims,
       ledger,
     })
     await reconciler.reconcile(NODE, new AbortController().signal)
@@ -410,17 +385,17 @@ describe('the device plugin of a Configuration', () => {
     await serve('8120fe')
     await cluster.claimSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
     await cluster.updateInstance(key('8120fe'), { capacity: 1 })
-    const plugin = pluginOn({}, () => ['8120fe'])
+    const plugin = pluginOn()
     const request = { available: ['0'], mustInclude: [], size: 1 }
     expect(plugin.prefer([request])).toEqual([[]])
-    await expect(allocate(plugin, [['0']])).rejects.toThrow('0 are available')
+    await expect(plugin.allocate([['0']])).rejects.toThrow('0 are available')
     await cluster.releaseSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
     expect(plugin.prefer([request])).toEqual([['0']])
   })
 
   it('A16 R84 prefers no id of a device whose slots containers have unrecorded', async () => {
     await serve('8120fe')
-    const plugin = pluginOn({}, () => ['8120fe'])
+    const plugin = pluginOn()
     const request = { available: ['0'], mustInclude: [], size: 1 }
     expect(plugin.prefer([request])).toEqual([['0']])
     for (const index of [0, 1]) {
@@ -439,7 +414,7 @@ describe('the device plugin of a Configuration', () => {
         return cluster.claimSlot(...args)
       },
     })
-    await expect(allocate(plugin, [['0', '1'], ['2']])).rejects.toThrow('the API server is away')
+    await expect(plugin.allocate([['0', '1'], ['2']])).rejects.toThrow('the API server is away')
     expect(claims).toBe(3)
     expect(held()).toEqual({})
   })
@@ -447,20 +422,14 @@ describe('the device plugin of a Configuration', () => {
   it('A17 releases the claims of a failed request also without their Instances', async () => {
     await both()
     let claims = 0
-    let served = [...DIGESTS]
-    const plugin = pluginOn(
-      {
-        claimSlot: (...args) => {
-          if (++claims === 2) {
-            served = []
-            throw new TypeError('the API server is away')
-          }
-          return cluster.claimSlot(...args)
-        },
+    const plugin = pluginOn({
+      claimSlot: (...args) => {
+        if (++claims !== 2) return cluster.claimSlot(...args)
+        for (const digest of DIGESTS) environment.book.withdraw(servedOf(digest), false)
+        throw new TypeError('the API server is away')
       },
-      () => served,
-    )
-    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
+    })
+    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
     expect(held()).toEqual({})
   })
 
@@ -474,11 +443,11 @@ describe('the device plugin of a Configuration', () => {
         return cluster.claimSlot(at, wanted, by)
       },
     })
-    await allocate(plugin, [['0']])
+    await plugin.allocate([['0']])
     const first = held()
     expect(Object.values(first).sort()).toEqual(['C:0:node-a', 'node-b'])
     // A container that starts after the one that has just ended is given its id.
-    await allocate(plugin, [['0']])
+    await plugin.allocate([['0']])
     expect(held()).toEqual(first)
   })
 

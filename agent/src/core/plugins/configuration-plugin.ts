@@ -1,32 +1,27 @@
-import { type Compatibility, formatSlotUsage, GROUP, type InstanceName } from '@akrijs/api'
+import {
+  type Compatibility,
+  type ConfigurationName,
+  formatSlotUsage,
+  GROUP,
+  type InstanceName,
+} from '@akrijs/api'
 import { AllocationRefusedError } from '../../errors.js'
-import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import type { ServedInstance } from '../instances/served-instance.js'
 import {
   advertisedIds,
   type ChosenSlot,
   chooseSlots,
-  type InstanceSlots,
   preferredIds,
 } from '../slots/configuration-slots.js'
 import type { PreferenceRequest } from '../slots/offer.js'
-import type { RequestClaims } from '../slots/slot-claims.js'
+import type { ClaimSlot } from '../slots/slot-claims.js'
 import { type VirtualIds, virtualIds } from '../slots/virtual-ids.js'
 import { type ContainerAllocation, grantSlots } from './allocation.js'
-import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
-import type { ConfigurationInstances } from './configuration-instances.js'
 import type { AdvertisedDevice, PluginBehaviour, PluginOptions } from './plugin-behaviour.js'
 
-interface ConfigurationPluginOptions extends Omit<PluginOptions, 'slotTable'> {
-  readonly instances: ConfigurationInstances
+interface ConfigurationPluginOptions extends PluginOptions {
   /** The other system that reads the ids of claims. @default off */
   readonly compatibility?: Compatibility | undefined
-}
-
-/** A list, and what it was made of. */
-interface Advertised {
-  readonly by: readonly InstanceSlots[]
-  readonly inUse: ReadonlyMap<string, boolean>
-  readonly ids: readonly AdvertisedDevice[]
 }
 
 /** How often slots are chosen for one request, while other nodes claim the chosen slots first. */
@@ -36,43 +31,31 @@ const MAX_ATTEMPTS = 10
 export class ConfigurationPlugin implements PluginBehaviour {
   readonly level = 'configuration'
   readonly resourceName: string
+  readonly #name: ConfigurationName
   readonly #options: ConfigurationPluginOptions
   readonly #virtualIds: VirtualIds
-  #advertised: Advertised | undefined
 
-  constructor({ name }: ServedConfiguration, options: ConfigurationPluginOptions) {
+  constructor(name: ConfigurationName, options: ConfigurationPluginOptions) {
     this.resourceName = `${GROUP}/${name}`
+    this.#name = name
     this.#options = options
     this.#virtualIds = virtualIds(name, options.compatibility ?? 'off')
   }
 
-  /** The same list until the slots or the ids of `#inUse` change. */
   advertise(): readonly AdvertisedDevice[] {
-    const { instances, node } = this.#options
-    const { slots } = instances
-    const inUse = this.#inUse()
-    const last = this.#advertised
-    if (last?.by === slots && isSame(last.inUse, inUse)) return last.ids
-    const ids = advertisedIds(slots, node, inUse, this.#virtualIds)
-    this.#advertised = { by: slots, inUse, ids }
-    return this.#advertised.ids
+    return advertisedIds(this.#options.book.all(this.#name), this.#inUse(), this.#virtualIds)
   }
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const slots = this.#allocatableSlots()
-    return requests.map((request) =>
-      preferredIds(slots, this.#options.node, request, this.#virtualIds),
-    )
+    const slots = this.#options.book.all(this.#name)
+    return requests.map((request) => preferredIds(slots, request, this.#virtualIds))
   }
 
-  allocate(
-    requests: readonly (readonly string[])[],
-    claims: RequestClaims,
-  ): Promise<readonly ContainerAllocation[]> {
-    const { node } = this.#options
-    return claimAllOrNone({ ...this.#options, claims, level: this.level }, async (claim) => {
+  allocate(requests: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]> {
+    const { book, claims } = this.#options
+    return claims.forRequest(this.level, async (claim) => {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        const choice = chooseSlots(this.#allocatableSlots(), node, requests, this.#virtualIds)
+        const choice = chooseSlots(book.all(this.#name), requests, this.#virtualIds)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
         if (await this.#claimAll(choice.containers.flat(), claim))
           return this.#grant(choice.containers)
@@ -88,26 +71,16 @@ export class ConfigurationPlugin implements PluginBehaviour {
    * kubelet keeps them until the Pods end, and shows the health of each in the status of its Pod.
    */
   #inUse(): ReadonlyMap<string, boolean> {
-    const { instances, ledger } = this.#options
-    const idsOf = (name: InstanceName) =>
-      ledger
-        .inUse(name)
-        .flatMap(({ resourceName, id }) => (resourceName === this.resourceName ? id : []))
+    const { book } = this.#options
     const inUse = new Map<string, boolean>()
-    for (const name of instances.lost) for (const id of idsOf(name)) inUse.set(id, false)
-    for (const name of instances.awaited) for (const id of idsOf(name)) inUse.set(id, true)
+    const add = (name: InstanceName, isThere: boolean) => {
+      for (const { resourceName, id } of book.allocations.inUse(name))
+        if (resourceName === this.resourceName) inUse.set(id, isThere)
+    }
+    for (const name of book.lost(this.#name)) add(name, false)
+    for (const { served, usable } of book.all(this.#name))
+      if (served.healthy && !usable) add(served.name, true)
     return inUse
-  }
-
-  /**
-   * The slot of a running container is not allocatable, even if the Instance has lost its claim.
-   */
-  #allocatableSlots(): InstanceSlots[] {
-    const { instances, ledger } = this.#options
-    return instances.slots.map((each) => {
-      const slots = ledger.overlay(each.instance, each.slots)
-      return slots === each.slots ? each : { ...each, slots }
-    })
   }
 
   /**
@@ -142,13 +115,9 @@ export class ConfigurationPlugin implements PluginBehaviour {
     )
   }
 
-  #served(name: ChosenSlot['instance']): ServedInstance {
-    const served = this.#options.instances.get(name)
+  #served(name: InstanceName): ServedInstance {
+    const served = this.#options.book.of(name)?.served
     if (served === undefined) throw new AllocationRefusedError(`Instance ${name} was removed`)
     return served
   }
-}
-
-function isSame(a: ReadonlyMap<string, boolean>, b: ReadonlyMap<string, boolean>): boolean {
-  return a.size === b.size && [...a].every(([id, isThere]) => b.get(id) === isThere)
 }

@@ -1,40 +1,33 @@
-import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import type { SlotName } from '@akrijs/api'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../../ports/cluster.js'
 import { noopObserver } from '../../ports/observer.js'
-import { instanceWith } from '../../testing/objects.js'
-import type { ServedInstance } from '../instances/served-instance.js'
-import { AllocationLedger } from '../slots/allocation-ledger.js'
+import { instanceWith, servedWith } from '../../testing/objects.js'
+import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
-import { slotTable } from '../slots/slot-table.js'
 import { InstancePlugin } from './instance-plugin.js'
+import type { PluginOptions } from './plugin-behaviour.js'
 
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
-const served: ServedInstance = {
-  key: objectKey('default', 'cam-8120fe'),
-  name: 'cam-8120fe' as InstanceName,
-  configuration: 'cam' as ConfigurationName,
-  digest: '8120fe',
+const served = servedWith({
   device: {
     id: 'foo0',
     mounts: [{ containerPath: '/data', hostPath: '/srv/0', readOnly: true }],
     deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video0', permissions: 'rw' }],
   },
-  properties: {},
-  healthy: true,
   capacity: 3,
-}
+})
 
 let instances: ObjectStore<ReturnType<typeof instanceWith>>
 /** The calls of the plugin, and the answers to its claims. */
 let calls: string[]
 let answer: (slot: SlotName) => Promise<SlotClaim>
-let ledger: AllocationLedger
-let options: ConstructorParameters<typeof InstancePlugin>[1]
+let book: SlotBook
+let options: PluginOptions
 let plugin: InstancePlugin
 
 beforeEach(() => {
@@ -42,30 +35,25 @@ beforeEach(() => {
   instances.put(instanceWith({}, { capacity: 3 }))
   calls = []
   answer = async () => ({ outcome: 'claimed' })
-  ledger = new AllocationLedger({ node: NODE, pods: undefined })
-  options = {
-    cluster: {
-      instances,
-      claimSlot: (_key, name, usage) => {
-        calls.push(`claim ${name} ${usage}`)
-        return answer(name)
-      },
-      releaseSlot: async (_key, name, usage) => {
-        calls.push(`release ${name} ${usage}`)
-        return 'released'
-      },
+  const clock = new ManualClock()
+  book = new SlotBook({ cluster: { instances }, node: NODE, kubelet: { pods: undefined }, clock })
+  book.serve(served)
+  const cluster: ConstructorParameters<typeof SlotClaims>[0]['cluster'] = {
+    claimSlot: (_key, name, usage) => {
+      calls.push(`claim ${name} ${usage}`)
+      return answer(name)
     },
-    node: NODE,
-    ledger,
-    observer: noopObserver,
-    directories: undefined,
-    slotTable: (instance) => slotTable(instance, instances.get(instance.key)),
+    releaseSlot: async (_key, name, usage) => {
+      calls.push(`release ${name} ${usage}`)
+      return 'released'
+    },
   }
-  plugin = new InstancePlugin(served, options)
+  const claims = new SlotClaims({ cluster, clock, observer: noopObserver })
+  options = { book, claims, node: NODE }
+  plugin = new InstancePlugin(served.name, options)
 })
 
-const allocate = (...requests: SlotName[][]) =>
-  new SlotClaims(new ManualClock()).forRequest((claims) => plugin.allocate(requests, claims))
+const allocate = (...requests: SlotName[][]) => plugin.allocate(requests)
 
 describe('the behaviour of an Instance’s plugin', () => {
   it('A19 allocates the device nodes and mounts of the device after an update', async () => {
@@ -74,7 +62,7 @@ describe('the behaviour of an Instance’s plugin', () => {
       mounts: [{ containerPath: '/data', hostPath: '/srv/7', readOnly: false }],
       deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' }],
     }
-    plugin.update({ ...served, device })
+    book.serve({ ...served, device })
     const [allocation] = await allocate([slot(0)])
     expect(allocation).toMatchObject({ mounts: device.mounts, devices: device.deviceSpecs })
   })
@@ -115,8 +103,7 @@ describe('the behaviour of an Instance’s plugin', () => {
       opened.push(name)
       return `/reports/${name}`
     }
-    const directories = { open, prepare() {}, discard() {} }
-    plugin = new InstancePlugin(served, { ...options, directories })
+    plugin = new InstancePlugin(served.name, { ...options, directories: { open } })
     const allocations = await allocate([slot(0)], [slot(1)], [slot(0)])
     expect(opened).toEqual([slot(0), slot(1)])
     const mounted = allocations.map(({ mounts }) => mounts[0])
@@ -128,24 +115,24 @@ describe('the behaviour of an Instance’s plugin', () => {
   })
 
   it('A16 R84 prefers no slot of a running container whose claim the Instance lost', () => {
-    ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    book.allocations.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     const request = { available: [0, 1, 2].map(slot), mustInclude: [], size: 3 }
     expect(plugin.prefer([request])).toEqual([[slot(1), slot(2)]])
   })
 
   it('A13 offers no slot without the Instance; those of containers stay healthy', () => {
-    ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
-    ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '0' })
+    book.allocations.record({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
+    book.allocations.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '0' })
     const health = () => plugin.advertise().map(({ healthy }) => healthy)
-    expect(health()).toEqual([true, true, true])
+    expect(health()).toEqual([true, false, true])
     instances.remove(served.key)
     expect(health()).toEqual([true, false, false])
-    plugin.update({ ...served, healthy: false })
+    book.serve({ ...served, healthy: false })
     expect(health()).toEqual([false, false, false])
   })
 
   it('A20 prefers no slot beyond the capacity', () => {
-    plugin.update({ ...served, capacity: 2 })
+    book.serve({ ...served, capacity: 2 })
     const available = [0, 1, 2].map(slot)
     expect(plugin.prefer([{ available, mustInclude: [], size: 3 }])).toEqual([[slot(0), slot(1)]])
   })

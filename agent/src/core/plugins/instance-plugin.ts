@@ -1,63 +1,33 @@
 import {
   formatSlotUsage,
   GROUP,
+  type InstanceName,
   parseSlotUsage,
   type SlotName,
   slotIndex,
   slotName,
 } from '@akrijs/api'
 import { AllocationRefusedError } from '../../errors.js'
-import type { Cluster } from '../../ports/cluster.js'
-import type { ServedInstance } from '../instances/served-instance.js'
+import type { InstanceSlots } from '../slots/instance-slots.js'
 import { offeredSlots, type PreferenceRequest, preferredSlots } from '../slots/offer.js'
-import type { RequestClaims } from '../slots/slot-claims.js'
-import type { SlotTable } from '../slots/slot-table.js'
+import type { ClaimSlot } from '../slots/slot-claims.js'
 import { type ContainerAllocation, grantSlots } from './allocation.js'
-import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
 import type { AdvertisedDevice, PluginBehaviour, PluginOptions } from './plugin-behaviour.js'
-
-interface InstancePluginOptions extends PluginOptions {
-  readonly cluster: PluginOptions['cluster'] & {
-    readonly instances: Pick<Cluster['instances'], 'get'>
-  }
-}
-
-/** What the plugin offers by the slots of one state of the Instance. */
-interface Offer {
-  readonly by: Pick<SlotTable, 'slots' | 'beyond' | 'usable'>
-  readonly slots: ReadonlyMap<SlotName, boolean>
-  readonly list: readonly AdvertisedDevice[]
-}
 
 /** The resource of one Instance: its ids are its slots. */
 export class InstancePlugin implements PluginBehaviour {
   readonly level = 'instance'
   readonly resourceName: string
-  readonly #options: InstancePluginOptions
+  readonly #name: InstanceName
+  readonly #options: PluginOptions
   readonly #usage: string
-  #instance: ServedInstance
-  /** Of the last state: each Allocate asks for it several times. */
-  #offer: Offer | undefined
 
-  constructor(instance: ServedInstance, options: InstancePluginOptions) {
-    this.resourceName = `${GROUP}/${instance.name}`
+  /** @param name of an Instance in the book */
+  constructor(name: InstanceName, options: PluginOptions) {
+    this.resourceName = `${GROUP}/${name}`
+    this.#name = name
     this.#usage = formatSlotUsage({ level: 'instance', node: options.node })
-    this.#instance = instance
     this.#options = options
-  }
-
-  get instance(): ServedInstance {
-    return this.#instance
-  }
-
-  /**
-   * Takes over a new state of the device, its properties and its capacity.
-   * @returns whether the advertised list may change
-   */
-  update(instance: ServedInstance): boolean {
-    const { healthy, capacity } = this.#instance
-    this.#instance = instance
-    return healthy !== instance.healthy || capacity !== instance.capacity
   }
 
   /**
@@ -66,107 +36,80 @@ export class InstancePlugin implements PluginBehaviour {
    * there.
    */
   advertise(): readonly AdvertisedDevice[] {
-    const { by, list } = this.#offered()
-    const { name, healthy } = this.#instance
-    if (by.usable || !healthy) return list
+    const { book, node } = this.#options
+    const slots = book.of(this.#name)
+    if (slots === undefined) return []
     const held = new Set(
-      this.#options.ledger
-        .inUse(name)
-        .flatMap(({ resourceName, id }) => (resourceName === this.resourceName ? id : [])),
+      slots.usable || !slots.served.healthy
+        ? []
+        : book.allocations
+            .inUse(this.#name)
+            .flatMap(({ resourceName, id }) => (resourceName === this.resourceName ? id : [])),
     )
-    if (held.size === 0) return list
-    return list.map((each) => (held.has(each.id) ? { id: each.id, healthy: true } : each))
+    return Array.from(offeredSlots(slots, node), ([id, offered]) => ({
+      id,
+      healthy: offered || held.has(id),
+    }))
   }
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const { node, ledger } = this.#options
-    const table = this.#table()
-    const slots = ledger.overlay(this.#instance.name, table.slots)
+    const { book, node } = this.#options
+    const slots = book.of(this.#name)
     return requests.map((request) =>
-      preferredSlots(slots, { node, nodes: table.nodes, ...request }),
+      slots === undefined ? request.mustInclude : preferredSlots(slots, node, request),
     )
   }
 
-  async allocate(
-    requests: readonly (readonly string[])[],
-    claims: RequestClaims,
-  ): Promise<readonly ContainerAllocation[]> {
-    // An update during the request must not mix two states of a device in one answer.
-    const instance = this.#instance
-    // Once for all ids: there can be thousands of each.
-    const offered = this.#offered()
-    const containers = requests.map((ids) => ids.map((id) => this.#checkedSlot(id, offered)))
-    await claimAllOrNone({ ...this.#options, claims, level: this.level }, async (claim) => {
-      for (const slot of new Set(containers.flat())) await this.#claim(slot, claim)
+  allocate(requests: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]> {
+    const { book, claims, node } = this.#options
+    return claims.forRequest(this.level, async (claim) => {
+      // An update during the request must not mix two states of a device in one answer.
+      const slots = book.of(this.#name)
+      if (slots === undefined)
+        throw new AllocationRefusedError(`the device of Instance ${this.#name} was removed`)
+      const offered = offeredSlots(slots, node)
+      const containers = requests.map((ids) => ids.map((id) => this.#checked(id, slots, offered)))
+      for (const slot of new Set(containers.flat())) await this.#claim(slot, slots, claim)
+      const granted = containers.map((ids) =>
+        ids.map((slot) => ({ instance: slots.served, slot, id: slot, annotation: slot })),
+      )
+      return grantSlots(granted, this.resourceName, this.#options)
     })
-    return grantSlots(
-      containers.map((slots) =>
-        slots.map((slot) => ({ instance, slot, id: slot, annotation: slot })),
-      ),
-      this.resourceName,
-      this.#options,
-    )
   }
 
-  #table(): SlotTable {
-    return this.#options.slotTable(this.#instance)
-  }
-
-  #offered(): Offer {
-    const by = this.#table()
-    const { slots, beyond, usable } = by
-    const last = this.#offer
-    if (
-      last?.by.slots === slots &&
-      last.by.beyond.size === beyond.size &&
-      last.by.usable === usable
-    )
-      return last
-    const { node } = this.#options
-    const offered = offeredSlots(slots, {
-      node,
-      healthy: usable,
-      heldOverCapacity: beyond.size,
-    })
-    const list = Array.from(offered, ([id, healthy]) => ({ id, healthy }))
-    this.#offer = { by, slots: offered, list }
-    return this.#offer
-  }
-
-  #checkedSlot(id: string, offered: Offer): SlotName {
-    const { key, name, healthy } = this.#instance
+  #checked(
+    id: string,
+    { served, state, slots }: InstanceSlots,
+    offered: ReadonlyMap<SlotName, boolean>,
+  ): SlotName {
+    const { name, healthy } = served
     const shown = JSON.stringify(id.slice(0, 200))
     const index = slotIndex(name, id)
     if (index === undefined)
       throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
     if (!healthy)
       throw new AllocationRefusedError(`the device of Instance ${name} is not available now`)
-    const instance = this.#options.cluster.instances.get(key)
-    if (instance === undefined) throw new AllocationRefusedError(`there is no Instance ${name} yet`)
-    if (instance.metadata.deletionTimestamp !== undefined)
-      throw new AllocationRefusedError(`Instance ${name} is being deleted`)
+    if (state === 'absent') throw new AllocationRefusedError(`there is no Instance ${name} yet`)
+    if (state === 'leaving') throw new AllocationRefusedError(`Instance ${name} is being deleted`)
     const slot = slotName(name, index)
-    const isOffered = offered.slots.get(slot)
-    if (isOffered === undefined)
+    if (!offered.has(slot))
       throw new AllocationRefusedError(
-        `Instance ${name} has no slot ${shown}; its capacity is ${offered.by.slots.size}`,
+        `Instance ${name} has no slot ${shown}; its capacity is ${slots.size}`,
       )
-    if (!isOffered) {
-      const usage = offered.by.slots.get(slot)
-      const holder = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
-      throw new AllocationRefusedError(`slot ${id} is taken${holder}`)
-    }
+    if (offered.get(slot)) return slot
     // The Instance may have lost the claim of a running container.
-    const claim = this.#options.ledger.claimOf(slot) ?? this.#usage
-    if (claim !== this.#usage)
+    const ours = this.#options.book.allocations.claimOf(slot)
+    if (ours !== undefined)
       throw new AllocationRefusedError(
-        `a container of this node has slot ${id} already, by ${claim}`,
+        `a container of this node has slot ${id} already, by ${ours}`,
       )
-    return slot
+    const usage = slots.get(slot)
+    const holder = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
+    throw new AllocationRefusedError(`slot ${id} is taken${holder}`)
   }
 
-  async #claim(slot: SlotName, claim: ClaimSlot): Promise<void> {
-    const { key, name, device } = this.#instance
+  async #claim(slot: SlotName, { served }: InstanceSlots, claim: ClaimSlot): Promise<void> {
+    const { key, name, device } = served
     const result = await claim({ instance: key, slot, usage: this.#usage, device: device.id })
     if (result.held) return
     if (result.outcome !== 'taken')

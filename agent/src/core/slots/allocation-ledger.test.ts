@@ -1,4 +1,4 @@
-import { type InstanceName, parseSlotUsage, type SlotName } from '@akrijs/api'
+import type { InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
@@ -60,17 +60,6 @@ describe('the allocations of containers', () => {
       [slot(7)]: 'node-a',
     })
     expect(ledger.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
-  })
-
-  it('R7 replace free slots, and no claim of another node', () => {
-    const slots = new Map(
-      [0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]),
-    )
-    expect(ledger.overlay(INSTANCE, slots)).toBe(slots)
-    for (const each of [ofConfiguration(0, '5'), ofInstance(1)]) ledger.record(each)
-    expect([...ledger.overlay(INSTANCE, slots).values()]).toEqual(
-      ['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)),
-    )
   })
 
   it.each<[string, () => void]>([

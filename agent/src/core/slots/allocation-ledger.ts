@@ -3,9 +3,7 @@ import {
   GROUP,
   hasLongDigest,
   type InstanceName,
-  parseSlotUsage,
   type SlotName,
-  type SlotUsage,
 } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
@@ -122,23 +120,6 @@ export class AllocationLedger {
   claimsIn(instance: InstanceName): Record<SlotName, string> {
     return Object.fromEntries(
       this.inUse(instance).map((each) => [each.slot, usageOf(each, this.#options.node)]),
-    )
-  }
-
-  /** The slots of an Instance, where the claims of running containers replace `free`. */
-  overlay(
-    instance: InstanceName,
-    slots: ReadonlyMap<SlotName, SlotUsage>,
-  ): ReadonlyMap<SlotName, SlotUsage> {
-    // Nearly no Instance of many has an allocation.
-    if (!this.#byInstance.has(instance)) return slots
-    const claims = new Map(Object.entries(this.claimsIn(instance)))
-    if (claims.size === 0) return slots
-    return new Map(
-      [...slots].map(([slot, usage]) => [
-        slot,
-        usage.level === 'free' ? parseSlotUsage(claims.get(slot)) : usage,
-      ]),
     )
   }
 

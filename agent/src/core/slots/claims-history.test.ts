@@ -2,30 +2,29 @@ import {
   type ConfigurationName,
   heldSlots,
   type Instance,
-  type InstanceName,
   resizedUsage,
   type SlotName,
   slotIndex,
 } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { AkriError, silentLogger } from '@akrijs/runtime'
+import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster, SlotClaim } from '../../ports/cluster.js'
 import type { NodePods, PodAllocation } from '../../ports/kubelet.js'
 import { noopObserver } from '../../ports/observer.js'
-import { instanceWith } from '../../testing/objects.js'
+import { instanceWith, servedWith } from '../../testing/objects.js'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { ConfigurationInstances } from '../plugins/configuration-instances.js'
 import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
 import { InstancePlugin } from '../plugins/instance-plugin.js'
 import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
-import { AllocationLedger, usageOf } from './allocation-ledger.js'
+import { type AllocationLedger, usageOf } from './allocation-ledger.js'
+import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
-import { slotTable } from './slot-table.js'
 
 // Two nodes and two devices, with real plugins and slot reconcilers. Kubelets and the cluster are
 // minimal models.
@@ -68,16 +67,7 @@ class World {
   readonly nodes = NODES.map((name) => new Node(name, this))
 
   served(digest: string): ServedInstance {
-    const name = `${CONFIGURATION}-${digest}` as InstanceName
-    const { capacity } = this
-    const rest = {
-      configuration: CONFIGURATION,
-      device: { id: digest },
-      properties: {},
-      healthy: true,
-      capacity,
-    }
-    return { key: objectKey('default', name), name, digest, ...rest }
+    return servedWith({ capacity: this.capacity }, digest)
   }
 
   make(digest: string, { name: node, ledger }: Node): void {
@@ -137,7 +127,7 @@ class Node {
   readonly containers = new Map<ObjectKey, Container>()
   /** The list of the kubelet is behind its allocations and behind the end of Pods. */
   listed: readonly Container[] = []
-  ledger: AllocationLedger
+  book: SlotBook
   claims: SlotClaims
   reconciler: SlotReconciler
   #pods = 0
@@ -145,13 +135,18 @@ class Node {
   constructor(name: NodeName, world: World) {
     this.name = name
     this.world = world
-    ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
+    ;({ book: this.book, claims: this.claims, reconciler: this.reconciler } = this.#start())
+  }
+
+  get ledger(): AllocationLedger {
+    return this.book.allocations
   }
 
   /** Kills the agent, and starts another agent from the checkpoint. */
   restart(): void {
     const remembered = this.ledger.list()
-    ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
+    this.book.close()
+    ;({ book: this.book, claims: this.claims, reconciler: this.reconciler } = this.#start())
     for (const each of remembered) this.ledger.record(each)
   }
 
@@ -173,44 +168,27 @@ class Node {
       .advertise()
       .flatMap((each) => (each.healthy && !taken.has(each.id) ? each.id : []))
     if (id === undefined) return
-    try {
-      const [response] = await this.claims.forRequest((claims) => plugin.allocate([[id]], claims))
-      const [annotation = ''] = Object.keys(response?.annotations ?? {})
-      const pod = objectKey('default', `${this.name}-${this.#pods++}`)
-      this.containers.set(pod, {
-        pod,
-        resourceName,
-        id,
-        slot: annotation.replace('akri.agent.slot-', '') as SlotName,
-      })
-    } catch (error) {
-      if (!AkriError.is(error)) throw error
-    }
+    const isKnown = this.ledger.slotOf(resourceName, id) !== undefined
+    const [response] = await plugin.allocate([[id]]).catch((error: unknown) => {
+      // Its Pod has ended, which this node does not know yet, and its device cannot be used. What
+      // else is offered is never refused: the cluster is as this node sees it.
+      if (!isKnown || !AllocationRefusedError.is(error)) throw error
+      return []
+    })
+    if (response === undefined) return
+    const [annotation = ''] = Object.keys(response?.annotations ?? {})
+    const pod = objectKey('default', `${this.name}-${this.#pods++}`)
+    const slot = annotation.replace('akri.agent.slot-', '') as SlotName
+    this.containers.set(pod, { pod, resourceName, id, slot })
   }
 
   #plugin(digest: string | undefined): PluginBehaviour {
-    const { world, ledger, name: node } = this
-    const table = (served: ServedInstance) => slotTable(served, world.instances.get(served.key))
-    const options = {
-      cluster: world.cluster,
-      node,
-      ledger,
-      observer: noopObserver,
-      directories: undefined,
-      slotTable: table,
-    }
-    if (digest !== undefined) return new InstancePlugin(world.served(digest), options)
-    return new ConfigurationPlugin(
-      { key: objectKey('default', CONFIGURATION), name: CONFIGURATION },
-      {
-        ...options,
-        get instances() {
-          const instances = new ConfigurationInstances(table)
-          for (const each of DIGESTS) instances.set(world.served(each))
-          return instances
-        },
-      },
-    )
+    const { world, book, claims, name: node } = this
+    for (const each of DIGESTS) book.serve(world.served(each))
+    const options = { book, claims, node }
+    return digest === undefined
+      ? new ConfigurationPlugin(CONFIGURATION, options)
+      : new InstancePlugin(world.served(digest).name, options)
   }
 
   #start() {
@@ -242,10 +220,10 @@ class Node {
         return allocated
       },
     }
-    const ledger = new AllocationLedger({ node, pods })
-    const claims = new SlotClaims(clock)
+    const book = new SlotBook({ cluster, node, kubelet, clock, slotHandoverMs: 0 })
+    const claims = new SlotClaims({ cluster, clock, observer: noopObserver })
     return {
-      ledger,
+      book,
       claims,
       reconciler: new SlotReconciler({
         cluster,
@@ -254,7 +232,7 @@ class Node {
         clock,
         log: silentLogger,
         claims,
-        ledger,
+        ledger: book.allocations,
       }),
     }
   }

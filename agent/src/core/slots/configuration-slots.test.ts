@@ -1,44 +1,39 @@
-import {
-  type ConfigurationName,
-  type InstanceName,
-  parseSlotUsage,
-  type SlotName,
-} from '@akrijs/api'
+import { type ConfigurationName, parseSlotUsage, type SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  advertisedIds,
-  chooseSlots,
-  type InstanceSlots,
-  preferredIds,
-} from './configuration-slots.js'
+import { servedWith } from '../../testing/objects.js'
+import { advertisedIds, chooseSlots, preferredIds } from './configuration-slots.js'
+import { type InstanceSlots, offeredBy } from './instance-slots.js'
 import { preferredSlots } from './offer.js'
 import { virtualIds } from './virtual-ids.js'
 
 const NODE = 'node-a' as NodeName
 
-/** An Instance by the values of its `deviceUsage`. */
+type More = Partial<Pick<InstanceSlots, 'nodes' | 'beyond'>> & { readonly healthy?: boolean }
+
+/** An Instance by the values of its `deviceUsage`, as a node offers it. */
 function camera(
   digest: string,
   usages: readonly string[],
-  more: Partial<InstanceSlots> = {},
+  { healthy = true, ...more }: More = {},
+  node = NODE,
 ): InstanceSlots {
-  const instance = `cam-${digest}` as InstanceName
+  const served = servedWith({ healthy }, digest)
   const slots = new Map(
-    usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]),
+    usages.map((usage, index) => [`${served.name}-${index}` as SlotName, parseSlotUsage(usage)]),
   )
-  return { instance, healthy: true, nodes: [NODE], slots, beyond: new Map(), ...more }
+  const known = { served, state: 'there', nodes: [NODE], slots, beyond: new Map() } as const
+  return offeredBy(node, { ...known, ...more })
 }
 
 /** A claim of a slot that the capacity does not have any more. */
 const heldBeyond = (usage: string) => new Map([['cam-8120fe-9' as SlotName, parseSlotUsage(usage)]])
 
-const ids = (instances: readonly InstanceSlots[]) =>
-  advertisedIds(instances, NODE).map(({ id }) => id)
+const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances).map(({ id }) => id)
 /** For each container the slots by id; the reason where it is refused. */
 function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
-  const choice = chooseSlots(instances, NODE, requests)
+  const choice = chooseSlots(instances, requests)
   return choice.ok
     ? choice.containers.map((chosen) =>
         Object.fromEntries(chosen.map(({ id, slot }) => [id, slot])),
@@ -66,21 +61,12 @@ describe('the advertised ids of a Configuration', () => {
     ).toEqual(['0', '1', '2', '3'])
   })
 
-  it('are the same objects in each list, unless their slots were claimed', () => {
-    const before = advertisedIds(ONE_CLAIMED, NODE)
-    const now = advertisedIds([...ONE_CLAIMED, camera('bd09fb', [''])], NODE)
-    expect(now.map((each) => before.includes(each))).toEqual([true, true, false, false])
-    expect(now.map(({ id }) => id)).toEqual(['0', '1', '2', '4'])
-  })
-
   it('R28 are the claimed ids if all slots are claimed', () => {
     const taken = [
       camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
       camera('a19705', ['C:1:node-a', 'C:2:node-a']),
     ]
-    expect(advertisedIds(taken, NODE)).toEqual(
-      ['0', '1', '2', '3'].map((id) => ({ id, healthy: true })),
-    )
+    expect(advertisedIds(taken)).toEqual(['0', '1', '2', '3'].map((id) => ({ id, healthy: true })))
   })
 
   it('R29 R30 become fewer with released slots, and stand for different devices', () => {
@@ -102,7 +88,7 @@ describe('the advertised ids of a Configuration', () => {
 
   it('are unhealthy for an unhealthy device, which gets no further id', () => {
     const lost = [camera('8120fe', ['C:0:node-a', ''], { healthy: false }), camera('a19705', [''])]
-    expect(advertisedIds(lost, NODE)).toEqual([
+    expect(advertisedIds(lost)).toEqual([
       { id: '0', healthy: false },
       { id: '1', healthy: true },
     ])
@@ -110,23 +96,23 @@ describe('the advertised ids of a Configuration', () => {
   })
 
   it('include the ids of lost devices as unhealthy, and give these ids to no other device', () => {
-    expect(advertisedIds(FREE, NODE, gone('1', 'cam-7', '12'))).toEqual([
+    expect(advertisedIds(FREE, gone('1', 'cam-7', '12'))).toEqual([
       { id: '0', healthy: true },
       { id: '1', healthy: false },
       { id: '2', healthy: true },
       { id: '12', healthy: false },
       { id: 'cam-7', healthy: false },
     ])
-    expect(advertisedIds([], NODE, gone('0'))).toEqual([{ id: '0', healthy: false }])
+    expect(advertisedIds([], gone('0'))).toEqual([{ id: '0', healthy: false }])
     // Allocate has given the id to another device meanwhile.
-    expect(advertisedIds(ONE_CLAIMED, NODE, gone('4'))).toContainEqual({ id: '4', healthy: true })
+    expect(advertisedIds(ONE_CLAIMED, gone('4'))).toContainEqual({ id: '4', healthy: true })
   })
 
   it('are healthy for containers whose device is there while the Instance is not', () => {
     const awaited = new Map([['0', true]])
     const away = camera('8120fe', ['C:0:node-a', ''], { healthy: false })
     for (const list of [[camera('a19705', [''])], [away, camera('a19705', [''])]])
-      expect(advertisedIds(list, NODE, awaited)).toEqual([
+      expect(advertisedIds(list, awaited)).toEqual([
         { id: '0', healthy: true },
         { id: '1', healthy: true },
       ])
@@ -154,7 +140,7 @@ describe('the ids of a Configuration whose claims are beyond a lowered capacity'
   it('R7 A20 stand for the same slots, and other ids are preferred', () => {
     expect(choose(both, ['0'])).toEqual([{ 0: 'cam-8120fe-9' }])
     const request = { available: ['0', '1'], mustInclude: [], size: 1 }
-    expect(preferredIds(both, NODE, request)).toEqual(['1'])
+    expect(preferredIds(both, request)).toEqual(['1'])
   })
 })
 
@@ -217,7 +203,7 @@ describe('the preferred ids', () => {
       camera('a19705', ['', 'C:5:node-a']),
     ]
     const prefer = (size: number, mustInclude: string[] = []) =>
-      preferredIds(used, NODE, { available: ['0', '1', '3', '5'], mustInclude, size })
+      preferredIds(used, { available: ['0', '1', '3', '5'], mustInclude, size })
     expect(prefer(1)).toEqual(['0'])
     expect(prefer(2)).toEqual(['0', '5'])
     expect(prefer(2, ['3'])).toEqual(['3', '5'])
@@ -227,12 +213,13 @@ describe('the preferred ids', () => {
 
   it('A16 R33 are claimed ids without a container first: other slots stay for other nodes', () => {
     const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
-    expect(
-      preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 1 }),
-    ).toEqual(['1'])
-    expect(
-      preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 2 }),
-    ).toEqual(['1', '0'])
+    expect(preferredIds(used, { available: ['0', '1', '2'], mustInclude: [], size: 1 })).toEqual([
+      '1',
+    ])
+    expect(preferredIds(used, { available: ['0', '1', '2'], mustInclude: [], size: 2 })).toEqual([
+      '1',
+      '0',
+    ])
   })
 })
 
@@ -267,17 +254,15 @@ const instances = fc
 describe('nodes that choose at the same moment', () => {
   it('A16 choose different slots of a device if there are enough, also at the two levels', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
-    const all = camera('8120fe', ['', '', ''], { nodes })
+    const seenBy = (node: NodeName) => camera('8120fe', ['', '', ''], { nodes }, node)
     const chosen = nodes.map((node) => {
-      const choice = chooseSlots([all], node, [['0']])
+      const choice = chooseSlots([seenBy(node)], [['0']])
       return choice.ok ? choice.containers[0]?.[0]?.slot : choice.reason
     })
     expect(chosen).toEqual(['cam-8120fe-0', 'cam-8120fe-2'])
     const ofInstance = nodes.map((node) =>
-      preferredSlots(all.slots, {
-        node,
-        nodes,
-        available: [...all.slots.keys()],
+      preferredSlots(seenBy(node), node, {
+        available: [...seenBy(node).slots.keys()],
         mustInclude: [],
         size: 1,
       }),
@@ -287,8 +272,9 @@ describe('nodes that choose at the same moment', () => {
 
   it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
-    const all = camera('8120fe', ['', '', ''], { nodes, beyond: heldBeyond('node-b') })
-    const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])
+    const more = { nodes, beyond: heldBeyond('node-b') }
+    const all = camera('8120fe', ['', '', ''], more, 'node-b' as NodeName)
+    const choice = chooseSlots([all], [['0']])
     expect(choice).toMatchObject({ ok: true, containers: [[{ slot: 'cam-8120fe-1' }]] })
   })
 })
@@ -300,7 +286,7 @@ describe('for any slots and requests', () => {
     })
     fc.assert(
       fc.property(instances, requests, (all, wanted) => {
-        const choice = chooseSlots(all, NODE, wanted)
+        const choice = chooseSlots(all, wanted)
         if (!choice.ok) return
         const bySlot = new Map<string, string>()
         for (const [at, container] of choice.containers.entries()) {
@@ -309,7 +295,7 @@ describe('for any slots and requests', () => {
           for (const { id, slot, instance, claimed } of container) {
             expect(bySlot.get(slot) ?? id).toBe(id)
             bySlot.set(slot, id)
-            const before = all.find((each) => each.instance === instance)?.slots.get(slot)
+            const before = all.find(({ served }) => served.name === instance)?.slots.get(slot)
             expect(before).toEqual(
               claimed
                 ? { level: 'configuration', virtualId: id, node: NODE }
@@ -324,14 +310,12 @@ describe('for any slots and requests', () => {
   it('R13 each advertised id can be allocated, and all preferred ids together', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, size) => {
-        const advertised = advertisedIds(all, NODE).map(({ id }) => id)
+        const advertised = advertisedIds(all).map(({ id }) => id)
         expect(new Set(advertised).size).toBe(advertised.length)
-        for (const id of advertised)
-          expect(chooseSlots(all, NODE, [[id]])).toMatchObject({ ok: true })
-        const preferred = preferredIds(all, NODE, { available: advertised, mustInclude: [], size })
+        for (const id of advertised) expect(chooseSlots(all, [[id]])).toMatchObject({ ok: true })
+        const preferred = preferredIds(all, { available: advertised, mustInclude: [], size })
         expect(preferred.length).toBeLessThanOrEqual(size)
-        if (preferred.length > 0)
-          expect(chooseSlots(all, NODE, [preferred])).toMatchObject({ ok: true })
+        if (preferred.length > 0) expect(chooseSlots(all, [preferred])).toMatchObject({ ok: true })
         // As many as devices with a slot for this node.
         const usable = all.filter(({ slots }) =>
           [...slots.values()].some(
@@ -347,16 +331,16 @@ describe('for any slots and requests', () => {
   it('many devices for one container are preferred by few looks at each', () => {
     let looks = 0
     const all = Array.from({ length: 1000 }, (_, index) => {
-      const { slots, ...each } = camera(index.toString(16).padStart(6, '0'), [''])
+      const { free, ...each } = camera(index.toString(16).padStart(6, '0'), [''])
       const look = () => {
         looks++
-        return slots
+        return free
       }
-      return Object.defineProperty({ ...each, slots }, 'slots', { get: look })
+      return Object.defineProperty({ ...each, free }, 'free', { get: look })
     })
-    const available = advertisedIds(all, NODE).map(({ id }) => id)
+    const available = advertisedIds(all).map(({ id }) => id)
     const request = { available, mustInclude: [], size: 1000 }
-    expect(preferredIds(all, NODE, request)).toHaveLength(1000)
+    expect(preferredIds(all, request)).toHaveLength(1000)
     expect(looks).toBeLessThan(20 * 1000)
   })
 
@@ -377,8 +361,8 @@ describe('for any slots and requests', () => {
           ...left.filter((each) => held.has(each)),
           ...left.filter((each) => !held.has(each)),
         ])
-          if (one.length < size && chooseSlots(all, NODE, [[...one, id]]).ok) one.push(id)
-        expect(preferredIds(all, NODE, { available, mustInclude, size })).toEqual(one)
+          if (one.length < size && chooseSlots(all, [[...one, id]]).ok) one.push(id)
+        expect(preferredIds(all, { available, mustInclude, size })).toEqual(one)
       }),
     )
   })
@@ -386,7 +370,7 @@ describe('for any slots and requests', () => {
   it('R34 a single container is refused only if there are not enough different devices', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, count) => {
-        const claimed = new Set(advertisedIds(all, NODE).map(({ id }) => id))
+        const claimed = new Set(advertisedIds(all).map(({ id }) => id))
         const fresh = Array.from({ length: 40 }, (_, index) => String(index)).filter(
           (id) => !claimed.has(id) || isFresh(all, id),
         )
@@ -394,7 +378,7 @@ describe('for any slots and requests', () => {
         const withFree = all.filter(({ slots }) =>
           [...slots.values()].some(({ level }) => level === 'free'),
         ).length
-        expect(chooseSlots(all, NODE, [request]).ok).toBe(request.length <= withFree)
+        expect(chooseSlots(all, [request]).ok).toBe(request.length <= withFree)
       }),
     )
   })
@@ -412,7 +396,7 @@ function isFresh(all: readonly InstanceSlots[], id: string): boolean {
 describe('the ids of a Configuration beside the existing system', () => {
   const form = virtualIds('cam' as ConfigurationName, 'akri-0.13')
   const beside = (instances: readonly InstanceSlots[]) =>
-    advertisedIds(instances, NODE, new Map(), form).map(({ id }) => id)
+    advertisedIds(instances, new Map(), form).map(({ id }) => id)
 
   it('R26 have its form, and stand in the order of their numbers', () => {
     expect(beside(FREE)).toEqual(['cam-0', 'cam-1'])
@@ -422,22 +406,22 @@ describe('the ids of a Configuration beside the existing system', () => {
 
   it('keep the form in which a container got them', () => {
     expect(beside([camera('8120fe', ['C:0:node-a', ''])])).toEqual(['cam-0', '0'])
-    const choice = chooseSlots([camera('8120fe', ['C:0:node-a', ''])], NODE, [['0']], form)
+    const choice = chooseSlots([camera('8120fe', ['C:0:node-a', ''])], [['0']], form)
     expect(choice).toMatchObject({ ok: true, containers: [[{ id: '0', claimed: true }]] })
   })
 
   it('have no other form for new claims', () => {
     for (const id of ['0', 'cam-', 'cam-01', 'cam-x', 'cam-1234567890', 'cam-0-0', 'dam-0'])
-      expect(chooseSlots(FREE, NODE, [[id]], form)).toEqual({
+      expect(chooseSlots(FREE, [[id]], form)).toEqual({
         ok: false,
         reason: `["${id}"] is not an id of this resource`,
       })
-    expect(chooseSlots(FREE, NODE, [['cam-7']], form)).toMatchObject({ ok: true })
+    expect(chooseSlots(FREE, [['cam-7']], form)).toMatchObject({ ok: true })
   })
 
   it('are preferred in their order', () => {
     const available = ['cam-10', 'cam-2', 'cam-1']
     const request = { available, mustInclude: [], size: 2 }
-    expect(preferredIds(FREE, NODE, request, form)).toEqual(['cam-1', 'cam-2'])
+    expect(preferredIds(FREE, request, form)).toEqual(['cam-1', 'cam-2'])
   })
 })

@@ -1,23 +1,11 @@
-import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
-import { type PreferenceRequest, slotsInClaimOrder, spareSlots } from './offer.js'
+import type { InstanceName, SlotName } from '@akrijs/api'
+import type { InstanceSlots } from './instance-slots.js'
+import type { PreferenceRequest } from './offer.js'
 import { NUMBERS, type VirtualIds } from './virtual-ids.js'
 
 // The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
 // The advertised ids, the preference and Allocate are all computed here, from the same slots and
 // claims, so they cannot disagree.
-
-/** The slots of one Instance of the Configuration, as this node sees them. */
-export interface InstanceSlots {
-  readonly instance: InstanceName
-  /** Whether the device can be allocated now. */
-  readonly healthy: boolean
-  /** All nodes of the Instance, in the same order on each node. */
-  readonly nodes: readonly NodeName[]
-  readonly slots: ReadonlyMap<SlotName, SlotUsage>
-  /** The claimed slots beyond a lowered capacity: as many free slots wait. */
-  readonly beyond: ReadonlyMap<SlotName, SlotUsage>
-}
 
 /** The slot that an id stands for. */
 export interface ChosenSlot {
@@ -41,13 +29,12 @@ type SlotChoice =
  */
 export function advertisedIds(
   instances: readonly InstanceSlots[],
-  node: NodeName,
   inUse: ReadonlyMap<string, boolean> = new Map(),
   virtualIds: VirtualIds = NUMBERS,
 ): AdvertisedId[] {
-  const claims = claimsOf(instances, node)
+  const claims = claimsOf(instances)
   const used = new Map(inUse)
-  for (const [id, { owner }] of claims) used.set(id, owner.healthy || inUse.get(id) === true)
+  for (const [id, { owner }] of claims) used.set(id, owner.usable || inUse.get(id) === true)
   const claimed = [...used]
     .map(([id, healthy]) => ({ id, healthy }))
     .sort((a, b) => virtualIds.compare(a.id, b.id))
@@ -56,7 +43,7 @@ export function advertisedIds(
   const ids: AdvertisedId[] = []
   const isUpTo = (number: number, id: string) =>
     (virtualIds.numberOf(id) ?? Number.POSITIVE_INFINITY) <= number
-  let free = instances.filter((instance) => freeSlots(instance).length > 0).length
+  let free = instances.filter((instance) => instance.free.length > 0).length
   for (let number = 0; free > 0; number++) {
     for (; !next.done && isUpTo(number, next.value.id); next = claimed.next()) ids.push(next.value)
     const unclaimed = virtualIds.of(number)
@@ -75,25 +62,24 @@ interface AdvertisedId {
 
 /**
  * Chooses a slot for each id. A claimed id keeps its slot. Any other id gets a slot of the Instance
- * with the most free slots, in the order of {@link slotsInClaimOrder}. All slots of a container
+ * with the most free slots, in the order in which the node claims them. All slots of a container
  * belong to different Instances; if that is not possible for a container, the whole request is
  * refused.
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
-  node: NodeName,
   requests: readonly (readonly string[])[],
   virtualIds: VirtualIds = NUMBERS,
 ): SlotChoice {
-  const claims = claimsOf(instances, node)
-  // The free slots, in the order of claims, of Instances that the request has slots of.
-  const rest = new Map<InstanceName, SlotName[]>()
-  const freeCount = (each: InstanceSlots) =>
-    rest.get(each.instance)?.length ?? freeSlots(each).length
+  const claims = claimsOf(instances)
+  // How many free slots the request has of an Instance.
+  const taken = new Map<InstanceName, number>()
+  const takenOf = (each: InstanceSlots) => taken.get(each.served.name) ?? 0
+  const freeCount = (each: InstanceSlots) => each.free.length - takenOf(each)
   const takeFree = (each: InstanceSlots) => {
-    const free = rest.get(each.instance) ?? freeInClaimOrder(each, node)
-    rest.set(each.instance, free)
-    return free.shift()
+    const count = takenOf(each)
+    taken.set(each.served.name, count + 1)
+    return each.free[count]
   }
   // An id of several containers stands for the same slot in each of them.
   const chosen = new Map<string, ChosenSlot>()
@@ -107,13 +93,13 @@ export function chooseSlots(
       const claim = claims.get(id)
       const slot =
         chosen.get(id) ??
-        (claim && { id, instance: claim.owner.instance, slot: claim.slot, claimed: true })
+        (claim && { id, instance: claim.owner.served.name, slot: claim.slot, claimed: true })
       if (slot === undefined) {
         if (virtualIds.numberOf(id) === undefined)
           return { ok: false, reason: `${shown([id])} is not an id of this resource` }
         continue
       }
-      if (claim?.owner.healthy === false)
+      if (claim?.owner.usable === false)
         return { ok: false, reason: `the device of ${slot.instance} is not available now` }
       const other = idByInstance.get(slot.instance)
       if (other !== undefined)
@@ -126,7 +112,9 @@ export function chooseSlots(
       idByInstance.set(slot.instance, id)
       fixed.set(id, slot)
     }
-    const free = instances.filter((each) => !idByInstance.has(each.instance) && freeCount(each) > 0)
+    const free = instances.filter(
+      (each) => !idByInstance.has(each.served.name) && freeCount(each) > 0,
+    )
     const available = fixed.size + free.length
     if (available < ids.length)
       return {
@@ -134,14 +122,14 @@ export function chooseSlots(
         reason: `${ids.length} different devices are requested, and ${available} are available`,
       }
     const order = (a: InstanceSlots, b: InstanceSlots) =>
-      freeCount(b) - freeCount(a) || (a.instance < b.instance ? -1 : 1)
+      freeCount(b) - freeCount(a) || (a.served.name < b.served.name ? -1 : 1)
     const candidates = firstOf(free, ids.length - fixed.size, order).values()
     const container = ids.flatMap((id): ChosenSlot | [] => {
       const fixedSlot = fixed.get(id)
       if (fixedSlot !== undefined) return fixedSlot
       const { value: owner } = candidates.next()
       const slot = owner && takeFree(owner)
-      return owner && slot ? { id, instance: owner.instance, slot, claimed: false } : []
+      return owner && slot ? { id, instance: owner.served.name, slot, claimed: false } : []
     })
     for (const slot of container) chosen.set(slot.id, slot)
     containers.push(container)
@@ -158,12 +146,11 @@ export function chooseSlots(
  */
 export function preferredIds(
   instances: readonly InstanceSlots[],
-  node: NodeName,
   request: PreferenceRequest,
   virtualIds: VirtualIds = NUMBERS,
 ): string[] {
   const preferred = [...request.mustInclude]
-  const claims = claimsOf(instances, node)
+  const claims = claimsOf(instances)
   const left = request.available.filter((id) => !preferred.includes(id))
   const compareIds = (a: string, b: string) => virtualIds.compare(a, b)
   const claimed = left
@@ -176,7 +163,7 @@ export function preferredIds(
   const unclaimed = left.filter((id) => !claims.has(id))
   const room = () => Math.max(0, request.size - preferred.length)
   const isPossible = (ids: readonly string[]) =>
-    chooseSlots(instances, node, [[...preferred, ...ids]], virtualIds).ok
+    chooseSlots(instances, [[...preferred, ...ids]], virtualIds).ok
   // A question looks at all Instances, and a Pod may ask for a thousand devices: so many ids are
   // asked about at once. Those that are possible together are possible one after the other.
   const addPossible = (ids: readonly string[]): void => {
@@ -221,55 +208,11 @@ interface Claim {
 }
 
 /** The slots that this node has claimed through the Configuration, by id. */
-function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<string, Claim> {
+function claimsOf(instances: readonly InstanceSlots[]): Map<string, Claim> {
   const claims = new Map<string, Claim>()
-  // Two slots with one id are an error of another writer. The first slot counts.
   for (const owner of instances)
-    for (const { slot, virtualId, node: holder } of configurationClaims(owner))
-      if (holder === node && !claims.has(virtualId)) claims.set(virtualId, { owner, slot })
+    for (const [id, slot] of owner.byId) if (!claims.has(id)) claims.set(id, { owner, slot })
   return claims
-}
-
-interface ConfigurationClaim {
-  readonly slot: SlotName
-  readonly virtualId: string
-  readonly node: NodeName
-}
-
-// What does not change with other Instances: a list needs it of all. The claims beyond the capacity
-// change with `slots` only.
-const claimsBySlots = new WeakMap<InstanceSlots['slots'], readonly ConfigurationClaim[]>()
-const freeByOwner = new WeakMap<InstanceSlots, readonly SlotName[]>()
-
-const NO_CLAIMS: readonly ConfigurationClaim[] = []
-
-/** Also those beyond the capacity: the kubelet knows their ids until their Pods end. */
-function configurationClaims({ slots, beyond }: InstanceSlots): readonly ConfigurationClaim[] {
-  const before = claimsBySlots.get(slots)
-  if (before !== undefined) return before
-  const found: ConfigurationClaim[] = []
-  for (const [slot, usage] of [...slots, ...beyond])
-    if (usage.level === 'configuration')
-      found.push({ slot, virtualId: usage.virtualId, node: usage.node })
-  const claims = found.length === 0 ? NO_CLAIMS : found
-  claimsBySlots.set(slots, claims)
-  return claims
-}
-
-function freeInClaimOrder(owner: InstanceSlots, node: NodeName): SlotName[] {
-  const free = new Set(freeSlots(owner))
-  return slotsInClaimOrder(owner.slots, { node, nodes: owner.nodes }).flatMap(([slot]) =>
-    free.has(slot) ? slot : [],
-  )
-}
-
-function freeSlots(owner: InstanceSlots): readonly SlotName[] {
-  const before = freeByOwner.get(owner)
-  if (before !== undefined) return before
-  const { healthy, slots, beyond } = owner
-  const free = healthy ? spareSlots(slots, beyond.size) : []
-  freeByOwner.set(owner, free)
-  return free
 }
 
 function shown(ids: readonly string[]): string {

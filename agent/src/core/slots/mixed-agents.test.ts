@@ -10,12 +10,13 @@ import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { applyFields, applyJsonPatch, updateFields } from '@akrijs/kube/testing'
 import { AkriError, isRecord } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../../ports/cluster.js'
 import { noopObserver } from '../../ports/observer.js'
 import { ExistingAgentModel } from '../../testing/existing-agent.js'
-import { configurationWith, draftOf } from '../../testing/objects.js'
+import { configurationWith, draftOf, servedWith } from '../../testing/objects.js'
 import {
   claimStep,
   type InstanceStep,
@@ -25,14 +26,11 @@ import {
   releaseStep,
   updateStep,
 } from '../instances/instance-steps.js'
-import type { ServedInstance } from '../instances/served-instance.js'
-import { ConfigurationInstances } from '../plugins/configuration-instances.js'
 import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
 import { InstancePlugin } from '../plugins/instance-plugin.js'
 import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
-import { AllocationLedger } from './allocation-ledger.js'
+import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
-import { slotTable } from './slot-table.js'
 
 // Agents of this system and models of agents of the existing system, on objects with the owners of
 // fields that an API server keeps.
@@ -56,11 +54,8 @@ class World {
     NODES.slice(1).map((node) => [node, new ExistingAgentModel(node)] as const),
   )
   /** What the agents of this system have seen: the watch can be behind. */
-  readonly #caches = new Map<NodeName, Map<ObjectKey, Instance>>()
-  readonly #ledgers = new Map(
-    NODES.map((node) => [node, new AllocationLedger({ node, pods: undefined })] as const),
-  )
-  readonly #claims = new SlotClaims(this.clock)
+  readonly #caches = new Map(NODES.map((node) => [node, new ObjectStore<Instance>()] as const))
+  readonly #books: ReadonlyMap<NodeName, SlotBook>
   readonly #objects = new Map<ObjectKey, Readonly<Record<string, unknown>>>()
   #version = 0
 
@@ -73,6 +68,14 @@ class World {
       const rest = { uid: digest, generation: 1, creationTimestamp: '' }
       this.#put(keyOf(digest), {}, { ...object, metadata: { ...object.metadata, ...rest } })
     }
+    this.#books = new Map(
+      NODES.map((node) => {
+        const cluster = { instances: this.#cacheOf(node) }
+        const kubelet = { pods: undefined }
+        const { clock } = this
+        return [node, new SlotBook({ cluster, node, kubelet, clock, slotHandoverMs: 0 })]
+      }),
+    )
     for (const node of NODES) this.watch(node)
     for (const agent of this.existing.values()) agent.see(this.instances())
   }
@@ -90,8 +93,7 @@ class World {
       agent.see(this.instances())
       return
     }
-    const seen = this.instances().map((each) => [keyOf(digestOf(each)), each] as const)
-    this.#caches.set(node, new Map(seen))
+    for (const each of this.instances()) this.#cacheOf(node).put(each)
   }
 
   /** A Pod of a node asks for a device of one Instance, or for any. */
@@ -100,9 +102,8 @@ class World {
     if (agent !== undefined) return this.#runBeside(agent, digest)
     const plugin = this.#plugin(node, digest)
     const used = new Set(
-      this.#ledgers
-        .get(node)
-        ?.list()
+      this.#bookOf(node)
+        .allocations.list()
         .map(({ id }) => id),
     )
     const [id] = plugin
@@ -110,7 +111,7 @@ class World {
       .flatMap((each) => (each.healthy && !used.has(each.id) ? each.id : []))
     if (id === undefined) return
     try {
-      const [granted] = await this.#claims.forRequest((claims) => plugin.allocate([[id]], claims))
+      const [granted] = await plugin.allocate([[id]])
       const [annotation = ''] = Object.keys(granted?.annotations ?? {})
       const slot = annotation.replace('akri.agent.slot-', '') as SlotName
       const usage = digest === undefined ? `C:${id}:${node}` : node
@@ -132,8 +133,8 @@ class World {
       this.watch(node)
       return
     }
-    const ledger = this.#ledgers.get(node)
-    for (const allocation of ledger?.ofSlot(slot) ?? []) ledger?.remove(allocation)
+    const { allocations } = this.#bookOf(node)
+    for (const allocation of allocations.ofSlot(slot)) allocations.remove(allocation)
     const released = this.#change(node, instance, (now) =>
       releaseStep(now, slot, usage, this.compatibility),
     )
@@ -147,7 +148,8 @@ class World {
     for (const { slot, usage } of this.containers.filter((each) => each.node === node)) {
       const id = usage.startsWith('C:') ? (usage.split(':')[1] ?? '') : slot
       const resource = usage.startsWith('C:') ? CONFIGURATION : slot.replace(/-\d+$/, '')
-      this.#ledgers.get(node)?.record({ slot, id, resourceName: `akri.sh/${resource}` })
+      const resourceName = `akri.sh/${resource}`
+      this.#bookOf(node).allocations.record({ slot, id, resourceName })
     }
   }
 
@@ -190,49 +192,36 @@ class World {
   }
 
   #plugin(node: NodeName, digest: string | undefined): PluginBehaviour {
-    const instances = this.#caches.get(node) ?? new Map<ObjectKey, Instance>()
-    const served = (of: string): ServedInstance => {
-      const { metadata, spec } = instances.get(keyOf(of)) ?? expect.fail(of)
-      const rest = { configuration: CONFIGURATION, device: { id: of }, properties: {} }
-      const { name } = metadata
-      return { key: keyOf(of), name, digest: of, healthy: true, capacity: spec.capacity, ...rest }
-    }
-    const table = (each: ServedInstance) => slotTable(each, instances.get(each.key))
-    const options = {
-      cluster: {
-        instances: { get: (key: ObjectKey) => instances.get(key) },
-        claimSlot: async (key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> => {
-          const { compatibility } = this
-          const result = this.#change(node, this.#ofSlot(slot), (now) =>
-            claimStep(now, slot, usage, { inUse: false, compatibility }),
-          )
-          expect(instances.has(key)).toBe(true)
-          return result
-        },
-        releaseSlot: async (_key: ObjectKey, slot: SlotName, usage: string) =>
-          this.#change(node, this.#ofSlot(slot), (now) =>
-            releaseStep(now, slot, usage, this.compatibility),
-          ),
+    const { clock, compatibility } = this
+    const book = this.#bookOf(node)
+    for (const { metadata, spec } of this.#cacheOf(node).list())
+      book.serve(servedWith({ capacity: spec.capacity }, metadata.name.slice('cam-'.length)))
+    const cluster = {
+      claimSlot: async (key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> => {
+        const result = this.#change(node, this.#ofSlot(slot), (now) =>
+          claimStep(now, slot, usage, { inUse: false, compatibility }),
+        )
+        expect(this.#cacheOf(node).get(key)).toBeDefined()
+        return result
       },
-      node,
-      ledger: this.#ledgers.get(node) ?? expect.fail(node),
-      observer: noopObserver,
-      directories: undefined,
-      slotTable: table,
-      compatibility: this.compatibility,
+      releaseSlot: async (_key: ObjectKey, slot: SlotName, usage: string) =>
+        this.#change(node, this.#ofSlot(slot), (now) =>
+          releaseStep(now, slot, usage, compatibility),
+        ),
     }
-    if (digest !== undefined) return new InstancePlugin(served(digest), options)
-    return new ConfigurationPlugin(
-      { key: objectKey('default', CONFIGURATION), name: CONFIGURATION },
-      {
-        ...options,
-        get instances() {
-          const all = new ConfigurationInstances(table)
-          for (const each of DIGESTS) all.set(served(each))
-          return all
-        },
-      },
-    )
+    const claims = new SlotClaims({ cluster, clock, observer: noopObserver })
+    const options = { book, claims, node, compatibility }
+    return digest === undefined
+      ? new ConfigurationPlugin(CONFIGURATION, options)
+      : new InstancePlugin(servedWith({}, digest).name, options)
+  }
+
+  #bookOf(node: NodeName): SlotBook {
+    return this.#books.get(node) ?? expect.fail(node)
+  }
+
+  #cacheOf(node: NodeName): ObjectStore<Instance> {
+    return this.#caches.get(node) ?? expect.fail(node)
   }
 
   /** As the agent does: first with the Instance that it has seen, then with that of the server. */
@@ -242,7 +231,7 @@ class World {
     decide: (instance: Instance | undefined) => InstanceStep<T>,
   ): T {
     const key = keyOf(digestOf(instance))
-    let seen = this.#caches.get(node)?.get(key)
+    let seen = this.#cacheOf(node).get(key)
     for (let attempt = 0; attempt < 3; attempt++) {
       const step = decide(seen)
       if ('patch' in step) {
@@ -256,7 +245,7 @@ class World {
       } else if ('remove' in step) expect.fail('the last node left')
       else if (attempt > 0) return step.done
       this.watch(node)
-      seen = this.#caches.get(node)?.get(key)
+      seen = this.#cacheOf(node).get(key)
     }
     return expect.fail('each attempt was refused')
   }

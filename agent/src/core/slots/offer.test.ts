@@ -1,10 +1,29 @@
-import { type InstanceName, type SlotName, slotName, slotsOf } from '@akrijs/api'
+import { type InstanceName, type SlotName, slotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { instanceWith, servedWith } from '../../testing/objects.js'
+import { instanceSlots } from './instance-slots.js'
 import { offeredSlots, preferredSlots } from './offer.js'
 
 const instance = 'cam-8120fe' as InstanceName
+
+/** The Instance with these usages of its slots, as a node offers it. */
+function seenBy(
+  node: NodeName,
+  values: readonly string[],
+  { healthy = true, nodes = [node], beyond = 0 } = {},
+) {
+  const usage = Object.fromEntries(
+    [...values, ...Array<string>(beyond).fill('node-z')].map((value, index) => [
+      slotName(instance, index),
+      value,
+    ]),
+  )
+  const capacity = values.length
+  const served = servedWith({ healthy, capacity })
+  return instanceSlots({ served, instance: instanceWith(usage, { nodes, capacity }) }, node)
+}
 
 describe('the offered slots', () => {
   it('R82 R84 are those without a foreign claim, and none of an unhealthy device', () => {
@@ -14,12 +33,8 @@ describe('the offered slots', () => {
     )
     fc.assert(
       fc.property(usages, fc.boolean(), (values, healthy) => {
-        const slots = slotsOf(
-          instance,
-          values.length,
-          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
-        )
-        const offered = offeredSlots(slots, { node: 'node-a' as NodeName, healthy })
+        const node = 'node-a' as NodeName
+        const offered = offeredSlots(seenBy(node, values, { healthy }), node)
         const expected = values.map(
           (value, index) =>
             [slotName(instance, index), healthy && (value === '' || value === 'node-a')] as [
@@ -36,18 +51,9 @@ describe('the offered slots', () => {
     const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
     fc.assert(
       fc.property(usages, fc.nat(10), (values, heldOverCapacity) => {
-        const slots = slotsOf(
-          instance,
-          values.length,
-          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
-        )
-        const offered = [
-          ...offeredSlots(slots, {
-            node: 'node-a' as NodeName,
-            healthy: true,
-            heldOverCapacity,
-          }).values(),
-        ]
+        const node = 'node-a' as NodeName
+        const seen = seenBy(node, values, { beyond: heldOverCapacity })
+        const offered = [...offeredSlots(seen, node).values()]
         const count = (value: string) => values.filter((each) => each === value).length
         expect(offered.filter(Boolean)).toHaveLength(
           count('node-a') + Math.max(0, count('') - heldOverCapacity),
@@ -68,20 +74,11 @@ describe('the preferred slots', () => {
     available = all(values.length),
     nodes = NODES,
   ) =>
-    preferredSlots(
-      slotsOf(
-        instance,
-        values.length,
-        Object.fromEntries(values.map((value, index) => [slot(index), value])),
-      ),
-      {
-        node: node as NodeName,
-        nodes,
-        available,
-        mustInclude: [],
-        size,
-      },
-    )
+    preferredSlots(seenBy(node as NodeName, values, { nodes }), node as NodeName, {
+      available,
+      mustInclude: [],
+      size,
+    })
 
   it('A16 R85 differ between nodes if there are enough slots', () => {
     const free = ['', '', '', '', '', '']
@@ -132,12 +129,8 @@ describe('the preferred slots', () => {
         (values, left, size, node) => {
           const available = [...new Set(left)].map(slot)
           const mustInclude = available.slice(0, Math.min(1, size))
-          const slots = slotsOf(
-            instance,
-            values.length,
-            Object.fromEntries(values.map((value, index) => [slot(index), value])),
-          )
-          const chosen = preferredSlots(slots, { node, nodes: NODES, available, mustInclude, size })
+          const seen = seenBy(node, values, { nodes: NODES })
+          const chosen = preferredSlots(seen, node, { available, mustInclude, size })
           expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
           expect(chosen.length).toBeLessThanOrEqual(size)
           expect(new Set(chosen).size).toBe(chosen.length)

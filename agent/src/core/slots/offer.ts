@@ -1,5 +1,6 @@
 import type { SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
+import type { InstanceSlots } from './instance-slots.js'
 
 /** The kubelet asks which ids of a resource it should give to a container. */
 export interface PreferenceRequest {
@@ -25,22 +26,17 @@ export function spareSlots(
 
 /**
  * The slots of an Instance, and whether this node offers each of them through the Instance's
- * resource: the slot is free, or this node claimed it through that resource. The advertised list,
- * the preference and Allocate all use this function, so Allocate refuses no offered slot.
+ * resource: the slot can be claimed, or this node has it through that resource.
  */
 export function offeredSlots(
-  slots: ReadonlyMap<SlotName, SlotUsage>,
-  {
-    node,
-    healthy,
-    heldOverCapacity = 0,
-  }: { readonly node: NodeName; readonly healthy: boolean; readonly heldOverCapacity?: number },
+  { usable, slots, free }: InstanceSlots,
+  node: NodeName,
 ): Map<SlotName, boolean> {
-  const spare = new Set(spareSlots(slots, heldOverCapacity))
+  const claimable = new Set(free)
   const offered = new Map<SlotName, boolean>()
   slots.forEach((usage, slot) => {
     const isHere = usage.level === 'instance' && usage.node === node
-    offered.set(slot, healthy && (isHere || spare.has(slot)))
+    offered.set(slot, usable && (isHere || claimable.has(slot)))
   })
   return offered
 }
@@ -71,21 +67,16 @@ export function slotsInClaimOrder(
  * slotsInClaimOrder}.
  */
 export function preferredSlots(
-  slots: ReadonlyMap<SlotName, SlotUsage>,
-  {
-    node,
-    nodes,
-    available,
-    mustInclude,
-    size,
-  }: PreferenceRequest & { readonly node: NodeName; readonly nodes: readonly NodeName[] },
+  { slots, nodes, free }: InstanceSlots,
+  node: NodeName,
+  { available, mustInclude, size }: PreferenceRequest,
 ): string[] {
-  const ordered = slotsInClaimOrder(slots, { node, nodes })
-  const claimed = ordered.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
-  const free = ordered.filter(([, usage]) => usage.level === 'free')
+  const claimed = slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot, usage]) =>
+    usage.level === 'instance' && usage.node === node ? slot : [],
+  )
   const left = new Set(available)
   const chosen = new Set(mustInclude)
-  for (const [slot] of [...claimed, ...free]) {
+  for (const slot of [...claimed, ...free]) {
     if (chosen.size >= size) break
     if (left.has(slot)) chosen.add(slot)
   }

@@ -245,16 +245,13 @@ describe('slots without a container, if Pods are watched', () => {
   it('R84 R92 are kept while a request is unanswered, however long it takes', async () => {
     node.users?.clear()
     let answer = () => {}
-    const request = node.claims.forRequest(async ({ claim }) => {
-      await claim(slot(0), async () => node.put({ [slot(0)]: 'node-a' }))
-      await claim(
-        slot(1),
-        () =>
-          new Promise<void>((resolve) => {
-            answer = resolve
-          }),
-      )
-    })
+    node.onClaim = (which) => {
+      if (which === slot(0)) return node.put({ [slot(0)]: 'node-a' })
+      return new Promise((resolve) => {
+        answer = resolve
+      })
+    }
+    const request = node.claim(slot(0), slot(1))
     await clock.advance(30_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
     answer()
@@ -269,10 +266,15 @@ describe('slots without a container, if Pods are watched', () => {
     const allocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
     node.put({ [slot(0)]: 'C:7:node-a' })
     node.listed = holdsAny('7')
-    const reconciling = node.reconcile()
     // The kubelet gives the id to another container before its answer arrives.
+    let answer = () => {}
+    node.busy = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+    const reconciling = node.reconcile()
     node.ledger.record(allocation)
     await node.claim(slot(0))
+    answer()
     await reconciling
     expect(node.ledger.usersOf(allocation)).toBeUndefined()
     await clock.advance(1)

@@ -80,7 +80,8 @@ beforeEach(() => {
       served: () => served,
       taken: () => [],
     },
-    plugins: { registrationProblems: () => registrations, lost: () => lost },
+    plugins: { registrationProblems: () => registrations },
+    book: { lost: () => lost },
     node: NODE,
     log,
   })

@@ -1,4 +1,4 @@
-import type { ConfigurationName, InstanceName, NodeStatus } from '@akrijs/api'
+import type { NodeStatus } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
@@ -6,6 +6,7 @@ import type { AcceptedConfigurations } from '../accepted-configurations.js'
 import type { Discovery } from '../discovery/discovery.js'
 import type { InstanceReconciler } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
+import type { SlotBook } from '../slots/slot-book.js'
 import {
   deviceProblems,
   type FindingsByInstance,
@@ -31,9 +32,8 @@ interface StatusReporterOptions {
   readonly plugins: {
     /** The resources of a Configuration that the kubelet does not have. */
     registrationProblems(configuration: ObjectKey): readonly RegistrationProblem[]
-    /** The Instances whose devices are gone while Pods of this node have them. */
-    lost(configuration: ConfigurationName): Iterable<InstanceName>
   }
+  readonly book: Pick<SlotBook, 'lost'>
   readonly node: NodeName
   readonly log: Logger
 }
@@ -75,11 +75,11 @@ export class StatusReporter {
   }
 
   #findingsOf(key: ObjectKey, served: () => Iterable<ServedDevice>): FindingsByInstance {
-    const { configurations, discovery, plugins } = this.#options
+    const { book, configurations, discovery } = this.#options
     const configuration = configurations.get(key)
     if (configuration === undefined) return new Map()
     try {
-      const lost = plugins.lost(configuration.metadata.name)
+      const lost = book.lost(configuration.metadata.name)
       return findings(discovery.deviceSet(key), served, lost)
     } catch {
       // The status has the error.

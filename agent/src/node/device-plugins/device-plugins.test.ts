@@ -17,7 +17,6 @@ import { eventually } from '../../../../test/support/eventually.js'
 import type { ServedConfiguration, ServedInstance } from '../../core/instances/served-instance.js'
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
 import type { AllocationLedger } from '../../core/slots/allocation-ledger.js'
-import { slotTable } from '../../core/slots/slot-table.js'
 import { KubeletUnavailableError, PluginRefusedError } from '../../errors.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
@@ -84,9 +83,9 @@ afterEach(async () => {
 
 function start(observer: AgentObserver = noopObserver): DevicePlugins {
   return new DevicePlugins({
-    cluster,
+    book: home.book,
+    claims: home.claims,
     kubelet: sockets,
-    ledger,
     node,
     clock,
     log: silentLogger,
@@ -96,6 +95,8 @@ function start(observer: AgentObserver = noopObserver): DevicePlugins {
 /** Restarts the agent's part. */
 async function restart(): Promise<void> {
   await plugins.close()
+  home.restart()
+  ;({ ledger } = home)
   plugins = start()
 }
 /** Waits while the time of the agent passes. */
@@ -167,8 +168,8 @@ it.each([true, false])(
   async (offered) => {
     if (offered) await serveConfiguration({ key: keyOf(configuration), name: served.configuration })
     const over: string[] = []
-    plugins.onLossOver((name) => over.push(name), new AbortController().signal)
-    const lost = () => [...plugins.lost(served.configuration)]
+    home.book.onLossOver((name) => over.push(name), new AbortController().signal)
+    const lost = () => [...home.book.lost(served.configuration)]
     const used = { slot: slot(0), resourceName: resource, id: slot(0) }
     await serve(served)
     ledger.record(used)
@@ -190,10 +191,10 @@ it.each([true, false])(
 
 it('knows a lost device of a Configuration that has no other device', () => {
   ledger.record({ slot: slot(0), resourceName: resource, id: slot(0) })
-  plugins.lose(served.configuration, served.name)
-  expect(plugins.isLost(served.name)).toBe(true)
+  home.book.lose(served.configuration, served.name)
+  expect(home.book.isLost(served.name)).toBe(true)
   ledger.remove({ slot: slot(0), resourceName: resource, id: slot(0) })
-  expect(plugins.isLost(served.name)).toBe(false)
+  expect(home.book.isLost(served.name)).toBe(false)
 })
 
 describe('the device plugin of an Instance', () => {
@@ -256,13 +257,16 @@ describe('the device plugin of an Instance', () => {
     ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     let lists = 0
     kubelet.onChange(() => lists++, new AbortController().signal)
-    await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false }))
+    lists = 0
+    await expect(allocate(slot(0))).rejects.toThrow(
       `a container of this node has slot ${slot(0)} already, by C:0:node-a`,
     )
     expect(usage()?.[slot(0)]).toBe('')
     // The list is the same as before.
     await eventually(() => expect(lists).toBeGreaterThan(0))
     ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true }))
     await kubelet.admit(pod('q', 1))
     expect(ledger.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
@@ -313,7 +317,7 @@ describe('the device plugin of an Instance', () => {
     vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
       // The first slot is claimed by now, and the kubelet lists neither slot.
       if (which === slot(1))
-        released = await plugins.claims.release(slot(0), clock.monotonicMs(), release)
+        released = await home.claims.release(slot(0), clock.monotonicMs(), release)
       return claim(where, which, who)
     })
     await kubelet.admit(pod('p', 2))
@@ -341,18 +345,8 @@ describe('the device plugin of an Instance', () => {
       expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }),
     )
     // The kubelet does not know the change yet.
-    const plugin = new InstancePlugin(
-      { ...served, healthy: false },
-      {
-        cluster,
-        node,
-        ledger,
-        observer: noopObserver,
-        directories: undefined,
-        slotTable: (instance) => slotTable(instance, cluster.instances.get(key)),
-      },
-    )
-    const allocation = plugins.claims.forRequest((claims) => plugin.allocate([[slot(0)]], claims))
+    const plugin = new InstancePlugin(served.name, { book: home.book, claims: home.claims, node })
+    const allocation = plugin.allocate([[slot(0)]])
     await expect(allocation).rejects.toThrow(
       'the device of Instance cam-8120fe is not available now',
     )
@@ -451,14 +445,16 @@ describe('the device plugin of an Instance', () => {
       metadata: { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
     }
     const get = vi.spyOn(cluster.instances, 'get').mockReturnValue(leaving)
+    home.book.refresh()
     await expect(allocate(slot(0))).rejects.toThrow('Instance cam-8120fe is being deleted')
-    // The plugin sends its list again after a refusal.
     await eventually(() =>
       expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }),
     )
     get.mockReturnValue(undefined)
+    home.book.refresh()
     await expect(allocate(slot(0))).rejects.toThrow('there is no Instance cam-8120fe yet')
     get.mockRestore()
+    home.book.refresh()
     expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
     await allocate(slot(0))
   })

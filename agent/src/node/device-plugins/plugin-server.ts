@@ -1,16 +1,16 @@
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import type { RegistrationProblem } from '../../core/instances/served-instance.js'
+import type { ContainerAllocation } from '../../core/plugins/allocation.js'
 import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
-import type { SlotClaims } from '../../core/slots/slot-claims.js'
 import { KubeletUnavailableError, PluginRefusedError } from '../../errors.js'
 import type { Kubelet } from '../../ports/kubelet.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { GrpcService } from '../grpc/grpc-service.js'
 import { GrpcSocket } from '../grpc/grpc-socket.js'
-import { AllocationQueue } from './allocation-queue.js'
 import { ListStreams } from './list-streams.js'
 import { type PluginCalls, pluginMethod, statusOf } from './plugin-service.js'
 import { pluginSocket } from './plugin-socket.js'
@@ -18,7 +18,6 @@ import { pluginSocket } from './plugin-socket.js'
 interface PluginServerOptions {
   readonly behaviour: PluginBehaviour
   readonly kubelet: Kubelet
-  readonly claims: SlotClaims
   readonly clock: Clock
   readonly log: Logger
   readonly observer: AgentObserver
@@ -48,22 +47,16 @@ const FIRST_READ_MS = 15_000
 export class DevicePluginServer {
   readonly #options: PluginServerOptions
   readonly #streams = new ListStreams()
-  readonly #allocations: AllocationQueue
   readonly #stop = new AbortController()
   /** Aborted when the plugin needs another socket. */
   #round = new AbortController()
   #serving: { readonly server: GrpcSocket; readonly socket: string } | undefined
   #running: Promise<void> = Promise.resolve()
-  #failure: unknown
   /** Time of the first of the failed attempts in a row. */
   #failingSince: number | undefined
 
   constructor(options: PluginServerOptions) {
     this.#options = options
-    this.#allocations = new AllocationQueue({
-      ...options,
-      advertise: (how) => this.readvertise(how),
-    })
   }
 
   /**
@@ -92,23 +85,9 @@ export class DevicePluginServer {
     return this.#serving?.socket
   }
 
-  /** Why the kubelet does not have the current device list; undefined if it does. */
-  get failure(): unknown {
-    return this.#failure
-  }
-
-  /**
-   * Sends the device list to the kubelet if it has changed. Never throws: a failure is logged and
-   * kept in `failure`.
-   */
+  /** Sends the device list to the kubelet if it has changed. */
   readvertise(options: { readonly repeat?: boolean } = {}): void {
-    try {
-      this.#streams.send(this.#options.behaviour.advertise(), options)
-      this.#failure = undefined
-    } catch (error) {
-      this.#failure = error
-      this.#options.log.error({ err: error }, 'device list not made')
-    }
+    if (this.#streams.size > 0) this.#streams.send(this.#options.behaviour.advertise(), options)
   }
 
   /** @param isGone whether the devices are gone: the kubelet has them as unhealthy from then on */
@@ -241,7 +220,7 @@ export class DevicePluginServer {
     const { behaviour, log } = this.#options
     const calls: PluginCalls = {
       behaviour,
-      allocate: (ids) => this.#allocations.add(ids),
+      allocate: (ids) => this.#allocate(ids),
       watch: (stream) => {
         const onEnd = this.#streams.open(stream)
         this.readvertise()
@@ -252,6 +231,28 @@ export class DevicePluginServer {
       method: (name) => pluginMethod(calls, name),
       statusOf,
       violated: (error) => log.warn({ err: error }, 'connection to the device plugin ended'),
+    }
+  }
+
+  async #allocate(ids: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]> {
+    const { behaviour, log, observer } = this.#options
+    let repeat = false
+    try {
+      const allocations = await behaviour.allocate(ids)
+      observer.allocated(behaviour.level, 'granted')
+      log.info({ ids }, 'allocated')
+      return allocations
+    } catch (error) {
+      observer.allocated(behaviour.level, 'refused')
+      log.warn({ ids, err: error }, 'allocation refused')
+      // A kubelet whose request was refused needs the list again, changed or not.
+      repeat = true
+      throw error
+    } finally {
+      this.readvertise({ repeat })
+      // The list is sent before the answer: the kubelet may admit the next Pod right after the
+      // answer.
+      await setImmediate()
     }
   }
 
