@@ -20,7 +20,8 @@ const ALL = [
 ]
 
 /**
- * What a folder of agent/src may import besides itself and errors.ts; type-only imports count too.
+ * What a folder of agent/src may import besides itself, errors.ts and limits.ts; type-only imports
+ * count too.
  */
 const AGENT_MAY_IMPORT = {
   core: ['agent/src/ports', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
@@ -61,7 +62,7 @@ export default {
       from: { path: `^agent/src/${from}/`, pathNot: TESTS },
       to: {
         path: `^(${ALL.join('|')})/`,
-        pathNot: `^(agent/src/(${from}|errors\\.ts)|${allowed.join('|')})(/|\\.|$)`,
+        pathNot: `^(agent/src/(${from}|(errors|limits)\\.ts)|${allowed.join('|')})(/|\\.|$)`,
       },
     })),
     {

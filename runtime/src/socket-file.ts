@@ -62,10 +62,20 @@ export function checkSocketPath(file: string): void {
   }
 }
 
-/** Whether a process may listen there. Only a refused connection proves that no process does. */
-export function isServed(file: string): Promise<boolean> {
+/** The time for a connection over the network, in milliseconds. */
+const CONNECT_MS = 1000
+
+/**
+ * Whether a process may listen there: at the path of a unix socket, or at a network address. Only a
+ * refused connection proves that no process does, or a network that does not answer.
+ */
+export function isServed(at: string | net.TcpNetConnectOpts): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = net.connect(file)
+    const socket = net.connect(typeof at === 'string' ? { path: at } : at)
+    socket.setTimeout(CONNECT_MS, () => {
+      socket.destroy()
+      resolve(false)
+    })
     socket.once('connect', () => {
       socket.destroy()
       resolve(true)

@@ -60,7 +60,6 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #gone = new Listeners()
-  readonly #changed = new Listeners()
   readonly #seen = new Map<ObjectKey, FollowedPod>()
   /** Those that may have devices: a node can have thousands of Pods that have ended. */
   readonly #asking = new Map<ObjectKey, SeenPod>()
@@ -88,10 +87,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   }
 
   start(): void {
-    this.#pods.onChange((key) => {
-      this.#follow(key)
-      this.#changed.tell()
-    }, this.#stop.signal)
+    this.#pods.onChange((key) => this.#follow(key), this.#stop.signal)
     void this.#pods.synced.then(() => {
       this.synced = true
     })
@@ -136,10 +132,6 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       .list()
       .find(({ addresses, ended }) => !ended && addresses.includes(address))
     return pod?.hostNetwork === true ? NODE_HOLDER : pod?.metadata.uid
-  }
-
-  onChange(listener: () => void, signal: AbortSignal): void {
-    this.#changed.add(listener, signal)
   }
 
   onGone(listener: () => void, signal: AbortSignal): void {

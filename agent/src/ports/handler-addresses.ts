@@ -6,6 +6,4 @@ export interface HandlerAddresses {
    * must not dial the address
    */
   holderOf(address: string): string | undefined
-  /** Calls back after addresses got or lost their holder. */
-  onChange(listener: () => void, signal: AbortSignal): void
 }

@@ -8,15 +8,15 @@ export interface HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   /**
-   * Owner of the endpoint, as far as the agent can check it. Undefined for a handler in this
-   * process, which does not register.
-   */
-  readonly owner?: string
-  /**
    * Opens a discovery. Yields the complete list, and again after every change, until the signal is
    * aborted. Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<BoundedList>
+  /**
+   * Whether no process serves the endpoint any more. A process that hangs has not left. Never
+   * rejects. Undefined for a handler in this process, which does not leave.
+   */
+  hasLeft?(): Promise<boolean>
 }
 
 /** The uid of the endpoint of a registered handler. */

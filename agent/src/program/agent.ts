@@ -302,7 +302,7 @@ async function startParts(
   }
 }
 
-const NO_ADDRESSES: HandlerAddresses = { holderOf: () => undefined, onChange: () => {} }
+const NO_ADDRESSES: HandlerAddresses = { holderOf: () => undefined }
 
 /** Serves the socket for handlers in Pods, and a socket for handlers in processes of the agent. */
 async function serveRegistrations(

@@ -37,6 +37,8 @@ export class ManualEndpoint implements HandlerEndpoint {
   open = 0
   /** Whether the endpoint cannot be reached. */
   away = false
+  /** Whether a process is there, and does not answer. */
+  hangs = false
   #lists = new Latest<BoundedList>()
 
   constructor(uid: string, name = 'told') {
@@ -72,6 +74,10 @@ export class ManualEndpoint implements HandlerEndpoint {
     } finally {
       this.open--
     }
+  }
+
+  async hasLeft() {
+    return this.away && !this.hangs && this.open === 0
   }
 }
 

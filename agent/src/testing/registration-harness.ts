@@ -43,12 +43,7 @@ export class RegistrationHarness {
   readonly registry = new HandlerRegistry()
   #server: RegistrationServer | undefined
   readonly #clients: RegistrationClient[] = []
-  /** The registrations over the last connection. */
-  #registrations = 0
   readonly #listeners: net.Server[] = []
-  /** The names in {@link address}. */
-  readonly #addressed: string[] = []
-
   private constructor(directory: string) {
     this.directory = directory
   }
@@ -98,13 +93,13 @@ export class RegistrationHarness {
     return client
   }
 
-  /** @param client by default one whose connection has a budget */
+  /** @param client by default one that other registrations use too */
   register(
     name: string,
     endpoint: string,
     type = 0,
     shared = false,
-    client = this.#clientWithBudget(),
+    client = this.#clients[0] ?? this.connect(),
   ): Promise<string> {
     return new Promise((resolve) => {
       // The test also sends a type that the contract does not know.
@@ -115,25 +110,12 @@ export class RegistrationHarness {
     })
   }
 
-  async registerMany(name: string, first: number, last: number): Promise<string[]> {
-    const answers: string[] = []
-    for (const number of range(first, last))
-      answers.push(await this.register(name, this.address(name, number), 1))
-    return answers
-  }
-
   /** A socket with a listener. */
   async socket(file: string): Promise<string> {
     const listener = net.createServer()
     this.#listeners.push(listener)
     await new Promise<void>((resolve) => listener.listen(file, resolve))
     return file
-  }
-
-  /** An endpoint with an address of its own. */
-  address(name: string, number: number): string {
-    if (!this.#addressed.includes(name)) this.#addressed.push(name)
-    return `http://10.${this.#addressed.indexOf(name)}.0.${number}:1`
   }
 
   uids(name: string): string[] {
@@ -153,17 +135,5 @@ export class RegistrationHarness {
     const stop = new AbortController()
     for await (const list of endpoint?.discover(request, stop.signal) ?? []) return list
     return undefined
-  }
-
-  /** The endpoints that {@link registerMany} has registered. */
-  numbers(name: string): number[] {
-    return this.uids(name)
-      .map((uid) => Number(/\.(\d+):1$/.exec(uid)?.[1]))
-      .sort((a, b) => a - b)
-  }
-
-  #clientWithBudget(): RegistrationClient {
-    const last = this.#clients.at(-1)
-    return last !== undefined && this.#registrations++ % 30 !== 0 ? last : this.connect()
   }
 }

@@ -9,7 +9,6 @@ import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 import type { DeviceDemand, DeviceShare } from './device-shares.js'
 import { deviceUnits, listUnits } from './device-units.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
-import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
 import { trimLists } from './list-memory.js'
 import { Readmission } from './readmission.js'
@@ -248,12 +247,6 @@ export class ConfigurationDiscovery {
     return set
   }
 
-  useOf(endpoint: string): EndpointUse {
-    const session = this.#sessions.get(endpoint)
-    if (session === undefined || session.unreachableSince !== undefined) return 'unused'
-    return session.list.devices === undefined ? 'silent' : 'listing'
-  }
-
   /** Makes the sessions follow the Configuration and the registry. */
   follow(configuration: Configuration): void {
     this.#configuration = configuration
@@ -340,11 +333,10 @@ export class ConfigurationDiscovery {
     )
     const present = new Set(this.lists.map(({ endpoint }) => endpoint))
     for (const uid of this.#seniority) if (!present.has(uid)) this.#seniority.delete(uid)
-    for (const { endpoint, unreachableSince } of this.#sessions.values()) {
-      // A handler that comes back registers again. An embedded handler is never out of reach. Other
-      // Configurations may reach a handler that does not answer this one.
-      const isLost = unreachableSince !== undefined && now >= unreachableSince + removeAfterMs
-      if (isLost && registry.useOf(endpoint) === 'unused') registry.drop(endpoint)
+    for (const { endpoint, absentSince } of this.#sessions.values()) {
+      // A handler that comes back registers again.
+      const isLost = absentSince !== undefined && now >= absentSince + removeAfterMs
+      if (isLost) registry.drop(endpoint)
     }
   }
 

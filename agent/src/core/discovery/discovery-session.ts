@@ -121,7 +121,7 @@ export class DiscoverySession {
   #reports: { readonly last: Reports; readonly shown: Reports } | undefined
   #hasAnswered = false
   #isShowingReports = false
-  #unreachableSince: number | undefined
+  #absentSince: number | undefined
   #attempt = newAttempt()
 
   constructor(
@@ -166,9 +166,9 @@ export class DiscoverySession {
     return this.#hasAnswered
   }
 
-  /** Time of the first of the attempts in a row that did not reach the endpoint. */
-  get unreachableSince(): number | undefined {
-    return this.#unreachableSince
+  /** Time of the first of the attempts in a row after which the handler had left. */
+  get absentSince(): number | undefined {
+    return this.#absentSince
   }
 
   get list(): EndpointList {
@@ -236,7 +236,7 @@ export class DiscoverySession {
         if (!signal.aborted)
           throw new DiscoveryFailedError('failed', `handler ${this.endpoint.uid} ended its stream`)
       } catch (error) {
-        if (!signal.aborted) this.#failed(error, attempt)
+        if (!signal.aborted) await this.#failed(error, attempt)
       }
       const { listedAt } = attempt
       if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
@@ -294,7 +294,7 @@ export class DiscoverySession {
       const { uid: endpoint, shared } = this.endpoint
       this.#followReports(list.reports, !isSame(this.#list.devices, devices))
       this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
-      this.#unreachableSince = undefined
+      this.#absentSince = undefined
       this.#hasAnswered = true
       this.#state = { phase: 'open', listed: true }
       onChange()
@@ -338,13 +338,11 @@ export class DiscoverySession {
     }
   }
 
-  #failed(error: unknown, { asked }: Attempt): void {
+  async #failed(error: unknown, { asked }: Attempt): Promise<void> {
     const { clock, log, observer } = this.#options
     const message = messageOf(error)
     if (asked) observer.handlerFailed(this.endpoint.name)
     const reason = reasonOf(error, asked)
-    if (reason !== 'Unreachable') this.#unreachableSince = undefined
-    else this.#unreachableSince ??= clock.monotonicMs()
     const before = this.#state
     this.#state =
       error instanceof DiscoveryFailedError && error.failure === 'invalid-details'
@@ -352,6 +350,8 @@ export class DiscoverySession {
         : { phase: 'failed', reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
       log.warn({ err: error }, 'discovery failed')
+    const hasLeft = reason === 'Unreachable' && (await this.endpoint.hasLeft?.()) === true
+    this.#absentSince = hasLeft ? (this.#absentSince ?? clock.monotonicMs()) : undefined
   }
 }
 

@@ -149,41 +149,6 @@ describe('discovery', () => {
     expect(endpoint.open).toBe(1)
   })
 
-  it('A5 knows which endpoints it cannot reach, and which give lists', async () => {
-    const unasked = new ManualEndpoint('told@a')
-    world.registry.register(unasked)
-    world.discovery.start()
-    const uses = () => world.registry.all.map((endpoint) => world.registry.useOf(endpoint))
-    await clock.advance(0)
-    expect(uses()).toEqual(['unused'])
-    configurations.put(configuration('default'))
-    const later = new ManualEndpoint('told@b')
-    world.registry.register(later)
-    await clock.advance(0)
-    expect(uses()).toEqual(['silent', 'silent'])
-    for (const endpoint of [unasked, later]) endpoint.give('1')
-    await clock.advance(0)
-    expect(uses()).toEqual(['listing', 'listing'])
-    // It is there and breaks: that is for its search to mend.
-    unasked.fail('failed')
-    later.away = true
-    later.fail('failed')
-    await clock.advance(1000)
-    expect(uses()).toEqual(['listing', 'unused'])
-    later.away = false
-    await clock.advance(30_000)
-    later.give('1')
-    await clock.advance(0)
-    expect(uses()).toEqual(['listing', 'listing'])
-    // The best use counts.
-    configurations.put(configuration('other'))
-    expect(uses()).toEqual(['listing', 'listing'])
-    configurations.remove(key)
-    expect(uses()).toEqual(['silent', 'silent'])
-    configurations.remove(keyOf(configuration('other')))
-    expect(uses()).toEqual(['unused', 'unused'])
-  })
-
   it('A8 keeps Configurations of one name in two namespaces apart', async () => {
     configurations.put(configuration('default', 'a'))
     configurations.put(configuration('other', 'b'))

@@ -22,7 +22,6 @@ import {
   type UnitDemand,
 } from './device-shares.js'
 import { listUnits } from './device-units.js'
-import type { EndpointUse } from './endpoint-room.js'
 import type { HandlerRegistry } from './handler-registry.js'
 import { LISTS_PER_DEVICE } from './list-memory.js'
 
@@ -122,10 +121,6 @@ export class Discovery {
         else this.#follow(key)
       }
     }, signal)
-    registry.judgeBy(({ uid }) => {
-      const uses = [...this.#discoveries.values()].map((discovery) => discovery.useOf(uid))
-      return USES.find((use) => uses.includes(use)) ?? 'unused'
-    })
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
     // What is left is of Configurations that went while no agent ran.
     this.#restored.clear()
@@ -303,8 +298,6 @@ export class Discovery {
 function asReported({ devices, ...list }: RestoredList): WrittenList {
   return { ...list, devices: devices?.map((device) => device.reported ?? device) }
 }
-/** The best use counts. */
-const USES = ['listing', 'silent'] as const satisfies readonly EndpointUse[]
 
 const NO_DEMAND: Demand = { units: 0, slots: 0, listed: 0 }
 const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

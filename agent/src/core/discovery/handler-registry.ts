@@ -1,20 +1,16 @@
 import { Listeners } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
-import type { EndpointUse } from './endpoint-room.js'
 
 /** The endpoints of a name changed, or an endpoint of the name registered again. */
 interface RegistryChange {
   readonly name: string
   readonly reregistered?: HandlerEndpoint
-  readonly dropped?: HandlerEndpoint
 }
 
 /** The endpoints of handlers, by the name of the handler. */
 export class HandlerRegistry {
-  /** In the order of registration. An endpoint that registers again is the last. */
   readonly #endpoints = new Set<HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
-  #useOf: (endpoint: HandlerEndpoint) => EndpointUse = () => 'unused'
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -31,7 +27,6 @@ export class HandlerRegistry {
     return this.#endpoints.size
   }
 
-  /** All endpoints, in the order of registration. */
   get all(): readonly HandlerEndpoint[] {
     return [...this.#endpoints]
   }
@@ -39,7 +34,7 @@ export class HandlerRegistry {
   /** Adds an endpoint, or tells that a registered endpoint registered again. */
   register(endpoint: HandlerEndpoint): void {
     const { name } = endpoint
-    const isKnown = this.#endpoints.delete(endpoint)
+    const isKnown = this.#endpoints.has(endpoint)
     this.#endpoints.add(endpoint)
     this.#listeners.tell({ name, ...(isKnown && { reregistered: endpoint }) })
   }
@@ -50,17 +45,15 @@ export class HandlerRegistry {
   }
 
   drop(endpoint: HandlerEndpoint): void {
-    if (this.#endpoints.delete(endpoint))
-      this.#listeners.tell({ name: endpoint.name, dropped: endpoint })
+    if (this.#endpoints.delete(endpoint)) this.#listeners.tell({ name: endpoint.name })
   }
 
-  useOf(endpoint: HandlerEndpoint): EndpointUse {
-    return this.#useOf(endpoint)
-  }
-
-  /** @param useOf the use that discoveries make of an endpoint */
-  judgeBy(useOf: (endpoint: HandlerEndpoint) => EndpointUse): void {
-    this.#useOf = useOf
+  /** Drops the endpoints whose handlers have left. */
+  async dropAbsent(): Promise<void> {
+    const checks = this.all.map(async (endpoint) => {
+      if (await endpoint.hasLeft?.()) this.drop(endpoint)
+    })
+    await Promise.all(checks)
   }
 
   onChange(listener: (change: RegistryChange) => void, signal: AbortSignal): void {

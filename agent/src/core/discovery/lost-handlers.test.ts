@@ -114,4 +114,19 @@ describe('discovery', () => {
     expect(world.registry.size).toBe(0)
     expect(world.discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
+
+  it('A3 asks a handler again that hung for longer, as it does not register again', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ManualEndpoint('told@a')
+    endpoint.away = true
+    endpoint.hangs = true
+    world.registry.register(endpoint)
+    world.discovery.start()
+    await clock.advance(400_000)
+    endpoint.away = false
+    await clock.advance(30_000)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect(world.found()).toEqual(['1'])
+  })
 })

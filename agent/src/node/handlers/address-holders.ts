@@ -1,4 +1,5 @@
-import { type Clock, untilAborted } from '@akrijs/runtime'
+import type { Clock } from '@akrijs/runtime'
+import { MAX_WAITING_REGISTRATIONS } from '../../limits.js'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
 
 /**
@@ -6,8 +7,7 @@ import type { HandlerAddresses } from '../../ports/handler-addresses.js'
  * its address before the API server does.
  */
 const POD_WAIT_MS = 5000
-/** The most registrations that wait. Further ones are answered at once, and come again. */
-const MAX_WAITING = 64
+const POLL_MS = 250
 
 /** Finds the holders of addresses, also those that the agent is about to see. */
 export class AddressHolders {
@@ -28,21 +28,20 @@ export class AddressHolders {
     return this.#addresses.holderOf(address)
   }
 
-  /** The holder now, or within {@link POD_WAIT_MS}. */
+  /**
+   * The holder now, or within {@link POD_WAIT_MS}. Beyond the bound of waiting registrations, a
+   * registration is answered at once: its handler comes again.
+   */
   async soon(address: string): Promise<string | undefined> {
-    const holder = this.of(address)
-    if (holder !== undefined || this.#waiting >= MAX_WAITING) return holder
-    const over = new AbortController()
-    this.#addresses.onChange(() => {
-      if (this.of(address) !== undefined) over.abort()
-    }, over.signal)
+    let holder = this.of(address)
+    if (this.#waiting >= MAX_WAITING_REGISTRATIONS) return holder
     this.#waiting++
-    // Rejects if the wait ends early.
-    const waited = this.#clock.sleep(POD_WAIT_MS, over.signal).catch(() => undefined)
-    // Not AbortSignal.any, which leaves some bytes on the agent's signal for each registration.
-    await untilAborted(waited, this.#signal)
+    for (let waited = 0; holder === undefined && waited < POD_WAIT_MS; waited += POLL_MS) {
+      await this.#clock.sleep(POLL_MS, this.#signal).catch(() => undefined)
+      if (this.#signal.aborted) break
+      holder = this.of(address)
+    }
     this.#waiting--
-    over.abort()
-    return this.of(address)
+    return holder
   }
 }

@@ -24,8 +24,4 @@ export class AllowedAddresses implements HandlerAddresses {
     const plain = plainAddress(address)
     return this.#networks.allows(plain) ? BY_RULE : this.#pods?.holderOf(plain)
   }
-
-  onChange(listener: () => void, signal: AbortSignal): void {
-    this.#pods?.onChange(listener, signal)
-  }
 }

@@ -2,7 +2,7 @@ import { lstat, realpath } from 'node:fs/promises'
 import { isIP, isIPv6 } from 'node:net'
 import path from 'node:path'
 import type { RegisterDiscoveryHandlerRequest } from '@akrijs/proto/discovery'
-import { defineError, messageOf } from '@akrijs/runtime'
+import { defineError, isServed, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import { hostOf, plainAddress } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
@@ -58,6 +58,7 @@ async function addressOf(
       type: 'unix',
       ...socket,
       problem: () => checkedSocket(socket.path, places.directory).then(() => undefined, messageOf),
+      isServed: () => isServed(socket.path),
     }
   }
   if (type === 1) return networkAddress(endpoint, places.holders)
@@ -69,7 +70,7 @@ async function addressOf(
  * or the operator allows the address. The next Pod with the same address has to register itself.
  */
 async function networkAddress(endpoint: string, holders: AddressHolders): Promise<EndpointAddress> {
-  const { host, address } = checkedHost(endpoint)
+  const { host, address, port } = checkedHost(endpoint)
   const holder = await holders.soon(address)
   if (holder === undefined)
     throw new RegistrationRefusedError(
@@ -82,7 +83,13 @@ async function networkAddress(endpoint: string, holders: AddressHolders): Promis
     holders.of(address) === holder
       ? undefined
       : `${address} no longer belongs to the Pod that registered`
-  return { type: 'network', host, owner: `address ${address}`, problem }
+  return {
+    type: 'network',
+    host,
+    owner: `address ${address}`,
+    problem,
+    isServed: () => isServed({ host: address, port }),
+  }
 }
 
 /**
@@ -108,11 +115,15 @@ async function checkedSocket(
   return { path: real, owner: `user ${found.uid}` }
 }
 
-function checkedHost(endpoint: string): { readonly host: string; readonly address: string } {
+function checkedHost(endpoint: string): {
+  readonly host: string
+  readonly address: string
+  readonly port: number
+} {
   const refuse = () => invalid(`endpoint ${shown(endpoint)} is not http://address:port`)
   if (endpoint.length > 512 || !URL.canParse(endpoint)) throw refuse()
   const url = new URL(endpoint)
-  const { protocol, port, pathname, search, username, password } = url
+  const { protocol, pathname, search, username, password } = url
   const address = plainAddress(hostOf(url))
   const plain =
     protocol === 'http:' &&
@@ -123,8 +134,9 @@ function checkedHost(endpoint: string): { readonly host: string; readonly addres
   // The name of a host could mean another host at the next look.
   if (!plain || isIP(address) === 0) throw refuse()
   // URL drops the default port of http.
-  const host = `${isIPv6(address) ? `[${address}]` : address}:${port === '' ? '80' : port}`
-  return { host, address }
+  const port = url.port === '' ? 80 : Number(url.port)
+  const host = `${isIPv6(address) ? `[${address}]` : address}:${port}`
+  return { host, address, port }
 }
 
 function invalid(message: string): RegistrationRefusedError {

@@ -7,8 +7,7 @@ import { serve } from '@akrijs/sdk'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
-import { RegistrationHarness, range } from '../../testing/registration-harness.js'
-import { EmbeddedEndpoint } from './embedded-endpoint.js'
+import { RegistrationHarness } from '../../testing/registration-harness.js'
 
 let world: RegistrationHarness
 
@@ -99,55 +98,6 @@ describe('the registration of handlers', () => {
       /is not asked: endpoint .*a.sock" is not in /,
     )
     await rm(outside, { recursive: true, force: true })
-  })
-
-  it('accepts a bounded number of endpoints', async () => {
-    await world.registerMany('other', 1, 1)
-    expect(await world.registerMany('a', 1, 40)).toEqual(Array(40).fill('taken'))
-    expect([world.numbers('a'), world.numbers('other')]).toEqual([range(9, 40), [1]])
-    // The oldest registrations gave way. A repeated registration counts as new.
-    await world.registerMany('a', 9, 9)
-    await world.registerMany('a', 41, 41)
-    expect(world.numbers('a')).toEqual([9, ...range(11, 41)])
-  })
-
-  it('accepts eight endpoints of a name from one address; unused ones give way', async () => {
-    for (const port of range(1, 40)) await world.register('a', `http://10.0.0.7:${port}`, 1)
-    expect(world.uids('a')).toHaveLength(8)
-    expect(await world.register('a', world.address('a', 1), 1)).toBe('taken')
-    expect(world.uids('a')).toHaveLength(9)
-    world.registry.judgeBy(() => 'listing')
-    expect(await world.register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED/)
-    expect(await world.register('a', world.address('a', 2), 1)).toBe('taken')
-  })
-
-  it('takes no place of an endpoint in use, and refuses if all are in use', async () => {
-    const inUse = (...used: number[]) =>
-      world.registry.judgeBy(({ uid }) =>
-        used.some((number) => uid.endsWith(`.${number}:1`)) ? 'listing' : 'unused',
-      )
-    inUse(1, 7)
-    await world.registerMany('a', 1, 70)
-    expect(world.numbers('a')).toEqual([1, 7, ...range(41, 70)])
-    inUse(...range(1, 70))
-    expect(await world.register('a', world.address('a', 99), 1)).toMatch(
-      /RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/,
-    )
-    expect(await world.register('a', world.address('a', 70), 1)).toBe('taken')
-    expect(await world.register('b', world.address('b', 99), 1)).toBe('taken')
-    inUse(1, 7)
-    expect(await world.register('a', world.address('a', 99), 1)).toBe('taken')
-    expect(world.numbers('a')).toEqual([1, 7, ...range(42, 70), 99])
-  })
-
-  it('takes no place of a handler in this process, which does not register again', async () => {
-    const load = () => Promise.reject(new TypeError('nobody asks'))
-    world.registry.register(
-      new EmbeddedEndpoint({ name: 'a', load }, silentLogger, Promise.resolve()),
-    )
-    await world.registerMany('a', 1, 40)
-    expect(world.uids('a')).toHaveLength(32)
-    expect(world.uids('a')).toContain('embedded-a')
   })
 
   it('A9 survives any input', async () => {

@@ -1,4 +1,6 @@
+import { once, setMaxListeners } from 'node:events'
 import { chmod, lstat, rm } from 'node:fs/promises'
+import net from 'node:net'
 import path from 'node:path'
 import {
   type Empty,
@@ -14,7 +16,6 @@ import {
   messageOf,
   SocketUnusableError,
 } from '@akrijs/runtime'
-import { BoundedListener } from '@akrijs/runtime/server'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import {
   Server,
@@ -23,14 +24,11 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { roomFor } from '../../core/discovery/endpoint-room.js'
 import type { HandlerRegistry } from '../../core/discovery/handler-registry.js'
+import { MAX_ENDPOINTS, MAX_REGISTRATION_CONNECTIONS } from '../../limits.js'
 import type { HandlerAddresses } from '../../ports/handler-addresses.js'
-import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import { AddressHolders } from './address-holders.js'
-import { HANDLER_CONNECTION_LIMITS, HandlerConnections } from './handler-connections.js'
 import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
-import { registrationLog } from './registration-log.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import type { RememberedHandler } from './remembered-handlers.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
@@ -56,6 +54,9 @@ const CALL_LIMITS = {
   // In megabytes.
   'grpc-node.max_session_memory': 1,
 }
+
+/** The pause between two checks of all endpoints, in milliseconds: each makes 256 connections. */
+const CHECK_MS = 1000
 
 export interface RegistrationServer {
   readonly socket: string
@@ -95,45 +96,38 @@ export async function serveRegistration(
     ))
   await makeRoomForSocket(socket)
   const server = new Server(CALL_LIMITS)
-  const connections = new HandlerConnections(clock)
   const stop = new AbortController()
+  // A listener for each registration that waits.
+  setMaxListeners(0, stop.signal)
   const places = { directory, holders: new AddressHolders(addresses, clock, stop.signal) }
-  registry.onChange(({ dropped }) => {
-    if (dropped !== undefined) connections.endSoon(dropped.uid)
-  }, stop.signal)
-  const lines = registrationLog(log, clock)
-  const register = async (request: RegisterDiscoveryHandlerRequest, peer: string) => {
-    if (!connections.mayRegister(peer)) {
-      throw new RegistrationRefusedError(
-        status.RESOURCE_EXHAUSTED,
-        'too many registrations over one connection; register again later',
-      )
+  let check = Promise.resolve()
+  let checkedAt = -Infinity
+  /** Gives the places of handlers that have left to others. */
+  const makeRoom = () => {
+    if (clock.monotonicMs() - checkedAt >= CHECK_MS) {
+      checkedAt = clock.monotonicMs()
+      check = registry.dropAbsent()
     }
+    return check
+  }
+  const register = async (request: RegisterDiscoveryHandlerRequest) => {
     checkName(request.name, names)
     const endpoint = await endpointOf(request, places)
+    const isFull = () => registry.size >= MAX_ENDPOINTS && registry.get(endpoint.uid) === undefined
+    if (isFull()) await makeRoom()
     if (stop.signal.aborted)
       throw new RegistrationRefusedError(status.UNAVAILABLE, 'the agent ends')
     const registered = registry.get(endpoint.uid)
+    const { name, uid, owner, shared } = endpoint
     if (registered instanceof RemoteEndpoint) {
       if (registered.registerAgain(endpoint))
-        lines.info(
-          { handler: registered.name, endpoint: registered.uid },
-          'handler registered again',
-        )
+        log.info({ handler: name, endpoint: uid }, 'handler registered again')
       registry.register(registered)
-      connections.registered(registered.uid, peer)
       return
     }
-    const replaced = makeRoom(endpoint, registry)
+    if (isFull()) throw noRoom()
     registry.register(endpoint)
-    connections.registered(endpoint.uid, peer)
-    const { name, uid, owner, shared } = endpoint
-    lines.info({ handler: name, endpoint: uid, owner, shared }, 'handler registered')
-    if (replaced !== undefined)
-      lines.warn(
-        { handler: replaced.name, endpoint: replaced.uid, owner: replaced.owner, by: uid },
-        'handler replaced: too many endpoints',
-      )
+    log.info({ handler: name, endpoint: uid, owner, shared }, 'handler registered')
   }
   const restore = async ({ name, socket, shared, owner }: RememberedHandler) => {
     try {
@@ -150,11 +144,11 @@ export async function serveRegistration(
       if (endpoint.owner !== owner || !(await isServed(socket)) || stop.signal.aborted) return
       // It may have registered meanwhile.
       if (registry.get(endpoint.uid) !== undefined) return
-      if (roomFor(endpoint, registry.all, (each) => registry.useOf(each)).kind !== 'free') return
+      if (registry.size >= MAX_ENDPOINTS) throw noRoom()
       registry.register(endpoint)
-      lines.info({ handler: name, endpoint: endpoint.uid, owner, shared }, 'handler remembered')
+      log.info({ handler: name, endpoint: endpoint.uid, owner, shared }, 'handler remembered')
     } catch (error) {
-      lines.info({ handler: name, endpoint: socket, err: error }, 'handler not remembered')
+      log.info({ handler: name, endpoint: socket, err: error }, 'handler not remembered')
     }
   }
   server.addService(RegistrationService, {
@@ -162,10 +156,10 @@ export async function serveRegistration(
       call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
       answer: sendUnaryData<Empty>,
     ) => {
-      register(call.request, call.getPeer()).then(
+      register(call.request).then(
         () => answer(null, {}),
         (error: unknown) => {
-          lines.warn({ err: error }, 'registration refused')
+          log.warn({ err: error }, 'registration refused')
           answer({
             code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
             details: messageOf(error),
@@ -175,20 +169,26 @@ export async function serveRegistration(
     },
   })
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-  const listener = new BoundedListener({
-    name: 'registration',
-    limits: HANDLER_CONNECTION_LIMITS,
-    clock,
-    log,
-    onConnection(connection) {
-      connections.add(connection)
-      injector.injectConnection(connection.socket)
-    },
+  const connections = new Set<net.Socket>()
+  const listener = net.createServer((connection) => {
+    // A handler of the SDK whose connection ends registers again.
+    const [oldest] = connections
+    if (oldest !== undefined && connections.size >= MAX_REGISTRATION_CONNECTIONS) {
+      connections.delete(oldest)
+      oldest.destroy()
+    }
+    connections.add(connection)
+    connection.once('close', () => connections.delete(connection))
+    // Without a listener, the reset of a connection would end the process.
+    connection.on('error', () => connection.destroy())
+    injector.injectConnection(connection)
   })
-  await listener.listen({ path: socket }).catch((error: unknown) => {
+  listener.listen(socket)
+  await once(listener, 'listening').catch((error: unknown) => {
     const message = `cannot listen on ${socket}: ${messageOf(error)}`
     throw new SocketUnusableError(message, { cause: error })
   })
+  listener.on('error', (err) => log.error({ err }, 'connection of a handler not accepted'))
   if (opened) await giveToGroup(socket, group)
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
@@ -198,8 +198,10 @@ export async function serveRegistration(
     async close() {
       stop.abort()
       server.forceShutdown()
-      connections.close()
-      await listener.close()
+      const closed = once(listener, 'close')
+      listener.close()
+      for (const connection of connections) connection.destroy()
+      await closed
       // During an upgrade the socket of the next agent may be there.
       const found = await lstat(socket).catch(() => undefined)
       if (found?.ino === ino) await rm(socket, { force: true })
@@ -219,24 +221,10 @@ function checkName(name: string, names: RegistrationNames): void {
   )
 }
 
-/**
- * Drops an endpoint if a bound is reached.
- * @returns the dropped endpoint
- * @throws RegistrationRefusedError if no endpoint gives way
- */
-function makeRoom(
-  { name, owner }: RemoteEndpoint,
-  registry: HandlerRegistry,
-): HandlerEndpoint | undefined {
-  const room = roomFor({ name, owner }, registry.all, (endpoint) => registry.useOf(endpoint))
-  if (room.kind === 'free') return undefined
-  if (room.kind === 'none') {
-    throw new RegistrationRefusedError(
-      status.RESOURCE_EXHAUSTED,
-      `${registry.endpoints(name).length} endpoints of ${name} and ${registry.size} in all ` +
-        `are registered and in use; there is no room for another endpoint of ${owner}`,
-    )
-  }
-  registry.drop(room.endpoint)
-  return room.endpoint
+function noRoom(): RegistrationRefusedError {
+  return new RegistrationRefusedError(
+    status.RESOURCE_EXHAUSTED,
+    `the agent has ${MAX_ENDPOINTS} endpoints of handlers, the most that it accepts, and each is ` +
+      'still served; end a handler that is not needed, and this one can register',
+  )
 }

@@ -68,6 +68,13 @@ describe('the handlers that an agent remembers', () => {
     expect(names()).toEqual([])
   })
 
+  it('are not registered beyond the number of endpoints', async () => {
+    const socket = await world.socket(file('lab.sock'))
+    const many = Array.from({ length: 300 }, (_, number) => handler(`h${number}`, { socket }))
+    await world.server.restore(many)
+    expect(world.registry.size).toBe(256)
+  })
+
   it('do not replace a registration that came meanwhile', async () => {
     await world.register('lab', await world.socket(file('lab.sock')), 0, true)
     const [registered] = world.registry.endpoints('lab')

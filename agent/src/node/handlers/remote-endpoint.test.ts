@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import http2 from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/runtime'
+import { isServed, silentLogger } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -36,6 +36,7 @@ const registration = (shared: boolean) =>
     owner: 'user 0',
     path: path.join(directory, 's.sock'),
     problem: async () => undefined,
+    isServed: () => isServed(path.join(directory, 's.sock')),
   })
 
 /** A handler of another implementation: its bytes are not checked on their way out. */
@@ -276,6 +277,22 @@ describe('the keepalive of a connection', () => {
       for (const { session } of streams) session?.destroy()
       handler.close()
     }
+  })
+})
+
+describe('an endpoint', () => {
+  it('has left when nothing serves it, whether a discovery asked it or not', async () => {
+    const endpoint = await handler((call) => call.write(listOf(['1'])))
+    expect(await endpoint.hasLeft()).toBe(false)
+    const stop = new AbortController()
+    const lists = endpoint.discover(request, stop.signal)
+    await lists.next()
+    // A removed socket does not end a connection.
+    await rm(path.join(directory, 's.sock'))
+    expect(await endpoint.hasLeft()).toBe(false)
+    stop.abort()
+    await lists.next()
+    expect(await endpoint.hasLeft()).toBe(true)
   })
 })
 

@@ -33,6 +33,8 @@ export type EndpointAddress = (
 ) & {
   /** The user of the socket, or the address. */
   readonly owner: string
+  /** Whether something accepts connections at the address. Never rejects. */
+  isServed(): Promise<boolean>
   /** @returns why the agent must not dial the address any more */
   problem(): Promise<string | undefined>
 }
@@ -119,6 +121,15 @@ export class RemoteEndpoint implements HandlerEndpoint {
       this.#connected.clear()
     }
     return true
+  }
+
+  async hasLeft(): Promise<boolean> {
+    const registration = this.#registration
+    const { address } = registration
+    if (this.#connected.size > 0) return false
+    const isThere = (await address.problem()) === undefined && (await address.isServed())
+    // A process may have registered meanwhile.
+    return !isThere && this.#registration === registration && this.#connected.size === 0
   }
 
   async *discover(
