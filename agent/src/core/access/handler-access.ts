@@ -51,7 +51,10 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
   opcua: { environment: ['OPCUA_*'] },
   debugEcho: { environment: ['DEBUG_ECHO_*'] },
 }
-/** The same for any other handler: only properties that describe a device. */
+/**
+ * The same for any other handler: properties with a prefix of its own, that is, all but those that
+ * programs read when they start.
+ */
 const STANDARD_OF_OTHERS: Partial<Record<AccessKind, readonly string[]>> = { environment: ['*'] }
 
 /**
