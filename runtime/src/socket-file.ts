@@ -69,12 +69,15 @@ const CONNECT_MS = 1000
  * Whether a process may listen there: at the path of a unix socket, or at a network address. Only a
  * refused connection proves that no process does, or a network that does not answer.
  */
-export function isServed(at: string | net.TcpNetConnectOpts): Promise<boolean> {
+export function isServed(
+  at: string | { readonly host: string; readonly port: number },
+): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = net.connect(typeof at === 'string' ? { path: at } : at)
     socket.setTimeout(CONNECT_MS, () => {
       socket.destroy()
-      resolve(false)
+      // A process that is stopped keeps its unix socket.
+      resolve(typeof at === 'string')
     })
     socket.once('connect', () => {
       socket.destroy()
