@@ -15,6 +15,7 @@ let api: FakeApiServer
 let pods: KubernetesNodePods
 /** How often was told that a Pod has ended or is gone. */
 let told: number
+let started: number
 
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
@@ -26,7 +27,9 @@ beforeEach(async () => {
     node: 'node-a' as NodeName,
   })
   told = 0
-  pods.onGone(() => told++, new AbortController().signal)
+  started = 0
+  const count = (change: 'started' | 'gone') => (change === 'gone' ? told++ : started++)
+  pods.onChange(count, new AbortController().signal)
 })
 
 afterEach(async () => {
@@ -177,6 +180,18 @@ describe('the Pods of a node', () => {
       expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 2, false])
     },
   )
+
+  it('are said to have started once, when a container runs that is no init container', async () => {
+    await follow()
+    put({ running: false })
+    await heard()
+    expect(started).toBe(0)
+    for (const running of [true, true]) {
+      put({ running })
+      await heard()
+    }
+    expect([started, told]).toEqual([1, 0])
+  })
 
   it('R90 use nothing after a deletion that waited for their containers', async () => {
     await follow()

@@ -40,6 +40,8 @@ interface SeenPod {
   readonly ending: boolean
   /** Whether a container runs, as the kubelet has last reported. */
   readonly running: boolean
+  /** Whether one of them is no init container: the kubelet lists their devices from then on. */
+  readonly started: boolean
   /** How long its containers may take to end. */
   readonly graceMs: number
 }
@@ -59,7 +61,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   synced = false
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
-  readonly #gone = new Listeners()
+  readonly #listeners = new Listeners<[change: 'started' | 'gone']>()
   readonly #seen = new Map<ObjectKey, FollowedPod>()
   /** Those that may have devices: a node can have thousands of Pods that have ended. */
   readonly #asking = new Map<ObjectKey, SeenPod>()
@@ -134,8 +136,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     return pod?.hostNetwork === true ? NODE_HOLDER : pod?.metadata.uid
   }
 
-  onGone(listener: () => void, signal: AbortSignal): void {
-    this.#gone.add(listener, signal)
+  onChange(listener: (change: 'started' | 'gone') => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
   }
 
   #follow(key: ObjectKey): void {
@@ -158,7 +160,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
         if (until <= time) this.#lingering.delete(other)
       this.#lingering.set(key, { pod: before, until: (endingSince ?? time) + before.graceMs })
     }
-    if (now === undefined || (now.ended && !before.ended)) this.#gone.tell()
+    if (now === undefined || (now.ended && !before.ended)) this.#listeners.tell('gone')
+    else if (now.started && !before.started) this.#listeners.tell('started')
   }
 }
 
@@ -259,6 +262,7 @@ function parsePod(object: unknown): SeenPod {
     ended,
     ending: deletionTimestamp !== undefined,
     running: [...initContainerStatuses, ...containerStatuses].some(isRunning),
+    started: containerStatuses.some(isRunning),
     graceMs: graceSeconds * 1000,
   }
 }

@@ -60,8 +60,8 @@ export interface NodePods {
   uidOf(pod: ObjectKey): string | undefined
   /** When the kubelet took the Pod, as ISO 8601; undefined if that is not known. */
   startedAt(pod: ObjectKey): string | undefined
-  /** Calls back after a Pod has ended or was deleted. */
-  onGone(listener: () => void, signal: AbortSignal): void
+  /** Calls back after the containers of a Pod have started, or after it has ended or was deleted. */
+  onChange(listener: (change: 'started' | 'gone') => void, signal: AbortSignal): void
 }
 
 export interface PluginRegistration {

@@ -71,8 +71,9 @@ export class SlotReconcilerHarness {
   hanging = false
   /** The kubelet answers after this. */
   busy: Promise<unknown> = Promise.resolve()
-  /** Reports that a Pod has ended or was deleted. */
-  podGone = () => {}
+  /** Reports that a Pod has started, has ended or was deleted. */
+  podChanged: (change: 'started' | 'gone') => void = () => {}
+  readonly podGone = () => this.podChanged('gone')
   /** Whether the devices that are reported as lost are still gone. */
   isLost = true
   /** The fields of the Instance besides its claims. */
@@ -183,8 +184,8 @@ export class SlotReconcilerHarness {
       hasEnded: (each) => ended.has(each),
       uidOf: (each) => `uid-of-${each}`,
       startedAt: (each) => `start-of-${each}`,
-      onGone: (listener) => {
-        this.podGone = listener
+      onChange: (listener) => {
+        this.podChanged = listener
       },
     }
   }

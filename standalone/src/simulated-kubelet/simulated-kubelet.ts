@@ -109,7 +109,7 @@ export class SimulatedKubelet {
     uidOf: (key) =>
       this.pods.find(({ namespace, name }) => objectKey(namespace, name) === key)?.uid,
     startedAt: () => undefined,
-    onGone: (listener, signal) => this.#podGoneListeners.add(listener, signal),
+    onChange: (listener, signal) => this.#podGoneListeners.add(() => listener('gone'), signal),
   }
 
   /**

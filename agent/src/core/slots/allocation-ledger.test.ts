@@ -38,7 +38,7 @@ beforeEach(() => {
     hasEnded: (each) => ended.has(each),
     uidOf: () => undefined,
     startedAt: () => undefined,
-    onGone: () => {},
+    onChange: () => {},
   }
   ledger = new AllocationLedger({ node: NODE, pods })
 })

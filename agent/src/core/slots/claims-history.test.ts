@@ -206,7 +206,7 @@ class Node {
       hasEnded: () => false,
       uidOf: () => undefined,
       startedAt: () => undefined,
-      onGone: () => {},
+      onChange: () => {},
     }
     const kubelet = {
       pods,

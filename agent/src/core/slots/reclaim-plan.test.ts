@@ -18,7 +18,7 @@ const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = [])
   lagMs: 100,
   users: () => new Map(users),
   hasEnded: (key) => ended.includes(key),
-  onGone: () => {},
+  onChange: () => {},
   uidOf: () => undefined,
   startedAt: () => undefined,
 })

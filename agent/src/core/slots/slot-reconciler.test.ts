@@ -242,6 +242,27 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: '' })
   })
 
+  it('R90 R92 are released with their Pod while init containers of another run', async () => {
+    const short = objectKey('default', 'short')
+    node.users = new Map([
+      [pod, 2],
+      [short, 1],
+    ])
+    const ofShort = [{ pod: short, ids: new Set([slot(2)]) }]
+    await node.claim(slot(0), slot(1), slot(2))
+    node.put(Object.fromEntries([0, 1, 2].map((index) => [slot(index), 'node-a'])))
+    await clock.advance(1000)
+    // Init containers are not listed.
+    node.listed = new Map([['akri.sh/cam-8120fe', ofShort]])
+    node.podChanged('started')
+    await clock.advance(0)
+    node.listed = new Map()
+    node.users.delete(short)
+    node.podGone()
+    await clock.advance(1000)
+    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
+  })
+
   it('R84 R92 are kept while a request is unanswered, however long it takes', async () => {
     node.users?.clear()
     let answer = () => {}

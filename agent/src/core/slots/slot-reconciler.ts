@@ -69,10 +69,10 @@ const IDLE_INTERVAL_MS = 60_000
  */
 const LOG_INTERVAL_MS = 60_000
 /**
- * Pods that are gone and start a reconcile at once: a burst, then one in this time. Any user can
- * create and delete Pods of a node without a pause, and each reconcile asks the kubelet.
+ * Pods that start or are gone, and start a reconcile at once: a burst, then one in this time. Any
+ * user can create and delete Pods of a node without a pause, and each reconcile asks the kubelet.
  */
-const PODS_GONE = { burst: 50, refillMs: 500 }
+const POD_CHANGES = { burst: 50, refillMs: 500 }
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
@@ -153,11 +153,15 @@ export class SlotReconciler {
 
   run(signal: AbortSignal): Promise<void> {
     const { cluster, kubelet, node, clock } = this.#options
-    const gone = new TokenBucket({ clock, ...PODS_GONE })
-    kubelet.pods?.onGone(() => {
-      this.#podGoneAt = clock.monotonicMs()
-      this.#podGoneSinceLog = true
-      this.#queue.add(node, gone.take())
+    const changes = new TokenBucket({ clock, ...POD_CHANGES })
+    // The answer after a start tells which Pod has the slots: once it has ended, another Pod whose
+    // init containers still run does not keep them.
+    kubelet.pods?.onChange((change) => {
+      if (change === 'gone') {
+        this.#podGoneAt = clock.monotonicMs()
+        this.#podGoneSinceLog = true
+      }
+      this.#queue.add(node, changes.take())
     }, signal)
     cluster.instances.onChange((key) => {
       const instance = cluster.instances.get(key)
