@@ -49,7 +49,7 @@ describe('the content of a report', () => {
         // Each entry was counted with its braces.
         expect(bytes(configurations)).toBeLessThanOrEqual(bounds.statusBytes + 2)
         expect(kept.length + (counts.leftOut ?? 0)).toBe(statuses.size)
-        // The others need less than an equal share.
+        // The others have few Configurations: their turns come first.
         const expected = [...statuses.keys()].filter((key) => key.startsWith('b'))
         expect(kept.filter((key) => key.startsWith('b')).sort()).toEqual(expected.sort())
       }),
@@ -68,7 +68,7 @@ describe('the content of a report', () => {
     expect(kept({ present })).toEqual(['n/a', 'n/c'])
   })
 
-  it('has the first slots of each Instance, and an equal share of them for each namespace', () => {
+  it('has the first slots of each Instance, of each namespace in turn', () => {
     const slot = (name: string, index: number) => `${name}-${index}` as SlotName
     const usesOf = (name: string, count: number) =>
       Array.from({ length: count }, (_, index) => ({ slot: slot(name, index), pod: 'x/user' }))

@@ -7,7 +7,6 @@ import type {
   UsedSlot,
 } from '@akrijs/api'
 import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
-import { divideUnits } from '../discovery/device-shares.js'
 
 /** The part of a NodeReport that its agent writes. */
 export interface ReportContent extends Omit<NodeReport, 'apiVersion' | 'kind' | 'metadata'> {
@@ -42,8 +41,8 @@ export const REPORT_BOUNDS = {
 }
 
 /**
- * The content of a report within its bounds. If the statuses or the slots have no room, each
- * namespace has an equal share: a namespace with many Configurations leaves room for those of other
+ * The content of a report within its bounds. If the statuses or the slots have no room, the
+ * namespaces take turns: a namespace with many Configurations leaves room for those of other
  * namespaces.
  */
 export function reportContent(
@@ -74,41 +73,32 @@ export function reportContent(
 
 type Entry<T> = readonly [ObjectKey, T]
 
-/** @param isPresent whether an entry has the room before others */
+/** @param isPresent whether an entry has the room before others of its namespace */
 function withinBounds<T>(
   all: ReadonlyMap<ObjectKey, T>,
   isPresent: (entry: Entry<T>) => boolean,
   most: number,
 ): Entry<T>[] {
-  const sizes = new Map([...all].map(([key, value]) => [key, bytesOf(key, value)]))
-  const sizeOf = (key: ObjectKey) => sizes.get(key) ?? 0
-  const entries: Entry<T>[] = [...all].sort(byKey)
-  if ([...sizes.values()].reduce((sum, size) => sum + size, 0) <= most) return entries
-  const namespaces = new Map<string, Entry<T>[]>()
-  for (const entry of entries) {
-    const { namespace } = keyParts(entry[0])
-    const ofNamespace = namespaces.get(namespace) ?? []
-    namespaces.set(namespace, ofNamespace)
-    ofNamespace.push(entry)
-  }
-  const demands = [...namespaces].map(([namespace, ofNamespace]) => {
-    const units = ofNamespace.reduce((sum, [key]) => sum + sizeOf(key), 0)
-    return [namespace, { units, servedUnits: 0, served: 0 }] as const
+  const entries = [...all].sort(byKey)
+  const inOrder = [...entries.filter(isPresent), ...entries.filter((entry) => !isPresent(entry))]
+  const counts = new Map<string, number>()
+  const inTurn = inOrder.map((entry) => {
+    const [key] = entry
+    const { namespace } = keyParts(key)
+    const turn = counts.get(namespace) ?? 0
+    counts.set(namespace, turn + 1)
+    return { entry, turn }
   })
-  const shares = divideUnits(new Map(demands), most)
-  return [...namespaces]
-    .flatMap(([namespace, ofNamespace]) => {
-      let room = shares.get(namespace) ?? 0
-      const inOrder = [
-        ...ofNamespace.filter(isPresent),
-        ...ofNamespace.filter((entry) => !isPresent(entry)),
-      ]
-      return inOrder.filter(([key]) => {
-        if (sizeOf(key) > room) return false
-        room -= sizeOf(key)
-        return true
-      })
+  let room = most
+  return inTurn
+    .sort((a, b) => a.turn - b.turn)
+    .filter(({ entry }) => {
+      const size = bytesOf(...entry)
+      if (size > room) return false
+      room -= size
+      return true
     })
+    .map(({ entry }) => entry)
     .sort(byKey)
 }
 
