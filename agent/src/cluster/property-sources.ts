@@ -1,19 +1,15 @@
 import { type Configuration, isReadableFrom } from '@akrijs/api'
 import { type ApiClient, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
-import { aborted, type Clock, type Logger, runAfter } from '@akrijs/runtime'
+import { aborted, type Clock, type Logger } from '@akrijs/runtime'
 import {
   type DataReference,
   type ReferencedData,
   referencesOf,
   referenceText,
 } from '../core/discovery/property-references.js'
-import {
-  type Referrer,
-  SOURCE_BOUNDS,
-  SourceAdmission,
-  type SourceBounds,
-} from '../core/discovery/source-admission.js'
+import { type SourceRefusal, SourceUsers } from '../core/discovery/source-users.js'
 import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
+import { SOURCE_BOUNDS, type SourceBounds } from '../limits.js'
 import type { ObjectCache } from '../ports/cluster.js'
 import { PropertyChanges } from './property-changes.js'
 import { PropertySource } from './property-source.js'
@@ -26,8 +22,6 @@ interface PropertySourcesOptions {
   readonly configurations: Pick<ObjectCache<Configuration>, 'get' | 'list' | 'onChange'>
 }
 
-/** Between two divisions of places that became free, in milliseconds. */
-const DIVIDE_MS = 1000
 /** With more unusable objects, each is read less often: all of them take one read in this time. */
 const RECHECK_MS = 1000
 
@@ -39,14 +33,13 @@ export class PropertySources {
   readonly #options: PropertySourcesOptions
   readonly #bounds: SourceBounds
   readonly #random: () => number
-  readonly #admission: SourceAdmission
+  readonly #users: SourceUsers
   readonly #sources = new Map<string, PropertySource>()
   readonly #ending = new Set<Promise<void>>()
   readonly #stop = new AbortController()
   readonly #changes: PropertyChanges
-  /** Configurations that have changed since the last update of the admission. */
+  /** Configurations that have changed since their objects were compared. */
   readonly #changed = new Set<ObjectKey>()
-  #isDividing = false
 
   /** @param bounds and random, for tests */
   constructor(
@@ -56,7 +49,7 @@ export class PropertySources {
     this.#options = options
     this.#bounds = bounds
     this.#random = random
-    this.#admission = new SourceAdmission(bounds)
+    this.#users = new SourceUsers(bounds)
     this.#changes = new PropertyChanges(options.clock, this.#stop.signal)
   }
 
@@ -89,7 +82,9 @@ export class PropertySources {
   ): Promise<ReferencedData | undefined> {
     this.#update()
     const key = keyOf(configuration)
-    const refusal = this.#admission.refusal(key)
+    const object = referenceText(reference)
+    // There may be room by now.
+    const refusal = this.#users.isUser(object, key) ? undefined : this.#follow(key)
     if (refusal !== undefined) {
       const users =
         refusal === 'perNamespace'
@@ -100,8 +95,7 @@ export class PropertySources {
           'Secrets and ConfigMaps, which is a bound; refer to fewer objects',
       )
     }
-    const object = referenceText(reference)
-    if (!this.#admission.isUser(object, key))
+    if (!this.#users.isUser(object, key))
       throw new MissingPropertyError(`Configuration ${key} no longer refers to ${object}`)
     const source = this.#sources.get(object) ?? this.#begin(object, reference)
     return source.look()
@@ -114,7 +108,7 @@ export class PropertySources {
       random: this.#random,
       reference,
       isUsable: (found) => {
-        for (const user of this.#admission.namespacesOf(object)) {
+        for (const user of this.#users.namespacesOf(object)) {
           if (user === namespace) return true
           if (found !== undefined && isReadableFrom(found.readableFrom, user)) return true
         }
@@ -125,47 +119,43 @@ export class PropertySources {
         return idle.length * RECHECK_MS
       },
       onChange: () => {
-        for (const key of [...this.#admission.usersOf(object)]) this.#changes.tell(key)
+        for (const key of [...this.#users.usersOf(object)]) this.#changes.tell(key)
       },
     })
     this.#sources.set(object, source)
     return source
   }
 
-  /** Takes over the Configurations that have changed. */
+  /** Takes over the Configurations that have changed, the oldest first. */
   #update(): void {
     if (this.#changed.size === 0) return
     const { configurations } = this.#options
-    const changes = new Map<ObjectKey, Referrer | undefined>()
-    for (const key of this.#changed) changes.set(key, referrerOf(configurations.get(key)))
+    const age = (key: ObjectKey) => {
+      const { creationTimestamp = '', uid = '' } = configurations.get(key)?.metadata ?? {}
+      return `${creationTimestamp} ${uid}`
+    }
+    // Those that are gone leave room: they have no age.
+    const changed = [...this.#changed].sort((a, b) => (age(a) < age(b) ? -1 : 1))
     this.#changed.clear()
-    this.#follow(this.#admission.update(changes))
-    if (!this.#admission.isDue || this.#isDividing) return
-    this.#isDividing = true
-    runAfter(this.#options.clock, DIVIDE_MS, this.#stop.signal, () => {
-      this.#isDividing = false
-      const admitted = this.#admission.admitWaiting()
-      this.#follow(admitted)
-      for (const key of admitted) this.#changes.tell(key)
-    })
+    for (const key of changed) this.#follow(key)
   }
 
-  /** Makes the sources follow the admission of Configurations that have changed. */
-  #follow(changed: readonly ObjectKey[]): void {
-    if (changed.length === 0) return
-    for (const [object, source] of this.#sources) {
-      const [user] = this.#admission.namespacesOf(object)
-      if (user === undefined) this.#end(object)
-      else source.review()
+  /** Takes over the objects of a Configuration. @returns the bound without room for them */
+  #follow(key: ObjectKey): SourceRefusal | undefined {
+    const configuration = this.#options.configurations.get(key)
+    const isGone = configuration?.metadata.deletionTimestamp !== undefined
+    const references = configuration === undefined || isGone ? [] : referencesOf(configuration)
+    const after = new Set(references.map(referenceText))
+    const before = this.#users.objectsOf(key)
+    const refusal = this.#users.use(key, [...after])
+    for (const object of new Set([...before, ...after])) {
+      const source = this.#sources.get(object)
+      const [user] = this.#users.namespacesOf(object)
+      // The next look reads an object at once that the Configuration may be allowed to use now.
+      if (user === undefined || (after.has(object) && source?.isIdle === true)) this.#end(object)
+      else source?.review()
     }
-    for (const key of changed) {
-      const configuration = this.#options.configurations.get(key)
-      for (const reference of configuration === undefined ? [] : referencesOf(configuration)) {
-        const object = referenceText(reference)
-        // The next look reads the object at once: the Configuration may be allowed to use it.
-        if (this.#sources.get(object)?.isIdle === true) this.#end(object)
-      }
-    }
+    return refusal
   }
 
   #end(object: string): void {
@@ -175,14 +165,4 @@ export class PropertySources {
     this.#ending.add(closing)
     void closing.finally(() => this.#ending.delete(closing))
   }
-}
-
-/** @returns undefined for a Configuration that refers to no object */
-function referrerOf(configuration: Configuration | undefined): Referrer | undefined {
-  if (configuration === undefined) return undefined
-  const { creationTimestamp, uid, deletionTimestamp } = configuration.metadata
-  const objects = [...new Set(referencesOf(configuration).map(referenceText))]
-  return objects.length === 0 || deletionTimestamp !== undefined
-    ? undefined
-    : { key: keyOf(configuration), age: `${creationTimestamp} ${uid}`, objects }
 }
