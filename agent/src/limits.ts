@@ -8,6 +8,35 @@ export const MAX_REGISTRATION_CONNECTIONS = 512
 /** Registrations that wait for the Pod with their address: each keeps a call in memory. */
 export const MAX_WAITING_REGISTRATIONS = 64
 
+/** How many devices one agent serves. */
+export interface DeviceBounds {
+  /** Of one Configuration, and of one list of a handler. */
+  readonly perConfiguration: number
+  /** Of all Configurations together; those of one namespace have half of it. */
+  readonly perNode: number
+  /**
+   * The slots of all these devices: a device has as many as the capacity of its Configuration. The
+   * devices of one namespace have half of them.
+   */
+  readonly slots: number
+}
+
+/** `docs/operators.md` has the measurements. Options change these numbers. */
+export const DEVICE_BOUNDS: DeviceBounds = {
+  // Half of the node: one Configuration leaves room for others.
+  perConfiguration: 1000,
+  // Each device can be a device plugin. With 2,500 of them a Node was not ready for 16 s.
+  perNode: 2000,
+  // Each slot is an id that the kubelet writes to its file whenever a list changes.
+  slots: 20_000,
+}
+
+/**
+ * The fields of the devices of a message, for each device that a list may have. A usual device has
+ * less than twenty. A field without content takes fifty times its bytes after it is decoded.
+ */
+export const FIELDS_PER_DEVICE = 100
+
 /** How many Secrets and ConfigMaps are sources of properties. */
 export interface SourceBounds {
   readonly perAgent: number

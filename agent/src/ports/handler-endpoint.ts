@@ -50,13 +50,13 @@ export interface DiscoverRequest {
   /** Verbatim from the Configuration. */
   readonly details: string
   readonly properties: DiscoveryProperties
-  /** The most devices of one list. A device with many properties counts as several devices. */
+  /** The most devices of one list. */
   readonly mostDevices: number
   /**
    * The order of devices by id, for a list with more devices: those with smaller ranks are kept,
    * and of one rank those with the first ids. Called once for each such list.
    */
-  rank(): (id: string, units: number) => number
+  rank(): (id: string) => number
 }
 
 /** A list of a handler, up to the bound of the request. */

@@ -18,8 +18,8 @@ import {
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
-import { DEVICE_BOUNDS } from '../core/discovery/device-bounds.js'
 import { RESOURCE_NAME_BOUNDS } from '../core/instances/resource-names.js'
+import { DEVICE_BOUNDS } from '../limits.js'
 import { isNetwork } from '../node/handlers/allowed-addresses.js'
 import type { DeviceNodes } from '../ports/device-nodes.js'
 
@@ -180,14 +180,18 @@ export const agentOptions = {
   }),
   maxDevices: integer([1, 100_000], {
     argument: '<count>',
-    meaning: 'how many devices of all Configurations the agent serves at most',
+    meaning:
+      'how many devices of all Configurations the agent serves at most; those of one namespace ' +
+      'have half',
     variable: 'AKRI_MAX_DEVICES',
     default: DEVICE_BOUNDS.perNode,
     chart: 'env',
   }),
   maxSlots: integer([1, 1_000_000], {
     argument: '<count>',
-    meaning: 'how many slots the devices that the agent serves have at most',
+    meaning:
+      'how many slots the devices that the agent serves have at most; those of one namespace ' +
+      'have half',
     variable: 'AKRI_MAX_SLOTS',
     default: DEVICE_BOUNDS.slots,
     chart: 'env',

@@ -7,6 +7,7 @@ import { ObjectStore } from '@akrijs/standalone'
 import { expect } from 'vitest'
 import { readDeviceRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
+import { RANK } from '../core/discovery/device-admission.js'
 import { Discovery } from '../core/discovery/discovery.js'
 import { HandlerRegistry } from '../core/discovery/handler-registry.js'
 import type { Cluster } from '../ports/cluster.js'
@@ -104,7 +105,7 @@ export class DiscoveryHarness {
   discovery = this.make()
 
   /** A discovery that has not started. */
-  make(bounds = { perConfiguration: 4, perNode: 6, slots: 60 }): Discovery {
+  make(bounds = { perConfiguration: 4, perNode: 10, slots: 120 }): Discovery {
     const { clock, configurations, registry } = this
     const deviceNodes: DeviceNodes = {
       find: async () => {
@@ -141,10 +142,7 @@ export class DiscoveryHarness {
           },
         },
         bounds,
-        rankDevices: () => ({
-          rankOf: (id, _shared, units) => (this.servedIds.has(id) ? (units > 1 ? 1 : 0) : 2),
-          isServed: (id) => this.servedIds.has(id),
-        }),
+        rankDevices: () => (id) => (this.servedIds.has(id) ? RANK.served : RANK.new),
         unhealthyAfterMs: 30_000,
         removeAfterMs: 300_000,
       },

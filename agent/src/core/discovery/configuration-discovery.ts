@@ -2,43 +2,25 @@ import type { Configuration } from '@akrijs/api'
 import { runAfter } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/runtime/handler'
 import { type HandlerEndpoint, isUidOf } from '../../ports/handler-endpoint.js'
+import { type AdmittedDevices, type ListedDevices, RANK, type RankOf } from './device-admission.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
-import type { DeviceBounds } from './device-bounds.js'
-import { DeviceSelection } from './device-selection.js'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
-import type { DeviceDemand, DeviceShare } from './device-shares.js'
-import { deviceUnits, listUnits } from './device-units.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
-import { trimLists } from './list-memory.js'
 import { Readmission } from './readmission.js'
-
-/** A handler is asked again for devices that the agent has forgotten, in milliseconds. */
-const ASK_AGAIN_MS = 60_000
 
 /** `onChange` is called when the devices or the status may have changed. */
 interface ConfigurationDiscoveryOptions
   extends AgeingOptions,
     Omit<SessionOptions, 'mostDevices' | 'rank'> {
   readonly registry: HandlerRegistry
-  readonly bounds: DeviceBounds
+  /** The most devices of one list. */
+  readonly mostDevices: number
   rankDevices: RankDevices
 }
 
 /** Ranks the devices of a Configuration by its present Instances. */
-export type RankDevices = (configuration: Configuration) => DeviceRanks
-
-export interface DeviceRanks {
-  /**
-   * Beyond a bound, devices with smaller ranks are kept first. Those that this node serves come
-   * before others: a flood of new ids never displaces them. Large devices come after the other
-   * served devices: a device that grows displaces none of them.
-   * @param units as how many usual devices the device counts
-   */
-  rankOf(id: string, shared: boolean, units: number): number
-  /** Whether this node serves the device. */
-  isServed(id: string, shared: boolean): boolean
-}
+export type RankDevices = (configuration: Configuration) => RankOf
 
 /**
  * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
@@ -57,19 +39,23 @@ export interface DiscoveryStatus {
   }[]
 }
 
+/** The devices of these lists. */
+interface AgedLists extends AgedSet {
+  readonly lists: readonly EndpointList[]
+  readonly waitingSince: number | undefined
+}
+
 /**
  * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
  * of all sessions.
  */
-export class ConfigurationDiscovery {
+export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
   /** The uids of endpoints with a session or a list, in the order in which they came. */
   readonly #seniority = new Set<string>()
   readonly #readmission: Readmission
-  readonly #stop = new AbortController()
-  #isToAskAgain = false
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   /**
@@ -84,8 +70,8 @@ export class ConfigurationDiscovery {
   #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
-  #aged: { readonly lists: readonly EndpointList[]; readonly set: AgedSet } | undefined
-  #bounded: { readonly of: AgedSet; readonly most: number; readonly set: DeviceSet } | undefined
+  #aged: AgedLists | undefined
+  #admitted: { readonly of: AgedLists | undefined; readonly set: DeviceSet } = NOTHING_ADMITTED
 
   /**
    * @param restored lists from before a restart of the agent; no handler has confirmed them since
@@ -134,117 +120,48 @@ export class ConfigurationDiscovery {
     return { handler: this.handler, endpoints }
   }
 
-  /** The units of the devices that could be served, up to the bound of a Configuration. */
-  get units(): number {
-    const { units, leftOut } = this.#agedSet
-    return Math.min(units + leftOut, this.#options.bounds.perConfiguration)
+  get namespace(): string {
+    return this.#configuration.metadata.namespace
   }
 
-  /** The slots of each device. */
   get capacity(): number {
     return this.#configuration.spec.capacity
   }
 
-  /** How many of these devices this node serves, and their units. */
-  get served(): Pick<DeviceDemand, 'served' | 'servedUnits'> {
-    const { isServed } = this.#options.rankDevices(this.#configuration)
-    let [served, servedUnits] = [0, 0]
-    for (const [id, { device, shared }] of this.#agedSet.devices) {
-      if (!isServed(id, shared)) continue
-      served++
-      servedUnits += deviceUnits(device)
-    }
-    const { perConfiguration } = this.#options.bounds
-    return {
-      served: Math.min(served, perConfiguration),
-      servedUnits: Math.min(servedUnits, perConfiguration),
+  /** The devices of all lists. */
+  get devices(): ReadonlyMap<string, DiscoveredDevice> {
+    return this.#aged?.devices ?? NO_DEVICES
+  }
+
+  /** A device that was admitted comes before new devices: its Instance may not be there yet. */
+  ranks(): RankOf {
+    const rankOf = this.#options.rankDevices(this.#configuration)
+    const { devices } = this.deviceSet
+    return (id, shared) => {
+      const rank = rankOf(id, shared)
+      return rank === RANK.new && devices.has(id) ? RANK.served : rank
     }
   }
 
   /**
    * The devices to serve: the same object until they change, so that a long work can see that they
    * have changed.
-   * @param share what the bounds of the node leave to this Configuration; undefined if they leave
-   * all
    */
-  deviceSet(share: DeviceShare | undefined): DeviceSet {
-    const aged = this.#agedSet
-    const { perConfiguration } = this.#options.bounds
-    const most = Math.min(share?.most ?? perConfiguration, perConfiguration)
-    if (this.#bounded?.of !== aged || this.#bounded.most !== most) {
-      const devices = this.#select(aged, most)
-      const leftOut = aged.devices.size - devices.size + aged.leftOut
-      const isOfNode = share !== undefined && share.most < this.units
-      const bound = isOfNode ? share.bound : 'perConfiguration'
-      const set: DeviceSet = {
-        devices,
-        complete: aged.complete,
-        leftOut: leftOut > 0 ? { devices: leftOut, bound, listed: aged.devices } : undefined,
-      }
-      this.#bounded = { of: aged, most, set }
-    }
-    return this.#bounded.set
+  get deviceSet(): DeviceSet {
+    return this.#admitted.set
   }
 
-  #select({ devices, units: all }: AgedSet, most: number): ReadonlyMap<string, DiscoveredDevice> {
-    if (all <= most) return devices
-    const { rankOf } = this.#options.rankDevices(this.#configuration)
-    const selection = new DeviceSelection<[string, DiscoveredDevice]>(most)
-    for (const [id, found] of devices) {
-      const units = deviceUnits(found.device)
-      selection.add({ id, rank: rankOf(id, found.shared, units), units, value: [id, found] })
-    }
-    return new Map(selection.kept())
-  }
-
-  /** The units of all lists, whose devices can be the same. */
-  get listed(): number {
-    return this.lists.reduce((sum, { devices = [] }) => sum + listUnits(devices), 0)
-  }
-
-  /**
-   * Forgets devices of the lists beyond a number of units, and asks for these lists again later.
-   * @param most at least the units of the devices that are served
-   */
-  trim(most: number, share: DeviceShare | undefined): void {
-    const { rankOf } = this.#options.rankDevices(this.#configuration)
-    const { devices } = this.deviceSet(share)
-    const lists = trimLists(this.lists, most, devices, (id, shared, units) =>
-      rankOf(id, shared, units),
-    )
-    this.#orphans = this.#orphans.map((list) => lists.get(list) ?? list)
-    for (const session of this.#sessions.values())
-      session.trim(lists.get(session.list) ?? session.list)
-    // Nothing keeps the lists before.
-    this.#readmission.follow(this.lists)
-    this.#aged = undefined
-    this.#bounded = undefined
-    this.#askAgainLater()
-  }
-
-  /** There may be room later: nothing else tells the agent of devices that it has forgotten. */
-  #askAgainLater(): void {
-    if (this.#isToAskAgain) return
-    this.#isToAskAgain = true
-    runAfter(this.#options.clock, ASK_AGAIN_MS, this.#stop.signal, () => {
-      this.#isToAskAgain = false
-      if (this.#stop.signal.aborted) return
-      for (const session of this.#sessions.values())
-        if (session.list.forgotten !== undefined) session.restart()
-    })
-  }
-
-  /** The devices of all lists: the same object until the lists change, or time changes them. */
-  get #agedSet(): AgedSet {
-    const { clock } = this.#options
-    const now = clock.monotonicMs()
-    const { lists } = this
-    const aged = this.#aged
-    if (aged !== undefined && equal(aged.lists, lists) && now < (aged.set.changesAt ?? Infinity))
-      return aged.set
-    const set = ageDevices(lists, now, this.#options, this.#waitingSince, aged?.set.devices)
-    this.#aged = { lists, set }
-    return set
+  /** @returns whether the devices to serve have changed */
+  admit({ devices, bound = 'perConfiguration' }: AdmittedDevices<DiscoveredDevice>): boolean {
+    const { complete = false, leftOut: beyondList = 0 } = this.#aged ?? {}
+    const { of, set: before } = this.#admitted
+    const isSameBound = (before.leftOut?.bound ?? bound) === bound
+    if (of === this.#aged && isSameBound && hasSameIds(before.devices, devices)) return false
+    const listed = this.devices
+    const number = listed.size - devices.size + beyondList
+    const leftOut = number > 0 ? { devices: number, bound, listed } : undefined
+    this.#admitted = { of: this.#aged, set: { devices, complete, leftOut } }
+    return true
   }
 
   /** Makes the sessions follow the Configuration and the registry. */
@@ -262,10 +179,9 @@ export class ConfigurationDiscovery {
       this.#orphans = this.#orphans.filter((list) => list !== restored)
       const session = new DiscoverySession(configuration, endpoint, restored, {
         ...this.#options,
-        mostDevices: this.#options.bounds.perConfiguration,
-        rank: (followed, shared) => {
-          const { rankOf } = this.#options.rankDevices(followed)
-          return (id, units) => rankOf(id, shared, units)
+        rank: (shared) => {
+          const rankOf = this.ranks()
+          return (id) => rankOf(id, shared)
         },
         log: this.#options.log.child({ endpoint: uid }),
         onChange: () => this.#changed(),
@@ -274,9 +190,7 @@ export class ConfigurationDiscovery {
       this.#seniority.add(uid)
     }
     const isWaiting = endpoints.size === 0 && !this.#isAnswered
-    const waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
-    if (waitingSince !== this.#waitingSince) this.#aged = undefined
-    this.#waitingSince = waitingSince
+    this.#waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
     this.#changed()
   }
 
@@ -292,7 +206,6 @@ export class ConfigurationDiscovery {
 
   async close(): Promise<void> {
     this.#timer.abort()
-    this.#stop.abort()
     const parts = [this.#readmission, ...this.#sessions.values()]
     await Promise.all(parts.map((part) => part.close()))
     await this.#closing
@@ -312,11 +225,29 @@ export class ConfigurationDiscovery {
     try {
       this.#dropLost()
       this.#readmission.follow(this.lists)
-      this.#wakeAt(this.#agedSet.changesAt)
+      this.#age()
     } catch (error) {
       this.#options.log.error({ err: error }, 'device set not made')
     }
     this.#options.onChange()
+  }
+
+  /** Makes the devices of all lists again, if the lists or the time change them. */
+  #age(): void {
+    const now = this.#options.clock.monotonicMs()
+    const { lists } = this
+    const waitingSince = this.#waitingSince
+    const before = this.#aged
+    const isSame =
+      before !== undefined &&
+      equal(before.lists, lists) &&
+      before.waitingSince === waitingSince &&
+      now < (before.changesAt ?? Infinity)
+    if (!isSame) {
+      const set = ageDevices(lists, now, this.#options, waitingSince, before?.devices)
+      this.#aged = { ...set, lists, waitingSince }
+    }
+    this.#wakeAt(this.#aged?.changesAt)
   }
 
   #dropLost(): void {
@@ -355,4 +286,14 @@ export class ConfigurationDiscovery {
 
 function equal(a: readonly EndpointList[], b: readonly EndpointList[]): boolean {
   return a.length === b.length && a.every((list, index) => list === b[index])
+}
+
+function hasSameIds(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
+  return a === b || (a.size === b.size && [...a.keys()].every((id) => b.has(id)))
+}
+
+const NO_DEVICES: ReadonlyMap<string, DiscoveredDevice> = new Map()
+const NOTHING_ADMITTED = {
+  of: undefined,
+  set: { devices: NO_DEVICES, complete: false, leftOut: undefined },
 }

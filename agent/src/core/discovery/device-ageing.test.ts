@@ -44,14 +44,6 @@ describe('the devices of a Configuration', () => {
     expect(Object.fromEntries(isKept)).toEqual({ 1: true, 2: true, 3: false, 4: false })
   })
 
-  it('count a device of several lists once', () => {
-    const units = (...lists: EndpointList[]) => ageDevices(lists, 1000, options).units
-    expect(units(list('a', ['1', '2']), list('b', ['3']))).toBe(3)
-    expect(units(list('a', ['1', '2']), list('b', ['2', '3']), list('c', undefined))).toBe(3)
-    // The devices of a list that is over do not count.
-    expect(units(list('a', ['1', '2'], 0), list('b', ['3']))).toBe(1)
-  })
-
   it('A2 A3 stay when their handler is lost, become unhealthy, and go later', () => {
     const lost = [list('a', ['1'], 1000)]
     expect(ids(lost, 1029)).toEqual({ complete: true, devices: ['1'] })

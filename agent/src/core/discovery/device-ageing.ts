@@ -1,6 +1,5 @@
 import type { AdmittedDevice } from '../access/handler-access.js'
 import type { DiscoveredDevice } from './device-set.js'
-import { deviceUnits, listUnits } from './device-units.js'
 
 /** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
@@ -11,11 +10,6 @@ export interface EndpointList {
   readonly devices: readonly AdmittedDevice[] | undefined
   /** How many devices of the last list are beyond the bound of a list, and not in `devices`. */
   readonly leftOut: number
-  /**
-   * How many further devices the agent has forgotten, because all lists took too much memory. The
-   * devices of a list without this are complete up to its bound.
-   */
-  readonly forgotten?: number
   /** Whether the list is from the checkpoint: the endpoint may have listed more devices since. */
   readonly remembered: boolean
   /** Time when the stream of the list ended; undefined while the stream is open. */
@@ -32,8 +26,6 @@ export interface AgeingOptions {
 /** The devices of a Configuration before the bounds. */
 export interface AgedSet {
   readonly devices: ReadonlyMap<string, DiscoveredDevice>
-  /** The units of all these devices. */
-  readonly units: number
   readonly complete: boolean
   /** How many devices are listed and not in the set. */
   readonly leftOut: number
@@ -63,11 +55,8 @@ export function ageDevices(
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
   let complete = true
-  // The same devices may be beyond the bounds of several lists. A forgotten device counts once.
+  // The same devices may be beyond the bounds of several lists.
   let leftOut = 0
-  let allForgotten = 0
-  // All devices of the lists, if no device is in several lists.
-  let [listed, unitsOfLists] = [0, 0]
   const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
     if (now >= since + options.removeAfterMs) return 'over'
     deadlines.push(since + options.removeAfterMs)
@@ -77,23 +66,13 @@ export function ageDevices(
   }
   if (waitingSince !== undefined && wait(waitingSince) !== 'over') complete = false
 
-  for (const {
-    endpoint,
-    shared,
-    devices: list,
-    leftOut: beyondBound,
-    forgotten = 0,
-    remembered,
-    lostSince,
-  } of lists) {
+  for (const { endpoint, shared, devices: list, leftOut: beyondBound, ...rest } of lists) {
+    const { remembered, lostSince } = rest
     const state = lostSince === undefined ? 'open' : wait(lostSince)
     if (state === 'over') continue
     // The endpoint may have found devices that are not in the list.
     if (list === undefined || remembered) complete = false
     leftOut = Math.max(leftOut, beyondBound)
-    allForgotten += forgotten
-    listed += list?.length ?? 0
-    unitsOfLists += listUnits(list ?? [])
     for (const device of list ?? []) {
       const { refusal } = device
       const healthy = state !== 'unhealthy' && refusal === undefined
@@ -117,10 +96,5 @@ export function ageDevices(
     }
   }
   const changesAt = deadlines.length > 0 ? Math.min(...deadlines) : undefined
-  let units = unitsOfLists
-  if (devices.size < listed) {
-    units = 0
-    for (const { device } of devices.values()) units += deviceUnits(device)
-  }
-  return { devices, units, complete, leftOut: leftOut + allForgotten, changesAt }
+  return { devices, complete, leftOut, changesAt }
 }

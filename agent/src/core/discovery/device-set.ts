@@ -1,5 +1,5 @@
 import type { Device } from '@akrijs/runtime/handler'
-import type { DeviceBounds } from './device-bounds.js'
+import type { DeviceBound } from './device-admission.js'
 
 /** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
@@ -34,7 +34,7 @@ export interface LeftOut {
   /** Their number. If several endpoints list too many devices, there may be more. */
   readonly devices: number
   /** The bound that leaves the devices out. */
-  readonly bound: keyof DeviceBounds
+  readonly bound: DeviceBound
   /** All devices before the bounds: a device that is left out is not gone. */
   readonly listed: ReadonlyMap<string, DiscoveredDevice>
 }

@@ -47,10 +47,10 @@ export interface SessionOptions {
   readonly log: Logger
   readonly random: () => number
   readonly observer: AgentObserver
-  /** The most devices of one list, in units. */
+  /** The most devices of one list. */
   readonly mostDevices: number
   /** The order of devices by id, for a list with more devices. */
-  rank(configuration: Configuration, shared: boolean): (id: string, units: number) => number
+  rank(shared: boolean): (id: string) => number
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** What the handler may give to containers of what it reports. */
   admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>
@@ -175,11 +175,6 @@ export class DiscoverySession {
     return this.#list
   }
 
-  /** Replaces the list by a part of it. */
-  trim(list: EndpointList): void {
-    this.#list = list
-  }
-
   /**
    * Takes over an edit. Other details or properties restart the stream; the list stays until the
    * next list.
@@ -277,7 +272,7 @@ export class DiscoverySession {
       details,
       properties,
       mostDevices,
-      rank: () => this.#options.rank(configuration, this.endpoint.shared),
+      rank: () => this.#options.rank(this.endpoint.shared),
     }
     for await (const list of this.endpoint.discover(request, signal)) {
       const { leftOut } = list

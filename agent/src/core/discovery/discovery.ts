@@ -2,6 +2,7 @@ import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
+import { DEVICE_BOUNDS, type DeviceBounds } from '../../limits.js'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import { handlerOfUid } from '../../ports/handler-endpoint.js'
 import { type AgentObserver, noopObserver } from '../../ports/observer.js'
@@ -11,19 +12,10 @@ import {
   type DiscoveryStatus,
   type RankDevices,
 } from './configuration-discovery.js'
+import { admitDevices } from './device-admission.js'
 import type { AgeingOptions, EndpointList } from './device-ageing.js'
-import { DEVICE_BOUNDS, type DeviceBounds } from './device-bounds.js'
 import type { DeviceSet } from './device-set.js'
-import {
-  type DeviceDemand,
-  type DeviceShare,
-  deviceShares,
-  divideUnits,
-  type UnitDemand,
-} from './device-shares.js'
-import { listUnits } from './device-units.js'
 import type { HandlerRegistry } from './handler-registry.js'
-import { LISTS_PER_DEVICE } from './list-memory.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
@@ -59,14 +51,6 @@ type RestoredLists = Map<
   { readonly uid: string; readonly lists: readonly RestoredList[] }
 >
 
-/** What a Configuration takes of the bounds of the node, if it gets all. */
-interface Demand {
-  readonly units: number
-  readonly slots: number
-  /** The units of all lists, as far as one Configuration may have them. */
-  readonly listed: number
-}
-
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
   readonly #options: Required<DiscoveryOptions>
@@ -76,11 +60,6 @@ export class Discovery {
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
   #restored: RestoredLists = new Map()
-  /** What the bounds of the node leave to each Configuration; undefined while all devices fit. */
-  #shares: ReadonlyMap<ObjectKey, DeviceShare> | undefined
-  /** The demand of each Configuration at its last change, and the sum of all. */
-  readonly #demands = new Map<ObjectKey, Demand>()
-  #sum: Demand = NO_DEMAND
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -131,7 +110,7 @@ export class Discovery {
    * same object until the devices change.
    */
   deviceSet(key: ObjectKey): DeviceSet {
-    return this.#discoveries.get(key)?.deviceSet(this.#shares?.get(key)) ?? NOT_FOLLOWED
+    return this.#discoveries.get(key)?.deviceSet ?? NOT_FOLLOWED
   }
 
   status(key: ObjectKey): DiscoveryStatus | undefined {
@@ -201,14 +180,14 @@ export class Discovery {
       lists.map((list) => ({ ...list, leftOut: 0, remembered: true, lostSince })),
       {
         ...this.#options,
+        mostDevices: this.#options.bounds.perConfiguration,
         random: this.#random,
         log: log.child({ configuration: key }),
         resolveProperties: (changed) => cluster.resolveProperties(changed),
         admit: (handler, devices) => access.admit(handler, devices),
         onChange: () => {
           if (this.#discoveries.get(key) !== discovery) return
-          if (this.#count(key)) this.#divide()
-          this.#trim(discovery)
+          this.#admit(key)
           this.#listeners.tell(key)
         },
       },
@@ -221,77 +200,20 @@ export class Discovery {
     const closing = this.#discoveries.get(key)?.close()
     this.#discoveries.delete(key)
     if (closing === undefined) return
-    if (this.#count(key)) this.#divide()
+    this.#admit(key)
     this.#closing = this.#closing.then(() => closing)
   }
 
-  /**
-   * Counts the demand of a Configuration again. Others are not asked: a flood of Configurations
-   * must not make each change slow.
-   * @returns whether the division depends on the change
-   */
-  #count(key: ObjectKey): boolean {
-    const discovery = this.#discoveries.get(key)
-    const before = this.#demands.get(key) ?? NO_DEMAND
-    const now = discovery === undefined ? NO_DEMAND : this.#demandOf(discovery)
-    if (discovery === undefined) this.#demands.delete(key)
-    else this.#demands.set(key, now)
-    this.#sum = {
-      units: this.#sum.units + now.units - before.units,
-      slots: this.#sum.slots + now.slots - before.slots,
-      listed: this.#sum.listed + now.listed - before.listed,
+  /** Admits devices after a change of one Configuration, which may leave room to others. */
+  #admit(changed: ObjectKey): void {
+    const listed = [...this.#discoveries].filter(
+      ([key, { devices }]) => key === changed || devices.size > 0,
+    )
+    const admitted = admitDevices(new Map(listed), this.#options.bounds)
+    for (const [key, devices] of admitted) {
+      const isChanged = this.#discoveries.get(key)?.admit(devices)
+      if (isChanged === true && key !== changed) this.#listeners.tell(key)
     }
-    return now.units !== before.units || now.slots !== before.slots
-  }
-
-  #demandOf({ units, capacity, listed }: ConfigurationDiscovery): Demand {
-    const most = LISTS_PER_DEVICE * this.#options.bounds.perConfiguration
-    return { units, slots: units * capacity, listed: Math.min(listed, most) }
-  }
-
-  /** Bounds the memory of the lists of all endpoints. */
-  #trim(changed: ConfigurationDiscovery): void {
-    const { perNode } = this.#options.bounds
-    const isBeyond = changed.listed > this.#demandOf(changed).listed
-    if (!isBeyond && this.#sum.listed <= LISTS_PER_DEVICE * perNode) return
-    const demands = new Map<ObjectKey, UnitDemand>()
-    for (const [key, discovery] of this.#discoveries)
-      demands.set(key, { units: this.#demandOf(discovery).listed, served: 0, servedUnits: 0 })
-    for (const [key, demand] of demands) {
-      const served = listUnits(
-        [...this.deviceSet(key).devices.values()].map(({ device }) => device),
-      )
-      // A second list keeps the devices when the endpoint of the first list goes.
-      const kept = Math.min(demand.units, LISTS_PER_DEVICE * served)
-      demands.set(key, { ...demand, served: kept, servedUnits: kept })
-    }
-    let isChanged = false
-    for (const [key, most] of divideUnits(demands, LISTS_PER_DEVICE * perNode)) {
-      const discovery = this.#discoveries.get(key)
-      if (discovery !== undefined && discovery.listed > most)
-        discovery.trim(most, this.#shares?.get(key))
-      if (this.#count(key)) isChanged = true
-    }
-    if (isChanged) this.#divide()
-  }
-
-  /** Divides the bounds of the node among the Configurations, if there are too many devices. */
-  #divide(): void {
-    const { bounds } = this.#options
-    const before = this.#shares
-    const fits = this.#sum.units <= bounds.perNode && this.#sum.slots <= bounds.slots
-    if (fits && before === undefined) return
-    const demandOf = ({ units, capacity, served }: ConfigurationDiscovery): DeviceDemand => {
-      return { units, capacity, ...served }
-    }
-    this.#shares = fits
-      ? undefined
-      : deviceShares(
-          new Map([...this.#discoveries].map(([key, each]) => [key, demandOf(each)])),
-          bounds,
-        )
-    for (const key of this.#discoveries.keys())
-      if (before?.get(key)?.most !== this.#shares?.get(key)?.most) this.#listeners.tell(key)
   }
 }
 
@@ -299,5 +221,4 @@ function asReported({ devices, ...list }: RestoredList): WrittenList {
   return { ...list, devices: devices?.map((device) => device.reported ?? device) }
 }
 
-const NO_DEMAND: Demand = { units: 0, slots: 0, listed: 0 }
 const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -20,7 +20,7 @@ afterEach(async () => {
 
 it('counts devices that have not changed as a tenth of the others', async () => {
   const devices = Array.from({ length: 30_000 }, (_, index) => ({ id: `${index}` }))
-  world.discovery = world.make({ perConfiguration: 40_000, perNode: 40_000, slots: 40_000 })
+  world.discovery = world.make({ perConfiguration: 40_000, perNode: 80_000, slots: 80_000 })
   configurations.put(configuration('default'))
   const endpoint = new ManualEndpoint('told@a')
   world.registry.register(endpoint)

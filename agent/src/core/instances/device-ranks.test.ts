@@ -3,6 +3,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { collidingIds } from '../../testing/colliding-ids.js'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
+import { RANK } from '../discovery/device-admission.js'
 import { deviceRanks } from './device-ranks.js'
 import { deviceIdAnnotation } from './existing-instances.js'
 import { deviceDigest } from './instance-name.js'
@@ -35,8 +36,8 @@ function instance(id: string, made: Made = {}): Instance {
   )
 }
 
-it('used devices come first, then served ones, those of other nodes, and new ones', () => {
-  const { rankOf, isServed } = deviceRanks({
+it('used devices come first, then served ones, then all that this node does not serve', () => {
+  const rankOf = deviceRanks({
     configuration,
     node,
     instances: [
@@ -46,9 +47,8 @@ it('used devices come first, then served ones, those of other nodes, and new one
     ],
   })
   const ids = ['used', 'used by another', 'elsewhere', 'new']
-  const ranks = ids.map((id) => rankOf(id, true, 1))
-  expect(ranks).toEqual([...new Set(ranks)].sort())
-  expect(ids.map((id) => isServed(id, true))).toEqual([true, true, false, false])
+  const { used, served } = RANK
+  expect(ids.map((id) => rankOf(id, true))).toEqual([used, served, RANK.new, RANK.new])
 })
 
 it('a device with a long name has the rank of its Instance', () => {
@@ -56,7 +56,7 @@ it('a device with a long name has the rank of its Instance', () => {
   const short = instance(first, { nodes: [other] })
   const long = instance(second)
   const digest = deviceDigest(second, { shared: true }, 'long')
-  const { isServed } = deviceRanks({
+  const rankOf = deviceRanks({
     configuration,
     node,
     instances: [
@@ -64,55 +64,44 @@ it('a device with a long name has the rank of its Instance', () => {
       { ...long, metadata: { ...long.metadata, name: `lab-${digest}` as InstanceName } },
     ],
   })
-  expect([isServed(first, true), isServed(second, true)]).toEqual([false, true])
+  expect([rankOf(first, true), rankOf(second, true)]).toEqual([RANK.new, RANK.served])
 })
 
 it('an id with control characters keeps its rank, and ids with the same text get none', () => {
   const id = 'camera\u001b[2J\ud800'
-  const { rankOf, isServed } = deviceRanks({
+  const rankOf = deviceRanks({
     configuration,
     node,
     instances: [instance(id, { usage: node }), instance('other\u0001')],
   })
-  expect(rankOf(id, true, 1)).toBeLessThan(rankOf('other\u0001', true, 1))
-  expect([id, 'other\u0001'].map((served) => isServed(served, true))).toEqual([true, true])
+  expect([id, 'other\u0001'].map((each) => rankOf(each, true))).toEqual([RANK.used, RANK.served])
   // An API server stores U+FFFD in their place: all these ids have the same annotation.
   for (const twin of ['other\u0002', 'other\u0085', 'other\ufffd'])
-    expect(rankOf(twin, true, 1)).toBe(rankOf('new', true, 1))
+    expect(rankOf(twin, true)).toBe(RANK.new)
 })
 
 it('the rank of a device is that of the Instance of its node, if only that node sees it', () => {
-  const { isServed } = deviceRanks({ configuration, node, instances: [instance('foo')] })
-  expect([isServed('foo', true), isServed('foo', false)]).toEqual([true, false])
-})
-
-it('a large device comes after other served devices, and before new devices', () => {
-  const { rankOf } = deviceRanks({
-    configuration,
-    node,
-    instances: [instance('used', { usage: node }), instance('served')],
-  })
-  const ranks = [rankOf('served', true, 1), rankOf('used', true, 2), rankOf('served', true, 64)]
-  expect([...ranks, rankOf('new', true, 1)]).toEqual([...ranks, rankOf('new', true, 64)].sort())
+  const rankOf = deviceRanks({ configuration, node, instances: [instance('foo')] })
+  expect([rankOf('foo', true), rankOf('foo', false)]).toEqual([RANK.served, RANK.new])
 })
 
 it.each<[string, Made]>([
   ['another Configuration', { uid: 'u2' }],
-  ['another node, which alone sees its device', { nodes: [other], shared: false }],
+  ['another node', { nodes: [other] }],
   ['a deletion', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
 ])('an Instance of %s gives no place', (_, made) => {
-  const { rankOf } = deviceRanks({ configuration, node, instances: [instance('foo', made)] })
-  expect(rankOf('foo', true, 1)).toBe(rankOf('new', true, 1))
+  const rankOf = deviceRanks({ configuration, node, instances: [instance('foo', made)] })
+  expect(rankOf('foo', true)).toBe(RANK.new)
 })
 
 it.each([true, false])(
   'an Instance of another implementation counts by its name (shared: %s)',
   (shared) => {
-    const { isServed } = deviceRanks({
+    const rankOf = deviceRanks({
       configuration,
       node,
       instances: [instance('foo', { annotated: false, shared })],
     })
-    expect([isServed('foo', shared), isServed('bar', shared)]).toEqual([true, false])
+    expect([rankOf('foo', shared), rankOf('bar', shared)]).toEqual([RANK.served, RANK.new])
   },
 )

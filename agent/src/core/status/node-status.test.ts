@@ -10,6 +10,7 @@ import type { DeviceReport } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { configurationWith } from '../../testing/objects.js'
 import type { HandlerAnswer } from '../discovery/configuration-discovery.js'
+import type { DeviceBound } from '../discovery/device-admission.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionFailure, SessionState } from '../discovery/discovery-session.js'
 import type { NameRefusal } from '../instances/resource-names.js'
@@ -420,7 +421,7 @@ describe('resources with new names beyond a bound', () => {
 })
 
 describe('devices beyond a bound', () => {
-  const beyond = (bound: 'perNode' | 'perConfiguration' | 'slots') =>
+  const beyond = (bound: DeviceBound) =>
     report([{ phase: 'open', listed: true }], {
       devices: new Map([['x', device(true)]]),
       complete: true,
@@ -439,7 +440,9 @@ describe('devices beyond a bound', () => {
         '--max-configuration-devices of the agent raises it',
     })
     expect(ready(beyond('perNode'))?.message).toMatch(/all Configurations .* --max-devices/)
+    expect(ready(beyond('perNamespace'))?.message).toMatch(/one namespace, half .* --max-devices/)
     expect(ready(beyond('slots'))?.message).toMatch(/a smaller capacity .* --max-slots/)
+    expect(ready(beyond('slotsPerNamespace'))?.message).toMatch(/one namespace; .* --max-slots/)
     expect(report([])).not.toHaveProperty('leftOut')
   })
 })

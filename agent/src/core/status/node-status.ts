@@ -4,7 +4,6 @@ import type { DeviceReport } from '@akrijs/runtime/handler'
 import { isUidOf } from '../../ports/handler-endpoint.js'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, DiscoveredDevice, LeftOut } from '../discovery/device-set.js'
-import { deviceUnits } from '../discovery/device-units.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import type { DigestCollision } from '../instances/device-names.js'
 import type { TakenName } from '../instances/instance-plan.js'
@@ -188,7 +187,6 @@ interface DeviceProblems {
   readonly refused: number
   readonly firstRefused: DiscoveredDevice | undefined
   readonly unhealthy: number
-  readonly hasLarge: boolean
 }
 
 /** A status is made again when an Instance changes: then the devices are as they were. */
@@ -208,7 +206,6 @@ function problemsOf(set: DeviceSet): DeviceProblems {
     refused: refused.length,
     firstRefused: refused[0],
     unhealthy: all.filter(({ healthy }) => !healthy).length,
-    hasLarge: all.some(({ device }) => deviceUnits(device) > 1),
   }
   problems.set(set, found)
   return found
@@ -250,7 +247,7 @@ function ready({
   const { devices, complete, leftOut } = set
   const total = devices.size
   if (held.length > 0) return ['False', 'InstanceBeingDeleted', heldText(held, total)]
-  const { refused, firstRefused: first, unhealthy, hasLarge } = problemsOf(set)
+  const { refused, firstRefused: first, unhealthy } = problemsOf(set)
   if (first !== undefined) {
     const message =
       `${refused} of ${total} devices are not offered; device ` +
@@ -266,7 +263,7 @@ function ready({
     return ['False', 'HandlerLost', message]
   }
   if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
-  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, hasLarge, leftOut)]
+  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, leftOut)]
   if (missing !== undefined) return missing
   const reports = mergeReports(discovery.endpoints.map((endpoint) => endpoint.reports))
   const problemsText = deviceReportsText(reports, true)
@@ -312,6 +309,13 @@ function reasonsOf(reports: readonly DeviceReport[]): readonly string[] {
 const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
   perConfiguration:
     'that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
+  perNamespace:
+    'that is the bound of one namespace, half of the bound of the node; --max-devices of the ' +
+    'agent raises both',
+  slotsPerNamespace:
+    'the devices of this namespace have half of the slots of the node, the bound of one ' +
+    'namespace; a smaller capacity leaves room for more devices, and --max-slots of the agent ' +
+    'raises the bound',
   perNode: 'all Configurations of this node share one bound; --max-devices of the agent raises it',
   slots:
     'the devices of this node have the most slots; a smaller capacity leaves room for more ' +
@@ -331,9 +335,8 @@ function heldText(held: readonly HeldInstance[], total: number): string {
   )
 }
 
-function tooMany(served: number, hasLarge: boolean, { devices, bound }: LeftOut): string {
-  const large = hasLarge ? ' (a device with more than 4 KiB counts as several devices)' : ''
-  return `${devices} devices are left out and ${served} are served${large}: ${BOUNDS[bound]}`
+function tooMany(served: number, { devices, bound }: LeftOut): string {
+  return `${devices} devices are left out and ${served} are served: ${BOUNDS[bound]}`
 }
 
 function tooManyNames(refusals: readonly NameRefusal[]): string {

@@ -1,12 +1,11 @@
-import { Device as DeviceMessage, DiscoverResponse } from '@akrijs/proto/discovery'
+import { DiscoverResponse } from '@akrijs/proto/discovery'
 import type { Device } from '@akrijs/runtime/handler'
 import { DeviceListCheck } from '@akrijs/sdk/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
 import { turnsOf } from '../../../../test/support/turns.js'
-import { deviceUnits } from '../../core/discovery/device-units.js'
-import { boundList, MAX_DEVICE_BYTES, readResponse, wireUnits } from './discover-response.js'
+import { boundList, MAX_DEVICE_BYTES, readResponse } from './discover-response.js'
 
 const never = new AbortController().signal
 const withProperties = (id: string, properties: Record<string, string>) => ({
@@ -109,42 +108,16 @@ describe('a message', () => {
     )
   })
 
-  it('counts large devices as several, and decodes only those that fit', async () => {
-    const large = (id: string) => withProperties(id, { A: 'x'.repeat(60 * 1024) })
-    const devices = [...named(['b', 'a']), ...Array.from({ length: 60 }, (_, n) => large(`0${n}`))]
-    const { devices: kept, leftOut } = await readResponse(message(devices), bound(100), never)
-    expect(kept.map(({ id }) => id)).toEqual(['a', 'b', '00', '01', '010', '011', '012', '013'])
-    expect(leftOut).toBe(54)
-  })
-
-  it('counts empty properties, which take more memory than their message', async () => {
+  it('is refused if its properties would take much more memory than the message', async () => {
     const names = Array.from({ length: 5000 }, (_, index) => [index.toString(36), ''])
-    const devices = ['a', 'b'].map((id) => withProperties(id, Object.fromEntries(names)))
-    const { devices: kept, leftOut } = await readResponse(message(devices), bound(150), never)
-    expect([kept.length, leftOut]).toEqual([1, 1])
-  })
-
-  const text = fc.string({ minLength: 1, maxLength: 2000 })
-  const path = text.map((name) => `/dev/${name}`)
-  const device = fc.record({
-    id: text,
-    properties: fc.dictionary(text, text, { maxKeys: 20 }),
-    mounts: fc.array(fc.record({ hostPath: path, containerPath: path, readOnly: fc.boolean() }), {
-      maxLength: 5,
-    }),
-    deviceSpecs: fc.array(
-      fc.record({ hostPath: path, containerPath: path, permissions: fc.constant('rw') }),
-      { maxLength: 5 },
-    ),
-  })
-
-  it('a device that fits by the units of its message fits after it is decoded', () => {
-    fc.assert(
-      fc.property(device, (each) => {
-        const units = wireUnits(DeviceMessage.encode(each).finish())
-        expect(deviceUnits(each)).toBeLessThanOrEqual(units)
-      }),
-    )
+    const large = (id: string) => withProperties(id, Object.fromEntries(names))
+    const list = await readResponse(message([large('a'), ...numbered(99)]), bound(100), never)
+    expect(list.devices).toHaveLength(100)
+    const many = message([large('a'), large('b')])
+    await expect(readResponse(many, bound(100), never)).rejects.toMatchObject({
+      code: 'AKRI_ERR_INVALID_RESPONSE',
+      message: 'the devices of a message have more than 10000 fields',
+    })
   })
 
   it('has the devices of the message before, as far as they are equal', async () => {

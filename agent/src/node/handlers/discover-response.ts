@@ -4,8 +4,8 @@ import type { DeviceList } from '@akrijs/runtime/handler'
 import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { DeviceSelection } from '../../core/discovery/device-selection.js'
-import { unitsOf } from '../../core/discovery/device-units.js'
 import { InvalidResponseError } from '../../errors.js'
+import { FIELDS_PER_DEVICE } from '../../limits.js'
 import type { BoundedList, DiscoverRequest } from '../../ports/handler-endpoint.js'
 
 /** The most bytes of one device: a Pod's environment and an Instance hold little more. */
@@ -44,25 +44,22 @@ export async function readResponse(
       reportRoom -= report.length + 1
       if (reportRoom >= 0) reports.push(DeviceReport.decode(report))
     }
-    await eachDevice(
-      message,
-      signal,
-      (device) => {
-        all += wireUnits(device)
-      },
-      onReport,
-    )
+    await eachDevice(message, signal, () => void all++, onReport)
     const isBeyond = all > mostDevices
     const selection = new DeviceSelection<Uint8Array>(mostDevices)
     const rankOf = isBeyond ? rank() : () => 0
     await eachDevice(message, signal, (device) => {
       const id = isBeyond ? idOf(device) : ''
-      const units = isBeyond ? wireUnits(device) : 0
-      selection.add({ id, rank: rankOf(id, units), units, value: device })
+      selection.add({ id, rank: rankOf(id), value: device })
     })
+    const most = FIELDS_PER_DEVICE * mostDevices
+    let fields = 0
     for (const device of selection.kept()) {
       if (isTurnOver()) await nextTurn()
       if (signal.aborted) break
+      fields += fieldsOf(device)
+      if (fields > most)
+        throw new InvalidResponseError(`the devices of a message have more than ${most} fields`)
       check.add(Device.decode(device))
     }
     return {
@@ -91,8 +88,8 @@ export async function boundList(
     if (signal.aborted) break
     const id: unknown = device?.id
     // A wrong device comes first, so that the check finds it.
-    if (typeof id === 'string') selection.add({ id, rank: rankOf(id, 1), units: 1, value: device })
-    else selection.add({ id: '', rank: -1, units: 1, value: device })
+    if (typeof id === 'string') selection.add({ id, rank: rankOf(id), value: device })
+    else selection.add({ id: '', rank: -1, value: device })
   }
   return { devices: selection.kept(), leftOut: selection.leftOut }
 }
@@ -134,15 +131,15 @@ const FIELD_REPORTS = 1000
 /** The field `id` of Device. */
 const FIELD_ID = 1
 
-/** The units of a device before it is decoded: a field without content can take much memory. */
-export function wireUnits(device: Uint8Array): number {
+/** How many fields a device has: each property, mount and device node is a field. */
+function fieldsOf(device: Uint8Array): number {
   const reader = new BinaryReader(device)
-  let entries = 0
-  for (; reader.pos < reader.len; entries++) {
+  let fields = 0
+  for (; reader.pos < reader.len; fields++) {
     const [field, type] = reader.tag()
     skip(reader, field, type)
   }
-  return unitsOf(device.length, entries)
+  return fields
 }
 
 /** Skips a field that is not read. @throws InvalidResponseError */

@@ -12,6 +12,7 @@ import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { HandlerAccess } from '../../core/access/handler-access.js'
+import { RANK } from '../../core/discovery/device-admission.js'
 import { Discovery } from '../../core/discovery/discovery.js'
 import { configurationWith } from '../../testing/objects.js'
 import { RegistrationHarness, range, toldHandler } from '../../testing/registration-harness.js'
@@ -186,7 +187,7 @@ describe('a flood of registrations', () => {
       access: new HandlerAccess({ paths: new KernelDeviceNodes() }),
       clock: systemClock,
       log: silentLogger,
-      rankDevices: () => ({ rankOf: () => 0, isServed: () => false }),
+      rankDevices: () => () => RANK.new,
     })
     discovery.start()
   })
