@@ -37,6 +37,30 @@ export const DEVICE_BOUNDS: DeviceBounds = {
  */
 export const FIELDS_PER_DEVICE = 100
 
+/**
+ * Writes of Instances and starts of plugins for one Configuration: two at once for each device that
+ * the node may have, one to appear and one to go, then 20 in a second. A list that always changes
+ * then takes no more from the API server, whose priority and fairness bounds the sum of all agents.
+ */
+export const INSTANCE_CHANGES = { perDevice: 2, refillMs: 50 }
+
+/** How many names of resources the agent puts on its Node. */
+export interface ResourceNameBounds {
+  /**
+   * The names of `akri.sh/…` in the status of the Node, with those that nothing offers any more.
+   */
+  readonly most: number
+  /** New names of one Configuration at once, and then in an hour. */
+  readonly atOnce: number
+  readonly perHour: number
+}
+
+/**
+ * A Node keeps each name for ever. With 63 characters in each name, kubelets could write no status
+ * any more at 9,000 names (1.5 MB); from 4,000 on, the Node had no `managedFields`.
+ */
+export const RESOURCE_NAME_BOUNDS: ResourceNameBounds = { most: 4000, atOnce: 2000, perHour: 500 }
+
 /** How many Secrets and ConfigMaps are sources of properties. */
 export interface SourceBounds {
   readonly perAgent: number

@@ -18,8 +18,7 @@ import {
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
 import { HandlerAccess } from '../core/access/handler-access.js'
-import { RESOURCE_NAME_BOUNDS } from '../core/instances/resource-names.js'
-import { DEVICE_BOUNDS } from '../limits.js'
+import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
 import { isNetwork } from '../node/handlers/allowed-addresses.js'
 import type { DeviceNodes } from '../ports/device-nodes.js'
 
@@ -208,8 +207,8 @@ export const agentOptions = {
   newResourceNames: integer([1, 100_000], {
     argument: '<count>',
     meaning:
-      'how many names of resources that the Node never had the agent offers in an hour, ' +
-      'after as many at once as it may serve devices',
+      'how many names of resources that the Node never had the agent offers for one ' +
+      'Configuration in an hour, after as many at once as it may serve devices',
     variable: 'AKRI_NEW_RESOURCE_NAMES',
     default: RESOURCE_NAME_BOUNDS.perHour,
     chart: 'env',

@@ -13,17 +13,13 @@ import { RememberedOffer } from '../core/discovery/remembered-offer.js'
 import { deviceRanks } from '../core/instances/device-ranks.js'
 import { InstanceIndex } from '../core/instances/instance-index.js'
 import { InstanceReconciler } from '../core/instances/instance-reconciler.js'
-import {
-  type ResourceNameBounds,
-  ResourceNames,
-  type ResourceNamesOptions,
-} from '../core/instances/resource-names.js'
+import { ResourceNames, type ResourceNamesOptions } from '../core/instances/resource-names.js'
 import { instanceOf } from '../core/slots/allocation-ledger.js'
 import { SlotBook } from '../core/slots/slot-book.js'
 import { SlotClaims } from '../core/slots/slot-claims.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { StatusReporter } from '../core/status/status-reporter.js'
-import type { DeviceBounds } from '../limits.js'
+import type { DeviceBounds, ResourceNameBounds } from '../limits.js'
 import { Checkpoint, type CheckpointContent } from '../node/checkpoint.js'
 import { DevicePlugins } from '../node/device-plugins/device-plugins.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from '../node/handlers/embedded-endpoint.js'

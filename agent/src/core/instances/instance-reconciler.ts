@@ -8,8 +8,8 @@ import {
 } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
-import { isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
-import { DEVICE_BOUNDS, type DeviceBounds } from '../../limits.js'
+import { isTurnOver, Listeners, nextTurn, TokenBucket } from '@akrijs/runtime'
+import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../../limits.js'
 import type { AcceptedConfigurations } from '../accepted-configurations.js'
 import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
@@ -18,8 +18,6 @@ import type { SlotBook } from '../slots/slot-book.js'
 import { digestOf } from './device-buckets.js'
 import type { DigestCollision } from './device-names.js'
 import { deviceIdOf, isOwnedBy } from './existing-instances.js'
-import { FairBudget } from './fair-budget.js'
-import { FairRound } from './fair-round.js'
 import type { InstanceIndex } from './instance-index.js'
 import { instanceName } from './instance-name.js'
 import type { PlannedInstance, TakenName } from './instance-plan.js'
@@ -32,12 +30,6 @@ import { RunningInstances } from './running-instances.js'
 import type { InstancePlugins, Serving } from './served-instance.js'
 import { WriteSpread } from './write-spread.js'
 
-/**
- * Writes of Instances and starts of plugins, shared by all Configurations. The burst is twice the
- * most that devices need at once, for each device of the node: one to appear, one to go. Half of
- * it stays for other Configurations.
- */
-const CHANGES = { burstPerDevice: 4, refillMs: 50 }
 /** How long a Configuration waits after it has used up its changes, in milliseconds. */
 const CHANGES_PAUSE_MS = 1000
 /** The least time between two passes, for each Instance that waits, in milliseconds. */
@@ -68,9 +60,12 @@ interface ServedState {
   readonly running: RunningInstances
   /** The Instances whose plugins have to follow the plan. */
   readonly toFollow: Set<InstanceName>
-  /** The Instances that wait for a write or for their plugin. */
+  /**
+   * The Instances that wait for a write or for their plugin. What had its turn goes to the end, so
+   * that a list which always changes keeps no other work waiting.
+   */
   readonly work: Map<InstanceName, InstanceWork>
-  readonly round: FairRound<InstanceName>
+  readonly changes: TokenBucket
   /** The devices of the last plan. */
   devices: DeviceSet | undefined
   /** Whether the plugin of the Configuration runs. */
@@ -91,16 +86,13 @@ export class InstanceReconciler {
   readonly #states = new Map<ObjectKey, ServedState>()
   readonly #writes: InstanceWrites
   readonly #changed = new Listeners<[configuration: ObjectKey]>()
-  readonly #changes: FairBudget<ObjectKey>
   readonly #spread: WriteSpread
 
   constructor(options: InstanceReconcilerOptions, { random = Math.random } = {}) {
     this.#options = options
-    const { cluster, clock, instances, signal, bounds = DEVICE_BOUNDS } = options
+    const { cluster, instances, signal } = options
     this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
-    const { burstPerDevice, refillMs } = CHANGES
     this.#writes = new InstanceWrites(options)
-    this.#changes = new FairBudget({ clock, burst: burstPerDevice * bounds.perNode, refillMs })
     instances.onChange((configuration, { instance, isOfUse }) => {
       const name = keyParts(instance).name as InstanceName
       const planner = this.#states.get(configuration)?.planner
@@ -187,14 +179,15 @@ export class InstanceReconciler {
     const isCurrent = () => !signal.aborted && deviceSet(key) === devices && isFollowed()
     let mayChange = true
     const workOn = async (item: InstanceWork) => {
-      if (!this.#isReady(configuration, state, item, waits)) return state.round.had(item.name)
-      mayChange = this.#takeChange(key, waits)
+      if (!this.#isReady(configuration, state, item, waits)) return
+      mayChange = takeChange(state, waits)
       if (!mayChange) return
-      state.round.had(item.name)
+      state.work.delete(item.name)
+      state.work.set(item.name, item)
       const wait = await this.#change(configuration, state, item)
       if (wait > 0) waits.push(wait)
     }
-    const work = state.round.follow(state.work)
+    const work = [...state.work.values()]
     this.#spread.follow(key, work)
     failures.push(...(await inParallel(work, workOn, () => mayChange && isCurrent())))
     // The kubelet needs as long to register a plugin as an API server to create an Instance.
@@ -224,7 +217,7 @@ export class InstanceReconciler {
     // With or without devices: a Pod may request the resource before the first device appears.
     const isAdmitted =
       state.isOffered ||
-      (this.#admit(configuration, state, name, false) && this.#takeChange(key, waits))
+      (this.#admit(configuration, state, name, false) && takeChange(state, waits))
     if (!isAdmitted) return undefined
     state.isOffered = true
     return plugins.serveConfiguration({ key, name })
@@ -391,13 +384,6 @@ export class InstanceReconciler {
     return refusal === undefined
   }
 
-  /** Takes a change from the share of a Configuration. */
-  #takeChange(key: ObjectKey, waits: number[]): boolean {
-    const isTaken = this.#changes.take(key) === 0
-    if (!isTaken) waits.push(CHANGES_PAUSE_MS)
-    return isTaken
-  }
-
   async #stopServing(key: ObjectKey): Promise<void> {
     const { plugins } = this.#options
     await plugins.withdrawConfiguration(key)
@@ -436,7 +422,8 @@ export class InstanceReconciler {
   #stateOf(key: ObjectKey, { metadata }: Configuration): ServedState {
     const before = this.#states.get(key)
     if (before !== undefined) return before
-    const { instances, ledger, node } = this.#options
+    const { bounds = DEVICE_BOUNDS, clock, instances, ledger, node } = this.#options
+    const { perDevice, refillMs } = INSTANCE_CHANGES
     const running = new RunningInstances()
     const memory = {
       deviceOf: (name: InstanceName) => running.get(name)?.id,
@@ -448,7 +435,7 @@ export class InstanceReconciler {
       running,
       toFollow: new Set(),
       work: new Map(),
-      round: new FairRound(),
+      changes: new TokenBucket({ clock, burst: perDevice * bounds.perNode, refillMs }),
       devices: undefined,
       isOffered: false,
       isLossKnown: false,
@@ -493,6 +480,13 @@ function listedNames(
       ? []
       : lengths.map((length) => instanceName(configuration, digestOf(found, node, length))),
   )
+}
+
+/** Takes a change of an Instance or a plugin. @returns whether there was one */
+function takeChange({ changes }: ServedState, waits: number[]): boolean {
+  const isTaken = changes.take() === 0
+  if (!isTaken) waits.push(CHANGES_PAUSE_MS)
+  return isTaken
 }
 
 function isUnchanged(now: Configuration | undefined, before: Configuration): boolean {

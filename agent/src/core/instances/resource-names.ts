@@ -1,23 +1,6 @@
 import { type ConfigurationName, GROUP, possibleOwner } from '@akrijs/api'
-import type { Clock, Logger } from '@akrijs/runtime'
-import { FairBudget } from './fair-budget.js'
-
-/** How many names of resources the agent puts on its Node. */
-export interface ResourceNameBounds {
-  /**
-   * The names of `akri.sh/…` in the status of the Node, with those that nothing offers any more.
-   */
-  readonly most: number
-  /** New names that Configurations need at once without a wait, and then in an hour. */
-  readonly atOnce: number
-  readonly perHour: number
-}
-
-/**
- * A Node keeps each name for ever. With 63 characters in each name, kubelets could write no status
- * any more at 9,000 names (1.5 MB); from 4,000 on, the Node had no `managedFields`.
- */
-export const RESOURCE_NAME_BOUNDS: ResourceNameBounds = { most: 4000, atOnce: 2000, perHour: 500 }
+import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
+import type { ResourceNameBounds } from '../../limits.js'
 
 /** How often the Node is read again while its names are at a bound, in milliseconds. */
 const READ_MS = 60_000
@@ -47,13 +30,14 @@ export type NameRefusal = { readonly why: 'full' | 'soon'; readonly retryInMs: n
 
 /**
  * Admits names of resources. A name that the Node has is free: the same device has the same name
- * again. New names are bounded, because nothing but an operator removes them. Each Configuration
- * has a share of both bounds, so that a Configuration whose devices always change leaves room for
- * others: it has at most as many old names as the Node has room for more.
+ * again. New names are bounded, because nothing but an operator removes them. A Configuration whose
+ * devices always change leaves room for others: it has at most as many old names as the Node has
+ * room for more.
  */
 export class ResourceNames {
   readonly #options: ResourceNamesOptions
-  readonly #newNames: FairBudget<ConfigurationName>
+  /** The new names that each Configuration may have. */
+  readonly #newNames = new Map<ConfigurationName, TokenBucket>()
   #names: ReadonlySet<string> = new Set()
   readonly #admitted = new Set<string>()
   /** The names of each Configuration, of both sets. */
@@ -63,10 +47,6 @@ export class ResourceNames {
 
   constructor(options: ResourceNamesOptions) {
     this.#options = options
-    const { clock, bounds } = options
-    const refillMs = Math.ceil(3_600_000 / bounds.perHour)
-    // Half of the burst stays for other Configurations.
-    this.#newNames = new FairBudget({ clock, burst: 2 * bounds.atOnce, refillMs })
   }
 
   /** @returns undefined if the name is admitted */
@@ -80,7 +60,7 @@ export class ResourceNames {
         this.#readAgain()
         return { why: 'full', retryInMs: READ_MS }
       }
-      const retryInMs = this.#newNames.take(configuration)
+      const retryInMs = this.#bucketOf(configuration).take()
       if (retryInMs > 0) {
         this.#readAgain()
         return { why: 'soon', retryInMs: Math.min(retryInMs, READ_MS) }
@@ -97,6 +77,16 @@ export class ResourceNames {
       this.#reading = undefined
     })
     return this.#reading
+  }
+
+  #bucketOf(configuration: ConfigurationName): TokenBucket {
+    const { clock, bounds } = this.#options
+    const refillMs = Math.ceil(3_600_000 / bounds.perHour)
+    const bucket =
+      this.#newNames.get(configuration) ??
+      new TokenBucket({ clock, burst: bounds.atOnce, refillMs })
+    this.#newNames.set(configuration, bucket)
+    return bucket
   }
 
   #addAdmitted(resource: string): void {
