@@ -60,7 +60,7 @@ export interface NodePods {
   uidOf(pod: ObjectKey): string | undefined
   /** When the kubelet took the Pod, as ISO 8601; undefined if that is not known. */
   startedAt(pod: ObjectKey): string | undefined
-  /** Calls back after the containers of a Pod have started, or after it has ended or was deleted. */
+  /** Calls back after the containers of a Pod have started, and after its end or deletion. */
   onChange(listener: (change: 'started' | 'gone') => void, signal: AbortSignal): void
 }
 

@@ -2,7 +2,6 @@ import { type Instance, parseSlotUsage, type SlotName, type SlotUsage, slotsOf }
 import type { NodeName } from '@akrijs/kube/objects'
 import type { DeviceUsage } from '../../ports/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { slotsInClaimOrder, spareSlots } from './offer.js'
 
 /**
  * The slots of an Instance, as this node may offer them. What is offered, preferred and allocated
@@ -74,6 +73,38 @@ export function offeredBy(
     if (usage.level === 'configuration' && usage.node === node && !byId.has(usage.virtualId))
       byId.set(usage.virtualId, slot)
   return { ...known, usable, free, byId }
+}
+
+/**
+ * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots
+ * wait as claims are beyond the capacity.
+ */
+function spareSlots(slots: ReadonlyMap<SlotName, SlotUsage>, heldOverCapacity: number): SlotName[] {
+  const free: SlotName[] = []
+  slots.forEach((usage, slot) => {
+    if (usage.level === 'free') free.push(slot)
+  })
+  return heldOverCapacity === 0 ? free : free.slice(0, Math.max(0, free.length - heldOverCapacity))
+}
+
+/**
+ * The slots of an Instance in the order in which the node claims them, at both levels. Nodes begin
+ * at different slots, and each pair of nodes counts towards each other. So nodes that choose at the
+ * same moment rarely choose the same slot.
+ * @param nodes all nodes of the Instance, in the same order on each node
+ */
+export function slotsInClaimOrder(
+  slots: ReadonlyMap<SlotName, SlotUsage>,
+  { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
+): [SlotName, SlotUsage][] {
+  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
+  // A node that has not joined yet will be the last one.
+  const all = nodes.includes(node) ? nodes : [...nodes, node]
+  const position = all.indexOf(node)
+  const share = (end: number) => (end * slots.size) / all.length
+  return position % 2 === 0
+    ? beginningAt(Math.floor(share(position)))
+    : beginningAt(Math.ceil(share(position + 1))).toReversed()
 }
 
 /** Whether both offer the same to the kubelet. */

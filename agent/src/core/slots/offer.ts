@@ -1,27 +1,12 @@
-import type { SlotName, SlotUsage } from '@akrijs/api'
+import type { SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import type { InstanceSlots } from './instance-slots.js'
+import { type InstanceSlots, slotsInClaimOrder } from './instance-slots.js'
 
 /** The kubelet asks which ids of a resource it should give to a container. */
 export interface PreferenceRequest {
   readonly available: readonly string[]
   readonly mustInclude: readonly string[]
   readonly size: number
-}
-
-/**
- * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots
- * wait as claims are beyond the capacity.
- */
-export function spareSlots(
-  slots: ReadonlyMap<SlotName, SlotUsage>,
-  heldOverCapacity: number,
-): SlotName[] {
-  const free: SlotName[] = []
-  slots.forEach((usage, slot) => {
-    if (usage.level === 'free') free.push(slot)
-  })
-  return heldOverCapacity === 0 ? free : free.slice(0, Math.max(0, free.length - heldOverCapacity))
 }
 
 /**
@@ -39,26 +24,6 @@ export function offeredSlots(
     offered.set(slot, usable && (isHere || claimable.has(slot)))
   })
   return offered
-}
-
-/**
- * The slots of an Instance in the order in which the node claims them, at both levels. Nodes begin
- * at different slots, and each pair of nodes counts towards each other. So nodes that choose at the
- * same moment rarely choose the same slot.
- * @param nodes all nodes of the Instance, in the same order on each node
- */
-export function slotsInClaimOrder(
-  slots: ReadonlyMap<SlotName, SlotUsage>,
-  { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
-): [SlotName, SlotUsage][] {
-  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
-  // A node that has not joined yet will be the last one.
-  const all = nodes.includes(node) ? nodes : [...nodes, node]
-  const position = all.indexOf(node)
-  const share = (end: number) => (end * slots.size) / all.length
-  return position % 2 === 0
-    ? beginningAt(Math.floor(share(position)))
-    : beginningAt(Math.ceil(share(position + 1))).toReversed()
 }
 
 /**

@@ -95,7 +95,8 @@ export class SlotClaims {
       })
     } catch (error) {
       // After a failed release, the slot reconciler releases the slot, because no container uses
-      // it. At once: the kubelet admits no Pod meanwhile, and a cluster that is away takes its time.
+      // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes its
+      // time.
       await inParallel(claimed, async ({ instance, slot, usage }) => {
         await cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
         directories?.discard(instance, slot)
