@@ -44,14 +44,14 @@ export function instanceSlots(
   const claims: Record<string, string> = { ...usage }
   for (const [slot, claim] of Object.entries(inUse)) if (!claims[slot]) claims[slot] = claim
   const slots = slotsOf(served.name, capacity, claims)
-  const beyond = new Map<SlotName, SlotUsage>()
-  for (const [name, holder] of Object.entries(usage)) {
+  const beyond = Object.entries(usage).flatMap(([name, holder]) => {
     const slot = name as SlotName
-    if (holder !== '' && !slots.has(slot)) beyond.set(slot, parseSlotUsage(holder))
-  }
+    return holder === '' || slots.has(slot) ? [] : [[slot, parseSlotUsage(holder)] as const]
+  })
   const isLeaving = instance?.metadata.deletionTimestamp !== undefined
   const state = instance === undefined ? 'absent' : isLeaving ? 'leaving' : 'there'
-  return offeredBy(node, { served, state, nodes: instance?.spec.nodes ?? [], slots, beyond })
+  const nodes = instance?.spec.nodes ?? []
+  return offeredBy(node, { served, state, nodes, slots, beyond: mapOf(beyond) })
 }
 
 /** What follows for a node. */
@@ -66,13 +66,21 @@ export function offeredBy(
     spare.size === 0
       ? []
       : slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot]) => (spare.has(slot) ? slot : []))
-  const byId = new Map<string, SlotName>()
   // Also those beyond the capacity: the kubelet knows their ids until their Pods end. Two slots
   // with one id are an error of another writer: the first counts.
-  for (const [slot, usage] of [...slots, ...beyond])
-    if (usage.level === 'configuration' && usage.node === node && !byId.has(usage.virtualId))
-      byId.set(usage.virtualId, slot)
-  return { ...known, usable, free, byId }
+  const ids = [...slots, ...beyond].flatMap(([slot, usage]) =>
+    usage.level === 'configuration' && usage.node === node
+      ? [[usage.virtualId, slot] as const]
+      : [],
+  )
+  return { ...known, usable, free, byId: mapOf(ids.reverse()) }
+}
+
+const EMPTY = new Map<never, never>()
+
+/** Nearly all of thousands of Instances have nothing in most of their maps. */
+function mapOf<K, V>(entries: readonly (readonly [K, V])[]): ReadonlyMap<K, V> {
+  return entries.length === 0 ? (EMPTY as ReadonlyMap<K, V>) : new Map(entries)
 }
 
 /**
