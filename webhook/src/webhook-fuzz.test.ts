@@ -35,7 +35,7 @@ beforeEach(async () => {
     port: 0,
     host: '127.0.0.1',
     keyPair,
-    review: (request, onChecked) => reviewer.review(request, onChecked),
+    review: (request) => reviewer.review(request),
     clock: systemClock,
     log,
   })

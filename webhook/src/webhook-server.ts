@@ -1,14 +1,19 @@
+import { constants } from 'node:crypto'
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import https from 'node:https'
+import { setImmediate } from 'node:timers/promises'
 import { type Clock, type Logger, messageOf, mostJsonValues } from '@akrijs/runtime'
 import {
+  ConnectionBound,
   type HttpAnswer,
   type HttpLimits,
-  HttpRefusal,
-  type HttpRequest,
   HttpServer,
+  serverSettings,
 } from '@akrijs/runtime/server'
 import type { KeyPair } from './certificates/x509.js'
 import { WebhookPortError } from './errors.js'
-import { FairTurns, type Turn } from './fair-turns.js'
+import { bodyOf } from './request-body.js'
 import {
   type AdmissionRequest,
   admissionReview,
@@ -21,20 +26,25 @@ interface WebhookServerOptions {
   /** @default all addresses */
   readonly host?: string
   readonly keyPair: KeyPair
-  /** @param onChecked called as soon as the review only waits for other programs */
-  review(request: AdmissionRequest, onChecked: () => void): Promise<Verdict>
+  review(request: AdmissionRequest): Promise<Verdict>
   /** Called after each review, for metrics. */
   onReview?(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void
   readonly clock: Clock
   readonly log: Logger
 }
 
+/** The old and the new object, each of at most 1.5 MiB in etcd. */
+const MAX_BODY = 4 * 1024 * 1024
 /**
- * The most JSON values of a review. A value takes about 50 bytes of memory and up to four
- * microseconds. A review has the old and the new object, and each lists its fields again in
- * `managedFields`: an object of 10,000 values still fits.
+ * The most JSON values of a review. A value takes up to four microseconds. A review has the old and
+ * the new object, and each lists its fields again in `managedFields`: an object of 10,000 values
+ * still fits.
  */
 const MAX_VALUES = 50_000
+/** The memory of a JSON value, in bytes. */
+const VALUE_BYTES = 50
+/** The memory of all reviews, in bytes. Six of the most values fit: they take about a second. */
+const MEMORY = 16 * 1024 * 1024
 
 /**
  * An API server opens a connection for each review at the same time (it writes 200 objects at once
@@ -45,33 +55,42 @@ const MAX_VALUES = 50_000
  */
 const LIMITS: HttpLimits = {
   connections: 600,
-  ofPeer: 250,
-  stageMs: { opened: 5000, receiving: 5000, answering: 30_000, sending: 5000, idle: 120_000 },
-  // The old and the new object, each of at most 1.5 MiB in etcd.
-  body: 4 * 1024 * 1024,
-  memory: 16 * 1024 * 1024,
+  requestMs: 5000,
+  silenceMs: 30_000,
+  idleMs: 120_000,
 }
 
 /** The HTTPS server of `POST /validate`. */
 export class WebhookServer {
+  readonly #https: https.Server
   readonly #server: HttpServer
 
-  private constructor(server: HttpServer) {
+  private constructor(secure: https.Server, server: HttpServer) {
+    this.#https = secure
     this.#server = server
   }
 
   /** @throws WebhookPortError */
   static async open(options: WebhookServerOptions): Promise<WebhookServer> {
     const { port, host, keyPair, clock, log } = options
+    const secure = https.createServer({ ...serverSettings(LIMITS), ...secured(keyPair) })
+    // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
+    secure.on('tlsClientError', (err) => log.debug({ err }, 'TLS connection failed'))
     const reviews = new Reviews(options)
-    const answer = (request: HttpRequest) => reviews.answer(request)
-    const server = { name: 'webhook', port, host, keyPair, limits: LIMITS, answer, clock, log }
-    const opening = HttpServer.open(server).catch((error: unknown) => {
+    const server = await HttpServer.open(secure, {
+      name: 'webhook',
+      port,
+      host,
+      limits: LIMITS,
+      answer: (path, request) => reviews.answer(path, request),
+      clock,
+      log,
+    }).catch((error: unknown) => {
       throw new WebhookPortError(`cannot listen on port ${port}: ${messageOf(error)}`, {
         cause: error,
       })
     })
-    return new WebhookServer(await opening)
+    return new WebhookServer(secure, server)
   }
 
   get port(): number {
@@ -83,7 +102,7 @@ export class WebhookServer {
    * @throws if the key does not belong to the certificate
    */
   renew(keyPair: KeyPair): void {
-    this.#server.renew(keyPair)
+    this.#https.setSecureContext(secured(keyPair))
   }
 
   /**
@@ -99,42 +118,59 @@ export class WebhookServer {
 
 class Reviews {
   readonly #options: WebhookServerOptions
-  readonly #turns: FairTurns
+  readonly #memory: ConnectionBound
+  #lastTurn = Promise.resolve()
 
   constructor(options: WebhookServerOptions) {
     this.#options = options
-    this.#turns = new FairTurns(options.clock)
+    const { clock, log } = options
+    this.#memory = new ConnectionBound(MEMORY, { name: 'memory of the webhook', clock, log })
   }
 
-  async answer(request: HttpRequest): Promise<HttpAnswer> {
-    const { path, method, headers, peer, signal } = request
-    if (path !== '/validate') throw new HttpRefusal(404, 'there is /validate')
-    if (method !== 'POST') throw new HttpRefusal(405, 'only POST', { allow: 'POST' })
+  async answer(path: string, request: IncomingMessage): Promise<HttpAnswer> {
+    const { method, headers, socket } = request
+    if (path !== '/validate') return refusal(404, 'there is /validate')
+    if (method !== 'POST') return { ...refusal(405, 'only POST'), headers: { allow: 'POST' } }
     const type = headers['content-type']
     if (type !== undefined && !/^application\/json(;|$)/i.test(type))
-      throw new HttpRefusal(415, 'send application/json')
-    const body = await request.body()
-    const turn = await this.#turns.take(peer, signal, namespaceIn(body))
+      return refusal(415, 'send application/json')
+    const ended = new AbortController()
+    const closed = once(socket, 'close', { signal: ended.signal }).catch(() => undefined)
     try {
-      const review = readAdmissionReview(parse(body))
-      if (typeof review === 'string') throw new HttpRefusal(400, review)
-      const answer = admissionReview(review, await this.#judged(review, turn))
-      return {
-        status: 200,
-        type: 'application/json',
-        body: Buffer.from(JSON.stringify(answer)),
-      }
+      return await this.#answerReview(request, closed)
     } finally {
-      turn.end()
+      ended.abort()
+      this.#memory.set(socket, 0)
     }
   }
 
-  async #judged(review: AdmissionRequest, turn: Turn): Promise<Verdict> {
+  async #answerReview(request: IncomingMessage, closed: Promise<unknown>): Promise<HttpAnswer> {
+    const { socket } = request
+    const body = await bodyOf(request, MAX_BODY, (bytes) => this.#memory.set(socket, bytes))
+    if (body === undefined) return refusal(413, `the body has more than ${MAX_BODY} bytes`)
+    const values = mostJsonValues(body)
+    const tooMany = `the review has more than ${MAX_VALUES} values; write a smaller Configuration`
+    if (values > MAX_VALUES) return refusal(413, tooMany)
+    this.#memory.set(socket, body.length + values * VALUE_BYTES)
+    // One review begins in an iteration of the event loop: probes are answered in between.
+    this.#lastTurn = this.#lastTurn.then(() => setImmediate())
+    await Promise.race([this.#lastTurn, closed])
+    if (socket.destroyed) throw new Error('the connection closed before the review')
+    const json = parsed(body)
+    if (json === undefined) return refusal(400, 'the body is no JSON')
+    const review = readAdmissionReview(json)
+    if (typeof review === 'string') return refusal(400, review)
+    const answer = admissionReview(review, await this.#judged(review))
+    const headers = { 'content-type': 'application/json' }
+    return { status: 200, body: JSON.stringify(answer), headers }
+  }
+
+  async #judged(review: AdmissionRequest): Promise<Verdict> {
     const { onReview, review: judge } = this.#options
     const begun = performance.now()
     let outcome: Verdict['outcome'] | 'failed' = 'failed'
     try {
-      const verdict = await judge(review, () => turn.waits())
+      const verdict = await judge(review)
       outcome = verdict.outcome
       return verdict
     } finally {
@@ -143,27 +179,21 @@ class Reviews {
   }
 }
 
-/** So many bytes of a review have its namespace, after names of at most 253 characters. */
-const HEAD_BYTES = 4096
-
-/**
- * The namespace of a review, as API servers write it before the objects. Only the order of reviews
- * depends on it: no review is parsed before its turn.
- */
-function namespaceIn(body: Buffer): string {
-  const head = body.toString('latin1', 0, HEAD_BYTES)
-  return /"namespace":"([-a-z0-9]{1,63})"/.exec(head)?.[1] ?? ''
-}
-
-function parse(body: Buffer): unknown {
-  if (mostJsonValues(body) > MAX_VALUES)
-    throw new HttpRefusal(
-      413,
-      `the review has more than ${MAX_VALUES} values; write a smaller Configuration`,
-    )
+/** @returns undefined if the body is no JSON */
+function parsed(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'))
   } catch {
-    throw new HttpRefusal(400, 'the body is no JSON')
+    return undefined
   }
+}
+
+function refusal(status: number, problem: string): HttpAnswer {
+  return { status, body: `${problem}\n` }
+}
+
+/** The settings of TLS. */
+function secured({ cert, key }: KeyPair) {
+  const secureOptions = constants.SSL_OP_NO_RENEGOTIATION
+  return { cert, key, minVersion: 'TLSv1.2' as const, secureOptions }
 }

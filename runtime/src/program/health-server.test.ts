@@ -46,7 +46,7 @@ describe('the port of health and metrics', () => {
     expect(await get('/metrics', { method: 'HEAD' })).toEqual([200, ''])
     expect(await get('/')).toEqual([404, 'there are /healthz, /readyz and /metrics\n'])
     expect(await get('/metrics', { method: 'PUT' })).toEqual([405, 'only GET\n'])
-    expect(await get('/metrics', { method: 'POST', body: 'x' })).toEqual([413, 'send no body\n'])
+    expect(await get('/metrics', { method: 'POST', body: 'x' })).toEqual([405, 'only GET\n'])
   })
 
   it('answers a probe while another address keeps hundreds of connections open', async () => {
@@ -80,8 +80,7 @@ describe('the port of health and metrics', () => {
     await open({ metrics: count }, silentLogger, clock)
     expect(await get('/metrics')).toEqual([200, '1\n'])
     const answers = Promise.all([get('/metrics'), get('/metrics')])
-    // The sweep of the listener, and the pause.
-    await clock.untilSleeping(2)
+    await clock.untilSleeping(1)
     expect(collections).toBe(1)
     await clock.advance(100)
     await answers

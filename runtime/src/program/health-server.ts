@@ -1,6 +1,7 @@
+import { createServer, type IncomingMessage } from 'node:http'
 import { type Clock, systemClock } from '../clock.js'
 import type { Logger } from '../logger.js'
-import { type HttpAnswer, HttpRefusal, type HttpRequest, HttpServer } from '../server/index.js'
+import { type HttpAnswer, HttpServer, serverSettings } from '../server/index.js'
 import { HealthCheck } from './health-check.js'
 
 export interface HealthServerOptions {
@@ -34,14 +35,7 @@ const PAUSE_MS = 100
  * The kubelet opens a connection for each probe, and each Prometheus keeps one: a few connections
  * are enough. Any Pod can reach the port.
  */
-const LIMITS = {
-  connections: 64,
-  ofPeer: 16,
-  newOfPeer: { burst: 50, refillMs: 100 },
-  stageMs: { opened: 3000, receiving: 3000, answering: 10_000, sending: 10_000, idle: 5000 },
-  body: 0,
-  memory: 16 * 1024 * 1024,
-}
+const LIMITS = { connections: 64, requestMs: 3000, silenceMs: 10_000, idleMs: 0 }
 
 /**
  * Serves `/healthz`, `/readyz` and `/metrics`. If the port cannot be opened, any free port is. The
@@ -54,25 +48,25 @@ export async function serveHealth(
   const health = new HealthCheck(clock, async () => healthy?.())
   // Many requests at once cost no more than one.
   const measured = shared(clock, async () => Buffer.from(`${await metrics()}\n`))
-  const answer = async ({ method, path }: HttpRequest): Promise<HttpAnswer> => {
+  const answer = async (path: string, { method }: IncomingMessage): Promise<HttpAnswer> => {
     if (method !== 'GET' && method !== 'HEAD')
-      throw new HttpRefusal(405, 'only GET', { allow: 'GET, HEAD' })
+      return { status: 405, body: 'only GET\n', headers: { allow: 'GET, HEAD' } }
     if (path === '/healthz') return verdict(await health.verdict())
     if (path === '/readyz') return verdict(ready())
     if (path === '/metrics')
       return {
         status: 200,
-        type: 'text/plain; version=0.0.4; charset=utf-8',
         body: await measured(),
+        headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
       }
-    throw new HttpRefusal(404, 'there are /healthz, /readyz and /metrics')
+    return { status: 404, body: 'there are /healthz, /readyz and /metrics\n' }
   }
-  const name = 'health'
-  const options = { name, port, host, limits: LIMITS, keepAlive: false, answer, clock, log }
+  const options = { name: 'health', host, limits: LIMITS, answer, clock, log }
   let err: unknown
   for (const candidate of [port, 0]) {
     try {
-      const server = await HttpServer.open({ ...options, port: candidate })
+      const http = createServer(serverSettings(LIMITS))
+      const server = await HttpServer.open(http, { ...options, port: candidate })
       if (err !== undefined)
         log.warn({ port, usedPort: server.port, err }, 'port of health and metrics not usable')
       return { port: server.port, close: () => server.close() }
@@ -106,9 +100,5 @@ function shared<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
 }
 
 function verdict(problem: string | undefined): HttpAnswer {
-  return {
-    status: problem === undefined ? 200 : 503,
-    type: 'text/plain; charset=utf-8',
-    body: Buffer.from(`${problem ?? 'ok'}\n`),
-  }
+  return { status: problem === undefined ? 200 : 503, body: `${problem ?? 'ok'}\n` }
 }

@@ -1,5 +1,4 @@
-// `@akrijs/runtime/server`: servers whose clients may be hostile.
+// `@akrijs/runtime/server`: an HTTP server whose clients may be hostile.
 export * from './bounded-listener.js'
-export * from './http-refusal.js'
+export * from './connection-bound.js'
 export * from './http-server.js'
-export * from './recent-use.js'

@@ -122,7 +122,7 @@ export async function runWebhook(
   const opened = await WebhookServer.open({
     port: options.port,
     keyPair: pair,
-    review: (request, onChecked) => reviewer.review(request, onChecked),
+    review: (request) => reviewer.review(request),
     onReview: (...review) => metrics.reviewed(...review),
     clock,
     log,

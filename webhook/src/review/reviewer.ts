@@ -41,8 +41,7 @@ export class Reviewer {
     this.#options = options
   }
 
-  /** @param onChecked called as soon as the review only waits for the API server */
-  async review(request: AdmissionRequest, onChecked = () => {}): Promise<Verdict> {
+  async review(request: AdmissionRequest): Promise<Verdict> {
     const { operation, object, oldObject } = request
     if (operation === 'DELETE' || operation === 'CONNECT')
       return { outcome: 'allowed', warnings: [] }
@@ -70,7 +69,6 @@ export class Reviewer {
     problems.push(
       ...(await this.#unlessFailed(() => detailsProblems(object, handlers, clock), unchecked)),
     )
-    onChecked()
     // An existing object keeps its name: only a new object must have a free name.
     if (operation === 'CREATE' && problems.every(({ path }) => path !== 'metadata.name'))
       problems.push(...(await this.#unlessFailed(() => this.#namesakes(request), unchecked)))
