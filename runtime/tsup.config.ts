@@ -7,7 +7,7 @@ export default defineConfig({
     handler: 'src/handler/index.ts',
     'node-version': 'src/node-version.ts',
     program: 'src/program/index.ts',
-    server: 'src/server/index.ts',
+    server: 'src/server/http-server.ts',
     testing: 'src/testing/index.ts',
   },
   format: 'esm',

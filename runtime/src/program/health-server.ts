@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import { type Clock, systemClock } from '../clock.js'
 import type { Logger } from '../logger.js'
-import { type HttpAnswer, HttpServer, serverSettings } from '../server/index.js'
+import { type HttpAnswer, HttpServer, serverSettings } from '../server/http-server.js'
 import { HealthCheck } from './health-check.js'
 
 export interface HealthServerOptions {

@@ -3,6 +3,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type net from 'node:net'
 import { ConnectionBound, type ServerContext } from './connection-bound.js'
 
+export { ConnectionBound }
+
 export interface HttpLimits {
   readonly connections: number
   /** The longest time of a TLS handshake, and of a whole request, in milliseconds. */
@@ -54,11 +56,10 @@ export class HttpServer {
   #isClosing = false
 
   private constructor(server: Server, options: HttpServerOptions) {
-    const { limits } = options
     this.#server = server
     this.#options = options
-    this.#connections = new ConnectionBound(limits.connections, options)
-    server.timeout = limits.silenceMs
+    this.#connections = new ConnectionBound(options.limits.connections, options)
+    server.timeout = options.limits.silenceMs
     server.on('connection', (socket: net.Socket) => {
       socket.once('close', () => this.#connections.set(socket, 0))
       this.#connections.set(socket, 1)
@@ -79,8 +80,7 @@ export class HttpServer {
   static async open(server: Server, options: HttpServerOptions): Promise<HttpServer> {
     const { port, host, log, name } = options
     const opened = new HttpServer(server, options)
-    server.listen({ port, ...(host && { host }) })
-    await once(server, 'listening')
+    await once(server.listen({ port, ...(host && { host }) }), 'listening')
     server.on('error', (err) => log.error({ err, server: name }, 'connection not accepted'))
     return opened
   }
