@@ -7,12 +7,12 @@ import { type Clock, type Logger, messageOf, mostJsonValues } from '@akrijs/runt
 import {
   ConnectionBound,
   type HttpAnswer,
-  type HttpLimits,
   HttpServer,
   serverSettings,
 } from '@akrijs/runtime/server'
 import type { KeyPair } from './certificates/x509.js'
 import { WebhookPortError } from './errors.js'
+import { CONNECTION_LIMITS, MAX_BODY, MAX_MEMORY, MAX_VALUES, VALUE_BYTES } from './limits.js'
 import { bodyOf } from './request-body.js'
 import {
   type AdmissionRequest,
@@ -33,33 +33,6 @@ interface WebhookServerOptions {
   readonly log: Logger
 }
 
-/** The old and the new object, each of at most 1.5 MiB in etcd. */
-const MAX_BODY = 4 * 1024 * 1024
-/**
- * The most JSON values of a review. A value takes up to four microseconds. A review has the old and
- * the new object, and each lists its fields again in `managedFields`: an object of 10,000 values
- * still fits.
- */
-const MAX_VALUES = 50_000
-/** The memory of a JSON value, in bytes. */
-const VALUE_BYTES = 50
-/** The memory of all reviews, in bytes. Six of the most values fit: they take about a second. */
-const MEMORY = 16 * 1024 * 1024
-
-/**
- * An API server opens a connection for each review at the same time (it writes 200 objects at once
- * by default), and keeps up to 25 idle ones for 90 seconds (HTTP/1.1: it uses no HTTP/2 for
- * webhooks). It may send a request at any time until then, so the webhook keeps them longer. In
- * some clusters the requests of all API servers, or of all Pods of a node, come from one address.
- * An idle connection takes 60 kB of memory.
- */
-const LIMITS: HttpLimits = {
-  connections: 600,
-  requestMs: 5000,
-  silenceMs: 30_000,
-  idleMs: 120_000,
-}
-
 /** The HTTPS server of `POST /validate`. */
 export class WebhookServer {
   readonly #https: https.Server
@@ -73,7 +46,7 @@ export class WebhookServer {
   /** @throws WebhookPortError */
   static async open(options: WebhookServerOptions): Promise<WebhookServer> {
     const { port, host, keyPair, clock, log } = options
-    const secure = https.createServer({ ...serverSettings(LIMITS), ...secured(keyPair) })
+    const secure = https.createServer({ ...serverSettings(CONNECTION_LIMITS), ...secured(keyPair) })
     // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
     secure.on('tlsClientError', (err) => log.debug({ err }, 'TLS connection failed'))
     const reviews = new Reviews(options)
@@ -81,7 +54,7 @@ export class WebhookServer {
       name: 'webhook',
       port,
       host,
-      limits: LIMITS,
+      limits: CONNECTION_LIMITS,
       answer: (path, request) => reviews.answer(path, request),
       clock,
       log,
@@ -124,7 +97,7 @@ class Reviews {
   constructor(options: WebhookServerOptions) {
     this.#options = options
     const { clock, log } = options
-    this.#memory = new ConnectionBound(MEMORY, { name: 'memory of the webhook', clock, log })
+    this.#memory = new ConnectionBound(MAX_MEMORY, { name: 'memory of the webhook', clock, log })
   }
 
   async answer(path: string, request: IncomingMessage): Promise<HttpAnswer> {
