@@ -63,17 +63,3 @@ export class OutdatedResourceError extends defineError('AKRI_ERR_OUTDATED_RESOUR
 
 /** A handler sends a message that is no list of devices, or that is too large. */
 export class InvalidResponseError extends defineError('AKRI_ERR_INVALID_RESPONSE', 'transient') {}
-
-/** A client of a device plugin's socket violates HTTP/2. The agent closes its connection. */
-export class ProtocolViolationError extends defineError(
-  'AKRI_ERR_PROTOCOL_VIOLATION',
-  'transient',
-) {
-  /** RFC 9113, section 7. */
-  readonly http2Code: number
-
-  constructor(message: string, http2Code: number) {
-    super(message)
-    this.http2Code = http2Code
-  }
-}

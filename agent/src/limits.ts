@@ -70,3 +70,11 @@ export interface SourceBounds {
 
 /** The agent and the API server keep a connection for each watched object, for each node. */
 export const SOURCE_BOUNDS: SourceBounds = { perAgent: 500, perNamespace: 100 }
+
+/** Calls of the kubelet to a device plugin. Only root reaches the socket. */
+export const PLUGIN_CALLS = {
+  // A request names the ids of a resource: 100 bytes of each of 20,000 slots are 2 MB.
+  'grpc.max_receive_message_length': 4 * 1024 * 1024,
+  // The kubelet has one stream of lists, and calls for one Pod at a time.
+  'grpc.max_concurrent_streams': 100,
+}

@@ -1,6 +1,5 @@
 import type { AdvertisedDevice } from '../../core/plugins/plugin-behaviour.js'
-import type { GrpcStream } from '../grpc/grpc-service.js'
-import { listResponse } from './plugin-service.js'
+import { type ListCall, listResponse } from './plugin-service.js'
 
 /**
  * The streams on which the kubelet reads the device lists of one plugin. Usually there is one
@@ -16,16 +15,17 @@ export class ListStreams {
     return this.#streams.size
   }
 
-  /** Sends lists to a kubelet until either side ends the stream. @returns called when it does */
-  open(call: GrpcStream): () => void {
+  /** Sends lists to a kubelet until either side ends the stream. */
+  open(call: ListCall): void {
+    if (call.cancelled) return
     const lists = new ListStream(call)
     this.#streams.add(lists)
     this.#wake?.()
-    return () => {
+    call.once('cancelled', () => {
       if (!this.#streams.delete(lists) || this.#streams.size > 0) return
       this.#hasLeft = true
       this.#wake?.()
-    }
+    })
   }
 
   /** @param repeat whether to send a list that equals the list before */
@@ -58,56 +58,43 @@ export class ListStreams {
     return isTrue()
   }
 
-  end(): void {
-    for (const stream of this.#streams) stream.end()
+  /**
+   * Ends the streams after their last lists.
+   * @param isGone whether a last list says that all ids are unhealthy
+   */
+  end({ isGone = false } = {}): void {
+    for (const stream of this.#streams) stream.end(isGone)
     this.#streams.clear()
     this.#hasLeft = false
-  }
-
-  /**
-   * Ends the streams after a list in which all ids are unhealthy. Resolves when the kernel has that
-   * list: the kubelet reads it before it sees the end of the stream.
-   */
-  async endUnhealthy(): Promise<void> {
-    const ended = [...this.#streams].map((stream) => stream.endUnhealthy())
-    this.end()
-    await Promise.all(ended)
   }
 }
 
 class ListStream {
-  readonly #call: GrpcStream
+  readonly #call: ListCall
   #last: readonly AdvertisedDevice[] | undefined
   /** The list that the kubelet has not got. A newer list takes its place. */
   #next: readonly AdvertisedDevice[] | undefined
   #isSending = false
-  #sending = Promise.resolve()
   #isEnding = false
 
-  constructor(call: GrpcStream) {
+  constructor(call: ListCall) {
     this.#call = call
   }
 
   send(devices: readonly AdvertisedDevice[], repeat: boolean): void {
     if (repeat || !isSame(devices, this.#last)) {
       this.#next = devices
-      if (!this.#isSending) this.#sending = this.#sendNext()
+      if (!this.#isSending) void this.#sendNext()
     }
     this.#last = devices
   }
 
-  /** Ends the stream after the last list. */
-  end(): void {
+  /** Ends the stream after the last list. @param isGone whether that list has no healthy id */
+  end(isGone: boolean): void {
+    const unhealthy = isGone ? this.#last?.map(({ id }) => ({ id, healthy: false })) : undefined
+    if (unhealthy !== undefined) this.send(unhealthy, false)
     this.#isEnding = true
     if (!this.#isSending) this.#call.end()
-  }
-
-  /** Ends the stream after the last list with other health. Resolves when it is sent. */
-  endUnhealthy(): Promise<void> {
-    const unhealthy = this.#last?.map(({ id }) => ({ id, healthy: false }))
-    if (unhealthy !== undefined) this.send(unhealthy, false)
-    this.end()
-    return this.#sending
   }
 
   async #sendNext(): Promise<void> {
@@ -115,9 +102,11 @@ class ListStream {
     // Changes of one event make one list.
     await undefined
     while (this.#next !== undefined) {
-      const devices = this.#next
+      const response = listResponse(this.#next)
       this.#next = undefined
-      await this.#call.write(listResponse(devices))
+      // Until the kernel has the list. After the end of the call there is nothing more to do, and
+      // this never resolves.
+      await new Promise((onSent) => this.#call.write(response, onSent))
     }
     this.#isSending = false
     if (this.#isEnding) this.#call.end()

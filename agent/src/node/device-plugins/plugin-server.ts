@@ -9,10 +9,9 @@ import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
 import { KubeletUnavailableError, PluginRefusedError } from '../../errors.js'
 import type { Kubelet } from '../../ports/kubelet.js'
 import type { AgentObserver } from '../../ports/observer.js'
-import type { GrpcService } from '../grpc/grpc-service.js'
-import { GrpcSocket } from '../grpc/grpc-socket.js'
 import { ListStreams } from './list-streams.js'
-import { type PluginCalls, pluginMethod, statusOf } from './plugin-service.js'
+import { PluginListener } from './plugin-listener.js'
+import type { PluginCalls } from './plugin-service.js'
 import { pluginSocket } from './plugin-socket.js'
 
 interface PluginServerOptions {
@@ -31,7 +30,7 @@ const BACKOFF = { initialMs: 500, ceilingMs: 5000 }
 /** A kubelet that restarts is away for seconds: that is no problem, in milliseconds. */
 const AWAY_MS = 10_000
 
-/** The longest wait for the kubelet to take the last list of a plugin, in milliseconds. */
+/** The longest wait for the kubelet to read the end of a plugin, in milliseconds. */
 const LAST_LIST_MS = 1000
 
 /**
@@ -50,7 +49,7 @@ export class DevicePluginServer {
   readonly #stop = new AbortController()
   /** Aborted when the plugin needs another socket. */
   #round = new AbortController()
-  #serving: { readonly server: GrpcSocket; readonly socket: string } | undefined
+  #serving: PluginListener | undefined
   #running: Promise<void> = Promise.resolve()
   /** Time of the first of the failed attempts in a row. */
   #failingSince: number | undefined
@@ -92,19 +91,10 @@ export class DevicePluginServer {
 
   /** @param isGone whether the devices are gone: the kubelet has them as unhealthy from then on */
   async stop({ isGone = false } = {}): Promise<void> {
-    if (isGone) await this.#endUnhealthy()
+    this.#streams.end({ isGone })
     this.#stop.abort()
     this.#round.abort()
     await this.#running
-  }
-
-  /** A kubelet that does not read its list must not delay the other plugins for long. */
-  async #endUnhealthy(): Promise<void> {
-    const limit = new AbortController()
-    const waiting = this.#options.clock.sleep(LAST_LIST_MS, limit.signal).catch(() => undefined)
-    await Promise.race([this.#streams.endUnhealthy(), waiting])
-    limit.abort()
-    await waiting
   }
 
   async #keepRegistered(onFirstAttempt: () => void): Promise<void> {
@@ -206,32 +196,21 @@ export class DevicePluginServer {
     onRegistration({ resourceName: behaviour.resourceName, isRefused, message: messageOf(error) })
   }
 
-  async #serve(): Promise<{ readonly server: GrpcSocket; readonly socket: string }> {
+  #serve(): Promise<PluginListener> {
     const { behaviour, kubelet } = this.#options
     const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
-    const server = await GrpcSocket.listen(socket, this.#service()).catch((error: unknown) => {
-      const message = `cannot listen on ${socket}: ${messageOf(error)}`
-      throw new KubeletUnavailableError(message, { cause: error })
-    })
-    return { server, socket }
-  }
-
-  #service(): GrpcService {
-    const { behaviour, log } = this.#options
     const calls: PluginCalls = {
       behaviour,
       allocate: (ids) => this.#allocate(ids),
-      watch: (stream) => {
-        const onEnd = this.#streams.open(stream)
+      watch: (call) => {
+        this.#streams.open(call)
         this.readvertise()
-        return onEnd
       },
     }
-    return {
-      method: (name) => pluginMethod(calls, name),
-      statusOf,
-      violated: (error) => log.warn({ err: error }, 'connection to the device plugin ended'),
-    }
+    return PluginListener.listen(socket, calls).catch((error: unknown) => {
+      const message = `cannot listen on ${socket}: ${messageOf(error)}`
+      throw new KubeletUnavailableError(message, { cause: error })
+    })
   }
 
   async #allocate(ids: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]> {
@@ -256,13 +235,20 @@ export class DevicePluginServer {
     }
   }
 
+  /** A kubelet that does not read its list must not delay the other plugins for long. */
   async #endServing(): Promise<void> {
     const serving = this.#serving
     this.#serving = undefined
     this.#streams.end()
     if (serving === undefined) return
-    // Streams have ended. Only idle connections of the kubelet are left.
-    await serving.server.close()
+    const limit = new AbortController()
+    const limited = this.#options.clock.sleep(LAST_LIST_MS, limit.signal).then(
+      () => serving.destroy(),
+      () => undefined,
+    )
+    await serving.close()
+    limit.abort()
+    await limited
     await rm(serving.socket, { force: true }).catch((error: unknown) =>
       this.#options.log.warn({ err: error }, 'socket of the device plugin not removed'),
     )
