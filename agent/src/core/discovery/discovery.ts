@@ -56,6 +56,8 @@ export class Discovery {
   readonly #options: Required<DiscoveryOptions>
   readonly #random: () => number
   readonly #discoveries = new Map<ObjectKey, ConfigurationDiscovery>()
+  /** Those with devices: a flood of Configurations without devices costs nothing. */
+  readonly #listing = new Map<ObjectKey, ConfigurationDiscovery>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
@@ -206,12 +208,13 @@ export class Discovery {
 
   /** Admits devices after a change of one Configuration, which may leave room to others. */
   #admit(changed: ObjectKey): void {
-    const listed = [...this.#discoveries].filter(
-      ([key, { devices }]) => key === changed || devices.size > 0,
-    )
-    const admitted = admitDevices(new Map(listed), this.#options.bounds)
-    for (const [key, devices] of admitted) {
-      const isChanged = this.#discoveries.get(key)?.admit(devices)
+    const discovery = this.#discoveries.get(changed)
+    const hadDevices = this.#listing.delete(changed)
+    if (discovery !== undefined && discovery.devices.size > 0) this.#listing.set(changed, discovery)
+    else discovery?.admit({ devices: discovery.devices, bound: undefined })
+    if (!hadDevices && !this.#listing.has(changed)) return
+    for (const [key, devices] of admitDevices(this.#listing, this.#options.bounds)) {
+      const isChanged = this.#listing.get(key)?.admit(devices)
       if (isChanged === true && key !== changed) this.#listeners.tell(key)
     }
   }
