@@ -164,9 +164,10 @@ describe('the server of the webhook', () => {
     expect(await ask(question)).toMatchObject({ status: 200 })
   })
 
-  it('reads a body of the largest size', async () => {
+  it('reads a body of the largest size, with a length and without', async () => {
     await open()
-    expect(await ask(large(4 * 1024 * 1024))).toMatchObject({ status: 200 })
+    for (const headers of [{}, { 'transfer-encoding': 'chunked' }])
+      expect(await ask(large(4 * 1024 * 1024), { headers })).toMatchObject({ status: 200 })
   })
 
   it('answers a small review while slow bodies of another address fill the memory', async () => {
