@@ -61,10 +61,6 @@ export class HostProgram {
     this.#child.stdout?.resume()
   }
 
-  send(signal: NodeJS.Signals): void {
-    this.#child?.kill(signal)
-  }
-
   /** Resolves when the process has ended. @returns the exit code; null after a signal */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     const child = this.#child
