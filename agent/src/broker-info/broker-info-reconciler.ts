@@ -62,8 +62,11 @@ export class BrokerInfoReconciler {
   readonly #options: BrokerInfoReconcilerOptions
   readonly #instances = new Map<ObjectKey, FollowedInstance>()
   readonly #budget: TokenBucket
-  /** The slots of workloads beyond their bound. */
-  readonly #overBound = new Set<SlotName>()
+  /**
+   * The slots of workloads beyond their bound, with the uids of their Pods. Another Pod can have
+   * the name of such a Pod before the slot is free.
+   */
+  readonly #overBound = new Map<SlotName, Map<ObjectKey, string>>()
 
   constructor(options: BrokerInfoReconcilerOptions) {
     this.#options = options
@@ -214,7 +217,10 @@ export class BrokerInfoReconciler {
         this.#recordRefusal(key, slot, message)
         log.warn({ slot, reason: message }, 'broker info refused')
       }
-      if (workload.isOverBound) this.#overBound.add(slot)
+      // The next workload may have the slot by now: the removal of many files takes time.
+      const isLast = followed.workloads.get(slot) === workload
+      if (isLast && workload.isOverBound && !this.#overBound.has(slot))
+        this.#overBound.set(slot, new Map())
     }
   }
 
@@ -222,11 +228,13 @@ export class BrokerInfoReconciler {
   #reportOverBound(): void {
     const { cluster, kubelet, ledger } = this.#options
     const pods = new Map<ObjectKey, PodToEnd>()
-    for (const slot of this.#overBound)
+    for (const [slot, uids] of this.#overBound)
       for (const allocation of ledger.ofSlot(slot))
         for (const pod of ledger.usersOf(allocation) ?? []) {
           const uid = kubelet.pods?.uidOf(pod)
-          if (uid !== undefined) pods.set(pod, { uid, slot })
+          if (uid === undefined) continue
+          if (!uids.has(pod)) uids.set(pod, uid)
+          if (uids.get(pod) === uid) pods.set(pod, { uid, slot })
         }
     cluster.reportPodsToEnd(pods)
   }

@@ -16,6 +16,7 @@ import { noopObserver } from '../ports/observer.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 import { FollowedWorkload } from './followed-workload.js'
+import { MAX_DISK_BYTES } from './workload-bound.js'
 
 const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
@@ -29,6 +30,7 @@ let ledger: AllocationLedger
 /** Times of writes. */
 let writes: number[]
 let podsToEnd: Record<string, object>
+let uidOf: (pod: string) => string
 
 beforeEach(async () => {
   clock = new ManualClock()
@@ -49,6 +51,7 @@ beforeEach(async () => {
     cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
   writes = []
   podsToEnd = {}
+  uidOf = (pod) => `uid of ${pod}`
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   brokerInfo = start()
   await brokerInfo.start()
@@ -80,7 +83,7 @@ function start(): BrokerInfo {
   return new BrokerInfo({
     cluster: observed,
     node: NODE,
-    kubelet: { pods: { uidOf: (pod) => `uid of ${pod}` } },
+    kubelet: { pods: { uidOf: (pod) => uidOf(pod) } },
     ledger,
     clock,
     log: silentLogger,
@@ -345,6 +348,37 @@ describe('reports of workloads', () => {
       ledger.remove(held())
       await free(0)
       await soon(() => expect(podsToEnd).toEqual({}))
+    })
+
+    const fill = (directory: string) =>
+      writeFile(path.join(directory, 'large'), Buffer.alloc(2 * MAX_DISK_BYTES))
+
+    it('leaves the Pod alone that gets the slot while the files before are removed', async () => {
+      await fill(await allocate(0))
+      const { read } = FollowedWorkload.prototype
+      vi.spyOn(FollowedWorkload.prototype, 'read').mockImplementationOnce(async function (
+        this: FollowedWorkload,
+      ) {
+        const refused = await read.call(this)
+        await allocate(0)
+        return refused
+      })
+      await soon(() => expect(events()).not.toEqual([]))
+      ledger.record(held())
+      ledger.recordUsers(held(), new Set([POD]))
+      for (let round = 0; round < 5; round++) await clock.advance(2000)
+      expect(podsToEnd).toEqual({})
+    })
+
+    it('leaves the Pod alone that has the name of the Pod before', async () => {
+      const directory = await allocate(0)
+      ledger.record(held())
+      ledger.recordUsers(held(), new Set([POD]))
+      await fill(directory)
+      await soon(() => expect(podsToEnd).toEqual(asked()))
+      uidOf = () => 'uid of the next Pod'
+      for (let round = 0; round < 5; round++) await clock.advance(2000)
+      await eventually(() => expect(podsToEnd).toEqual({}))
     })
 
     it('leaves a Pod alone that changes its files often, or removes them', async () => {
