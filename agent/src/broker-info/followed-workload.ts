@@ -36,7 +36,7 @@ export class FollowedWorkload implements BrokerReport {
   #isOverBound = false
   /** Whether a write is the reason of the next look. */
   #isWoken = false
-  #changedAt = 0n
+  #changeTimes = 0n
   #unseenWrites = 0
   readonly #stop = new AbortController()
 
@@ -99,10 +99,10 @@ export class FollowedWorkload implements BrokerReport {
   async #contents(): ReturnType<typeof readWorkload> {
     const isWoken = this.#isWoken
     this.#isWoken = false
-    const { excess, changedAt } = await boundWorkload(this.path, this.#stop.signal)
-    if (changedAt !== this.#changedAt) this.#unseenWrites = 0
+    const { excess, changeTimes } = await boundWorkload(this.path, this.#stop.signal)
+    if (changeTimes !== this.#changeTimes) this.#unseenWrites = 0
     else if (isWoken) this.#unseenWrites++
-    this.#changedAt = changedAt
+    this.#changeTimes = changeTimes
     const reason = this.#unseenWrites >= MAX_UNSEEN_WRITES ? 'hidden' : excess
     const news: Refusal[] = reason === undefined ? [] : [{ reason, message: MESSAGES[reason] }]
     this.#isOverBound ||= reason !== undefined && reason !== 'directory'

@@ -16,9 +16,23 @@ import {
 } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { runScript } from '../testing/run-script.js'
 import { boundWorkload, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
+
+/** The file `ahead` was changed before the clock of the machine was set back by an hour. */
+vi.mock(import('node:fs/promises'), async (importOriginal) => {
+  const original = await importOriginal()
+  const lstat = new Proxy(original.lstat, {
+    async apply(target, self, args) {
+      const stats = await Reflect.apply(target, self, args)
+      if (String(args[0]).endsWith('/ahead')) stats.ctimeNs += 3_600_000_000_000n
+      return stats
+    },
+  })
+  return { ...original, lstat }
+})
 
 const never = new AbortController().signal
 const TOO_MUCH = Buffer.alloc(MAX_DISK_BYTES + 4096, 'x')
@@ -38,6 +52,7 @@ afterEach(() => execFileSync('rm', ['-rf', outside]))
 const at = (name: string) => path.join(directory, name)
 const bound = () => boundWorkload(directory, never)
 const excess = async () => (await bound()).excess
+const changeTimes = async () => (await bound()).changeTimes
 const blocks = async (name: string) => (await stat(at(name))).blocks
 const mode = async () => (await stat(directory)).mode & 0o777
 
@@ -107,18 +122,26 @@ describe('the directory of a workload', () => {
 
   it('shows when something in it last changed, and no write to a file without a name', async () => {
     const hidden = await open(at('log'), 'a')
-    const changedAt = async () => (await bound()).changedAt
     try {
       await hidden.write('x')
       await unlink(at('log'))
-      const before = await changedAt()
+      const before = await changeTimes()
       await hidden.write('x')
-      expect(await changedAt()).toBe(before)
+      expect(await changeTimes()).toBe(before)
       await writeFile(at('report'), '1')
-      expect(await changedAt()).toBeGreaterThan(before)
+      expect(await changeTimes()).not.toBe(before)
     } finally {
       await hidden.close()
     }
+  })
+
+  it('shows each change, also after the clock of the machine was set back', async () => {
+    for (const name of ['ahead', 'report']) await writeFile(at(name), '1')
+    const before = await changeTimes()
+    await eventually(async () => {
+      await writeFile(at('report'), '2')
+      expect(await changeTimes()).not.toBe(before)
+    })
   })
 
   describe.skipIf(process.getuid?.() !== 0)('of another user (needs root)', () => {

@@ -25,10 +25,11 @@ export interface BoundLook {
    */
   readonly excess: 'disk' | 'closed' | 'inner' | 'directory' | undefined
   /**
-   * The time of the newest change that the directory shows, in nanoseconds since the epoch. A
-   * process cannot set this time. A write to a file without a name does not show.
+   * The sum of the times at which the directory and its entries last changed, in nanoseconds. A
+   * process cannot set these times, and a write to a file without a name changes none. The newest
+   * time would hide changes after the clock of the machine was set back.
    */
-  readonly changedAt: bigint
+  readonly changeTimes: bigint
 }
 
 /**
@@ -45,11 +46,11 @@ export async function boundWorkload(directory: string, signal: AbortSignal): Pro
     if (code === 'EACCES' || code === 'EPERM') return 'denied'
     throw error
   })
-  if (top === undefined) return { excess: undefined, changedAt: 0n }
-  if (top === 'denied') return { excess: 'closed', changedAt: 0n }
+  if (top === undefined) return { excess: undefined, changeTimes: 0n }
+  if (top === 'denied') return { excess: 'closed', changeTimes: 0n }
   try {
     const path = `/proc/self/fd/${top.fd}`
-    const { changedAt, isOverBound } = await measure(path)
+    const { changeTimes, isOverBound } = await measure(path)
     if (isOverBound) await chmod(path, 0o700).catch(() => undefined)
     let excess: BoundLook['excess'] = isOverBound ? 'disk' : undefined
     for await (const { child, isDirectory } of entriesOf(path)) {
@@ -65,7 +66,7 @@ export async function boundWorkload(directory: string, signal: AbortSignal): Pro
         if (!GONE.includes(String(codeOf(error)))) excess = 'closed'
       }
     }
-    return { excess, changedAt }
+    return { excess, changeTimes }
   } finally {
     await top.close()
   }
@@ -84,19 +85,20 @@ async function isRemoved(directory: Buffer): Promise<boolean> {
 
 async function measure(
   directory: string,
-): Promise<{ readonly changedAt: bigint; readonly isOverBound: boolean }> {
+): Promise<{ readonly changeTimes: bigint; readonly isOverBound: boolean }> {
   let files = 0
   let bytes = 0
-  let { ctimeNs: changedAt } = await stat(directory, { bigint: true })
+  let { ctimeNs: changeTimes } = await stat(directory, { bigint: true })
   for await (const { child, isDirectory } of entriesOf(directory)) {
     const found = await lstat(child, { bigint: true }).catch(() => undefined)
-    if (found !== undefined && found.ctimeNs > changedAt) changedAt = found.ctimeNs
+    changeTimes += found?.ctimeNs ?? 0n
     if (isDirectory) continue
     // In units of 512 bytes. The size of a file counts holes too, which take no room.
     bytes += 512 * Number(found?.blocks ?? 0n)
-    if (++files > MAX_DISK_FILES || bytes > MAX_DISK_BYTES) return { changedAt, isOverBound: true }
+    if (++files > MAX_DISK_FILES || bytes > MAX_DISK_BYTES)
+      return { changeTimes, isOverBound: true }
   }
-  return { changedAt, isOverBound: false }
+  return { changeTimes, isOverBound: false }
 }
 
 /**
