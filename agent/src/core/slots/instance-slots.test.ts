@@ -2,6 +2,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { instanceWith, servedWith } from '../../testing/objects.js'
 import { instanceSlots } from './instance-slots.js'
+import { offeredSlots } from './offer.js'
 
 const NODE = 'node-a' as NodeName
 const of = (facts: Parameters<typeof instanceSlots>[0]) => instanceSlots(facts, NODE)
@@ -45,5 +46,25 @@ describe('the slots of an Instance', () => {
     expect([...slots.values()]).toMatchObject([{ virtualId: '5' }, { node: 'node-b' }])
     expect(free).toEqual([])
     expect([...byId]).toEqual([['5', 'cam-8120fe-0']])
+  })
+
+  it('R84 of running containers have their ids, whatever this node has claimed', () => {
+    const usage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-1': 'C:7:node-a' }
+    const inUse = { 'cam-8120fe-0': 'C:5:node-a', 'cam-8120fe-1': 'node-a' }
+    const slots = of({ served: servedWith(), instance: instanceWith(usage), inUse })
+    expect([...slots.byId]).toEqual([['5', 'cam-8120fe-0']])
+    expect(offeredSlots(slots, NODE)).toEqual(
+      new Map([
+        ['cam-8120fe-0', false],
+        ['cam-8120fe-1', true],
+      ]),
+    )
+  })
+
+  it('A20 R84 of containers beyond the capacity hold free slots back without a claim too', () => {
+    const served = servedWith({ capacity: 1 })
+    const inUse = { 'cam-8120fe-1': 'C:5:node-a' }
+    const { free, byId } = of({ served, instance: instanceWith({}, { capacity: 1 }), inUse })
+    expect([free, [...byId]]).toEqual([[], [['5', 'cam-8120fe-1']]])
   })
 })

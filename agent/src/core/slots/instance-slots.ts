@@ -1,4 +1,11 @@
-import { type Instance, parseSlotUsage, type SlotName, type SlotUsage, slotsOf } from '@akrijs/api'
+import {
+  holderOf,
+  type Instance,
+  parseSlotUsage,
+  type SlotName,
+  type SlotUsage,
+  slotsOf,
+} from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import type { DeviceUsage } from '../../ports/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
@@ -42,9 +49,11 @@ export function instanceSlots(
   // Until the Instance follows its Configuration, the smaller of the two capacities counts.
   const capacity = Math.min(served.capacity, instance?.spec.capacity ?? served.capacity)
   const claims: Record<string, string> = { ...usage }
-  for (const [slot, claim] of Object.entries(inUse)) if (!claims[slot]) claims[slot] = claim
+  // Another claim that this node has on the slot of a container waits for its release.
+  for (const [slot, claim] of Object.entries(inUse))
+    if (!claims[slot] || holderOf(claims[slot]) === node) claims[slot] = claim
   const slots = slotsOf(served.name, capacity, claims)
-  const beyond = Object.entries(usage).flatMap(([name, holder]) => {
+  const beyond = Object.entries(claims).flatMap(([name, holder]) => {
     const slot = name as SlotName
     return holder === '' || slots.has(slot) ? [] : [[slot, parseSlotUsage(holder)] as const]
   })
