@@ -61,6 +61,17 @@ describe('what a node knows of slots', () => {
     expect(free()).toEqual([slot(0), slot(1)])
   })
 
+  it('R7 tells when a container ends while its Instance is being deleted', () => {
+    const used = { slot: slot(0), resourceName: `akri.sh/${served.name}`, id: slot(0) }
+    put({ [slot(0)]: NODE }, { deletionTimestamp: '2026-01-01T00:00:00Z' })
+    book.serve(served)
+    book.allocations.record(used)
+    changes = []
+    // Lists have showed the slot as healthy.
+    book.allocations.remove(used)
+    expect(changes).toEqual([served.name])
+  })
+
   it('R77 keeps a slot that another node frees for that node', async () => {
     put({ [slot(0)]: OTHER })
     book.serve(served)

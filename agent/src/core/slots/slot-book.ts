@@ -150,11 +150,14 @@ export class SlotBook {
   }
 
   #allocationChanged(name: InstanceName): void {
-    const page = this.#pageWith(name)
-    const served = page?.slots.get(name)?.served
-    if (served !== undefined) this.#update(served)
     const configuration = possibleOwner(name)
-    if (configuration === undefined || !page?.lost.has(name)) return
+    const page = configuration && this.#pages.get(configuration)
+    if (page === undefined) return
+    const { served, usable } = page.slots.get(name) ?? {}
+    if (served !== undefined) this.#update(served)
+    // A list names the ids of containers also while the device cannot be allocated.
+    if (usable === false) this.#changes.tell({ configuration, instance: name })
+    if (!page.lost.has(name)) return
     this.#changes.tell({ configuration, instance: undefined })
     if (this.allocations.inUse(name).length > 0) return
     page.lost.delete(name)
