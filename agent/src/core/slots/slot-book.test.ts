@@ -1,8 +1,9 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Instance, InstanceName, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { instanceWith, servedWith } from '../../testing/objects.js'
 import { SlotBook } from './slot-book.js'
 
@@ -24,6 +25,10 @@ beforeEach(() => {
   book.onChange(({ instance }) => changes.push(instance), new AbortController().signal)
 })
 
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
 const put = (usage: Record<string, string>, metadata: Partial<Instance['metadata']> = {}) =>
   instances.put(instanceWith(usage, { nodes: [NODE, OTHER] }, metadata))
 const free = () => book.of(served.name)?.free
@@ -39,13 +44,13 @@ describe('what a node knows of slots', () => {
     expect(changes).toHaveLength(3)
   })
 
-  it('tells nothing of what the kubelet need not know', () => {
+  it('tells nothing of what the kubelet need not know', async () => {
     put({})
     book.serve(served)
     changes = []
     put({}, { generation: 2, resourceVersion: '2' })
     book.serve({ ...served, properties: { CAMERA: '1' } })
-    book.refresh()
+    await book.refresh()
     expect(changes).toEqual([])
     // But the next container gets it.
     expect(book.of(served.name)?.served.properties).toEqual({ CAMERA: '1' })
@@ -86,6 +91,19 @@ describe('what a node knows of slots', () => {
     put({}, { namespace: 'elsewhere' })
     book.serve(served)
     expect(book.of(served.name)?.state).toBe('absent')
+  })
+
+  it('lets other work have its turn while it makes all slots again', async () => {
+    for (const digest of ['8120fe', 'a19705', 'b00000']) book.serve(servedWith({}, digest))
+    let time = 0
+    vi.spyOn(performance, 'now').mockImplementation(() => {
+      time += 10
+      return time
+    })
+    const done: string[] = []
+    const other = setImmediate().then(() => done.push('allocation'))
+    await Promise.all([other, book.refresh().then(() => done.push('refresh'))])
+    expect(done).toEqual(['allocation', 'refresh'])
   })
 
   it('makes the slots of one Instance for a change of one of thousands', () => {

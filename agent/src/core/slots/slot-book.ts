@@ -1,6 +1,6 @@
 import { type ConfigurationName, type InstanceName, possibleOwner } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { type Clock, Listeners } from '@akrijs/runtime'
+import { type Clock, isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { NodePods } from '../../ports/kubelet.js'
 import type { ServedInstance } from '../instances/served-instance.js'
@@ -133,10 +133,13 @@ export class SlotBook {
     this.#lossOver.add(listener, signal)
   }
 
-  /** Makes all slots again, in case that a change was missed. */
-  refresh(): void {
+  /** Makes all slots again in turns with other work, in case that a change was missed. */
+  async refresh(): Promise<void> {
     for (const { slots } of this.#pages.values())
-      for (const { served } of slots.values()) this.#update(served)
+      for (const { served } of slots.values()) {
+        this.#update(served)
+        if (isTurnOver()) await nextTurn()
+      }
   }
 
   close(): void {

@@ -246,7 +246,8 @@ export class DevicePlugins implements InstancePlugins {
     const { book, clock } = this.#options
     while (!this.#stop.signal.aborted) {
       await clock.sleep(REFRESH_MS, this.#stop.signal).catch(() => undefined)
-      book.refresh()
+      if (this.#stop.signal.aborted) return
+      await book.refresh()
       for (const { server } of this.#plugins.values()) {
         if (isTurnOver()) await nextTurn()
         server.readvertise()
