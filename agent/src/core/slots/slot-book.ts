@@ -154,8 +154,8 @@ export class SlotBook {
 
   #allocationChanged(name: InstanceName): void {
     const configuration = possibleOwner(name)
-    const page = configuration && this.#pages.get(configuration)
-    if (page === undefined) return
+    const page = this.#pageWith(name)
+    if (configuration === undefined || page === undefined) return
     const { served, usable } = page.slots.get(name) ?? {}
     if (served !== undefined) this.#update(served)
     // A list names the ids of containers also while the device cannot be allocated.
