@@ -53,7 +53,8 @@ describe('the Pods that a node wants to end', () => {
   it('are deleted as fast as the kubelet evicts, and an Event says why', async () => {
     putPod('user', {})
     report({ user: 'uid of user' })
-    await eventually(() => expect(api.objects.has(pathOf('user'))).toBe(false))
+    await eventually(() => expect(events).toHaveLength(1))
+    expect(api.objects.has(pathOf('user'))).toBe(false)
     expect(deletions()).toMatchObject([
       {
         path: pathOf('user'),
@@ -83,5 +84,15 @@ describe('the Pods that a node wants to end', () => {
     })
     await eventually(() => expect(api.objects.has(pathOf('user'))).toBe(false))
     expect(deletions().map(({ path }) => path)).toEqual([pathOf('user')])
+  })
+
+  it('are deleted also if the API server keeps another Pod', async () => {
+    for (const name of ['a', 'b']) putPod(name, {})
+    api.refusal = ({ method, path }) =>
+      method === 'DELETE' && path === pathOf('a') ? { status: 403, message: 'kept' } : undefined
+    report({ a: 'uid of a', b: 'uid of b' })
+    await eventually(() => expect(events).toHaveLength(1))
+    expect([api.objects.has(pathOf('a')), api.objects.has(pathOf('b'))]).toEqual([true, false])
+    expect(events[0]?.regarding.key).toBe('lab/b')
   })
 })

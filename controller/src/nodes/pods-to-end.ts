@@ -8,6 +8,7 @@ import {
   Resource,
 } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
+import { Failures } from '../failures.js'
 import { devicePodsOf } from './node-pods.js'
 
 interface PodsToEndOptions {
@@ -32,10 +33,13 @@ export async function endPods(
 ): Promise<void> {
   if (Object.keys(podsToEnd).length === 0) return
   const pods = new Resource(client, PODS)
+  const failures = new Failures()
   for await (const { namespace, name, uid } of devicePodsOf(node as NodeName, { client, signal })) {
     const key = objectKey(namespace, name)
     const asked = podsToEnd[key]
     if (asked?.uid !== uid) continue
+    const deleting = pods.delete(key, { uid }, { gracePeriodSeconds: GRACE_SECONDS, signal })
+    if ((await failures.of(deleting)) !== true) continue
     events.record(
       {
         regarding: { apiVersion: 'v1', kind: 'Pod', key, uid },
@@ -48,6 +52,6 @@ export async function endPods(
       uid,
     )
     log.warn({ pod: key, node, slot: asked.slot }, 'Pod that fills the disk of its node deleted')
-    await pods.delete(key, { uid }, { gracePeriodSeconds: GRACE_SECONDS, signal })
   }
+  failures.throwFirst()
 }
