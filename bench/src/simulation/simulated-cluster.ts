@@ -39,6 +39,8 @@ const LIMIT_MS = 600_000
 /** The default of the controller. */
 const NODE_GRACE_MS = 300_000
 const NAMESPACE = 'akri'
+/** All Configurations are in one namespace, which has half of a node. */
+const BOUNDS = { perConfiguration: 1000, perNode: 4000, slots: 40_000 }
 const INSTANCES = '/apis/akri.sh/v0/instances'
 const CONFIGURATIONS = '/apis/akri.sh/v0/configurations'
 const REPORTS = '/apis/akri.sh/v0/nodereports'
@@ -254,6 +256,7 @@ export class SimulatedCluster {
       kubelet: silentKubelet(path.join(directory, 'p')),
       handlersDirectory: path.join(directory, 'h'),
       checkpointFile: path.join(directory, 'c.json'),
+      bounds: BOUNDS,
       embedded: (['benchLocal', 'benchShared'] as const).map((handler) => ({
         name: handler,
         load: async () => devices.handler(handler),
