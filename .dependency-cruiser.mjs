@@ -20,17 +20,20 @@ const ALL = [
 ]
 
 /**
- * What a folder of agent/src may import besides itself, errors.ts and limits.ts; type-only imports
- * count too.
+ * The files of agent/src without a socket, a file, a client or gRPC. Of the other rooms only the
+ * named files are pure.
  */
-const AGENT_MAY_IMPORT = {
-  core: ['agent/src/ports', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
-  ports: ['agent/src/core', 'api', 'runtime', 'kube/src/objects'],
-  node: ['agent/src/(core|ports)', 'proto', 'sdk', 'api', 'runtime', 'kube/src/objects'],
-  cluster: ['agent/src/(core|ports)', 'api', 'runtime', 'kube'],
-  'broker-info': ['agent/src/(core|ports)', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
-  program: ['agent/src/(core|ports|node|cluster|broker-info)', 'api', 'runtime', 'kube'],
-}
+const PURE_FILES_OF_AGENT = `^agent/src/(${[
+  '(access|instances|slots)/.*',
+  'discovery/(?!checkpoint).*',
+  'report/(?!node-report-writer).*',
+  'plugins/(allocation|(configuration|instance)-plugin|plugin-behaviour|registration-problems)',
+  'handlers/(handler-(addresses|endpoint|environment|registry)|address-holders|isolated-output)',
+  'kubelet/(allocation-source|device-nodes|kubelet)',
+  'cluster/(cluster|node-count|pod-demand)',
+  'broker-info/(broker-info-(patch|plan)|orphan-plan)',
+  'errors|limits',
+].join('|')})\\.ts$`
 
 /** Tests and what supports them. */
 const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
@@ -55,23 +58,35 @@ export default {
         pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]`,
       },
     })),
-    ...Object.entries(AGENT_MAY_IMPORT).map(([from, allowed]) => ({
-      name: `arrow-from-agent-${from}`,
-      comment: `agent/src/${from} may import ${allowed.join(', ')}`,
-      severity: 'error',
-      from: { path: `^agent/src/${from}/`, pathNot: TESTS },
-      to: {
-        path: `^(${ALL.join('|')})/`,
-        pathNot: `^(agent/src/(${from}|(errors|limits)\\.ts)|${allowed.join('|')})(/|\\.|$)`,
-      },
-    })),
     {
-      name: 'agent-core-is-pure',
-      comment:
-        'agent/src/core and agent/src/ports import no socket, no file, no client and no gRPC',
+      name: 'agent-pure-files',
+      comment: 'the pure files of the agent import no socket, no file, no client and no gRPC',
       severity: 'error',
-      from: { path: '^agent/src/(core|ports)/', pathNot: TESTS },
-      to: { path: '.', pathNot: '^(agent|api|runtime|kube)/|@noble/hashes|^util$' },
+      from: { path: PURE_FILES_OF_AGENT, pathNot: TESTS },
+      to: {
+        path: '.',
+        pathNot: [
+          PURE_FILES_OF_AGENT,
+          '^(api|runtime)/|^kube/src/(objects|reconcile-queue)|@noble/hashes|^util$',
+        ],
+      },
+    },
+    {
+      name: 'agent-program-is-the-top',
+      comment: 'the rooms of the agent do not know how they are put together',
+      severity: 'error',
+      from: { path: '^agent/src/[^/]+/', pathNot: [TESTS, '^agent/src/program/'] },
+      to: { path: '^agent/src/program/' },
+    },
+    {
+      name: 'agent-kubernetes-client',
+      comment: 'the client of Kubernetes is for the adapters of the cluster',
+      severity: 'error',
+      from: {
+        path: '^agent/src/[^/]+/',
+        pathNot: [TESTS, '^agent/src/(cluster|program)/', 'report/node-report-writer'],
+      },
+      to: { path: '^kube/src/', pathNot: '^kube/src/(objects|reconcile-queue)' },
     },
     {
       name: 'no-test-support-in-programs',

@@ -1,4 +1,4 @@
-import { clusterContract } from '../../agent/src/ports/cluster.contract.js'
+import { clusterContract } from '../../agent/src/cluster/cluster.contract.js'
 import { kubernetesClusterUnderTest } from '../../agent/src/testing/kubernetes-under-test.js'
 import { clientOfCluster } from './support/client.js'
 import { describeOnCluster } from './support/cluster.js'

@@ -2,15 +2,10 @@ import { holderOf, type PodToEnd, type SlotName } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
-import {
-  type BrokerInfoPlan,
-  entryOf,
-  isEmpty,
-  planBrokerInfo,
-} from '../core/broker-info/broker-info-plan.js'
-import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
-import type { Cluster } from '../ports/cluster.js'
-import type { NodePods } from '../ports/kubelet.js'
+import type { Cluster } from '../cluster/cluster.js'
+import type { NodePods } from '../kubelet/kubelet.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { type BrokerInfoPlan, entryOf, isEmpty, planBrokerInfo } from './broker-info-plan.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { NO_ORPHANS, type Orphans, planOrphans } from './orphan-plan.js'
 import type { WorkloadDirectories } from './workload-directories.js'

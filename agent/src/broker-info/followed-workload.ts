@@ -1,5 +1,5 @@
 import { type FSWatcher, watch } from 'node:fs'
-import type { BrokerReport } from '../ports/cluster.js'
+import type { BrokerReport } from '../cluster/cluster.js'
 import { type Refusal, readWorkload } from './read-workload.js'
 import { boundWorkload, MAX_DISK_BYTES, MAX_DISK_FILES } from './workload-bound.js'
 

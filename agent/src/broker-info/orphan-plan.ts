@@ -1,6 +1,6 @@
 import type { Instance, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { entryOf } from '../core/broker-info/broker-info-plan.js'
+import { entryOf } from './broker-info-plan.js'
 
 /**
  * Entries of free slots are left to the node that had the slot so long, and as long again to each

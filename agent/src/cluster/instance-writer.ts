@@ -1,8 +1,8 @@
 import { INSTANCES, type Instance, missingFields } from '@akrijs/api'
 import { ApiError, type ObjectKey, type Reflector, type Resource } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
-import type { InstanceStep } from '../core/instances/instance-steps.js'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
+import type { InstanceStep } from '../instances/instance-steps.js'
 
 interface InstanceWriterOptions {
   readonly api: Resource

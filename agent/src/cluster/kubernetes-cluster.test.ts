@@ -4,9 +4,9 @@ import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { clusterContract } from '../ports/cluster.contract.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
 import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
+import { clusterContract } from './cluster.contract.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
 
 clusterContract('Kubernetes, on a fake API server', async () => {

@@ -34,8 +34,8 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { AcceptedConfigurations } from '../core/accepted-configurations.js'
-import { resolveReferences } from '../core/discovery/property-references.js'
+import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
+import { resolveReferences } from '../discovery/property-references.js'
 import {
   brokerInfoStep,
   claimStep,
@@ -44,7 +44,9 @@ import {
   newInstance,
   releaseStep,
   updateStep,
-} from '../core/instances/instance-steps.js'
+} from '../instances/instance-steps.js'
+import { NodeReportWriter } from '../report/node-report-writer.js'
+import { isStatusChange, reportingNodes } from '../report/status-change.js'
 import type {
   BrokerReports,
   Cluster,
@@ -53,14 +55,12 @@ import type {
   InstanceDraft,
   ObjectCache,
   SlotsInUse,
-} from '../ports/cluster.js'
+} from './cluster.js'
 import { InstanceWriter } from './instance-writer.js'
 import { MembershipRequests } from './membership-requests.js'
 import { NodeCount } from './node-count.js'
-import { NodeReportWriter } from './node-report-writer.js'
 import { OwnNode } from './own-node.js'
 import { PropertySources } from './property-sources.js'
-import { isStatusChange, reportingNodes } from './status-change.js'
 import { StrayInstances } from './stray-instances.js'
 
 interface KubernetesClusterOptions {

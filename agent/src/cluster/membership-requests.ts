@@ -1,9 +1,9 @@
 import type { Instance, Membership } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
-import { REPORT_BOUNDS } from '../core/status/report-content.js'
-import type { ObjectCache } from '../ports/cluster.js'
-import type { NodeReportWriter } from './node-report-writer.js'
+import type { NodeReportWriter } from '../report/node-report-writer.js'
+import { REPORT_BOUNDS } from '../report/report-content.js'
+import type { ObjectCache } from './cluster.js'
 
 interface MembershipRequestsOptions {
   readonly node: NodeName

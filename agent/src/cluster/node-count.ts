@@ -1,7 +1,7 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
-import type { ObjectCache } from '../ports/cluster.js'
+import type { ObjectCache } from './cluster.js'
 
 interface NodeCountOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>

@@ -7,8 +7,8 @@ import {
   Resource,
 } from '@akrijs/kube'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { HandlerAddresses } from '../ports/handler-addresses.js'
-import type { NodePods } from '../ports/kubelet.js'
+import type { HandlerAddresses } from '../handlers/handler-addresses.js'
+import type { NodePods } from '../kubelet/kubelet.js'
 import { type ContainerText, type PodText, podDemand } from './pod-demand.js'
 
 interface KubernetesNodePodsOptions {

@@ -22,7 +22,7 @@ import {
   isSameData,
   MAX_OBJECT_BYTES,
   type ReferencedData,
-} from '../core/discovery/property-references.js'
+} from '../discovery/property-references.js'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 
 interface PropertySourceOptions {

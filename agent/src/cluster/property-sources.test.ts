@@ -12,7 +12,7 @@ import {
   referencesOf,
   referenceText,
   resolveReferences,
-} from '../core/discovery/property-references.js'
+} from '../discovery/property-references.js'
 import { PropertyForbiddenError, PropertyRefusedError, PropertyUnreadableError } from '../errors.js'
 import { configurationWith } from '../testing/objects.js'
 import { PropertySources } from './property-sources.js'

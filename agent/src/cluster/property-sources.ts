@@ -6,11 +6,11 @@ import {
   type ReferencedData,
   referencesOf,
   referenceText,
-} from '../core/discovery/property-references.js'
-import { type SourceRefusal, SourceUsers } from '../core/discovery/source-users.js'
+} from '../discovery/property-references.js'
+import { type SourceRefusal, SourceUsers } from '../discovery/source-users.js'
 import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
 import { SOURCE_BOUNDS, type SourceBounds } from '../limits.js'
-import type { ObjectCache } from '../ports/cluster.js'
+import type { ObjectCache } from './cluster.js'
 import { PropertyChanges } from './property-changes.js'
 import { PropertySource } from './property-source.js'
 

@@ -16,11 +16,11 @@ import {
   text,
 } from '@akrijs/runtime/program'
 import { InvalidArgumentError } from 'commander'
-import { readDeviceRule, readMountRule, readNameRule } from '../core/access/access-rules.js'
-import { HandlerAccess } from '../core/access/handler-access.js'
+import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
+import { HandlerAccess } from '../access/handler-access.js'
+import { isNetwork } from '../handlers/allowed-addresses.js'
+import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
-import { isNetwork } from '../node/handlers/allowed-addresses.js'
-import type { DeviceNodes } from '../ports/device-nodes.js'
 
 /** Accepts the texts that a function accepts. */
 function checked(isRight: (text: string) => boolean, right: string): (text: string) => string {

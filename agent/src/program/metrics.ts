@@ -1,7 +1,7 @@
 import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/api'
 import { ReconcileMetrics } from '@akrijs/runtime/program'
 import { Counter, Gauge, Histogram } from 'prom-client'
-import { problemOf } from '../core/status/node-problems.js'
+import { problemOf } from '../report/node-problems.js'
 import {
   type AgentObserver,
   NODE_PROBLEMS,
@@ -9,7 +9,7 @@ import {
   type PluginLevel,
   RECONCILED_KINDS,
   type ReconciledKind,
-} from '../ports/observer.js'
+} from '../report/observer.js'
 
 /** The gauges are computed from this at each scrape. */
 interface MeasuredState {

@@ -1,5 +1,5 @@
 import type { NodeName } from '@akrijs/kube/objects'
-import { deviceDigest } from '../core/instances/instance-name.js'
+import { deviceDigest } from '../instances/instance-name.js'
 
 /**
  * Two ids of one short digest, the first id by code units first. Found by search: 24 bits collide

@@ -5,20 +5,20 @@ import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { expect } from 'vitest'
-import { readDeviceRule } from '../core/access/access-rules.js'
-import { HandlerAccess } from '../core/access/handler-access.js'
-import { RANK } from '../core/discovery/device-admission.js'
-import { Discovery } from '../core/discovery/discovery.js'
-import { HandlerRegistry } from '../core/discovery/handler-registry.js'
-import type { Cluster } from '../ports/cluster.js'
-import type { DeviceNodes } from '../ports/device-nodes.js'
+import { readDeviceRule } from '../access/access-rules.js'
+import { HandlerAccess } from '../access/handler-access.js'
+import type { Cluster } from '../cluster/cluster.js'
+import { RANK } from '../discovery/device-admission.js'
+import { Discovery } from '../discovery/discovery.js'
 import {
   type BoundedList,
   type DiscoverRequest,
   DiscoveryFailedError,
   type HandlerEndpoint,
-} from '../ports/handler-endpoint.js'
-import { noopObserver } from '../ports/observer.js'
+} from '../handlers/handler-endpoint.js'
+import { HandlerRegistry } from '../handlers/handler-registry.js'
+import type { DeviceNodes } from '../kubelet/device-nodes.js'
+import { noopObserver } from '../report/observer.js'
 import { configurationWith } from './objects.js'
 
 // For tests of the discovery: Configurations in namespaces, and endpoints whose lists a test gives.

@@ -9,7 +9,7 @@ import {
 } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
-import type { ClusterUnderTest } from '../ports/tested-cluster.contract.js'
+import type { ClusterUnderTest } from '../cluster/tested-cluster.contract.js'
 
 /**
  * The Kubernetes adapter for the contract of a cluster. Its `dispose` deletes the Configurations

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
-import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 
 /** The environment of an agent, for tests: a cluster, and a kubelet with its Pods and sockets. */
 export class NodeEnvironment {

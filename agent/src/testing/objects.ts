@@ -7,7 +7,7 @@ import {
   type InstanceName,
 } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import type { ServedInstance } from '../core/instances/served-instance.js'
+import type { ServedInstance } from '../instances/served-instance.js'
 
 // Objects for tests.
 

@@ -4,11 +4,11 @@ import path from 'node:path'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
-import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
-import { SlotBook } from '../core/slots/slot-book.js'
-import { SlotClaims } from '../core/slots/slot-claims.js'
-import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
-import { noopObserver } from '../ports/observer.js'
+import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { noopObserver } from '../report/observer.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { SlotBook } from '../slots/slot-book.js'
+import { SlotClaims } from '../slots/slot-claims.js'
 
 /** The environment of device plugins, for tests: a cluster, and a kubelet behind its sockets. */
 export class PluginEnvironment {

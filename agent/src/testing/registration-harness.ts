@@ -7,13 +7,13 @@ import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { credentials } from '@grpc/grpc-js'
 import { expect } from 'vitest'
-import { HandlerRegistry } from '../core/discovery/handler-registry.js'
-import { AllowedAddresses } from '../node/handlers/allowed-addresses.js'
+import { AllowedAddresses } from '../handlers/allowed-addresses.js'
+import { HandlerRegistry } from '../handlers/handler-registry.js'
 import {
   type RegistrationServer,
   type RegistrationServerOptions,
   serveRegistration,
-} from '../node/handlers/registration-server.js'
+} from '../handlers/registration-server.js'
 
 // For tests of the registration: a server on a socket, and clients that register over it.
 

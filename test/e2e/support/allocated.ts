@@ -1,4 +1,4 @@
-import { PodResources } from '../../../agent/src/node/kubelet/pod-resources.js'
+import { PodResources } from '../../../agent/src/kubelet/pod-resources.js'
 
 /** The allocations of a container. */
 export interface Allocated {

@@ -1,0 +1,303 @@
+import { isTurnOver, nextTurn } from '@akrijs/runtime'
+import type { Device, DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
+import type { DeviceNodes, FoundNodes } from '../kubelet/device-nodes.js'
+import {
+  isCanonicalPath,
+  type NameRule,
+  type PathRule,
+  readDeviceRule,
+  readMountRule,
+  readNameRule,
+} from './access-rules.js'
+import { MAX_NAME, startEffect } from './environment-names.js'
+
+/** A device as its handler may give it to containers. */
+export interface AdmittedDevice extends Device {
+  /**
+   * Why the device is not offered: its handler reports something that it may not give to
+   * containers. The members of the device leave that out.
+   */
+  readonly refusal?: string
+  /** Whether the refusal can end by itself: the kernel may name the device node later. */
+  readonly isTemporary?: boolean
+  /** The device as reported, if something is refused. */
+  readonly reported?: Device
+}
+
+export interface AccessRules {
+  readonly mounts: readonly PathRule[]
+  readonly devices: readonly PathRule[]
+  readonly environment: readonly NameRule[]
+}
+
+type AccessKind = keyof AccessRules
+
+interface HandlerAccessOptions {
+  /** The rules of the operator. @default none */
+  readonly rules?: AccessRules
+  /** How an operator sets the rules, for messages. @default rules cannot be set */
+  readonly options?: Readonly<Record<AccessKind, string>>
+  /** `unchecked`: there are no containers that could get a path. */
+  readonly paths: DeviceNodes | 'unchecked'
+}
+
+/**
+ * What handlers may give to containers without a rule of the operator. The rules of an operator for
+ * a handler replace those for that handler.
+ */
+const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly string[]>>>> = {
+  udev: { devices: ['/dev/**'], environment: ['UDEV_*', 'USB_RESOURCE_*', 'PCI_RESOURCE_*'] },
+  onvif: { environment: ['ONVIF_*'] },
+  opcua: { environment: ['OPCUA_*'] },
+  debugEcho: { environment: ['DEBUG_ECHO_*'] },
+}
+/**
+ * The same for any other handler: properties with a prefix of its own, that is, all but those that
+ * programs read when they start.
+ */
+const STANDARD_OF_OTHERS: Partial<Record<AccessKind, readonly string[]>> = { environment: ['*'] }
+
+/**
+ * Device nodes of the memory and of the kernel itself, which are no devices for containers. The
+ * names are the kernel's (Linux, Documentation/admin-guide/devices.txt, and its drivers).
+ */
+const NODES_OF_KERNEL = new RegExp(
+  '^/dev/(cpu/\\d+/msr|crash|kmem|kmsg|mem|oldmem|port|snapshot|vc-mem|' +
+    'xen/(hypercall|privcmd))$',
+)
+
+/** Something that a handler may not give to containers. */
+interface Problem {
+  readonly what: string
+  readonly kind: AccessKind
+  /** The rule that would allow it, without the handler; undefined if no rule can. */
+  readonly rule: string | undefined
+  readonly isTemporary?: boolean
+}
+
+/**
+ * Decides what handlers may give to containers. A container gets a device as its handler describes
+ * it, or it does not get the device: a container without a part of its device would fail, and
+ * nothing would show the reason.
+ */
+export class HandlerAccess {
+  readonly #options: HandlerAccessOptions
+  /** By handler; those of all handlers that have no rules of their own are at ''. */
+  readonly #rules = new Map<string, AccessRules>()
+
+  constructor(options: HandlerAccessOptions) {
+    this.#options = options
+  }
+
+  async admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]> {
+    const rules = this.#rulesOf(handler)
+    const nodes = await this.#findNodes(rules, devices)
+    const admitted: AdmittedDevice[] = []
+    for (const device of devices)
+      admitted.push(await this.#admitDevice(handler, device, rules, nodes))
+    return admitted
+  }
+
+  async #admitDevice(
+    handler: string,
+    device: Device,
+    rules: AccessRules,
+    nodes: FoundNodes,
+  ): Promise<AdmittedDevice> {
+    const problems: Problem[] = []
+    const allowed = async <Item>(
+      items: readonly Item[],
+      problemOf: (item: Item) => Problem | undefined,
+    ) => {
+      const kept: Item[] = []
+      for (const item of items) {
+        if (isTurnOver()) await nextTurn()
+        const problem = problemOf(item)
+        if (problem === undefined) kept.push(item)
+        else problems.push(problem)
+      }
+      return kept
+    }
+    const { properties = {}, mounts = [], deviceSpecs = [] } = device
+    const checksPaths = this.#options.paths !== 'unchecked'
+    const admitted = {
+      ...device,
+      properties: Object.fromEntries(
+        await allowed(Object.entries(properties), ([name, value]) =>
+          propertyProblem(name, value, rules.environment),
+        ),
+      ),
+      mounts: checksPaths
+        ? await allowed(mounts, (mount) => mountProblem(mount, rules.mounts))
+        : mounts,
+      deviceSpecs: checksPaths
+        ? await allowed(deviceSpecs, (spec) => deviceProblem(spec, rules.devices, nodes))
+        : deviceSpecs,
+    }
+    const [first] = problems
+    if (first === undefined) return device
+    const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
+    return {
+      ...admitted,
+      reported: device,
+      isTemporary: problems.every(({ isTemporary }) => isTemporary),
+      refusal:
+        `handler ${handler} may not give containers ` +
+        `${first.what}${more}${this.#remedy(handler, first)}`,
+    }
+  }
+
+  /** What the operator can do about a problem. */
+  #remedy(handler: string, { kind, rule }: Problem): string {
+    const option = this.#options.options?.[kind]
+    if (option === undefined || rule === undefined)
+      return kind === 'environment' ? '; it has to report the value under another name' : ''
+    // The first rule of a handler replaces the standard.
+    const standard =
+      this.#rulesByOperator(handler, kind).length > 0 ? [] : standardOf(handler, kind)
+    const rules = [...standard, rule].map((text) => `${handler}=${text}`).join(',')
+    return `; only if you trust the handler with it, add ${rules} to ${option}`
+  }
+
+  #rulesOf(handler: string): AccessRules {
+    const { mounts, devices, environment } = this.#options.rules ?? NO_RULES
+    const isOf = (rule: { readonly handler: string }) => rule.handler === handler
+    // Handlers without rules of their own have the same: registrations can bring names without end.
+    const isOther =
+      !Object.hasOwn(STANDARD, handler) && ![...mounts, ...devices, ...environment].some(isOf)
+    const key = isOther ? '' : handler
+    const cachedRules = this.#rules.get(key)
+    if (cachedRules !== undefined) return cachedRules
+    const read = <Rule>(kind: AccessKind, reader: (text: string) => Rule | undefined) =>
+      standardOf(handler, kind).flatMap((text) => reader(`${handler}=${text}`) ?? [])
+    const [ownMounts, ownDevices] = [mounts.filter(isOf), devices.filter(isOf)]
+    const ownNames = environment.filter(isOf)
+    const rules = {
+      mounts: ownMounts.length > 0 ? ownMounts : read('mounts', readMountRule),
+      devices: ownDevices.length > 0 ? ownDevices : read('devices', readDeviceRule),
+      environment: ownNames.length > 0 ? ownNames : read('environment', readNameRule),
+    }
+    this.#rules.set(key, rules)
+    return rules
+  }
+
+  #rulesByOperator(handler: string, kind: AccessKind): readonly unknown[] {
+    return (this.#options.rules ?? NO_RULES)[kind].filter((rule) => rule.handler === handler)
+  }
+
+  async #findNodes({ devices: rules }: AccessRules, devices: DeviceList): Promise<FoundNodes> {
+    const { paths } = this.#options
+    const asked = new Set(
+      devices.flatMap(({ deviceSpecs = [] }) => deviceSpecs.map(({ hostPath }) => hostPath)),
+    )
+    const hasPatterns = rules.some(({ host }) => !host.isExact)
+    return paths === 'unchecked' || !hasPatterns || asked.size === 0 ? NO_NODES : paths.find(asked)
+  }
+}
+
+/** A longer rule is not proposed in a condition. */
+const MAX_RULE = 300
+
+const NO_NODES: FoundNodes = { present: new Set(), complete: true }
+
+const NO_RULES: AccessRules = { mounts: [], devices: [], environment: [] }
+
+function standardOf(handler: string, kind: AccessKind): readonly string[] {
+  const standard = Object.hasOwn(STANDARD, handler) ? STANDARD[handler] : STANDARD_OF_OTHERS
+  return standard?.[kind] ?? []
+}
+
+function propertyProblem(
+  name: string,
+  value: string,
+  rules: readonly NameRule[],
+): Problem | undefined {
+  // The time of a match grows with the name.
+  const isLong = name.length > MAX_NAME
+  const fitting = isLong ? [] : rules.filter((rule) => rule.name.matches(name))
+  if (fitting.some((rule) => rule.name.isExact)) return undefined
+  const effect = startEffect(name, value)
+  const problem = (why: string): Problem => {
+    const rule = !isLong && /^[^=,*?\p{Cc}\s]+$/u.test(name) ? name : undefined
+    return { what: `the property ${quote(name)}, because ${why}`, kind: 'environment', rule }
+  }
+  if (effect !== undefined) return problem(effect)
+  return fitting.length > 0 ? undefined : problem('no rule for its properties has this name')
+}
+
+function mountProblem(mount: Mount, rules: readonly PathRule[]): Problem | undefined {
+  const mode = mount.readOnly === true ? 'ro' : 'rw'
+  const what = `the mount of ${placeOf(mount, mode)}`
+  // First, because a canonical path is not long: the time of a match grows with the path.
+  if (!areCanonical(mount))
+    return { what: `${what}: it is not canonical`, kind: 'mounts', rule: undefined }
+  const isAllowed = rules.some(
+    (rule) => pathsFit(mount, rule) && (rule.mode === 'rw' || mode === 'ro'),
+  )
+  return isAllowed ? undefined : { what, kind: 'mounts', rule: ruleFor(mount, mode, 'ro') }
+}
+
+function deviceProblem(
+  spec: DeviceSpec,
+  rules: readonly PathRule[],
+  nodes: FoundNodes,
+): Problem | undefined {
+  const { hostPath, permissions } = spec
+  const problem = (why: string, rule?: string): Problem => ({
+    what: `the device node ${placeOf(spec, permissions)}${why}`,
+    kind: 'devices',
+    rule,
+  })
+  if (!areCanonical(spec)) return problem(': it is not canonical')
+  const rule = ruleFor(spec, permissions, 'rwm')
+  const fitting = rules.filter(
+    (allowed) =>
+      pathsFit(spec, allowed) && [...permissions].every((right) => allowed.mode.includes(right)),
+  )
+  if (fitting.length === 0) return problem('', rule)
+  if (fitting.some(({ host }) => host.isExact)) return undefined
+  if (NODES_OF_KERNEL.test(hostPath))
+    return problem(', because it opens the memory or the kernel of the node', rule)
+  // A pattern of the operator means devices, and not any file below /dev.
+  if (nodes.present.has(hostPath)) return undefined
+  return {
+    ...(nodes.complete
+      ? problem(', because the kernel has no device node of this name; a link is none', rule)
+      : problem(' before the kernel has named all its device nodes; the agent asks again')),
+    isTemporary: true,
+  }
+}
+
+type Paths = Pick<Mount, 'hostPath' | 'containerPath'>
+
+function areCanonical({ hostPath, containerPath }: Paths): boolean {
+  return isCanonicalPath(hostPath) && isCanonicalPath(containerPath)
+}
+
+function pathsFit({ hostPath, containerPath }: Paths, { host, container }: PathRule): boolean {
+  if (!host.matches(hostPath)) return false
+  // Elsewhere in the container, the path could replace the programs of the container.
+  return container === undefined ? containerPath === hostPath : container.matches(containerPath)
+}
+
+function placeOf({ hostPath, containerPath }: Paths, mode: string): string {
+  const place = containerPath === hostPath ? '' : ` at ${quote(containerPath)}`
+  return `${quote(hostPath)}${place} (${mode})`
+}
+
+/** The text of the rule that allows the paths, without the handler. */
+function ruleFor(
+  { hostPath, containerPath }: Paths,
+  mode: string,
+  standard: string,
+): string | undefined {
+  // In a rule, these characters have a meaning of their own.
+  const [host, container] = [hostPath, containerPath].map((path) => path.replace(/[,:*]/g, '?'))
+  const parts = [host, ...(hostPath === containerPath ? [] : [container])]
+  const rule = [...parts, ...(mode === standard ? [] : [mode])].join(':')
+  return rule.length > MAX_RULE ? undefined : rule
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
+}

@@ -1,0 +1,276 @@
+import { createHash } from 'node:crypto'
+import { type SlotName, slotNameParts } from '@akrijs/api'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
+import {
+  type Clock,
+  isTurnOver,
+  type Logger,
+  messageOf,
+  nextTurn,
+  readDurableFile,
+  replaceFile,
+  runAfter,
+} from '@akrijs/runtime'
+import { checkInTurns, DeviceListCheck } from '@akrijs/sdk/host'
+import * as z from 'zod'
+import type { RememberedHandler } from '../handlers/remembered-handlers.js'
+import { type AgentObserver, noopObserver } from '../report/observer.js'
+import type { SlotAllocation } from '../slots/allocation-ledger.js'
+import type { DiscoverySnapshot } from './discovery.js'
+
+const VERSION = 1
+/**
+ * How long changes are gathered before they are written, in milliseconds. A write waits twice for
+ * the disk, and each allocation is a change.
+ */
+const GATHER_MS = 500
+/**
+ * The same for device lists, for each kilobyte of the checkpoint: each change of one of 10,000
+ * devices writes all of them. Handlers tell their devices again after a restart.
+ */
+const GATHER_MS_PER_KB = 2
+/** Before the next attempt after a failure, in milliseconds: a full disk can have room again. */
+const RETRY_MS = 60_000
+/** The text is made in pieces of so many characters, in turns with other work. */
+const PIECE_LENGTH = 64 * 1024
+
+const list = z.object({
+  endpoint: z.string(),
+  shared: z.boolean(),
+  devices: z.array(z.unknown()),
+})
+const allocation = z.object({
+  slot: z
+    .string()
+    .refine((name) => slotNameParts(name) !== undefined)
+    .transform((name) => name as SlotName),
+  resourceName: z.string().min(1),
+  // A claim has the id between colons.
+  id: z.string().regex(/^[^:]+$/),
+  lost: z.literal(true).optional(),
+})
+const handler = z.object({
+  name: z.string(),
+  socket: z.string(),
+  shared: z.boolean(),
+  owner: z.string(),
+})
+const file = z.object({
+  version: z.literal(VERSION),
+  node: z.string(),
+  discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
+  // Earlier versions did not write these.
+  given: z.array(allocation).default([]),
+  handlers: z.array(handler).default([]),
+})
+
+export interface CheckpointContent {
+  readonly discovery: DiscoverySnapshot
+  readonly given: readonly RememberedAllocation[]
+  readonly handlers: readonly RememberedHandler[]
+}
+
+const NOTHING: CheckpointContent = { discovery: {}, given: [], handlers: [] }
+
+interface RememberedAllocation extends SlotAllocation {
+  /** Whether the device is gone. */
+  readonly lost?: true | undefined
+}
+
+/**
+ * The state that survives a restart of the agent: device lists, so that devices are offered before
+ * a handler answers; allocations, so that a lost claim of a running container can be restored; and
+ * registrations, so that a handler is found that does not register again. It has no Secrets, and no
+ * claims: Instances are the truth about claims. Its size follows the devices that the node serves,
+ * its allocations and its handlers.
+ */
+export class Checkpoint {
+  readonly #path: string
+  readonly #node: NodeName
+  readonly #log: Logger
+  readonly #observer: Pick<AgentObserver, 'failed'>
+  /** The digest of the last content: the content can have megabytes. */
+  #last: string | undefined
+  /** The characters of the last content. */
+  #length = 0
+  #writing: Promise<void> = Promise.resolve()
+  /** Whether the last write failed. */
+  #isFailed = false
+  /** When the next write is due; undefined if none is. */
+  #dueAt: number | undefined
+  /** The write that has not started. */
+  #next: Promise<void> | undefined
+
+  constructor(
+    path: string,
+    node: NodeName,
+    log: Logger,
+    observer: Pick<AgentObserver, 'failed'> = noopObserver,
+  ) {
+    this.#path = path
+    this.#node = node
+    this.#log = log
+    this.#observer = observer
+  }
+
+  /**
+   * @returns the last saved content; nothing if the file cannot be read, is unusable or is from
+   * another node, which is logged
+   */
+  async load(): Promise<CheckpointContent> {
+    try {
+      return await this.#read()
+    } catch (error) {
+      // The next write says whether the file system is in order.
+      this.#log.warn({ file: this.#path, err: error }, 'checkpoint not read')
+      return NOTHING
+    }
+  }
+
+  async #read(): Promise<CheckpointContent> {
+    const content = await readDurableFile(this.#path, async (json) => {
+      const parsed = file.safeParse(json)
+      if (!parsed.success) return { wrong: messageOf(parsed.error) }
+      return { value: { ...parsed.data, discovery: await this.#checked(parsed.data.discovery) } }
+    })
+    if (content.state === 'read') {
+      const { node: of, discovery, given, handlers } = content.value
+      if (of === this.#node) return { discovery, given, handlers }
+      this.#log.info(
+        { file: this.#path, node: this.#node, of },
+        'checkpoint of another node ignored',
+      )
+    }
+    if (content.state === 'unusable') {
+      this.#log.warn(
+        { file: this.#path, movedTo: content.movedTo, reason: content.reason },
+        'unusable checkpoint ignored',
+      )
+    }
+    return NOTHING
+  }
+
+  /**
+   * Leaves out a list that breaks the rules of lists, which can be stricter than those of the agent
+   * that wrote the list. Other lists, and the allocations, have nothing to do with the list.
+   */
+  async #checked(written: z.infer<typeof file>['discovery']): Promise<DiscoverySnapshot> {
+    const snapshot: [string, DiscoverySnapshot[ObjectKey]][] = []
+    for (const [key, { uid, lists }] of Object.entries(written)) {
+      const all: DiscoverySnapshot[ObjectKey]['lists'][number][] = []
+      for (const { devices, ...list } of lists)
+        try {
+          all.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
+        } catch (error) {
+          this.#log.warn(
+            { file: this.#path, configuration: key, endpoint: list.endpoint, err: error },
+            'device list of the checkpoint ignored',
+          )
+        }
+      snapshot.push([key, { uid, lists: all }])
+    }
+    return Object.fromEntries(snapshot)
+  }
+
+  /**
+   * As `save`, together with the changes of the next moment.
+   * @param changed what has changed
+   */
+  saveSoon(
+    content: () => CheckpointContent,
+    changed: keyof CheckpointContent,
+    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  ): void {
+    const ofLists = (this.#length / 1000) * GATHER_MS_PER_KB
+    const wait = changed === 'given' ? GATHER_MS : Math.max(GATHER_MS, ofLists)
+    this.#saveAfter(wait, content, { clock, signal })
+  }
+
+  #saveAfter(
+    wait: number,
+    content: () => CheckpointContent,
+    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+  ): void {
+    const at = clock.monotonicMs() + wait
+    if (this.#dueAt !== undefined && this.#dueAt <= at) return
+    this.#dueAt = at
+    runAfter(clock, wait, signal, () => {
+      if (this.#dueAt !== at) return
+      this.#dueAt = undefined
+      void this.save(content).then(() => {
+        if (this.#isFailed) this.#saveAfter(RETRY_MS, content, { clock, signal })
+      })
+    })
+  }
+
+  /**
+   * Writes the content if it has changed; calls before the write starts share it. Resolves after
+   * the write, and never rejects. A full disk costs only the warm start.
+   */
+  save(content: () => CheckpointContent): Promise<void> {
+    this.#next ??= this.#writing.then(async () => {
+      this.#next = undefined
+      try {
+        const { pieces, digest } = await inPieces(partsOf(this.#node, content()))
+        this.#isFailed = false
+        if (digest === this.#last) return
+        await replaceFile(this.#path, pieces)
+        this.#last = digest
+        this.#length = pieces.reduce((sum, { length }) => sum + length, 0)
+      } catch (error) {
+        this.#isFailed = true
+        this.#log.warn({ file: this.#path, err: error }, 'checkpoint not written')
+        this.#observer.failed('StateNotWritten', error)
+      }
+    })
+    this.#writing = this.#next
+    return this.#next
+  }
+}
+
+async function inPieces(
+  parts: Iterable<string>,
+): Promise<{ readonly pieces: readonly string[]; readonly digest: string }> {
+  const hash = createHash('sha256')
+  const pieces: string[] = []
+  let piece = ''
+  const end = () => {
+    hash.update(piece)
+    pieces.push(piece)
+    piece = ''
+  }
+  for (const part of parts) {
+    piece += part
+    if (piece.length >= PIECE_LENGTH) end()
+    if (isTurnOver()) await nextTurn()
+  }
+  end()
+  return { pieces, digest: hash.digest('base64') }
+}
+
+/** The JSON of the file, a device at a time. */
+function* partsOf(
+  node: NodeName,
+  { discovery, given, handlers }: CheckpointContent,
+): Generator<string> {
+  yield `{"version":${VERSION},"node":${JSON.stringify(node)},"given":${JSON.stringify(given)}`
+  yield `,"handlers":${JSON.stringify(handlers)},"discovery":{`
+  let before = ''
+  for (const [key, { uid, lists }] of Object.entries(discovery)) {
+    yield `${before}${JSON.stringify(key)}:{"uid":${JSON.stringify(uid)},"lists":[`
+    before = ''
+    for (const { endpoint, shared, devices = [] } of lists) {
+      yield `${before}{"endpoint":${JSON.stringify(endpoint)},"shared":${shared},"devices":[`
+      before = ''
+      for (const device of devices) {
+        yield before + JSON.stringify(device)
+        before = ','
+      }
+      yield ']}'
+      before = ','
+    }
+    yield ']}'
+    before = ','
+  }
+  yield '}}'
+}

@@ -1,0 +1,151 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { DeviceBounds } from '../limits.js'
+import { admitDevices, type ListedDevices, RANK, type Rank } from './device-admission.js'
+
+type Listed = ReadonlyMap<string, ListedDevices<{ readonly shared: boolean }>>
+
+interface Draft {
+  readonly capacity: number
+  readonly ranks: Readonly<Record<string, Rank>>
+}
+
+const listedOf = (drafts: Readonly<Record<string, Draft>>): Listed =>
+  new Map(
+    Object.entries(drafts).map(([key, { capacity, ranks }]) => [
+      key,
+      {
+        namespace: key.slice(0, 1),
+        capacity,
+        devices: new Map(Object.keys(ranks).map((id) => [id, { shared: true }])),
+        ranks: () => (id) => ranks[id] ?? RANK.new,
+      },
+    ]),
+  )
+
+const idsOf = (listed: Listed, bounds: DeviceBounds) =>
+  new Map([...admitDevices(listed, bounds)].map(([key, { devices }]) => [key, [...devices.keys()]]))
+
+/** Devices that were admitted are served. */
+function served(listed: Listed, before: ReadonlyMap<string, readonly string[]>): Listed {
+  return new Map(
+    [...listed].map(([key, each]) => {
+      const rankOf = each.ranks()
+      const ranks = () => (id: string, shared: boolean) =>
+        before.get(key)?.includes(id) === true
+          ? (Math.min(rankOf(id, shared), RANK.served) as Rank)
+          : rankOf(id, shared)
+      return [key, { ...each, ranks }]
+    }),
+  )
+}
+
+const draft = fc.record({
+  capacity: fc.integer({ min: 1, max: 4 }),
+  ranks: fc.dictionary(fc.stringMatching(/^[a-p]$/), fc.constantFrom(...Object.values(RANK))),
+})
+const drafts = fc.dictionary(fc.constantFrom('a/x', 'a/y', 'b/x', 'c/x'), draft)
+/** Devices without an Instance. */
+const arrivals = fc.dictionary(
+  fc.constantFrom('a/x', 'a/y', 'b/x', 'c/x', 'd/x'),
+  fc.uniqueArray(fc.stringMatching(/^[A-Z]$/)),
+)
+const bounds = fc.record({
+  perConfiguration: fc.integer({ min: 1, max: 12 }),
+  perNode: fc.integer({ min: 1, max: 30 }),
+  slots: fc.integer({ min: 1, max: 60 }),
+})
+
+describe('the devices that are admitted', () => {
+  it('keep within each bound, in use first, then by id, and stay when others come', () => {
+    fc.assert(
+      fc.property(drafts, arrivals, bounds, (given, later, limits) => {
+        const listed = listedOf(given)
+        const admitted = idsOf(listed, limits)
+        const count = (key: string) => admitted.get(key)?.length ?? 0
+        const slots = (key: string) => count(key) * (given[key]?.capacity ?? 0)
+        const sum = (of: (key: string) => number, namespace = '') =>
+          Object.keys(given)
+            .filter((key) => key.startsWith(namespace))
+            .reduce((total, key) => total + of(key), 0)
+        for (const key of Object.keys(given))
+          expect(count(key)).toBeLessThanOrEqual(limits.perConfiguration)
+        for (const [namespace, share] of [
+          ['', 1],
+          ['a', 2],
+          ['b', 2],
+          ['c', 2],
+        ] as const) {
+          expect(sum(count, namespace)).toBeLessThanOrEqual(Math.ceil(limits.perNode / share))
+          expect(sum(slots, namespace)).toBeLessThanOrEqual(Math.ceil(limits.slots / share))
+        }
+
+        for (const [key, { ranks, capacity }] of Object.entries(given)) {
+          const leftOut = Object.keys(ranks).filter((id) => !admitted.get(key)?.includes(id))
+          const { bound } = admitDevices(listed, limits).get(key) ?? {}
+          expect(bound === undefined).toBe(leftOut.length === 0)
+          const isFull = count(key) === limits.perConfiguration
+          // What a device lacks, no later device of its namespace can have that takes as much.
+          const rivals = Object.entries(given).filter(
+            ([other, rival]) =>
+              other === key ||
+              (!isFull && other.startsWith(key.slice(0, 1)) && rival.capacity >= capacity),
+          )
+          for (const [other, rival] of rivals)
+            for (const kept of admitted.get(other) ?? [])
+              for (const id of leftOut)
+                expect(`${rival.ranks[kept]} ${kept} ${other}` < `${ranks[id]} ${id} ${key}`).toBe(
+                  true,
+                )
+        }
+
+        // The order in which Configurations and devices come does not matter.
+        const reversed = Object.entries(given)
+          .reverse()
+          .map(([key, { capacity, ranks }]) => {
+            return [key, { capacity, ranks: Object.fromEntries(Object.entries(ranks).reverse()) }]
+          })
+        const sorted = (ids: ReadonlyMap<string, readonly string[]>) =>
+          Object.fromEntries([...ids].map(([key, each]) => [key, each.toSorted()]))
+        expect(sorted(idsOf(listedOf(Object.fromEntries(reversed)), limits))).toEqual(
+          sorted(admitted),
+        )
+
+        const more: Record<string, Draft> = { ...given }
+        for (const [key, ids] of Object.entries(later)) {
+          const { capacity = 1, ranks = {} } = given[key] ?? {}
+          const arrived = Object.fromEntries(ids.map((id) => [id, RANK.new]))
+          more[key] = { capacity, ranks: { ...ranks, ...arrived } }
+        }
+        const after = idsOf(served(listedOf(more), admitted), limits)
+        for (const [key, ids] of admitted)
+          expect(after.get(key)).toEqual(expect.arrayContaining(ids))
+      }),
+    )
+  })
+
+  const flood = (count: number) => ({
+    capacity: 1,
+    ranks: Object.fromEntries(
+      Array.from({ length: count }, (_, index) => [`0-${index}`, RANK.new]),
+    ),
+  })
+  const few = { capacity: 1, ranks: { x: RANK.new, y: RANK.new } }
+
+  it.each([
+    ['Configuration', { 'a/x': flood(900), 'a/y': few }, 'perConfiguration'],
+    ['namespace', { 'a/x': flood(400), 'a/z': flood(400), 'b/y': few }, 'perNamespace'],
+    [
+      'namespace with many slots',
+      { 'a/x': { ...flood(400), capacity: 100 }, 'b/y': few },
+      'slotsPerNamespace',
+    ],
+  ])('are all of another %s, however many devices one lists', (_, given, bound) => {
+    const limits = { perConfiguration: 400, perNode: 1000, slots: 10_000 }
+    const admitted = admitDevices(listedOf(given), limits)
+    const [flooded, ...others] = [...admitted.values()].sort(
+      (a, b) => b.devices.size - a.devices.size,
+    )
+    expect([flooded?.bound, others.at(-1)?.devices.size]).toEqual([bound, 2])
+  })
+})

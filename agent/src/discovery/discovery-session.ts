@@ -1,0 +1,370 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Configuration } from '@akrijs/api'
+import {
+  aborted,
+  Backoff,
+  type Clock,
+  kindOf,
+  type Logger,
+  messageOf,
+  runAfter,
+  TokenBucket,
+  untilAborted,
+} from '@akrijs/runtime'
+import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { AdmittedDevice } from '../access/handler-access.js'
+import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
+import { DiscoveryFailedError, type HandlerEndpoint } from '../handlers/handler-endpoint.js'
+import type { AgentObserver } from '../report/observer.js'
+import { admitChanged } from './admit-changed.js'
+import type { EndpointList } from './device-ageing.js'
+
+export type SessionState =
+  | { readonly phase: 'opening' }
+  /** The stream is open; `listed` after its first list. */
+  | { readonly phase: 'open'; readonly listed: boolean }
+  /** The session failed and will try again. */
+  | { readonly phase: 'failed'; readonly reason: SessionFailure; readonly message: string }
+  /** The session waits until the Configuration changes. */
+  | { readonly phase: 'refused'; readonly message: string }
+
+export type SessionFailure =
+  | 'Unreachable'
+  | 'HandlerFailed'
+  /** The handler has not been asked: a property is not there. */
+  | 'MissingProperty'
+  /** The handler has not been asked: the agent may not read a property. */
+  | 'PropertyForbidden'
+  /** The handler has not been asked: a property is of another namespace, without consent. */
+  | 'PropertyRefused'
+  /** The handler has not been asked: a property cannot be read. */
+  | 'UnreadableProperty'
+  /** A mistake in akri.js or in a handler. */
+  | 'InternalError'
+
+export interface SessionOptions {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly random: () => number
+  readonly observer: AgentObserver
+  /** The most devices of one list. */
+  readonly mostDevices: number
+  /** The order of devices by id, for a list with more devices. */
+  rank(shared: boolean): (id: string) => number
+  resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
+  /** What the handler may give to containers of what it reports. */
+  admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>
+  /** Called after every change of state or list. Must not throw. */
+  onChange(): void
+}
+
+/** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
+const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
+/**
+ * A stream that lasts so long after its first list resets the back-off: a handler may break after
+ * each list.
+ */
+const STEADY_MS = BACKOFF.ceilingMs
+/**
+ * A change of the reports of devices alone is shown after so many milliseconds: a device that is
+ * offered now and then, or is left out for a moment, must not cause writes without an end.
+ */
+const REPORTS_MS = 10_000
+/**
+ * The lists of one endpoint that are read: a burst, then one in 200 ms. One plug of a device can
+ * give 40 lists. A handler that lists without a pause must not keep the agent busy; the newest list
+ * counts.
+ */
+const LISTS = { burst: 50, refillMs: 200 }
+/**
+ * A list of more devices, properties, mounts and device nodes counts as several lists: each costs
+ * time to read. Those of devices that have not changed cost only a comparison.
+ */
+const ENTRIES_OF_A_LIST = { other: 1000, same: 10_000 }
+
+/**
+ * Attempts before the back-off is over: a burst, then one in a second. Any process that may
+ * register can cause them. Then a handler that registers still waits for a second at most.
+ */
+const EARLY_ATTEMPTS = { burst: 10, refillMs: 1000 }
+
+type Reports = readonly DeviceReport[] | undefined
+
+/** One stream of the endpoint, with what comes before it. */
+interface Attempt {
+  readonly stop: AbortController
+  /** Whether the next attempt follows at once: the endpoint registered during this attempt. */
+  isWoken: boolean
+  /** Whether the endpoint has been asked: the properties come first. */
+  asked: boolean
+  /** Time of the first list. */
+  listedAt: number | undefined
+}
+
+/**
+ * Keeps a discovery stream open between one Configuration and one endpoint. The list outlives the
+ * stream, with the time since when no stream confirms the list.
+ */
+export class DiscoverySession {
+  readonly endpoint: HandlerEndpoint
+  readonly #options: SessionOptions
+  readonly #stop = new AbortController()
+  readonly #running: Promise<void>
+  readonly #budget: TokenBucket
+  readonly #earlyAttempts: TokenBucket
+  /** The lists that were read and not taken from the budget. */
+  #owed = 0
+  #configuration: Configuration
+  #state: SessionState = { phase: 'opening' }
+  #list: EndpointList
+  /** The reports of the last list, and those that the status shows. */
+  #reports: { readonly last: Reports; readonly shown: Reports } | undefined
+  #hasAnswered = false
+  #isShowingReports = false
+  #absentSince: number | undefined
+  #attempt = newAttempt()
+
+  constructor(
+    configuration: Configuration,
+    endpoint: HandlerEndpoint,
+    restored: EndpointList | undefined,
+    options: SessionOptions,
+  ) {
+    this.#configuration = configuration
+    this.endpoint = endpoint
+    this.#options = options
+    this.#budget = new TokenBucket({ clock: options.clock, ...LISTS })
+    this.#earlyAttempts = new TokenBucket({ clock: options.clock, ...EARLY_ATTEMPTS })
+    const { uid, shared } = endpoint
+    const lostSince = options.clock.monotonicMs()
+    const noList = {
+      endpoint: uid,
+      shared,
+      devices: undefined,
+      leftOut: 0,
+      remembered: false,
+      lostSince,
+    }
+    this.#list = restored ?? noList
+    this.#running = this.#run()
+  }
+
+  get state(): SessionState {
+    return this.#state
+  }
+
+  /**
+   * What the handler tells people about devices; undefined before the first list, or if the handler
+   * cannot tell.
+   */
+  get reports(): Reports {
+    return this.#reports?.shown
+  }
+
+  /** Whether the last list answers the present details: an edit asks again. */
+  get hasAnswered(): boolean {
+    return this.#hasAnswered
+  }
+
+  /** Time of the first of the attempts in a row after which the handler had left. */
+  get absentSince(): number | undefined {
+    return this.#absentSince
+  }
+
+  get list(): EndpointList {
+    return this.#list
+  }
+
+  /**
+   * Takes over an edit. Other details or properties restart the stream; the list stays until the
+   * next list.
+   */
+  configure(configuration: Configuration): void {
+    const before = this.#configuration.spec.discoveryHandler
+    this.#configuration = configuration
+    if (JSON.stringify(before) === JSON.stringify(configuration.spec.discoveryHandler)) return
+    // The reports of the next list are about other details.
+    this.#reports = undefined
+    this.#hasAnswered = false
+    this.restart()
+  }
+
+  /** Opens another stream at once, because properties changed. */
+  restart(): void {
+    this.#attempt.stop.abort()
+  }
+
+  /**
+   * The endpoint registered again: another process may be behind it. A stream that is open shows
+   * that the process of the stream lives. So only a wait ends at once, also the next wait.
+   */
+  wake(): void {
+    if (this.#state.phase === 'open') this.#attempt.isWoken = true
+    else this.#attempt.stop.abort()
+  }
+
+  /** Takes over other refusals of the devices, unless there is another list. */
+  replace(before: readonly AdmittedDevice[], after: readonly AdmittedDevice[]): void {
+    if (this.#list.devices === before) this.#list = { ...this.#list, devices: after }
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#attempt.stop.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock, random, log, onChange } = this.#options
+    const backoff = new Backoff({ ...BACKOFF, random })
+    let isEarly = false
+    while (!this.#stop.signal.aborted) {
+      if (isEarly) {
+        backoff.reset()
+        await this.#payForEarlyAttempt()
+      }
+      const attempt = newAttempt()
+      this.#attempt = attempt
+      const { signal } = attempt.stop
+      try {
+        await this.#follow(attempt)
+        if (!signal.aborted)
+          throw new DiscoveryFailedError('failed', `handler ${this.endpoint.uid} ended its stream`)
+      } catch (error) {
+        if (!signal.aborted) await this.#failed(error, attempt)
+      }
+      const { listedAt } = attempt
+      if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
+      this.#list = { ...this.#list, lostSince: this.#list.lostSince ?? clock.monotonicMs() }
+      if (this.#stop.signal.aborted) return
+      if (!signal.aborted) onChange()
+      if (signal.aborted || attempt.isWoken) {
+        isEarly = true
+        continue
+      }
+      if (this.#state.phase === 'refused') await aborted(signal)
+      else {
+        const retryInMs = backoff.next()
+        log.debug({ retryInMs }, 'discovery retry scheduled')
+        await clock.sleep(retryInMs, signal).catch(() => undefined)
+      }
+      isEarly = signal.aborted
+    }
+  }
+
+  async #follow(attempt: Attempt): Promise<void> {
+    const { clock, observer, resolveProperties, admit, onChange, mostDevices } = this.#options
+    const configuration = this.#configuration
+    const { name, namespace, uid } = configuration.metadata
+    const { signal } = attempt.stop
+    // An endpoint that registers again without a pause gives no more lists.
+    await this.#payForLists(signal)
+    // An edit, and the end of the agent, do not wait for an API server that does not answer.
+    const properties = await untilAborted(resolveProperties(configuration), signal)
+    if (properties === undefined || signal.aborted) return
+    attempt.asked = true
+    this.#state = { phase: 'open', listed: false }
+    onChange()
+    const askedAt = clock.monotonicMs()
+    const details = configuration.spec.discoveryHandler.discoveryDetails
+    const request = {
+      configuration: `${namespace}/${name} ${uid}`,
+      details,
+      properties,
+      mostDevices,
+      rank: () => this.#options.rank(this.endpoint.shared),
+    }
+    for await (const list of this.endpoint.discover(request, signal)) {
+      const { leftOut } = list
+      const { devices, sameEntries, otherEntries } = await admitChanged(
+        this.#list.devices,
+        list.devices,
+        (changed) => admit(this.endpoint.name, changed),
+      )
+      if (signal.aborted) return
+      const now = clock.monotonicMs()
+      const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
+      observer.handlerAnswered(name, this.endpoint.name, seconds)
+      attempt.listedAt ??= now
+      const { uid: endpoint, shared } = this.endpoint
+      this.#followReports(list.reports, !isSame(this.#list.devices, devices))
+      this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
+      this.#absentSince = undefined
+      this.#hasAnswered = true
+      this.#state = { phase: 'open', listed: true }
+      onChange()
+      const { same, other } = ENTRIES_OF_A_LIST
+      this.#owed += 1 + Math.floor(sameEntries / same + (otherEntries + leftOut) / other)
+      await this.#payForLists(signal)
+    }
+  }
+
+  /** @param isChanged whether the devices of the list have changed: then the status is written */
+  #followReports(last: Reports, isChanged: boolean): void {
+    const { clock, onChange } = this.#options
+    const { shown } = this.#reports ?? {}
+    const isFirst = this.#reports === undefined
+    this.#reports = { last, shown: isFirst || isChanged ? last : shown }
+    if (this.#isShowingReports || isDeepStrictEqual(last, this.#reports.shown)) return
+    this.#isShowingReports = true
+    runAfter(clock, REPORTS_MS, this.#stop.signal, () => {
+      this.#isShowingReports = false
+      if (this.#stop.signal.aborted || isDeepStrictEqual(this.#reports?.last, this.reports)) return
+      this.#reports = this.#reports && { ...this.#reports, shown: this.#reports.last }
+      onChange()
+    })
+  }
+
+  /** Waits until the budget has room for the lists that were read. */
+  async #payForLists(signal: AbortSignal): Promise<void> {
+    while (this.#owed > 0 && !signal.aborted) {
+      const wait = this.#budget.take()
+      if (wait === 0) this.#owed--
+      else await this.#options.clock.sleep(wait, signal).catch(() => undefined)
+    }
+  }
+
+  async #payForEarlyAttempt(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      const wait = this.#earlyAttempts.take()
+      if (wait === 0) return
+      await this.#options.clock.sleep(wait, signal).catch(() => undefined)
+    }
+  }
+
+  async #failed(error: unknown, { asked }: Attempt): Promise<void> {
+    const { clock, log, observer } = this.#options
+    const message = messageOf(error)
+    if (asked) observer.handlerFailed(this.endpoint.name)
+    const reason = reasonOf(error, asked)
+    const before = this.#state
+    this.#state =
+      error instanceof DiscoveryFailedError && error.failure === 'invalid-details'
+        ? { phase: 'refused', message }
+        : { phase: 'failed', reason, message }
+    if (JSON.stringify(before) !== JSON.stringify(this.#state))
+      log.warn({ err: error }, 'discovery failed')
+    const hasLeft = reason === 'Unreachable' && (await this.endpoint.hasLeft?.()) === true
+    this.#absentSince = hasLeft ? (this.#absentSince ?? clock.monotonicMs()) : undefined
+  }
+}
+
+function isSame(a: readonly AdmittedDevice[] = [], b: readonly AdmittedDevice[]): boolean {
+  return a.length === b.length && a.every((device, index) => device === b[index])
+}
+
+function newAttempt(): Attempt {
+  return { stop: new AbortController(), isWoken: false, asked: false, listedAt: undefined }
+}
+
+function reasonOf(error: unknown, asked: boolean): SessionFailure {
+  if (kindOf(error) === 'bug') return 'InternalError'
+  if (asked) {
+    const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
+    return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
+  }
+  if (PropertyRefusedError.is(error)) return 'PropertyRefused'
+  if (PropertyForbiddenError.is(error)) return 'PropertyForbidden'
+  return MissingPropertyError.is(error) ? 'MissingProperty' : 'UnreadableProperty'
+}

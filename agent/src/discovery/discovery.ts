@@ -1,0 +1,227 @@
+import type { Configuration } from '@akrijs/api'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
+import type { Device } from '@akrijs/runtime/handler'
+import type { HandlerAccess } from '../access/handler-access.js'
+import type { Cluster, ObjectCache } from '../cluster/cluster.js'
+import { handlerOfUid } from '../handlers/handler-endpoint.js'
+import type { HandlerRegistry } from '../handlers/handler-registry.js'
+import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
+import { type AgentObserver, noopObserver } from '../report/observer.js'
+import {
+  ConfigurationDiscovery,
+  type DiscoveryStatus,
+  type RankDevices,
+} from './configuration-discovery.js'
+import { admitDevices } from './device-admission.js'
+import type { AgeingOptions, EndpointList } from './device-ageing.js'
+import type { DeviceSet } from './device-set.js'
+
+interface DiscoveryOptions extends Partial<AgeingOptions> {
+  readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
+  /** The accepted Configurations. */
+  readonly configurations: ObjectCache<Configuration>
+  readonly registry: HandlerRegistry
+  /** What handlers may give to containers. */
+  readonly access: Pick<HandlerAccess, 'admit'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** @default none */
+  readonly observer?: AgentObserver
+  /** @default DEVICE_BOUNDS */
+  readonly bounds?: DeviceBounds
+  rankDevices: RankDevices
+}
+
+/** What the checkpoint keeps of each Configuration. */
+export type DiscoverySnapshot = Readonly<
+  Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>
+>
+
+/** A list in the checkpoint, as reported: other rules may hold after a restart. */
+type WrittenList = Omit<RestoredList, 'devices'> & {
+  readonly devices: readonly Device[] | undefined
+}
+
+type RestoredList = Omit<EndpointList, 'remembered' | 'leftOut' | 'lostSince'>
+
+/** The lists of the checkpoint that no discovery has taken over. */
+type RestoredLists = Map<
+  ObjectKey,
+  { readonly uid: string; readonly lists: readonly RestoredList[] }
+>
+
+/** Asks the handlers for each Configuration and knows the devices of each. */
+export class Discovery {
+  readonly #options: Required<DiscoveryOptions>
+  readonly #random: () => number
+  readonly #discoveries = new Map<ObjectKey, ConfigurationDiscovery>()
+  /** Those with devices: a flood of Configurations without devices costs nothing. */
+  readonly #listing = new Map<ObjectKey, ConfigurationDiscovery>()
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #stop = new AbortController()
+  #closing: Promise<unknown> = Promise.resolve()
+  #restored: RestoredLists = new Map()
+
+  constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
+    this.#random = random
+    this.#options = {
+      unhealthyAfterMs: 30_000,
+      removeAfterMs: 300_000,
+      observer: noopObserver,
+      bounds: DEVICE_BOUNDS,
+      ...options,
+    }
+  }
+
+  /** Takes over the checkpoint. Call it before {@link start}. */
+  async restore(snapshot: DiscoverySnapshot): Promise<void> {
+    const { access } = this.#options
+    const admitted = async ({ devices, ...list }: WrittenList) => ({
+      ...list,
+      devices: devices && (await access.admit(handlerOfUid(list.endpoint), devices)),
+    })
+    const restored = Object.entries(snapshot).map(async ([key, { uid, lists }]) => {
+      const admittedLists = await Promise.all(lists.map(admitted))
+      return [key as ObjectKey, { uid, lists: admittedLists }] as const
+    })
+    this.#restored = new Map(await Promise.all(restored))
+  }
+
+  start(): void {
+    const { cluster, configurations, registry } = this.#options
+    const { signal } = this.#stop
+    configurations.onChange((key) => this.#follow(key), signal)
+    cluster.onPropertiesChanged((key) => this.#discoveries.get(key)?.restart(), signal)
+    registry.onChange(({ name, reregistered }) => {
+      for (const [key, discovery] of this.#discoveries) {
+        if (discovery.handler !== name) continue
+        // A registration that is repeated without a pause must not make work for each
+        // Configuration.
+        if (reregistered !== undefined) discovery.wake(reregistered)
+        else this.#follow(key)
+      }
+    }, signal)
+    for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
+    // What is left is of Configurations that went while no agent ran.
+    this.#restored.clear()
+  }
+
+  /**
+   * The devices to serve now; none, and incomplete, for a Configuration that is not followed. The
+   * same object until the devices change.
+   */
+  deviceSet(key: ObjectKey): DeviceSet {
+    return this.#discoveries.get(key)?.deviceSet ?? NOT_FOLLOWED
+  }
+
+  status(key: ObjectKey): DiscoveryStatus | undefined {
+    return this.#discoveries.get(key)?.status
+  }
+
+  /**
+   * The lists with the devices that are served, each in the list that describes it: so the bounds
+   * of devices bound the checkpoint.
+   */
+  snapshot(): DiscoverySnapshot {
+    const current = [...this.#discoveries].map(([key, { uid, lists }]) => {
+      const served = this.deviceSet(key).devices
+      const written = lists.flatMap(({ endpoint, shared, devices }) =>
+        devices === undefined
+          ? []
+          : {
+              endpoint,
+              shared,
+              devices: devices.filter(({ id }) => served.get(id)?.endpoint === endpoint),
+            },
+      )
+      return [key, { uid, lists: written }] as const
+    })
+    // Before the start no discovery has restored lists: they outlive a second restart too.
+    const all: RestoredLists = new Map(this.#restored)
+    for (const [key, lists] of current) all.set(key, lists)
+    return Object.fromEntries(
+      [...all].map(([key, { uid, lists }]) => [key, { uid, lists: lists.map(asReported) }]),
+    )
+  }
+
+  /** Calls back when the devices or the status of a Configuration may have changed. */
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    for (const key of [...this.#discoveries.keys()]) this.#forget(key)
+    await this.#closing
+  }
+
+  /** Makes the discovery of a Configuration follow the Configuration and the registry. */
+  #follow(key: ObjectKey): void {
+    if (this.#stop.signal.aborted) return
+    const configuration = this.#options.configurations.get(key)
+    const before = this.#discoveries.get(key)
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
+      this.#forget(key)
+      if (before !== undefined) this.#listeners.tell(key)
+      return
+    }
+    if (before !== undefined && before.uid !== configuration.metadata.uid) this.#forget(key)
+    const discovery = this.#discoveries.get(key) ?? this.#begin(key, configuration)
+    discovery.follow(configuration)
+  }
+
+  #begin(key: ObjectKey, configuration: Configuration): ConfigurationDiscovery {
+    const { cluster, access, clock, log } = this.#options
+    const restored = this.#restored.get(key)
+    this.#restored.delete(key)
+    const lostSince = clock.monotonicMs()
+    const lists = restored?.uid === configuration.metadata.uid ? restored.lists : []
+    const discovery = new ConfigurationDiscovery(
+      configuration,
+      lists.map((list) => ({ ...list, leftOut: 0, remembered: true, lostSince })),
+      {
+        ...this.#options,
+        mostDevices: this.#options.bounds.perConfiguration,
+        random: this.#random,
+        log: log.child({ configuration: key }),
+        resolveProperties: (changed) => cluster.resolveProperties(changed),
+        admit: (handler, devices) => access.admit(handler, devices),
+        onChange: () => {
+          if (this.#discoveries.get(key) !== discovery) return
+          this.#admit(key)
+          this.#listeners.tell(key)
+        },
+      },
+    )
+    this.#discoveries.set(key, discovery)
+    return discovery
+  }
+
+  #forget(key: ObjectKey): void {
+    const closing = this.#discoveries.get(key)?.close()
+    this.#discoveries.delete(key)
+    if (closing === undefined) return
+    this.#admit(key)
+    this.#closing = this.#closing.then(() => closing)
+  }
+
+  /** Admits devices after a change of one Configuration, which may leave room to others. */
+  #admit(changed: ObjectKey): void {
+    const discovery = this.#discoveries.get(changed)
+    const hadDevices = this.#listing.delete(changed)
+    if (discovery !== undefined && discovery.devices.size > 0) this.#listing.set(changed, discovery)
+    else discovery?.admit({ devices: discovery.devices, bound: undefined })
+    if (!hadDevices && !this.#listing.has(changed)) return
+    for (const [key, devices] of admitDevices(this.#listing, this.#options.bounds)) {
+      const isChanged = this.#listing.get(key)?.admit(devices)
+      if (isChanged === true && key !== changed) this.#listeners.tell(key)
+    }
+  }
+}
+
+function asReported({ devices, ...list }: RestoredList): WrittenList {
+  return { ...list, devices: devices?.map((device) => device.reported ?? device) }
+}
+
+const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -1,0 +1,145 @@
+import {
+  type Configuration,
+  isReadableFrom,
+  type KeyedData,
+  type KeySelector,
+  READABLE_FROM_ANNOTATION,
+} from '@akrijs/api'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import {
+  MissingPropertyError,
+  PropertyForbiddenError,
+  PropertyRefusedError,
+  PropertyUnreadableError,
+} from '../errors.js'
+
+/** A Secret or ConfigMap from which a Configuration takes a property. */
+export interface DataReference {
+  readonly kind: KeyedData['kind']
+  readonly key: ObjectKey
+}
+
+/** What a Secret or ConfigMap gives to Configurations. */
+export interface ReferencedData extends Pick<KeyedData, 'data' | 'readableFrom'> {
+  /** Whether the object has more than {@link MAX_OBJECT_BYTES}. Then there is no data. */
+  readonly isTooLarge?: boolean
+}
+
+/** The most data of an object, in bytes: an agent keeps it in memory. */
+export const MAX_OBJECT_BYTES = 256 * 1024
+/**
+ * The most data of the properties of a Configuration, in bytes. A handler reads a message of 4 MiB
+ * at most, and many small Configurations may refer to the same large objects.
+ */
+const MAX_PROPERTIES_BYTES = 1024 * 1024
+
+/** Whether two states of an object give the same to Configurations. */
+export function isSameData(a: ReferencedData | undefined, b: ReferencedData | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.readableFrom === b.readableFrom &&
+    a.isTooLarge === b.isTooLarge &&
+    a.data.size === b.data.size &&
+    [...a.data].every(([key, value]) => {
+      const other = b.data.get(key)
+      return other !== undefined && Buffer.compare(value, other) === 0
+    })
+  )
+}
+
+/** A key that is unique over both kinds. */
+export function referenceText({ kind, key }: DataReference): string {
+  return `${kind}/${key}`
+}
+
+/** @returns the objects that the properties of a Configuration name */
+export function referencesOf(configuration: Configuration): DataReference[] {
+  return configuration.spec.discoveryHandler.discoveryProperties.flatMap((property) => {
+    return 'valueFrom' in property ? referenceIn(property.valueFrom, configuration).reference : []
+  })
+}
+
+/**
+ * The properties of a Configuration as the handler receives them.
+ * @param lookUp reads an object; undefined if there is no such object
+ * @throws MissingPropertyError naming the missing object or key
+ * @throws PropertyRefusedError if an object of another namespace does not consent, or there is too
+ * much data
+ */
+export async function resolveReferences(
+  configuration: Configuration,
+  lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
+): Promise<DiscoveryProperties> {
+  const values: [string, Uint8Array | undefined][] = []
+  for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
+    if (!('valueFrom' in property)) {
+      const { name, value } = property
+      values.push([name, value === undefined ? undefined : Buffer.from(value)])
+      continue
+    }
+    const { reference, selector, isForeign } = referenceIn(property.valueFrom, configuration)
+    const { kind, key } = reference
+    const object = isForeign
+      ? await lookUpForeign(property.name, reference, configuration, lookUp)
+      : await lookUp(reference)
+    if (object?.isTooLarge === true)
+      throw new PropertyRefusedError(
+        `discovery property ${property.name}: ${kind} ${key} has more than ${MAX_OBJECT_BYTES} ` +
+          'bytes of data; put the key into a smaller object',
+      )
+    const value = object?.data.get(selector.key)
+    if (value !== undefined) values.push([property.name, value])
+    else if (selector.optional !== true) {
+      const missing =
+        object === undefined
+          ? `there is no ${kind} ${key}`
+          : `${kind} ${key} has no key ${selector.key}`
+      throw new MissingPropertyError(`discovery property ${property.name}: ${missing}`)
+    }
+  }
+  const bytes = values.reduce((sum, [, value]) => sum + (value?.length ?? 0), 0)
+  if (bytes > MAX_PROPERTIES_BYTES)
+    throw new PropertyRefusedError(
+      `the discovery properties have ${bytes} bytes, and may have ${MAX_PROPERTIES_BYTES}`,
+    )
+  return new DiscoveryProperties(values)
+}
+
+const UNAVAILABLE = [MissingPropertyError, PropertyForbiddenError, PropertyUnreadableError]
+
+/**
+ * An object of another namespace. Its absence, a missing right of the agent and a missing consent
+ * have one message, also for an optional property: an author of Configurations does not find out
+ * which objects other namespaces have.
+ */
+async function lookUpForeign(
+  property: string,
+  reference: DataReference,
+  { metadata: { namespace } }: Configuration,
+  lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
+): Promise<ReferencedData> {
+  const object = await lookUp(reference).catch((error: unknown) => {
+    if (!UNAVAILABLE.some((kind) => kind.is(error))) throw error
+  })
+  if (object !== undefined && isReadableFrom(object.readableFrom, namespace)) return object
+  const { kind, key } = reference
+  throw new PropertyRefusedError(
+    `discovery property ${property}: ${kind} ${key} is in another namespace than the ` +
+      'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
+      `${READABLE_FROM_ANNOTATION} names ${namespace}`,
+  )
+}
+
+type ValueFrom = { readonly secretKeyRef: KeySelector } | { readonly configMapKeyRef: KeySelector }
+
+function referenceIn(
+  from: ValueFrom,
+  { metadata }: Configuration,
+): { reference: DataReference; selector: KeySelector; isForeign: boolean } {
+  const kind = 'secretKeyRef' in from ? 'Secret' : 'ConfigMap'
+  const selector = 'secretKeyRef' in from ? from.secretKeyRef : from.configMapKeyRef
+  const namespace = selector.namespace ?? metadata.namespace
+  const reference = { kind, key: objectKey(namespace, selector.name) } as const
+  return { reference, selector, isForeign: namespace !== metadata.namespace }
+}

@@ -1,0 +1,80 @@
+import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
+import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/runtime/handler'
+import { deviceReports, followDiscovery } from '@akrijs/sdk/host'
+import { boundList } from './discover-response.js'
+import {
+  type BoundedList,
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  embeddedUid,
+  type HandlerEndpoint,
+} from './handler-endpoint.js'
+
+export interface EmbeddedHandler {
+  readonly name: string
+  /** Imports the handler. Called when a Configuration first needs it, and again after a failure. */
+  load(): Promise<DiscoveryHandler>
+}
+
+/** A handler in this process. */
+export class EmbeddedEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name: string
+  readonly #log: Logger
+  readonly #load: () => Promise<DiscoveryHandler>
+  readonly #after: Promise<void>
+  #handler: DiscoveryHandler | undefined
+
+  /**
+   * @param after the handler is imported after this, because an import blocks the thread; must not
+   * reject
+   */
+  constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
+    this.name = name
+    this.uid = embeddedUid(name)
+    this.#load = load
+    this.#after = after
+    this.#log = log.child({ handler: name })
+  }
+
+  /** False until the handler is loaded, which happens before its first list. */
+  get shared(): boolean {
+    return this.#handler?.shared ?? false
+  }
+
+  async *discover(
+    { details, properties, configuration, ...bound }: DiscoverRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<BoundedList, void, void> {
+    try {
+      const handler = this.#handler ?? (await this.#loaded(signal))
+      if (handler === undefined) return
+      let leftOut = 0
+      const bounded: DiscoveryHandler = {
+        ...handler,
+        async *discover(context) {
+          for await (const list of handler.discover(context)) {
+            const kept = await boundList(list, bound, context.signal)
+            leftOut = kept.leftOut
+            yield kept.devices
+          }
+        },
+      }
+      const log = this.#log.child({ configuration })
+      const lists = followDiscovery(bounded, { details, properties, signal, log })
+      for await (const list of lists)
+        yield { devices: list.devices, leftOut, reports: deviceReports(list) }
+    } catch (error) {
+      const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
+      throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })
+    }
+  }
+
+  /** @returns undefined if the signal is aborted first: an import may never end */
+  async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
+    await untilAborted(this.#after, signal)
+    if (signal.aborted) return undefined
+    this.#handler = (await untilAborted(this.#load(), signal)) ?? this.#handler
+    return this.#handler
+  }
+}

@@ -1,0 +1,109 @@
+import { execFile, spawn } from 'node:child_process'
+import { chmod, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { openDirectoryToGroup } from './handlers-directory.js'
+
+const run = promisify(execFile)
+const isRoot = process.getuid?.() === 0
+const GROUP = 65_520
+const [ONVIF, OPCUA, OTHER] = [65_521, 65_522, 65_523]
+
+let directory: string
+
+beforeEach(async () => {
+  const parent = await mkdtemp(path.join(os.tmpdir(), 'akri-handlers-'))
+  await chmod(parent, 0o755)
+  directory = path.join(parent, 'd')
+})
+
+afterEach(() => rm(path.dirname(directory), { recursive: true, force: true }))
+
+/** Arguments of setpriv: a user without capabilities, as in a container that drops all. */
+const as = (user: number, group: number) => [
+  `--reuid=${user}`,
+  `--regid=${group}`,
+  '--clear-groups',
+  '--bounding-set=-all',
+]
+/** Root without capabilities, in the group. */
+const AGENT = ['--groups', String(GROUP), '--bounding-set=-all']
+const node = (who: readonly string[], script: string) =>
+  run('setpriv', [...who, process.execPath, '-e', script]).then(
+    ({ stdout }) => stdout,
+    (error: { stderr: string }) => /E[A-Z]{3,}/.exec(error.stderr)?.[0] ?? error.stderr,
+  )
+
+describe.skipIf(!isRoot)(
+  `the directory of handlers${isRoot ? '' : ' (needs root, for other users)'}`,
+  () => {
+    /** Serves a socket as that user until the function is called. */
+    async function serve(name: string, who: readonly string[]): Promise<() => void> {
+      const file = JSON.stringify(path.join(directory, name))
+      const script =
+        `require('node:net').createServer((s) => s.end('hello')).listen(${file}, ` +
+        `() => require('node:fs').chmodSync(${file}, 0o660))`
+      const child = spawn('setpriv', [...who, process.execPath, '-e', script], { stdio: 'inherit' })
+      await eventually(async () =>
+        expect((await stat(path.join(directory, name))).mode & 0o777).toBe(0o660),
+      )
+      return () => child.kill()
+    }
+    const connect = (name: string, who: readonly string[]) => {
+      const file = JSON.stringify(path.join(directory, name))
+      return node(who, `require('node:net').connect(${file}).pipe(process.stdout)`)
+    }
+
+    it('lets handlers of the group serve, without root and without capabilities', async () => {
+      await openDirectoryToGroup(directory, GROUP)
+      const stop = await serve('onvif.sock', as(ONVIF, GROUP))
+      try {
+        expect(await connect('onvif.sock', AGENT)).toBe('hello')
+        expect(await connect('onvif.sock', as(OTHER, OTHER))).toBe('EACCES')
+      } finally {
+        stop()
+      }
+    })
+
+    it("lets a handler remove neither the agent's socket nor that of another handler", async () => {
+      await openDirectoryToGroup(directory, GROUP)
+      const stops = [
+        await serve('agent-registration.sock', AGENT),
+        await serve('onvif.sock', as(ONVIF, GROUP)),
+      ]
+      try {
+        for (const name of ['agent-registration.sock', 'onvif.sock']) {
+          const file = JSON.stringify(path.join(directory, name))
+          for (const act of [`unlinkSync(${file})`, `renameSync(${file}, ${file} + '2')`])
+            expect(await node(as(OPCUA, GROUP), `require('node:fs').${act}`)).toBe('EPERM')
+        }
+        expect(await node(as(OTHER, OTHER), `require('node:fs').readdirSync('${directory}')`)).toBe(
+          'EACCES',
+        )
+      } finally {
+        for (const stop of stops) stop()
+      }
+    })
+
+    it('is opened by an agent without capabilities that is a member of the group', async () => {
+      await openDirectoryToGroup(directory, process.getgid?.() ?? 0)
+      const script = (group: number) =>
+        `const fs = require('node:fs'); fs.chownSync('${directory}', 0, ${group}); ` +
+        `fs.chmodSync('${directory}', 0o1770)`
+      expect(await node(AGENT, script(OTHER))).toBe('EPERM')
+      expect(await node(AGENT, script(GROUP))).toBe('')
+      const { gid, mode } = await stat(directory)
+      expect([gid, mode & 0o7777]).toEqual([GROUP, 0o1770])
+    })
+  },
+)
+
+it('a directory that cannot be opened to a group is refused with a remedy', async () => {
+  await writeFile(directory, '')
+  await expect(openDirectoryToGroup(path.join(directory, 'd'), GROUP)).rejects.toThrow(
+    'must have supplementalGroups: [65520]',
+  )
+})

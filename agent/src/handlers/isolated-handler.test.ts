@@ -1,0 +1,235 @@
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { Logger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { IsolatedHandler } from './isolated-handler.js'
+
+describe('a handler in a process of its own', () => {
+  let directory: string
+  let clock: ManualClock
+  let logged: { readonly message: string; readonly fields: object }[]
+  let handler: IsolatedHandler | undefined
+
+  beforeEach(async () => {
+    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-isolated-'))
+    clock = new ManualClock()
+    logged = []
+  })
+
+  afterEach(async () => {
+    await handler?.close()
+    handler = undefined
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  /**
+   * Runs a script as the handler program. In it, `directory` is the directory that handlers share
+   * with the agent.
+   */
+  function run(script: string, variables: readonly string[] = []): IsolatedHandler {
+    writeProgram(script)
+    handler = isolated(variables)
+    return handler
+  }
+
+  function writeProgram(script: string): void {
+    writeFileSync(
+      file('program.cjs'),
+      `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`,
+    )
+  }
+
+  function isolated(variables: readonly string[] = []): IsolatedHandler {
+    const note = (fields: object, message: string) => logged.push({ message, fields })
+    const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
+    return new IsolatedHandler({
+      name: 'sensor',
+      program: file('program.cjs'),
+      module: '/opt/sensor.js',
+      directory,
+      variables,
+      logLevel: 'debug',
+      clock,
+      log,
+    })
+  }
+
+  const ends = () =>
+    logged.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
+  const file = (name: string) => path.join(directory, name)
+  const written = (name: string, text: string) =>
+    eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
+
+  it('is restarted after its end, with growing pauses, and the log has the reason', async () => {
+    run('process.exit(3)')
+    const waits: number[] = []
+    for (let life = 0; life < 9; life++) {
+      await clock.untilSleeping()
+      const [wait = 0] = clock.sleeping
+      waits.push(wait)
+      await clock.advance(wait)
+    }
+    // Each pause is twice the pause before, less a random part; none is longer than the ceiling.
+    for (const [index, wait] of waits.entries()) {
+      const most = Math.min(30_000, 500 * 2 ** index)
+      expect(wait).toBeGreaterThanOrEqual(most / 2)
+      expect(wait).toBeLessThanOrEqual(most)
+    }
+    expect(ends()[0]).toMatchObject({
+      handler: 'sensor',
+      reason: 'it exited with code 3',
+      retryInMs: waits[0],
+    })
+  })
+
+  it('leaves its last lines beside the reason, and its own lines in the log', async () => {
+    const line = { level: 'warn', name: 'akri-handler', msg: 'no bus', bus: 7 }
+    run(`
+      process.stderr.write(${JSON.stringify(`${JSON.stringify(line)}\nthe last words`)})
+      process.exitCode = 3`)
+    await clock.untilSleeping()
+    expect(ends()).toMatchObject([
+      { reason: 'it exited with code 3', lastLines: ['no bus', 'the last words'] },
+    ])
+    expect(logged).toContainEqual({ message: 'no bus', fields: { bus: 7 } })
+  })
+
+  it('ends although a process that it started holds its output', async () => {
+    run(`
+      const { spawn } = require('node:child_process')
+      const command = 'echo $$ > "$DISCOVERY_HANDLERS_DIRECTORY/holder"; exec sleep 300'
+      spawn('sh', ['-c', command], { stdio: 'inherit', detached: true }).unref()
+      const { existsSync } = require('node:fs')
+      const wait = setInterval(() => {
+        if (existsSync(directory + '/holder')) process.exit(1)
+      }, 10)`)
+    await clock.untilSleeping()
+    process.kill(Number(await readFile(file('holder'), 'utf8')))
+    expect(ends()).toMatchObject([{ reason: 'it exited with code 1' }])
+  })
+
+  it('restarts with the first pause again after a long life', async () => {
+    run(`
+      const { existsSync, rmSync, writeFileSync } = require('node:fs')
+      writeFileSync(directory + '/lives', 'yes')
+      setInterval(() => {
+        if (!existsSync(directory + '/end')) return
+        rmSync(directory + '/end')
+        process.exit(1)
+      }, 10)`)
+    const end = async () => {
+      await written('lives', 'yes')
+      await rm(file('lives'))
+      await writeFile(file('end'), '')
+      await clock.untilSleeping()
+      return clock.sleeping[0] ?? 0
+    }
+    for (let life = 0; life < 3; life++) await clock.advance(await end())
+    await written('lives', 'yes')
+    await clock.advance(60_000)
+    expect(await end()).toBeLessThanOrEqual(500)
+  })
+
+  it("gets the agent's directory, but no credential and no variable of the network", async () => {
+    const secrets = {
+      AWS_SECRET_ACCESS_KEY: 'hunter2',
+      GITHUB_TOKEN: 'hunter2',
+      KUBECONFIG: '/root/.kube/config',
+      KUBERNETES_SERVICE_HOST: '10.96.0.1',
+      AKRI_STATE_DIRECTORY: '/var/lib/akri-agent',
+      LD_PRELOAD: '',
+    }
+    const network = { POD_IP: '10.0.0.1', METRICS_PORT: '8080' }
+    const passedOn = { LOG_LEVEL: 'debug', DEBUG_ECHO_INSTANCES_SHARED: 'false', TZ: 'UTC' }
+    const named = { SENSOR_KEY: 'k' }
+    for (const [name, value] of Object.entries({ ...secrets, ...network, ...passedOn, ...named }))
+      vi.stubEnv(name, value)
+    try {
+      run(
+        `require('node:fs').writeFileSync(directory + '/environment', JSON.stringify(process.env))
+        setInterval(() => {}, 1000)`,
+        ['SENSOR_KEY', 'POD_IP', 'NOT_SET'],
+      )
+      await eventually(async () => {
+        const environment: unknown = JSON.parse(await readFile(file('environment'), 'utf8'))
+        expect(environment).toMatchObject({
+          ...passedOn,
+          ...named,
+          PATH: process.env.PATH,
+          DISCOVERY_HANDLERS_DIRECTORY: directory,
+        })
+        for (const name of [...Object.keys({ ...secrets, ...network }), 'NOT_SET'])
+          expect(environment).not.toHaveProperty(name)
+      })
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
+  it('ends when the agent closes a pipe, and gets no Ctrl-C of the agent', async () => {
+    const running = run(`
+      const { fstatSync, writeFileSync } = require('node:fs')
+      const report = [...process.argv.slice(2), fstatSync(0).isSocket()]
+      writeFileSync(directory + '/told', report.join(' '))
+      setInterval(() => {}, 1000)`)
+    await written('told', '--until-stdin-ends /opt/sensor.js true')
+    // Fields of proc(5) after the name: state, parent, group.
+    const [, , group] = readFileSync(`/proc/${running.pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    expect(Number(group)).toBe(running.pid)
+  })
+
+  it('ends with the agent, by force if necessary, and is not restarted', async () => {
+    const running = run(`
+      process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
+      setInterval(() => {}, 1000)
+      require('node:fs').writeFileSync(directory + '/lives', 'yes')`)
+    await written('lives', 'yes')
+    const { pid = 0 } = running
+    const closed = running.close()
+    await written('asked', 'yes')
+    await clock.untilSleeping()
+    expect(clock.sleeping).toEqual([5000])
+    await clock.advance(5000)
+    await closed
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+    expect([running.pid, ends()]).toEqual([undefined, []])
+  })
+
+  it('that cannot be started is tried again too', async () => {
+    vi.spyOn(process, 'execPath', 'get').mockReturnValue(file('no-such-node'))
+    try {
+      run('')
+      await clock.untilSleeping()
+      expect(ends()).toMatchObject([
+        { reason: expect.stringMatching(/cannot be started: .*ENOENT/) },
+      ])
+    } finally {
+      vi.restoreAllMocks()
+    }
+  })
+
+  it('is tried again after there were no file descriptors left', async () => {
+    writeProgram(`require('node:fs').writeFileSync(directory + '/here', 'again')`)
+    const open: number[] = []
+    try {
+      for (;;) open.push(openSync('/dev/null', 'r'))
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'EMFILE' })
+    }
+    try {
+      handler = isolated()
+      await clock.untilSleeping()
+    } finally {
+      for (const descriptor of open) closeSync(descriptor)
+    }
+    expect(ends()).toMatchObject([{ reason: expect.stringMatching(/cannot be started: .*EMFILE/) }])
+    await clock.advance(10_000)
+    await written('here', 'again')
+  })
+})

@@ -1,0 +1,274 @@
+import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
+import { connectProblem, Latest, messageOf } from '@akrijs/runtime'
+import {
+  acceptReportsHeader,
+  DeviceListCheck,
+  MAX_ANSWER_BYTES,
+  propertiesToWire,
+  sendsReports,
+  sharedFrom,
+} from '@akrijs/sdk/host'
+import {
+  Client,
+  connectivityState,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
+import { readResponse } from './discover-response.js'
+import {
+  type BoundedList,
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+  remoteUid,
+} from './handler-endpoint.js'
+
+/** The address of a registered handler. */
+export type EndpointAddress = (
+  | { readonly type: 'unix'; readonly path: string }
+  /** An IP address with a port. */
+  | { readonly type: 'network'; readonly host: string }
+) & {
+  /** The user of the socket, or the address. */
+  readonly owner: string
+  /** Whether something accepts connections at the address. Never rejects. */
+  isServed(): Promise<boolean>
+  /** @returns why the agent must not dial the address any more */
+  problem(): Promise<string | undefined>
+}
+
+/**
+ * The time between two questions of the connection whether the handler is there, in milliseconds. A
+ * node that lost its network, and a process that hangs, do not close a connection.
+ */
+const KEEPALIVE_MS = 30_000
+/**
+ * The same for a handler that refuses frequent questions: servers of gRPC in C++, Go and Python
+ * allow one in five minutes (gRPC A8), and close the connection after a few more.
+ */
+const SLOW_KEEPALIVE_MS = 330_000
+/** How gRPC says that an answer has more than `MAX_ANSWER_BYTES`. */
+const TOO_LONG = /larger than max/
+
+/** The pause of gRPC between two connection attempts, in milliseconds. */
+const RECONNECT_MS = 10
+
+interface Registration {
+  readonly shared: boolean
+  readonly address: EndpointAddress
+}
+
+/**
+ * A handler in another process, over gRPC. Any process that may register can register the endpoint
+ * of another process again. So a registration never overrules a process that is connected.
+ */
+export class RemoteEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name: string
+  readonly owner: string
+  readonly #target: string
+  #registration: Registration
+  /** The latest registration while a process was connected. It can be that of the next process. */
+  #next: Registration | undefined
+  /** Whether a registration came since the connection to the process before was lost. */
+  #isRegistered = true
+  /** The value of `shared` that the last process has sent: its lists can be read after its end. */
+  #sentShared: boolean | undefined
+  #keepaliveMs = KEEPALIVE_MS
+  /** The discoveries with a connection: each function ends its discovery. */
+  readonly #connected = new Set<(error: DiscoveryFailedError) => void>()
+
+  constructor(name: string, shared: boolean, address: EndpointAddress) {
+    this.name = name
+    this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
+    this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
+    this.owner = address.owner
+    this.#registration = { shared, address }
+  }
+
+  /** The path of the socket; undefined for an endpoint with a network address. */
+  get socket(): string | undefined {
+    const { address } = this.#registration
+    return address.type === 'unix' ? address.path : undefined
+  }
+
+  get shared(): boolean {
+    return this.#sentShared ?? this.#registration.shared
+  }
+
+  /**
+   * Takes over a further registration of this endpoint. While a registered process is connected,
+   * the registration waits for the end of that process.
+   *
+   * @returns whether the registration counts now
+   */
+  registerAgain(other: RemoteEndpoint): boolean {
+    if (this.#connected.size > 0 && this.#isRegistered) {
+      this.#next = other.#registration
+      return false
+    }
+    const { shared } = this
+    this.#registration = other.#registration
+    this.#next = undefined
+    this.#isRegistered = true
+    // The agent had found the process before the process registered.
+    if (shared !== this.shared) {
+      const problem = 'it registered with another value of shared; its devices are asked for again'
+      for (const end of this.#connected) end(this.#failed(problem))
+      // The process is still there: its registration counts until the process ends.
+      this.#connected.clear()
+    }
+    return true
+  }
+
+  async hasLeft(): Promise<boolean> {
+    const registration = this.#registration
+    const { address } = registration
+    if (this.#connected.size > 0) return false
+    const isThere = (await address.problem()) === undefined && (await address.isServed())
+    // A process may have registered meanwhile.
+    return !isThere && this.#registration === registration && this.#connected.size === 0
+  }
+
+  async *discover(
+    { details, properties, ...bound }: DiscoverRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<BoundedList, void, void> {
+    // The address may belong to another program by now.
+    const problem = await this.#registration.address.problem()
+    if (signal.aborted) return
+    if (problem !== undefined)
+      throw new DiscoveryFailedError('unreachable', `handler ${this.uid} is not asked: ${problem}`)
+    const client = new Client(this.#target, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MAX_ANSWER_BYTES,
+      'grpc.enable_retries': 0,
+      // All discoveries of an endpoint share a connection. The sessions have a back-off of their
+      // own, and a handler that registers again is connected at once.
+      'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
+      'grpc.max_reconnect_backoff_ms': RECONNECT_MS,
+      // The request has credentials of devices: it goes to the handler directly.
+      'grpc.enable_http_proxy': 0,
+      'grpc.keepalive_time_ms': this.#keepaliveMs,
+      'grpc.keepalive_timeout_ms': 10_000,
+    })
+    // The stream buffers 16 messages. Only the newest is needed, so only the newest takes memory.
+    let newest: Buffer = Buffer.alloc(0)
+    const stream = client.makeServerStreamRequest(
+      DiscoveryHandlerService.discover.path,
+      DiscoveryHandlerService.discover.requestSerialize,
+      (message) => {
+        newest = message
+        return true
+      },
+      { discoveryDetails: details, discoveryProperties: propertiesToWire(properties) },
+      Metadata.fromHttp2Headers(acceptReportsHeader()),
+    )
+    const messages = new Latest<Buffer>()
+    const onAbort = () => {
+      stream.cancel()
+      messages.end()
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    let answered = false
+    let hasReports = false
+    let isOver = false
+    const end = (error: DiscoveryFailedError) => {
+      isOver = true
+      messages.end(error)
+    }
+    // The agent may still be busy with a list that came before.
+    const onOver = () => {
+      isOver = true
+      if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
+    }
+    const onConnected = () => {
+      if (!isOver) this.#connected.add(end)
+    }
+    const channel = client.getChannel()
+    // `waitForReady` would connect again after the end of the stream.
+    const watch = () => {
+      if (isOver) return
+      const state = channel.getConnectivityState(false)
+      if (state === connectivityState.READY) onConnected()
+      else channel.watchConnectivityState(state, Infinity, watch)
+    }
+    watch()
+    stream.on('metadata', (metadata: Metadata) => {
+      answered = true
+      onConnected()
+      this.#sentShared = sharedFrom(metadata)
+      hasReports = sendsReports(metadata)
+    })
+    stream.on('data', () => {
+      answered = true
+      // A handler cannot send faster than the agent reads.
+      stream.pause()
+      messages.push(newest)
+    })
+    stream.on('error', (error: ServiceError) => {
+      onOver()
+      messages.end(this.#failure(error, answered))
+    })
+    stream.on('end', () => {
+      onOver()
+      messages.end(this.#failed('it ended its stream'))
+    })
+    const reading = { ...bound, check: new DeviceListCheck() }
+    try {
+      for await (const message of messages) {
+        const list = await this.#read(message, reading, signal)
+        if (signal.aborted) return
+        yield hasReports ? list : { ...list, reports: undefined }
+        stream.resume()
+      }
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+      onOver()
+      stream.cancel()
+      client.close()
+    }
+  }
+
+  /** A discovery has ended. If it was the last one, another process may be there from now on. */
+  #onLost(): void {
+    if (this.#connected.size > 0) return
+    this.#registration = this.#next ?? this.#registration
+    this.#isRegistered = this.#next !== undefined
+    this.#next = undefined
+  }
+
+  async #read(
+    message: Buffer,
+    reading: Parameters<typeof readResponse>[1],
+    signal: AbortSignal,
+  ): Promise<BoundedList> {
+    try {
+      return await readResponse(message, reading, signal)
+    } catch (error) {
+      throw this.#failed(messageOf(error), { cause: error })
+    }
+  }
+
+  #failure(error: ServiceError, answered: boolean): DiscoveryFailedError {
+    const details = error.details || error.message
+    if (error.code === status.INVALID_ARGUMENT)
+      return new DiscoveryFailedError('invalid-details', details, { cause: error })
+    // HTTP/2 has the code ENHANCE_YOUR_CALM for this. An answer that is too long has it too.
+    if (error.code === status.RESOURCE_EXHAUSTED && !TOO_LONG.test(details))
+      this.#keepaliveMs = SLOW_KEEPALIVE_MS
+    if (error.code === status.UNAVAILABLE && !answered) {
+      return new DiscoveryFailedError(
+        'unreachable',
+        `handler ${this.uid} cannot be reached: ${connectProblem(details)}`,
+        { cause: error },
+      )
+    }
+    return this.#failed(details, { cause: error })
+  }
+
+  #failed(problem: string, options?: { readonly cause: unknown }): DiscoveryFailedError {
+    return new DiscoveryFailedError('failed', `handler ${this.uid}: ${problem}`, options)
+  }
+}

@@ -1,0 +1,126 @@
+import { type ConfigurationName, GROUP, possibleOwner } from '@akrijs/api'
+import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
+import type { ResourceNameBounds } from '../limits.js'
+
+/** How often the Node is read again while its names are at a bound, in milliseconds. */
+const READ_MS = 60_000
+
+export interface ResourceNamesOptions {
+  readonly bounds: ResourceNameBounds
+  readonly clock: Clock
+  readonly log: Logger
+  /** The names of all resources of the Node; undefined if there is no Node. */
+  read(): Promise<ReadonlySet<string> | undefined>
+  /** The names that this agent offers. */
+  offered(): Iterable<string>
+}
+
+/** A resource that asks for its name. */
+export interface NameRequest {
+  readonly name: string
+  readonly configuration: ConfigurationName
+  /** How many resources this agent offers for the Configuration. */
+  readonly offered: number
+  /** Whether the Node had the name before, for example by an Instance of this node. */
+  readonly isKnown: boolean
+}
+
+/** `full`: the Node has no room for the name. `soon`: the budget has room later. */
+export type NameRefusal = { readonly why: 'full' | 'soon'; readonly retryInMs: number }
+
+/**
+ * Admits names of resources. A name that the Node has is free: the same device has the same name
+ * again. New names are bounded, because nothing but an operator removes them. A Configuration whose
+ * devices always change leaves room for others: it has at most as many old names as the Node has
+ * room for more.
+ */
+export class ResourceNames {
+  readonly #options: ResourceNamesOptions
+  /** The new names that each Configuration may have. */
+  readonly #newNames = new Map<ConfigurationName, TokenBucket>()
+  #names: ReadonlySet<string> = new Set()
+  readonly #admitted = new Set<string>()
+  /** The names of each Configuration, of both sets. */
+  readonly #counts = new Map<string, number>()
+  #readAt = 0
+  #reading: Promise<void> | undefined
+
+  constructor(options: ResourceNamesOptions) {
+    this.#options = options
+  }
+
+  /** @returns undefined if the name is admitted */
+  admit({ name, configuration, offered, isKnown }: NameRequest): NameRefusal | undefined {
+    const resource = `${GROUP}/${name}`
+    if (this.#names.has(resource) || this.#admitted.has(resource)) return undefined
+    if (!isKnown) {
+      const names = this.#counts.get(`${GROUP}/${configuration}`) ?? 0
+      const room = this.#options.bounds.most - this.#names.size - this.#admitted.size
+      if (names - offered >= room) {
+        this.#readAgain()
+        return { why: 'full', retryInMs: READ_MS }
+      }
+      const retryInMs = this.#bucketOf(configuration).take()
+      if (retryInMs > 0) {
+        this.#readAgain()
+        return { why: 'soon', retryInMs: Math.min(retryInMs, READ_MS) }
+      }
+    }
+    this.#addAdmitted(resource)
+    return undefined
+  }
+
+  /** Reads the names of the Node. Never fails: without them, all names count as new. */
+  read(): Promise<void> {
+    this.#readAt = this.#options.clock.monotonicMs()
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  #bucketOf(configuration: ConfigurationName): TokenBucket {
+    const { clock, bounds } = this.#options
+    const refillMs = Math.ceil(3_600_000 / bounds.perHour)
+    const bucket =
+      this.#newNames.get(configuration) ??
+      new TokenBucket({ clock, burst: bounds.atOnce, refillMs })
+    this.#newNames.set(configuration, bucket)
+    return bucket
+  }
+
+  #addAdmitted(resource: string): void {
+    this.#admitted.add(resource)
+    this.#count(resource)
+  }
+
+  #count(resource: string): void {
+    const configuration = configurationOf(resource)
+    this.#counts.set(configuration, (this.#counts.get(configuration) ?? 0) + 1)
+  }
+
+  /** An operator may have removed names. */
+  #readAgain(): void {
+    if (this.#options.clock.monotonicMs() >= this.#readAt + READ_MS) void this.read()
+  }
+
+  async #read(): Promise<void> {
+    const { read, offered, log } = this.#options
+    try {
+      const all = await read()
+      const names = new Set([...(all ?? [])].filter((name) => name.startsWith(`${GROUP}/`)))
+      this.#names = names
+      this.#admitted.clear()
+      this.#counts.clear()
+      for (const name of names) this.#count(name)
+      for (const name of offered()) if (!names.has(name)) this.#addAdmitted(name)
+    } catch (error) {
+      log.warn({ err: error }, 'names of the resources of the Node not read')
+    }
+  }
+}
+
+/** The resource of the Configuration to which the name of a resource belongs. */
+function configurationOf(resource: string): string {
+  return possibleOwner(resource) ?? resource
+}

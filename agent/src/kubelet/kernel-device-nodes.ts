@@ -1,0 +1,184 @@
+import { readdirSync, readlinkSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { type Clock, systemClock } from '@akrijs/runtime'
+import type { DeviceNodes, FoundNodes } from './device-nodes.js'
+
+/** A device in /sys/dev. */
+interface KernelDevice {
+  /** Its type, number and directory, which identify the device. */
+  readonly key: string
+  /** Its type and number. */
+  readonly number: string
+  /** The last component of its directory. */
+  readonly directory: string
+  readonly uevent: string
+}
+
+const TYPES = ['char', 'block'] as const
+/** The numbers of USB devices, which have the nodes bus/usb/BBB/DDD. */
+const USB_NUMBER = /^char 189:(\d+)$/
+const USB_DEVICES_OF_BUS = 128
+/**
+ * The time for some reads, in milliseconds: the kernel blocks readers of a device that it sets up.
+ */
+const READ_MS = 5000
+/**
+ * The most reads at a time: each holds one of the four threads that read files for this process.
+ */
+const MAX_READING = 2
+
+/**
+ * Device nodes from sysfs, which a container of the agent has without any mount. The name of a node
+ * is DEVNAME in the file `uevent` of its device: directories of sysfs have other names, such as
+ * dvb0.frontend0 for dvb/adapter0/frontend0. The agent cannot look at the nodes themselves: its
+ * container has another /dev.
+ */
+export class KernelDeviceNodes implements DeviceNodes {
+  readonly #root: string
+  readonly #clock: Pick<Clock, 'sleep'>
+  /** The nodes of the devices that have answered, by key; undefined if a device has none. */
+  readonly #nodes = new Map<string, string | undefined>()
+  /** The reads that the kernel has not answered, by key. */
+  readonly #reading = new Map<string, Promise<string | undefined>>()
+  /** The keys of those that took too long: no search waits for them. */
+  readonly #blocked = new Set<string>()
+  #last: Promise<unknown> = Promise.resolve()
+
+  /** @param sysfsRoot @default '/sys' */
+  constructor(sysfsRoot = '/sys', clock: Pick<Clock, 'sleep'> = systemClock) {
+    this.#root = sysfsRoot
+    this.#clock = clock
+  }
+
+  /** One search at a time, so that no file is read twice. */
+  find(paths: ReadonlySet<string>): Promise<FoundNodes> {
+    const search = this.#last.then(() => this.#find(paths))
+    this.#last = search.catch(() => undefined)
+    return search
+  }
+
+  async #find(paths: ReadonlySet<string>): Promise<FoundNodes> {
+    const devices = this.#devices()
+    if (devices === undefined) return { present: new Set(), complete: false }
+    const keys = new Set(devices.map(({ key }) => key))
+    for (const key of this.#nodes.keys()) if (!keys.has(key)) this.#nodes.delete(key)
+    for (const { key, number } of devices) {
+      // The kernel blocks readers of a USB device while a hub sets up its devices.
+      const node = usbNode(number)
+      if (node !== undefined) this.#nodes.set(key, node)
+    }
+    const nodes = new Set(this.#nodes.values())
+    const missing = new Set([...paths].filter((node) => !nodes.has(node)))
+    const unread = devices.filter(({ key }) => !this.#nodes.has(key) && !this.#blocked.has(key))
+    const isLikely = likelyDirectories(missing)
+    await this.#read(unread.filter(isLikely), missing)
+    const others = unread.filter((device) => !isLikely(device))
+    await this.#read(others, missing)
+    return {
+      present: new Set([...paths].filter((node) => !missing.has(node))),
+      complete: devices.every(({ key }) => this.#nodes.has(key)),
+    }
+  }
+
+  /** @returns undefined if sysfs cannot be read */
+  #devices(): KernelDevice[] | undefined {
+    try {
+      return TYPES.flatMap((type) => {
+        const parent = path.join(this.#root, 'dev', type)
+        return readdirSync(parent).flatMap((number) => {
+          const target = linkTarget(path.join(parent, number))
+          if (target === undefined) return []
+          return {
+            key: `${type} ${number} ${target}`,
+            number: `${type} ${number}`,
+            directory: path.posix.basename(target),
+            uevent: path.join(parent, number, 'uevent'),
+          }
+        })
+      })
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Reads until no node is missing or the time is over. */
+  async #read(devices: readonly KernelDevice[], missing: Set<string>): Promise<void> {
+    if (missing.size === 0) return
+    const over = new AbortController()
+    const queue = devices.values()
+    const reader = async () => {
+      for (const device of queue) {
+        if (over.signal.aborted) return
+        const node = await (this.#reading.get(device.key) ?? this.#readNode(device))
+        if (node !== undefined) missing.delete(node)
+        if (missing.size === 0) over.abort()
+      }
+    }
+    const keys = new Set(devices.map(({ key }) => key))
+    const others = [...this.#reading.keys()].filter((key) => !keys.has(key))
+    const readers = Array.from({ length: MAX_READING - others.length }, reader)
+    const limit = this.#clock.sleep(READ_MS, over.signal).then(
+      () => {
+        for (const key of this.#reading.keys()) this.#blocked.add(key)
+      },
+      () => undefined,
+    )
+    await Promise.race([Promise.all(readers), limit])
+    over.abort()
+  }
+
+  #readNode({ key, uevent }: KernelDevice): Promise<string | undefined> {
+    const read = readFile(uevent, 'utf8')
+      .then((text) => {
+        const node = nodeIn(text)
+        this.#nodes.set(key, node)
+        return node
+      })
+      // The device has gone, or the next search reads again.
+      .catch(() => undefined)
+      .finally(() => {
+        this.#reading.delete(key)
+        this.#blocked.delete(key)
+      })
+    this.#reading.set(key, read)
+    return read
+  }
+}
+
+/** The node by the text of `uevent`: the kernel's DEVNAME comes before what a device reports. */
+function nodeIn(text: string): string | undefined {
+  const name = /(?:^|\n)DEVNAME=([^\n]+)/.exec(text)?.[1]
+  return name === undefined ? undefined : `/dev/${name}`
+}
+
+function usbNode(number: string): string | undefined {
+  const [, minor] = USB_NUMBER.exec(number) ?? []
+  if (minor === undefined) return undefined
+  const bus = Math.floor(Number(minor) / USB_DEVICES_OF_BUS) + 1
+  const device = (Number(minor) % USB_DEVICES_OF_BUS) + 1
+  return `/dev/bus/usb/${`${bus}`.padStart(3, '0')}/${`${device}`.padStart(3, '0')}`
+}
+
+/**
+ * Most directories have the name of the node, or its path with `!` for `/`. If these are read
+ * first, most searches read few files.
+ */
+function likelyDirectories(nodes: ReadonlySet<string>): (device: KernelDevice) => boolean {
+  const likely = new Set(
+    [...nodes].flatMap((node) => [
+      path.posix.basename(node),
+      node.replace('/dev/', '').replaceAll('/', '!'),
+    ]),
+  )
+  return ({ directory }) => likely.has(directory)
+}
+
+/** @returns undefined if the device has gone */
+function linkTarget(link: string): string | undefined {
+  try {
+    return readlinkSync(link)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,330 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import {
+  link,
+  mkdir,
+  mkdtemp,
+  open as openFile,
+  readdir,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
+import { createServer, type Server as NetServer } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
+import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { missingForNoWatches, runScript, withoutWatches } from '../testing/run-script.js'
+import { KubeletSockets } from './kubelet-sockets.js'
+
+let directory: string
+let plugins: string
+let sockets: KubeletSockets
+let clock: ManualClock
+const open: (() => unknown)[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-k-'))
+  clock = new ManualClock()
+  plugins = path.join(directory, 'p')
+  await mkdir(plugins)
+  sockets = new KubeletSockets({
+    pluginDirectory: plugins,
+    podResourcesSocket: path.join(directory, 'r.sock'),
+    clock,
+    log: silentLogger,
+  })
+})
+
+afterEach(async () => {
+  await sockets.close()
+  for (const close of open.splice(0)) await close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function grpc(
+  socket: string,
+  service: Parameters<Server['addService']>[0],
+  methods: Parameters<Server['addService']>[1],
+): Promise<Server> {
+  const server = new Server()
+  server.addService(service, methods)
+  await new Promise<void>((resolve, reject) =>
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
+  )
+  open.unshift(() => server.forceShutdown())
+  return server
+}
+
+const kubelet = (answer: (request: RegisterRequest) => Parameters<sendUnaryData<object>>[0]) =>
+  grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
+    register: ({ request }: { request: RegisterRequest }, done: sendUnaryData<object>) =>
+      done(answer(request), {}),
+  })
+
+function listen(socket: string): Promise<NetServer> {
+  const server = createServer()
+  open.unshift(() => server.close())
+  return new Promise((resolve) => server.listen(socket, () => resolve(server)))
+}
+
+/** The socket of a killed process: a file without a listener. */
+async function deadSocket(socket: string): Promise<void> {
+  const child: ChildProcess = spawn(process.execPath, [
+    '-e',
+    `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`,
+  ])
+  await new Promise((resolve) => child.stdout?.once('data', resolve))
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}
+
+const plugin = { resourceName: 'akri.sh/cam', socketName: 'akri-cam.sock' }
+
+describe('the sockets of a kubelet', () => {
+  it('A23 are cleared of the sockets of a dead agent, and of no others', async () => {
+    await deadSocket(path.join(plugins, 'akri-dead.sock'))
+    await deadSocket(path.join(plugins, 'other-dead.sock'))
+    await listen(path.join(plugins, 'akri-alive.sock'))
+    await writeFile(path.join(plugins, 'akri-file.sock'), 'no socket')
+    await writeFile(path.join(plugins, 'kubelet_internal_checkpoint'), '{}')
+    await sockets.open()
+    expect((await readdir(plugins)).sort()).toEqual([
+      'akri-alive.sock',
+      'akri-file.sock',
+      'kubelet_internal_checkpoint',
+      'other-dead.sock',
+    ])
+  })
+
+  it('accept a registration with the fields that the kubelet needs', async () => {
+    let asked: RegisterRequest | undefined
+    await kubelet((request) => {
+      asked = request
+      return null
+    })
+    await sockets.register(plugin, new AbortController().signal)
+    expect(asked).toEqual({
+      version: 'v1beta1',
+      endpoint: 'akri-cam.sock',
+      resourceName: 'akri.sh/cam',
+      options: { preStartRequired: false, getPreferredAllocationAvailable: true },
+    })
+  })
+
+  it('report why a registration failed, as a transient error', async () => {
+    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+      code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
+      kind: 'transient',
+      message: expect.stringMatching(/kubelet\.sock: there is no such socket \(ENOENT\)/),
+    })
+    await kubelet(() => ({
+      code: status.INVALID_ARGUMENT,
+      details: 'the version is not supported',
+    }))
+    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+      code: 'AKRI_ERR_PLUGIN_REFUSED',
+      kind: 'transient',
+      message: expect.stringContaining(
+        'akri.sh/cam: 3 INVALID_ARGUMENT: the version is not supported',
+      ),
+    })
+  })
+
+  it('abort a registration on request', async () => {
+    const stop = new AbortController()
+    await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
+      register: () => stop.abort(),
+    })
+    await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
+  })
+
+  it('A21 report a kubelet that recreated its socket, and nothing else', async () => {
+    await listen(path.join(plugins, 'kubelet.sock'))
+    await sockets.open()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
+    sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onDirectoryRead(looked, new AbortController().signal)
+    await writeFile(path.join(plugins, 'something'), '')
+    await listen(path.join(plugins, 'new.sock'))
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something']))
+    })
+    expect(restarted).not.toHaveBeenCalled()
+    await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
+    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  it('A21 report a new socket with the inode number of the old one', async () => {
+    const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
+    await listen(socket)
+    await link(socket, aside)
+    const { ino, ctimeMs } = await stat(socket)
+    await sockets.open()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
+    sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onDirectoryRead(looked, new AbortController().signal)
+    await writeFile(path.join(plugins, 'something'), '')
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(looked).toHaveBeenCalled()
+    })
+    expect(restarted).not.toHaveBeenCalled()
+    await rm(socket)
+    await rename(aside, socket)
+    const recreated = await stat(socket)
+    expect(recreated.ino).toBe(ino)
+    expect(recreated.ctimeMs).toBeGreaterThan(ctimeMs)
+    // An event reports it: the time of the next look without an event does not come.
+    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  /** Lets the sockets be looked at so many times, each ten seconds, and waits for the last look. */
+  const looks = async (count: number) => {
+    for (let look = 0; look < count; look++) {
+      await clock.untilSleeping()
+      await clock.advance(10_000)
+    }
+    await clock.untilSleeping()
+  }
+
+  it('end the agent after a minute in which the socket of the kubelet refuses', async () => {
+    const socket = path.join(plugins, 'kubelet.sock')
+    await deadSocket(socket)
+    await sockets.open()
+    const ended = vi.fn()
+    void sockets.gone.then(ended)
+    await looks(1)
+    expect(sockets.problem).toBe(`${socket} refuses connections`)
+    await looks(5)
+    // A kubelet that restarts: the minute begins again with the next refusal.
+    await rm(socket)
+    await listen(socket)
+    await looks(7)
+    expect(sockets.problem).toBeUndefined()
+    await rm(socket)
+    await deadSocket(socket)
+    await looks(2)
+    expect(ended).not.toHaveBeenCalled()
+    await looks(7)
+    expect(ended.mock.calls).toEqual([
+      [expect.objectContaining({ code: 'AKRI_ERR_KUBELET_GONE', kind: 'transient' })],
+    ])
+  })
+
+  it('end the agent at once if the directory was replaced, as a container sees it', async () => {
+    // Like the mount of a container, an open directory stays the old one.
+    const old = await openFile(plugins)
+    open.unshift(() => old.close())
+    sockets = new KubeletSockets({
+      pluginDirectory: `/proc/self/fd/${old.fd}`,
+      podResourcesSocket: path.join(directory, 'r.sock'),
+      clock,
+      log: silentLogger,
+    })
+    await sockets.open()
+    await rm(plugins, { recursive: true })
+    await mkdir(plugins)
+    await looks(1)
+    const { message } = await sockets.gone
+    expect(message).toContain('was deleted or replaced on the node')
+    expect(sockets.problem).toBeDefined()
+  })
+
+  it.for([
+    ['EMFILE', 'max_inotify_instances'],
+    ['ENOSPC', 'max_inotify_watches'],
+  ] as const)(
+    'A21 are polled, with one warning, without watches (%s)',
+    async ([code, limit], { skip }) => {
+      const missing = missingForNoWatches()
+      if (missing !== undefined) skip(missing)
+      const script = `
+      import { rename, writeFile } from 'node:fs/promises'
+      import { createServer } from 'node:net'
+      import path from 'node:path'
+      import { setImmediate } from 'node:timers/promises'
+      import { silentLogger, systemClock } from '@akrijs/runtime'
+      import { KubeletSockets } from './kubelet-sockets.js'
+      const plugins = ${JSON.stringify(plugins)}
+      const warnings = []
+      const sockets = new KubeletSockets({
+        pluginDirectory: plugins,
+        podResourcesSocket: path.join(plugins, 'r.sock'),
+        clock: { ...systemClock, sleep: () => setImmediate() },
+        log: {
+          ...silentLogger,
+          warn: ({ err, ...fields }, message) => warnings.push([err.code, fields, message]),
+        },
+      })
+      const servers = []
+      const listen = async (name) => {
+        const server = createServer()
+        servers.push(server)
+        await new Promise((resolve) => server.listen(path.join(plugins, name), resolve))
+      }
+      await listen('kubelet.sock')
+      await sockets.open()
+      const { signal } = new AbortController()
+      for (let read = 0; read < 3; read++)
+        await new Promise((resolve) => sockets.onDirectoryRead(resolve, signal))
+      const restarted = new Promise((resolve) => sockets.onRestart(resolve, signal))
+      await listen('new.sock')
+      await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
+      await restarted
+      await sockets.close()
+      for (const server of servers) server.close()
+      console.log(JSON.stringify(warnings))`
+      const place = { resolveDir: import.meta.dirname, directory }
+      const warnings = await runScript(withoutWatches(limit), script, place)
+      expect(warnings).toEqual([
+        [code, { pollMs: 2000 }, 'kubelet directory not watched, and polled instead'],
+      ])
+    },
+  )
+
+  it('add up the allocations of all containers of all Pods', async () => {
+    const devices = (...deviceIds: string[]) => [
+      { resourceName: 'akri.sh/cam', deviceIds, topology: undefined },
+    ]
+    const container = (name: string, ...ids: string[]) => ({
+      name,
+      devices: devices(...ids),
+      cpuIds: [],
+      memory: [],
+      dynamicResources: [],
+    })
+    await grpc(path.join(directory, 'r.sock'), PodResourcesListerService, {
+      list: (_call: unknown, done: sendUnaryData<object>) =>
+        done(null, {
+          podResources: [
+            {
+              name: 'a',
+              namespace: 'default',
+              containers: [container('x', '0', '1'), container('y', '2')],
+            },
+            { name: 'b', namespace: 'other', containers: [container('z', '3')] },
+          ],
+        }),
+      getAllocatableResources: () => {},
+      get: () => {},
+    })
+    const all = await sockets.listAllocated(new AbortController().signal)
+    expect(
+      [...all].map(([resource, pods]) => [
+        resource,
+        pods.map(({ pod, ids }) => `${pod} ${[...ids]}`),
+      ]),
+    ).toEqual([['akri.sh/cam', ['default/a 0,1', 'default/a 2', 'other/b 3']]])
+  })
+})

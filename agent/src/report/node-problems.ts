@@ -1,0 +1,102 @@
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
+import { type Clock, codeOf, errorText } from '@akrijs/runtime'
+import type { Cluster } from '../cluster/cluster.js'
+import type { NodeProblem } from './observer.js'
+
+interface NodeProblemsOptions {
+  readonly node: NodeName
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** The Pod of the agent. @default there are no Events */
+  readonly pod: ObjectKey | undefined
+  /** The uid of that Pod: without it `kubectl describe` does not show the Event. */
+  uidOf(pod: ObjectKey): string | undefined
+  recordEvent: Cluster['recordEvent']
+}
+
+/** The failures of one kind since its last Event. */
+interface Failures {
+  count: number
+  text: string
+}
+
+/** The least time between two Events of one kind, in milliseconds. */
+const PAUSE_MS = 10 * 60_000
+
+const TITLES: Readonly<Record<NodeProblem, string>> = {
+  DiskFull: 'a disk of the node is full',
+  StateNotWritten: 'the state of the agent was not written',
+  RegistrationFailed: 'the kubelet has not registered a device plugin',
+  ApiRequestFailed: 'the API server did not do what the agent asked for',
+}
+
+/**
+ * Records problems of the node, and not of a device, as Events of the agent's Pod. The first
+ * failure of a kind gives an Event at once. Later failures are counted, and the next failure after
+ * some minutes gives an Event for all of them.
+ */
+export class NodeProblems {
+  readonly #options: NodeProblemsOptions
+  readonly #failures = new Map<NodeProblem, Failures>()
+  /** When the last Event of a kind was recorded, by `monotonicMs`. */
+  readonly #recordedAt = new Map<NodeProblem, number>()
+  /** The API server does not answer: an Event would be lost. */
+  #isApiAway = false
+
+  constructor(options: NodeProblemsOptions) {
+    this.#options = options
+  }
+
+  add(problem: NodeProblem, error: unknown): void {
+    const text = errorText(error)
+    const failures = this.#failures.get(problem)
+    if (failures === undefined) this.#failures.set(problem, { count: 1, text })
+    else {
+      failures.count++
+      failures.text = text
+    }
+    this.#record()
+  }
+
+  /** The API server did not answer, or is busy. Events wait for {@link apiAnswers}. */
+  apiFails(): void {
+    this.#isApiAway = true
+  }
+
+  apiAnswers(): void {
+    if (!this.#isApiAway) return
+    this.#isApiAway = false
+    this.#record()
+  }
+
+  #record(): void {
+    const { node, clock, pod, uidOf, recordEvent } = this.#options
+    if (pod === undefined || this.#isApiAway) return
+    const now = clock.monotonicMs()
+    for (const [problem, { count, text }] of [...this.#failures]) {
+      if (now - (this.#recordedAt.get(problem) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) continue
+      this.#recordedAt.set(problem, now)
+      this.#failures.delete(problem)
+      const times = count === 1 ? '' : ` (${count} times)`
+      recordEvent({
+        regarding: { apiVersion: 'v1', kind: 'Pod', key: pod, uid: uidOf(pod) },
+        type: 'Warning',
+        reason: problem,
+        message: `node ${node}: ${TITLES[problem]}${times}: ${text}`,
+      })
+    }
+  }
+}
+
+/** The longest chain of causes that is read: an error can be its own cause. */
+const MAX_CAUSES = 8
+
+/** The problem that an error shows: a full disk explains a failure better than its place. */
+export function problemOf(error: unknown, otherwise: NodeProblem): NodeProblem {
+  let link: unknown = error
+  for (let depth = 0; link instanceof Error && depth < MAX_CAUSES; depth++) {
+    const code = codeOf(link)
+    if (code === 'ENOSPC' || code === 'EDQUOT') return 'DiskFull'
+    link = link.cause
+  }
+  return otherwise
+}
