@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
 import {
@@ -36,11 +37,30 @@ const SPEC_FIELDS = ['containerPath', 'hostPath', 'permissions'] as const
 const COMPARED_AT_ONCE = 16
 
 /** A device with all optional members, in the mutable shape that the generated code encodes. */
-export interface CheckedDevice {
+export class CheckedDevice {
   id: string
   properties: { [name: string]: string }
   mounts: { containerPath: string; hostPath: string; readOnly: boolean }[]
   deviceSpecs: { containerPath: string; hostPath: string; permissions: string }[]
+  #hash: string | undefined
+
+  constructor({ id, properties, mounts, deviceSpecs }: Omit<CheckedDevice, 'hash'>) {
+    this.id = id
+    this.properties = properties
+    this.mounts = mounts
+    this.deviceSpecs = deviceSpecs
+  }
+
+  /** Of the content: equal for equal devices. The order of properties does not count. */
+  get hash(): string {
+    if (this.#hash === undefined) {
+      const { id, properties, mounts, deviceSpecs } = this
+      const sorted = Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1))
+      const content = JSON.stringify([id, sorted, mounts, deviceSpecs])
+      this.#hash = hash('sha256', content, 'base64')
+    }
+    return this.#hash
+  }
 }
 
 /**
@@ -120,7 +140,7 @@ export class DeviceListCheck {
         `two devices have the id ${quote(device.id)}; an id belongs to one device`,
       )
     // A check can change the text of a property.
-    if (before !== undefined && isSameDevice(device, before.device)) return before
+    if (before?.device.hash === device.hash) return before
     const { length: bytes } = DiscoverResponse.encode({ devices: [device], reports: [] }).finish()
     const known = { device, bytes, list: this.#number }
     this.#known.set(device.id, known)
@@ -277,7 +297,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   if (entries > MAX_DEVICE_ENTRIES) {
     refuse(`it has ${entries} properties, mounts and device nodes, more than ${MAX_DEVICE_ENTRIES}`)
   }
-  return {
+  return new CheckedDevice({
     id,
     properties: checkProperties(entry.properties ?? {}, refuse),
     mounts: checkEntries(entry.mounts ?? [], 'mounts', MOUNT_FIELDS, refuse).map(
@@ -297,7 +317,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
         permissions: checkPermissions(permissions, `deviceSpecs[${n}].permissions`, refuse),
       }),
     ),
-  }
+  })
 }
 
 /** The number of properties, mounts and device nodes, of any value. */

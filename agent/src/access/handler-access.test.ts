@@ -2,6 +2,7 @@ import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it, vi } from 'vitest'
 import { turnsOf } from '../../../test/support/turns.js'
 import type { DeviceNodes } from '../kubelet/device-nodes.js'
+import { checked } from '../testing/objects.js'
 import { readDeviceRule, readMountRule, readNameRule } from './access-rules.js'
 import { HandlerAccess } from './handler-access.js'
 import { Pattern } from './pattern.js'
@@ -46,7 +47,8 @@ const nodeOf = (hostPath: string, permissions = 'rwm', containerPath = hostPath)
 })
 
 /** The refusal of a device; undefined for a device that is admitted as it is. */
-async function refusal(access: HandlerAccess, handler: string, device: Device) {
+async function refusal(access: HandlerAccess, handler: string, reported: Device) {
+  const device = checked(reported)
   const [admitted] = await access.admit(handler, [device])
   if (admitted?.refusal === undefined) expect(admitted).toBe(device)
   return admitted?.refusal
@@ -166,7 +168,8 @@ describe('what a handler may give to containers', () => {
     const slow = { find: async () => ({ present: new Set<string>(), complete: false }) }
     const bad = { id: 'd', properties: { PATH: 'x' } }
     const devices = [nodeOf('/dev/video9'), { ...nodeOf('/dev/video9'), ...bad }, bad]
-    const [later, never, other] = await new HandlerAccess({ paths: slow }).admit('udev', devices)
+    const slowly = new HandlerAccess({ paths: slow })
+    const [later, never, other] = await slowly.admit('udev', devices.map(checked))
     expect(later).toMatchObject({
       isTemporary: true,
       refusal:
@@ -174,10 +177,8 @@ describe('what a handler may give to containers', () => {
         'before the kernel has named all its device nodes; the agent asks again',
     })
     expect([never?.isTemporary, other?.isTemporary]).toEqual([false, false])
-    const [absent, memory] = await accessBy().admit('udev', [
-      nodeOf('/dev/video9'),
-      nodeOf('/dev/mem'),
-    ])
+    const nodes = [nodeOf('/dev/video9'), nodeOf('/dev/mem')]
+    const [absent, memory] = await accessBy().admit('udev', nodes.map(checked))
     expect([absent?.isTemporary, memory?.isTemporary]).toEqual([true, false])
     expect(absent?.refusal).toMatch(/a link is none; .* add udev=\/dev\/\*\*,udev=\/dev\/video9 to/)
   })
@@ -247,12 +248,12 @@ describe('what a handler may give to containers', () => {
   })
 
   it('leaves out of a refused device all that is refused, and keeps the report', async () => {
-    const device: Device = {
+    const device = checked({
       id: 'd',
       properties: { PATH: '/evil', SENSOR_URL: 'u' },
       mounts: [{ hostPath: '/', containerPath: '/host', readOnly: false }],
       deviceSpecs: [{ hostPath: '/dev/mem', containerPath: '/dev/mem', permissions: 'rwm' }],
-    }
+    })
     const [admitted] = await accessBy().admit('sensor', [device])
     expect(admitted).toMatchObject({ id: 'd', mounts: [], deviceSpecs: [], reported: device })
     expect(admitted?.properties).toEqual({ SENSOR_URL: 'u' })
@@ -358,7 +359,7 @@ describe('the time of a decision', () => {
       ],
     ],
   ])('is divided: other work gets its turn between %s', async (_, devices) => {
-    const list = devices()
+    const list = devices().map(checked)
     expect(await turnsOf(() => access.admit('sensor', list))).toBeGreaterThan(10)
   })
 })

@@ -1,5 +1,6 @@
 import { isTurnOver, nextTurn } from '@akrijs/runtime'
-import type { Device, DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
+import type { DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
+import type { HashedDevice } from '../handlers/handler-endpoint.js'
 import type { DeviceNodes, FoundNodes } from '../kubelet/device-nodes.js'
 import {
   isCanonicalPath,
@@ -11,8 +12,8 @@ import {
 } from './access-rules.js'
 import { MAX_NAME, startEffect } from './environment-names.js'
 
-/** A device as its handler may give it to containers. */
-export interface AdmittedDevice extends Device {
+/** A device as its handler may give it to containers, with the hash of what is reported. */
+export interface AdmittedDevice extends HashedDevice {
   /**
    * Why the device is not offered: its handler reports something that it may not give to
    * containers. The members of the device leave that out.
@@ -21,7 +22,7 @@ export interface AdmittedDevice extends Device {
   /** Whether the refusal can end by itself: the kernel may name the device node later. */
   readonly isTemporary?: boolean
   /** The device as reported, if something is refused. */
-  readonly reported?: Device
+  readonly reported?: HashedDevice
 }
 
 export interface AccessRules {
@@ -89,7 +90,10 @@ export class HandlerAccess {
     this.#options = options
   }
 
-  async admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]> {
+  async admit(
+    handler: string,
+    devices: readonly HashedDevice[],
+  ): Promise<readonly AdmittedDevice[]> {
     const rules = this.#rulesOf(handler)
     const nodes = await this.#findNodes(rules, devices)
     const admitted: AdmittedDevice[] = []
@@ -100,7 +104,7 @@ export class HandlerAccess {
 
   async #admitDevice(
     handler: string,
-    device: Device,
+    device: HashedDevice,
     rules: AccessRules,
     nodes: FoundNodes,
   ): Promise<AdmittedDevice> {
@@ -118,10 +122,10 @@ export class HandlerAccess {
       }
       return kept
     }
-    const { properties = {}, mounts = [], deviceSpecs = [] } = device
+    const { id, hash, properties = {}, mounts = [], deviceSpecs = [] } = device
     const checksPaths = this.#options.paths !== 'unchecked'
     const admitted = {
-      ...device,
+      ...{ id, hash },
       properties: Object.fromEntries(
         await allowed(Object.entries(properties), ([name, value]) =>
           propertyProblem(name, value, rules.environment),

@@ -7,6 +7,7 @@ import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { checked } from '../testing/objects.js'
 import { Checkpoint, type CheckpointContent } from './checkpoint.js'
 
 const NODE = 'node-a' as NodeName
@@ -18,7 +19,7 @@ const content: CheckpointContent = {
         {
           endpoint: 'e',
           shared: true,
-          devices: [{ id: 'foo0', properties: {}, mounts: [], deviceSpecs: [] }],
+          devices: [checked({ id: 'foo0' })],
         },
       ],
     },
@@ -136,9 +137,9 @@ describe('the checkpoint', () => {
 
   /** A checkpoint of so many devices. */
   const large = (count: number): CheckpointContent => {
-    const devices = Array.from({ length: count }, (_, index) => {
-      return { id: `device-${index}`, properties: { A: '"' }, mounts: [], deviceSpecs: [] }
-    })
+    const devices = Array.from({ length: count }, (_, index) =>
+      checked({ id: `device-${index}`, properties: { A: '"' } }),
+    )
     const list = (endpoint: string) => ({ endpoint, shared: false, devices })
     const configurations = ['a', 'b', 'c'].map((name) => {
       const lists = name === 'b' ? [] : ['e', 'f'].map(list)

@@ -262,8 +262,8 @@ function* partsOf(
     for (const { endpoint, shared, devices = [] } of lists) {
       yield `${before}{"endpoint":${JSON.stringify(endpoint)},"shared":${shared},"devices":[`
       before = ''
-      for (const device of devices) {
-        yield before + JSON.stringify(device)
+      for (const { id, properties, mounts, deviceSpecs } of devices) {
+        yield before + JSON.stringify({ id, properties, mounts, deviceSpecs })
         before = ','
       }
       yield ']}'

@@ -5,7 +5,7 @@ import { type HandlerEndpoint, isUidOf } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { type AdmittedDevices, type ListedDevices, RANK, type RankOf } from './device-admission.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
-import type { DeviceSet, DiscoveredDevice } from './device-set.js'
+import { type DeviceSet, type DiscoveredDevice, isSameSet } from './device-set.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import { Readmission } from './readmission.js'
 
@@ -39,12 +39,6 @@ export interface DiscoveryStatus {
   }[]
 }
 
-/** The devices of these lists. */
-interface AgedLists extends AgedSet {
-  readonly lists: readonly EndpointList[]
-  readonly waitingSince: number | undefined
-}
-
 /**
  * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
  * of all sessions.
@@ -70,8 +64,8 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
-  #aged: AgedLists | undefined
-  #admitted: { readonly of: AgedLists | undefined; readonly set: DeviceSet } = NOTHING_ADMITTED
+  #aged: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: undefined }
+  #deviceSet: DeviceSet = NO_DEVICES
 
   /**
    * @param restored lists from before a restart of the agent; no handler has confirmed them since
@@ -130,13 +124,13 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
 
   /** The devices of all lists. */
   get devices(): ReadonlyMap<string, DiscoveredDevice> {
-    return this.#aged?.devices ?? NO_DEVICES
+    return this.#aged.devices
   }
 
   /** A device that was admitted comes before new devices: its Instance may not be there yet. */
   ranks(): RankOf {
     const rankOf = this.#options.rankDevices(this.#configuration)
-    const { devices } = this.deviceSet
+    const { devices } = this.#deviceSet
     return (id, shared) => {
       const rank = rankOf(id, shared)
       return rank === RANK.new && devices.has(id) ? RANK.served : rank
@@ -148,19 +142,17 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
    * have changed.
    */
   get deviceSet(): DeviceSet {
-    return this.#admitted.set
+    return this.#deviceSet
   }
 
   /** @returns whether the devices to serve have changed */
   admit({ devices, bound = 'perConfiguration' }: AdmittedDevices<DiscoveredDevice>): boolean {
-    const { complete = false, leftOut: beyondList = 0 } = this.#aged ?? {}
-    const { of, set: before } = this.#admitted
-    const isSameBound = (before.leftOut?.bound ?? bound) === bound
-    if (of === this.#aged && isSameBound && hasSameIds(before.devices, devices)) return false
-    const listed = this.devices
+    const { complete, devices: listed, leftOut: beyondList } = this.#aged
     const number = listed.size - devices.size + beyondList
     const leftOut = number > 0 ? { devices: number, bound, listed } : undefined
-    this.#admitted = { of: this.#aged, set: { devices, complete, leftOut } }
+    const set = { devices, complete, leftOut }
+    if (isSameSet(set, this.#deviceSet)) return false
+    this.#deviceSet = set
     return true
   }
 
@@ -225,29 +217,13 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     try {
       this.#dropLost()
       this.#readmission.follow(this.lists)
-      this.#age()
+      const now = this.#options.clock.monotonicMs()
+      this.#aged = ageDevices(this.lists, now, this.#options, this.#waitingSince)
+      this.#wakeAt(this.#aged.changesAt)
     } catch (error) {
       this.#options.log.error({ err: error }, 'device set not made')
     }
     this.#options.onChange()
-  }
-
-  /** Makes the devices of all lists again, if the lists or the time change them. */
-  #age(): void {
-    const now = this.#options.clock.monotonicMs()
-    const { lists } = this
-    const waitingSince = this.#waitingSince
-    const before = this.#aged
-    const isSame =
-      before !== undefined &&
-      equal(before.lists, lists) &&
-      before.waitingSince === waitingSince &&
-      now < (before.changesAt ?? Infinity)
-    if (!isSame) {
-      const set = ageDevices(lists, now, this.#options, waitingSince, before?.devices)
-      this.#aged = { ...set, lists, waitingSince }
-    }
-    this.#wakeAt(this.#aged?.changesAt)
   }
 
   #dropLost(): void {
@@ -284,16 +260,4 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 }
 
-function equal(a: readonly EndpointList[], b: readonly EndpointList[]): boolean {
-  return a.length === b.length && a.every((list, index) => list === b[index])
-}
-
-function hasSameIds(a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): boolean {
-  return a === b || (a.size === b.size && [...a.keys()].every((id) => b.has(id)))
-}
-
-const NO_DEVICES: ReadonlyMap<string, DiscoveredDevice> = new Map()
-const NOTHING_ADMITTED = {
-  of: undefined,
-  set: { devices: NO_DEVICES, complete: false, leftOut: undefined },
-}
+const NO_DEVICES: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -43,14 +43,12 @@ export interface AgedSet {
  *
  * @param lists in the order in which their endpoints came
  * @param waitingSince start of the period without an endpoint; undefined while there is an endpoint
- * @param before the devices before: a device that has not changed is the same object
  */
 export function ageDevices(
   lists: readonly EndpointList[],
   now: number,
   options: AgeingOptions,
   waitingSince?: number,
-  before?: ReadonlyMap<string, DiscoveredDevice>,
 ): AgedSet {
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
@@ -81,17 +79,8 @@ export function ageDevices(
         if (healthy && other.refusal === undefined)
           devices.set(device.id, { ...other, healthy: true })
       } else {
-        const deviceBefore = before?.get(device.id)
-        const isSame =
-          deviceBefore?.device === device &&
-          deviceBefore.endpoint === endpoint &&
-          deviceBefore.shared === shared &&
-          deviceBefore.healthy === healthy
         const refused = refusal !== undefined && { refusal }
-        devices.set(
-          device.id,
-          isSame ? deviceBefore : { device, shared, endpoint, healthy, ...refused },
-        )
+        devices.set(device.id, { device, shared, endpoint, healthy, ...refused })
       }
     }
   }

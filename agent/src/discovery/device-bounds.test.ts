@@ -12,7 +12,7 @@ import {
   key,
   ManualEndpoint,
 } from '../testing/discovery-harness.js'
-import { configurationWith } from '../testing/objects.js'
+import { checked, configurationWith } from '../testing/objects.js'
 
 let world: DiscoveryHarness
 let clock: ManualClock
@@ -39,7 +39,7 @@ class ManyLists implements HandlerEndpoint {
   }
 
   async *discover(_: DiscoverRequest, signal: AbortSignal) {
-    yield { devices: this.#ids.map((id) => ({ id })), leftOut: 0 }
+    yield { devices: this.#ids.map((id) => checked({ id })), leftOut: 0 }
     await aborted(signal)
   }
 }

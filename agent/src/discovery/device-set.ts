@@ -1,9 +1,9 @@
-import type { Device } from '@akrijs/runtime/handler'
+import type { HashedDevice } from '../handlers/handler-endpoint.js'
 import type { DeviceBound } from './device-admission.js'
 
 /** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
-  readonly device: Device
+  readonly device: HashedDevice
   /** Whether other nodes can see the device too: a property of its endpoint. */
   readonly shared: boolean
   /** The uid of the endpoint that lists the device. */
@@ -42,4 +42,39 @@ export interface LeftOut {
 /** Whether the handler lists the device, also beyond a bound. */
 export function isListed({ devices, leftOut }: DeviceSet, id: string): boolean {
   return (leftOut?.listed ?? devices).has(id)
+}
+
+/** Whether both sets are the same in all that is done with them. */
+export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
+  return (
+    a.complete === b.complete &&
+    a.leftOut?.devices === b.leftOut?.devices &&
+    a.leftOut?.bound === b.leftOut?.bound &&
+    hasSame(a.devices, b.devices, isSameDevice) &&
+    hasSame(a.leftOut?.listed ?? a.devices, b.leftOut?.listed ?? b.devices, () => true)
+  )
+}
+
+function hasSame<T>(
+  a: ReadonlyMap<string, T>,
+  b: ReadonlyMap<string, T>,
+  isSame: (a: T, b: T) => boolean,
+): boolean {
+  if (a === b) return true
+  if (a.size !== b.size) return false
+  for (const [id, value] of a) {
+    const other = b.get(id)
+    if (other === undefined || !isSame(value, other)) return false
+  }
+  return true
+}
+
+function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice): boolean {
+  return (
+    a.device.hash === b.device.hash &&
+    a.healthy === b.healthy &&
+    a.refusal === b.refusal &&
+    a.shared === b.shared &&
+    a.endpoint === b.endpoint
+  )
 }

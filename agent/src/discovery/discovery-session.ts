@@ -11,10 +11,14 @@ import {
   TokenBucket,
   untilAborted,
 } from '@akrijs/runtime'
-import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 import type { AdmittedDevice } from '../access/handler-access.js'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
-import { DiscoveryFailedError, type HandlerEndpoint } from '../handlers/handler-endpoint.js'
+import {
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+  type HashedDevice,
+} from '../handlers/handler-endpoint.js'
 import type { AgentObserver } from '../report/observer.js'
 import { admitChanged } from './admit-changed.js'
 import type { EndpointList } from './device-ageing.js'
@@ -53,7 +57,7 @@ export interface SessionOptions {
   rank(shared: boolean): (id: string) => number
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** What the handler may give to containers of what it reports. */
-  admit(handler: string, devices: DeviceList): Promise<readonly AdmittedDevice[]>
+  admit(handler: string, devices: readonly HashedDevice[]): Promise<readonly AdmittedDevice[]>
   /** Called after every change of state or list. Must not throw. */
   onChange(): void
 }
@@ -276,6 +280,7 @@ export class DiscoverySession {
     }
     for await (const list of this.endpoint.discover(request, signal)) {
       const { leftOut } = list
+      const before = this.#list.devices?.length
       const { devices, sameEntries, otherEntries } = await admitChanged(
         this.#list.devices,
         list.devices,
@@ -287,7 +292,7 @@ export class DiscoverySession {
       observer.handlerAnswered(name, this.endpoint.name, seconds)
       attempt.listedAt ??= now
       const { uid: endpoint, shared } = this.endpoint
-      this.#followReports(list.reports, !isSame(this.#list.devices, devices))
+      this.#followReports(list.reports, otherEntries > 0 || devices.length !== before)
       this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
       this.#absentSince = undefined
       this.#hasAnswered = true
@@ -348,10 +353,6 @@ export class DiscoverySession {
     const hasLeft = reason === 'Unreachable' && (await this.endpoint.hasLeft?.()) === true
     this.#absentSince = hasLeft ? (this.#absentSince ?? clock.monotonicMs()) : undefined
   }
-}
-
-function isSame(a: readonly AdmittedDevice[] = [], b: readonly AdmittedDevice[]): boolean {
-  return a.length === b.length && a.every((device, index) => device === b[index])
 }
 
 function newAttempt(): Attempt {

@@ -1,10 +1,9 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { Device } from '@akrijs/runtime/handler'
 import type { HandlerAccess } from '../access/handler-access.js'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
-import { handlerOfUid } from '../handlers/handler-endpoint.js'
+import { type HashedDevice, handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
@@ -40,7 +39,7 @@ export type DiscoverySnapshot = Readonly<
 
 /** A list in the checkpoint, as reported: other rules may hold after a restart. */
 type WrittenList = Omit<RestoredList, 'devices'> & {
-  readonly devices: readonly Device[] | undefined
+  readonly devices: readonly HashedDevice[] | undefined
 }
 
 type RestoredList = Omit<EndpointList, 'remembered' | 'leftOut' | 'lostSince'>
@@ -109,7 +108,7 @@ export class Discovery {
 
   /**
    * The devices to serve now; none, and incomplete, for a Configuration that is not followed. The
-   * same object until the devices change.
+   * same object until the set changes.
    */
   deviceSet(key: ObjectKey): DeviceSet {
     return this.#discoveries.get(key)?.deviceSet ?? NOT_FOLLOWED

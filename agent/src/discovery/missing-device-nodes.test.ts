@@ -62,7 +62,7 @@ describe('a device node that the kernel does not name', () => {
     expect(world.found()).toEqual(['video0', 'video1', 'other'])
     expect(changed).toHaveBeenCalledWith(key)
     const device = world.discovery.deviceSet(key).devices.get('video0')?.device
-    expect(device).toEqual(withNode('video0'))
+    expect(device).toMatchObject(withNode('video0'))
     // Nothing is left to ask for.
     expect(clock.sleeping).toEqual([])
   })

@@ -9,6 +9,7 @@ import {
   key,
   ManualEndpoint,
 } from '../testing/discovery-harness.js'
+import { checked } from '../testing/objects.js'
 
 let world: DiscoveryHarness
 let clock: ManualClock
@@ -50,8 +51,9 @@ describe('discovery', () => {
   })
 
   it('forgets the devices of a Configuration that was deleted while no agent ran', async () => {
+    const devices = [checked({ id: '1' })]
     const snapshot = {
-      [key]: { uid: 'gone', lists: [{ endpoint: 'told@a', shared: true, devices: [{ id: '1' }] }] },
+      [key]: { uid: 'gone', lists: [{ endpoint: 'told@a', shared: true, devices }] },
     }
     await world.discovery.restore(snapshot)
     expect(world.discovery.snapshot()).toMatchObject(snapshot)

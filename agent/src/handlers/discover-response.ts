@@ -78,7 +78,7 @@ export async function boundList(
   list: DeviceList,
   { mostDevices, rank }: Bound,
   signal: AbortSignal,
-): Promise<BoundedList> {
+): Promise<{ readonly devices: DeviceList; readonly leftOut: number }> {
   // At run time a handler is JavaScript: the check of the list refuses other values.
   if (!Array.isArray(list) || list.length <= mostDevices) return { devices: list, leftOut: 0 }
   const selection = new DeviceSelection<DeviceList[number]>(mostDevices)

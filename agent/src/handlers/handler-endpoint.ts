@@ -1,5 +1,5 @@
 import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
-import type { DeviceList, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { Device, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /** One running copy of a handler: behind a socket, or in this process. */
 export interface HandlerEndpoint {
@@ -59,9 +59,14 @@ export interface DiscoverRequest {
   rank(): (id: string) => number
 }
 
+/** A device of a checked list. Equal devices have equal hashes. */
+export interface HashedDevice extends Device {
+  readonly hash: string
+}
+
 /** A list of a handler, up to the bound of the request. */
 export interface BoundedList {
-  readonly devices: DeviceList
+  readonly devices: readonly HashedDevice[]
   /** How many devices are left out. */
   readonly leftOut: number
   /**

@@ -9,7 +9,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { collidingIds } from '../testing/colliding-ids.js'
-import { configurationWith, instanceWith } from '../testing/objects.js'
+import { checked, configurationWith, instanceWith } from '../testing/objects.js'
 import { deviceIdAnnotation } from './existing-instances.js'
 import { type DigestLength, deviceDigest } from './instance-name.js'
 import { type InstancePlanInput, planInstances } from './instance-plan.js'
@@ -22,7 +22,7 @@ function found(ids: readonly string[], { shared = true, complete = true } = {}):
     complete,
     leftOut: undefined,
     devices: new Map(
-      ids.map((id) => [id, { device: { id }, shared, healthy: true, endpoint: 'e' }]),
+      ids.map((id) => [id, { device: checked({ id }), shared, healthy: true, endpoint: 'e' }]),
     ),
   }
 }
@@ -55,21 +55,22 @@ function instance(
   )
 }
 
-function plan(
+async function plan(
   devices: DeviceSet,
   instances: readonly Instance[] = [],
   input: Partial<InstancePlanInput> = {},
 ) {
   const takenNames = new Map()
-  const { served, leave, collisions } = planInstances({
+  const plan = await planInstances({
     ...{ configuration, takenNames, node, devices, instances },
     ...input,
   })
+  const served = [...plan.served.values()]
   return {
     served: Object.fromEntries(served.map(({ device, name }) => [device.id, name])),
     existing: served.flatMap(({ existing }) => existing ?? []),
-    leave: leave.map(({ instance: { metadata } }) => metadata.name),
-    collisions,
+    leave: [...plan.left.keys()],
+    collisions: plan.collisions,
   }
 }
 
@@ -78,10 +79,10 @@ const short = `lab-${deviceDigest(first, { shared: true })}`
 const long = (id: string) => `lab-${deviceDigest(id, { shared: true }, 'long')}`
 
 describe('the name of a device whose short digest another device has too', () => {
-  it('is short for the first id, and long for the others, in any order of the list', () => {
+  it('is short for the first id, and long for the others, in any order of the list', async () => {
     const ids = ['camera-16258', 'camera-26847', 'camera-60728']
     for (const order of [ids, ids.toReversed()])
-      expect(plan(found(order))).toEqual({
+      expect(await plan(found(order))).toEqual({
         served: {
           'camera-16258': 'lab-9a007d',
           'camera-26847': long('camera-26847'),
@@ -97,70 +98,72 @@ describe('the name of a device whose short digest another device has too', () =>
   it.each([
     [first, second],
     [second, first],
-  ])('is short for the device of the present Instance: %s', (holder, other) => {
+  ])('is short for the device of the present Instance: %s', async (holder, other) => {
     const present = instance(holder, { nodes: ['node-b'] })
-    expect(plan(found([first, second]), [present])).toMatchObject({
+    expect(await plan(found([first, second]), [present])).toMatchObject({
       served: { [holder]: short, [other]: long(other) },
       existing: [present],
     })
     // The other device may still be there on the other node.
-    expect(plan(found([other]), [present])).toMatchObject({
+    expect(await plan(found([other]), [present])).toMatchObject({
       served: { [other]: long(other) },
       leave: [],
     })
   })
 
-  it('stays long while its Instance exists, also if the short name is free', () => {
+  it('stays long while its Instance exists, also if the short name is free', async () => {
     const present = instance(first, { length: 'long' })
-    expect(plan(found([first, second]), [present])).toMatchObject({
+    expect(await plan(found([first, second]), [present])).toMatchObject({
       served: { [first]: long(first), [second]: short },
       existing: [present],
       leave: [],
     })
-    expect(plan(found([first]), [present])).toMatchObject({ served: { [first]: long(first) } })
+    expect(await plan(found([first]), [present])).toMatchObject({
+      served: { [first]: long(first) },
+    })
   })
 
-  it('is not the name of a device that is gone, whose Instance this node leaves', () => {
+  it('is not the name of a device that is gone, whose Instance this node leaves', async () => {
     const stale = instance(first)
-    expect(plan(found([second]), [stale])).toMatchObject({
+    expect(await plan(found([second]), [stale])).toMatchObject({
       served: { [second]: long(second) },
       leave: [short],
     })
-    expect(plan(found([second], { complete: false }), [stale])).toMatchObject({
+    expect(await plan(found([second], { complete: false }), [stale])).toMatchObject({
       served: { [second]: long(second) },
       leave: [],
     })
   })
 
-  it('is short for the first device if another implementation wrote the Instance', () => {
+  it('is short for the first device if another implementation wrote the Instance', async () => {
     const present = instance(second, { annotated: false })
-    expect(plan(found([first, second]), [present])).toMatchObject({
+    expect(await plan(found([first, second]), [present])).toMatchObject({
       served: { [first]: short, [second]: long(second) },
       leave: [],
     })
   })
 
-  it('is kept by the served device, and by used slots, after the Instances were deleted', () => {
+  it('is kept by the served device, and by used slots, without the Instances', async () => {
     const memory = {
       deviceOf: (name: InstanceName) => (name === short ? second : undefined),
       longInUse: new Set<InstanceName>(),
     }
-    expect(plan(found([first, second]), [], { memory })).toMatchObject({
+    expect(await plan(found([first, second]), [], { memory })).toMatchObject({
       served: { [first]: long(first), [second]: short },
     })
     const used = { deviceOf: () => undefined, longInUse: new Set([long(first) as InstanceName]) }
     for (const instances of [[], [instance(first, { nodes: ['node-b'] })]])
-      expect(plan(found([first]), instances, { memory: used })).toMatchObject({
+      expect(await plan(found([first]), instances, { memory: used })).toMatchObject({
         served: { [first]: long(first) },
       })
   })
 
-  it('differs between local devices of two nodes, also if they have one id', () => {
+  it('differs between local devices of two nodes, also if they have one id', async () => {
     const elsewhere = instance('foo', { nodes: ['node-b'], shared: false })
     const digest = deviceDigest('foo', { shared: false, node })
     const held = { ...elsewhere, metadata: { ...elsewhere.metadata, name: `lab-${digest}` } }
     const mine = deviceDigest('foo', { shared: false, node }, 'long')
-    expect(plan(found(['foo'], { shared: false }), [held as Instance])).toMatchObject({
+    expect(await plan(found(['foo'], { shared: false }), [held as Instance])).toMatchObject({
       served: { foo: `lab-${mine}` },
       existing: [],
       leave: [],
@@ -178,46 +181,48 @@ describe('the name of a device whose short digest another device has too', () =>
       ['with claims in both', 'node-b', 'node-b', 'long'],
       ['with claims by the long name', '', 'node-b', 'long'],
       ['with claims by the short name', 'node-b', '', 'short'],
-    ])('%s, all nodes keep one and leave the other', (_, inShort, inLong, kept) => {
+    ])('%s, all nodes keep one and leave the other', async (_, inShort, inLong, kept) => {
       for (const complete of [true, false]) {
-        const { served, leave } = plan(found([second], { complete }), both(inShort, inLong))
+        const { served, leave } = await plan(found([second], { complete }), both(inShort, inLong))
         expect(served).toEqual({ [second]: kept === 'long' ? long(second) : short })
         expect(leave).toEqual([kept === 'long' ? short : long(second)])
       }
     })
 
-    it('a node does not leave an Instance while its own containers have claims there', () => {
-      const { served, leave } = plan(found([second]), both(node, 'node-b'))
+    it('a node does not leave an Instance while its own containers have claims there', async () => {
+      const { served, leave } = await plan(found([second]), both(node, 'node-b'))
       expect(served).toEqual({ [second]: long(second) })
       expect(leave).toEqual([])
     })
   })
 
-  it('is no name if it is too long for a resource, or if another device has it', () => {
+  it('is no name if it is too long for a resource, or if another device has it', async () => {
     const name = 'l'.repeat(MAX_RESOURCE_NAME - 16) as ConfigurationName
     const named = configurationWith({}, { name })
     const digest = deviceDigest(first, { shared: true })
     const collisions = [{ digest, kept: first, refused: second }]
-    expect(plan(found([first, second]), [], { configuration: named })).toMatchObject({
+    expect(await plan(found([first, second]), [], { configuration: named })).toMatchObject({
       served: { [first]: `${name}-${digest}` },
       collisions,
     })
     const fits = configurationWith({}, { name: name.slice(1) as ConfigurationName })
-    expect(plan(found([first, second]), [], { configuration: fits }).collisions).toEqual([])
+    expect((await plan(found([first, second]), [], { configuration: fits })).collisions).toEqual([])
 
     const held = instance(second, { length: 'long', nodes: ['node-b'] })
     const annotations = deviceIdAnnotation('another')
     expect(
-      plan(found([first, second]), [{ ...held, metadata: { ...held.metadata, annotations } }]),
+      await plan(found([first, second]), [
+        { ...held, metadata: { ...held.metadata, annotations } },
+      ]),
     ).toMatchObject({
       served: { [first]: short },
       collisions: [{ digest: long(second).slice(4), kept: 'another', refused: second }],
     })
   })
 
-  it('is one name for each of two ids with one printable text', () => {
+  it('is one name for each of two ids with one printable text', async () => {
     const ids = ['a\u0001', 'a\u0002']
-    const { served } = plan(
+    const { served } = await plan(
       found(ids),
       ids.map((id) => instance(id)),
     )
@@ -226,10 +231,10 @@ describe('the name of a device whose short digest another device has too', () =>
   })
 })
 
-it('each of 10,000 devices has an Instance of its own', () => {
+it('each of 10,000 devices has an Instance of its own', async () => {
   // Two pairs of these have one short digest each.
   const ids = Array.from({ length: 10_000 }, (_, n) => `camera-${n + 2000}`)
-  const { served, collisions } = plan(found(ids))
+  const { served, collisions } = await plan(found(ids))
   const names = Object.values(served)
   expect(new Set(names).size).toBe(ids.length)
   expect(collisions).toEqual([])

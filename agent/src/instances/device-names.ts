@@ -7,7 +7,7 @@ import {
 import type { NodeName } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
-import type { DeviceBuckets } from './device-buckets.js'
+import type { DeviceDigests } from './device-digests.js'
 import { deviceIdOf, type ExistingInstances, isInstanceOf } from './existing-instances.js'
 import { instanceName } from './instance-name.js'
 
@@ -29,7 +29,7 @@ export interface DigestCollision {
 interface NamingInput {
   readonly configuration: ConfigurationName
   readonly node: NodeName
-  readonly devices: DeviceBuckets
+  readonly digests: DeviceDigests
   readonly existing: ExistingInstances
   readonly memory: NameMemory
 }
@@ -44,22 +44,24 @@ interface BucketNames {
   /** In the order of ids. */
   readonly named: readonly NamedDevice[]
   readonly collisions: readonly DigestCollision[]
-  /** The long names of devices that do not have the short name. */
-  readonly longNames: readonly InstanceName[]
 }
 
 /**
- * Names the devices with one short digest. One of them gets the short name, the others get names
- * with long digests. Present Instances decide, so all nodes decide alike in the end:
+ * Names the devices with one short digest, in the order of their ids. One of them gets the short
+ * name, the others get names with long digests. Present Instances decide, so all nodes decide alike
+ * in the end:
  *
  * 1. A device keeps the Instance with its long name.
  * 2. A device keeps the Instance with the short name.
  * 3. If the short name belongs to another device, a device gets its long name.
  * 4. If no Instance has the short name, the first id by code units gets it.
  */
-export function nameDevices(digest: string, input: NamingInput): BucketNames {
-  const { configuration, node, devices, existing, memory } = input
-  const bucket = devices.of(digest)
+export function nameDevices(
+  digest: string,
+  bucket: readonly DiscoveredDevice[],
+  input: NamingInput,
+): BucketNames {
+  const { configuration, node, digests, existing, memory } = input
   const short = instanceName(configuration, digest)
   const holder = existing.get(short)
   const candidates = bucket.filter(
@@ -72,15 +74,13 @@ export function nameDevices(digest: string, input: NamingInput): BucketNames {
 
   const named: NamedDevice[] = []
   const collisions: DigestCollision[] = []
-  const longNames: InstanceName[] = []
   for (const found of bucket) {
     if (found === kept) {
       named.push({ found, digest, name: short })
       continue
     }
-    const long = devices.digestOf(found, 'long')
+    const long = digests.of(found, 'long')
     const name = instanceName(configuration, long)
-    longNames.push(name)
     const other = existing.get(name)
     if (other !== undefined && !isInstanceOf(other, found, node))
       collisions.push({ digest: long, kept: deviceIdOf(other) ?? '', refused: found.device.id })
@@ -90,17 +90,17 @@ export function nameDevices(digest: string, input: NamingInput): BucketNames {
       collisions.push({ digest, kept: holderId, refused: found.device.id })
     }
   }
-  return { named, collisions, longNames }
+  return { named, collisions }
 }
 
 function keepsLongName(
   found: DiscoveredDevice,
-  { configuration, node, devices, existing, memory }: NamingInput,
+  { configuration, node, digests, existing, memory }: NamingInput,
 ): boolean {
   const text = printable(found.device.id)
   const recorded = existing.longNames(text)
   // Nearly no device has a long name: its digest is computed if it may be needed.
-  const longName = () => instanceName(configuration, devices.digestOf(found, 'long'))
+  const longName = () => instanceName(configuration, digests.of(found, 'long'))
   const long = recorded.size > 0 && recorded.has(longName()) ? existing.get(longName()) : undefined
   if (long === undefined || !isInstanceOf(long, found, node)) {
     // The Instance was deleted, and its containers still run.
@@ -108,7 +108,7 @@ function keepsLongName(
   }
   // Two nodes can name a device at the same moment, each in another way. All nodes leave the
   // Instance without claims, or else the Instance with the short name.
-  const short = existing.get(instanceName(configuration, devices.digestOf(found)))
+  const short = existing.get(instanceName(configuration, digests.of(found)))
   const hasBoth =
     short !== undefined && deviceIdOf(short) === text && isInstanceOf(short, found, node)
   return !hasBoth || heldSlots(long.spec.deviceUsage) > 0 || heldSlots(short.spec.deviceUsage) === 0

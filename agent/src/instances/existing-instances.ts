@@ -51,37 +51,33 @@ export function isInstanceOf(
 
 /** The Instances of one Configuration. */
 export class ExistingInstances {
-  readonly #byName = new Map<InstanceName, Instance>()
+  readonly #byName: ReadonlyMap<InstanceName, Instance>
   /** The names with a long digest, by the printable id of the device. */
   readonly #long = new Map<string, Set<InstanceName>>()
+  readonly hasLongNames: boolean
+
+  constructor(instances: readonly Instance[]) {
+    this.#byName = new Map(instances.map((instance) => [instance.metadata.name, instance]))
+    const long = instances.filter(({ metadata }) => hasLongDigest(metadata.name))
+    this.hasLongNames = long.length > 0
+    for (const instance of long) {
+      const id = deviceIdOf(instance)
+      if (id === undefined) continue
+      this.#long.set(id, (this.#long.get(id) ?? new Set()).add(instance.metadata.name))
+    }
+  }
 
   get(name: InstanceName): Instance | undefined {
     return this.#byName.get(name)
   }
 
-  names(): Iterable<InstanceName> {
-    return this.#byName.keys()
+  [Symbol.iterator](): Iterator<Instance> {
+    return this.#byName.values()
   }
 
   /** The Instances with a long name that record this printable id. */
   longNames(id: string): ReadonlySet<InstanceName> {
     return this.#long.get(id) ?? NO_NAMES
-  }
-
-  set(name: InstanceName, instance: Instance | undefined): void {
-    const id = hasLongDigest(name) ? deviceIdOf(this.#byName.get(name)) : undefined
-    if (id !== undefined) {
-      const names = this.#long.get(id)
-      names?.delete(name)
-      if (names?.size === 0) this.#long.delete(id)
-    }
-    if (instance === undefined) {
-      this.#byName.delete(name)
-      return
-    }
-    this.#byName.set(name, instance)
-    const after = hasLongDigest(name) ? deviceIdOf(instance) : undefined
-    if (after !== undefined) this.#long.set(after, (this.#long.get(after) ?? new Set()).add(name))
   }
 }
 

@@ -1,11 +1,13 @@
 import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { instanceWith } from '../testing/objects.js'
 import { InstanceIndex } from './instance-index.js'
 
+const NODE = 'node-a' as NodeName
+const OTHER = 'node-b' as NodeName
 const CONFIGURATIONS = ['cam', 'mic', 'lab'].map((name) => name as ConfigurationName)
 
 /** An Instance that names one Configuration in its spec, and others as its owners. */
@@ -42,7 +44,7 @@ it('has the Instances of each Configuration after any changes, and tells of each
       const store = new ObjectStore<Instance>()
       for (const instance of first) store.put(instance)
       const { signal } = new AbortController()
-      const index = new InstanceIndex(store, signal)
+      const index = new InstanceIndex(store, NODE, signal)
       const told = new Set<ObjectKey>()
       index.onChange((configuration) => told.add(configuration), signal)
       const found = (name: ConfigurationName) =>
@@ -62,13 +64,13 @@ it('has the Instances of each Configuration after any changes, and tells of each
   )
 })
 
-it('tells changes of claims and reports from all others', () => {
+it('tells changes of claims, reports and other nodes from all others', () => {
   const store = new ObjectStore<Instance>()
   const first = instanceWith({ 'cam-1-0': '' }, {}, { labels: { a: 'b' } })
   const { signal } = new AbortController()
   const seen: boolean[] = []
-  new InstanceIndex(store, signal).onChange((_, { isOfUse }) => seen.push(isOfUse), signal)
-  const isOfUse = (change: Partial<Instance>) => {
+  new InstanceIndex(store, NODE, signal).onChange((_, { isMinor }) => seen.push(isMinor), signal)
+  const isMinor = (change: Partial<Instance>) => {
     store.put(first)
     store.put({ ...first, ...change })
     return seen.at(-1)
@@ -77,13 +79,15 @@ it('tells changes of claims and reports from all others', () => {
   const metadata = (change: Partial<Instance['metadata']>) => ({
     metadata: { ...first.metadata, ...change },
   })
-  expect(isOfUse(spec({ deviceUsage: { 'cam-1-0': 'node-a' } }))).toBe(true)
-  expect(isOfUse({ status: { brokerInfo: { a: 'b' } } })).toBe(true)
-  expect(isOfUse(metadata({ generation: 7, resourceVersion: '7' }))).toBe(true)
+  expect(isMinor(spec({ deviceUsage: { 'cam-1-0': 'node-a' } }))).toBe(true)
+  expect(isMinor(spec({ nodes: [NODE, OTHER] }))).toBe(true)
+  expect(isMinor(spec({ nodes: [OTHER, NODE] }))).toBe(false)
+  expect(isMinor({ status: { brokerInfo: { a: 'b' } } })).toBe(true)
+  expect(isMinor(metadata({ generation: 7, resourceVersion: '7' }))).toBe(true)
   for (const change of [{ capacity: 9 }, { nodes: [] }, { brokerProperties: { A: 'b' } }])
-    expect(isOfUse(spec(change))).toBe(false)
+    expect(isMinor(spec(change))).toBe(false)
   for (const change of [{ labels: {} }, { uid: 'other' }, { deletionTimestamp: 'now' }])
-    expect(isOfUse(metadata(change))).toBe(false)
+    expect(isMinor(metadata(change))).toBe(false)
   store.remove(keyOf(first))
   expect(seen.at(-1)).toBe(false)
   store.put(first)

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { configurationOf, type Instance } from '@akrijs/api'
-import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { ObjectCache } from '../cluster/cluster.js'
 
 interface InstanceChange {
   readonly instance: ObjectKey
-  /** Whether only claims, and what brokers report, have changed. */
-  readonly isOfUse: boolean
+  /** Whether only claims, places of other nodes, and what brokers report, have changed. */
+  readonly isMinor: boolean
 }
 
 /**
@@ -22,7 +22,7 @@ export class InstanceIndex {
   readonly #listeners = new Listeners<[configuration: ObjectKey, change: InstanceChange]>()
 
   /** @param instances other listeners of these must come later, to find the index up to date */
-  constructor(instances: ObjectCache<Instance>, signal: AbortSignal) {
+  constructor(instances: ObjectCache<Instance>, node: NodeName, signal: AbortSignal) {
     this.#instances = instances
     for (const instance of instances.list()) this.#put(keyOf(instance), instance)
     instances.onChange((key) => {
@@ -32,9 +32,10 @@ export class InstanceIndex {
       this.#remove(key)
       if (instance !== undefined) this.#put(key, instance)
       const after = this.#configurations.get(key) ?? new Set()
-      const isOfUse = last !== undefined && instance !== undefined && differInUse(last, instance)
+      const isMinor =
+        last !== undefined && instance !== undefined && hasSameFacts(last, instance, node)
       for (const configuration of new Set([...before, ...after]))
-        this.#listeners.tell(configuration, { instance: key, isOfUse })
+        this.#listeners.tell(configuration, { instance: key, isMinor })
     }, signal)
   }
 
@@ -82,12 +83,13 @@ export class InstanceIndex {
   }
 }
 
-/** Whether nothing differs but claims, and what brokers report. */
-function differInUse(before: Instance, after: Instance): boolean {
-  return isDeepStrictEqual(withoutUse(before), withoutUse(after))
-}
-
-function withoutUse({ metadata, spec }: Instance): object {
-  const version = { resourceVersion: '', generation: 0 }
-  return { metadata: { ...metadata, ...version }, spec: { ...spec, deviceUsage: {} } }
+/** Whether nothing differs that a plan of this node is made from, but claims. */
+function hasSameFacts(before: Instance, after: Instance, node: NodeName): boolean {
+  const facts = ({ metadata, spec }: Instance) => ({
+    metadata: { ...metadata, resourceVersion: '', generation: 0 },
+    spec: { ...spec, deviceUsage: {}, nodes: [] },
+    place: spec.nodes.indexOf(node),
+    isOfNoNode: spec.nodes.length === 0,
+  })
+  return isDeepStrictEqual(facts(before), facts(after))
 }

@@ -1,24 +1,31 @@
 import { type Configuration, holderOf, type Instance, type InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { isTurnOver, nextTurn, printable } from '@akrijs/runtime'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
-import { DeviceBuckets } from './device-buckets.js'
+import { DeviceDigests } from './device-digests.js'
 import { type DigestCollision, type NameMemory, nameDevices } from './device-names.js'
 import { deviceIdOf, ExistingInstances, isOwnedBy } from './existing-instances.js'
+import type { InstanceIndex } from './instance-index.js'
 import { instanceName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
-  readonly served: readonly PlannedInstance[]
-  readonly leave: readonly LeftInstance[]
+  /** In the order of the ids of their devices. */
+  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
+  readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
   readonly taken: readonly TakenName[]
+  /** Whether claims can change the plan: devices have long names. */
+  readonly dependsOnClaims: boolean
 }
 
 export interface PlannedInstance extends ServedInstance {
   readonly shared: boolean
   /** Whether nodes offer a resource of the Instance. */
   readonly hasResource: boolean
+  /** Changes with all that its device plugin has of it. */
+  readonly hash: string
   /** The present Instance, if it exists. */
   readonly existing: Instance | undefined
 }
@@ -36,118 +43,135 @@ export interface TakenName {
   readonly owner: ObjectKey
 }
 
-/** What the plan of each bucket and of each Instance needs. */
-export interface PlanState {
+export interface InstancePlanInput {
   readonly configuration: Configuration
   /** Older Configurations with names that Instances could have. */
   readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
-  readonly devices: DeviceBuckets
-  /** Whether a missing device is gone. */
-  readonly complete: boolean
-  readonly existing: ExistingInstances
-  readonly memory: NameMemory
-}
-
-export interface BucketPlan extends Omit<InstancePlan, 'leave'> {
-  /** The long names of its devices, also those that other devices have. */
-  readonly longNames: readonly InstanceName[]
-}
-
-/** Plans the devices with one short digest. */
-export function planBucket(digest: string, state: PlanState): BucketPlan {
-  const { configuration, takenNames, existing } = state
-  const { spec, metadata } = configuration
-  const { named, collisions, longNames } = nameDevices(digest, {
-    ...state,
-    configuration: metadata.name,
-  })
-  const served: PlannedInstance[] = []
-  const taken: TakenName[] = []
-  for (const { found, name, digest } of named) {
-    const { device, shared, healthy } = found
-    const owner = takenNames.get(name)
-    if (owner !== undefined) {
-      taken.push({ device: device.id, owner: keyOf(owner) })
-      continue
-    }
-    served.push({
-      key: objectKey(metadata.namespace, name),
-      name,
-      configuration: metadata.name,
-      digest,
-      device,
-      shared,
-      healthy,
-      capacity: spec.capacity,
-      hasResource: spec.offer !== 'configuration',
-      properties: { ...device.properties, ...spec.brokerProperties },
-      existing: existing.get(name),
-    })
-  }
-  return { served, collisions, taken, longNames }
-}
-
-/** Plans whether this node leaves a present Instance. */
-export function planLeave(
-  instance: Instance,
-  served: ReadonlyMap<InstanceName, PlannedInstance>,
-  { node, complete, devices, configuration }: PlanState,
-): LeftInstance | undefined {
-  const { name } = instance.metadata
-  const { nodes, deviceUsage } = instance.spec
-  if (!nodes.includes(node) || served.has(name)) return undefined
-  const nameOf = (found: DiscoveredDevice, length: 'short' | 'long') =>
-    instanceName(configuration.metadata.name, devices.digestOf(found, length))
-  const id = deviceIdOf(instance)
-  const isRenamed =
-    id !== undefined &&
-    devices.withText(id).some((found) => {
-      const names = [nameOf(found, 'short'), nameOf(found, 'long')]
-      return names.includes(name) && names.some((each) => served.get(each)?.device === found.device)
-    })
-  if (!isRenamed) return complete ? { instance, device: 'gone' } : undefined
-  // Containers keep their claims until they end.
-  const isUsed = Object.values(deviceUsage).some((usage) => holderOf(usage) === node)
-  return isUsed ? undefined : { instance, device: 'renamed' }
-}
-
-export interface InstancePlanInput
-  extends Pick<PlanState, 'configuration' | 'takenNames' | 'node'> {
   readonly devices: DeviceSet
   /** At least those of the Configuration. */
   readonly instances: Iterable<Instance>
   /** @default the node has forgotten everything */
   readonly memory?: NameMemory
+  /** @default those of no plan before */
+  readonly digests?: DeviceDigests
 }
 
-/** Plans everything. {@link InstancePlanner} has the same result, and plans what has changed. */
-export function planInstances({
-  devices: { devices, complete },
-  instances,
-  memory = NO_MEMORY,
-  ...input
-}: InstancePlanInput): InstancePlan {
-  const existing = new ExistingInstances()
-  for (const instance of instances)
-    if (isOwnedBy(instance, input.configuration)) existing.set(instance.metadata.name, instance)
-  const buckets = new DeviceBuckets(input.node)
-  for (const [id, found] of devices) buckets.set(id, found)
-  const state = { ...input, complete, devices: buckets, existing, memory }
-
-  const plans = [...buckets.digests()].map((digest) => planBucket(digest, state))
-  const served = plans.flatMap((plan) => plan.served).sort(byDevice)
-  const byName = new Map(served.map((planned) => [planned.name, planned]))
-  const present = [...existing.names()].flatMap((name) => existing.get(name) ?? [])
-  return {
-    served,
-    leave: present.flatMap((instance) => planLeave(instance, byName, state) ?? []),
-    collisions: plans.flatMap(({ collisions }) => collisions),
-    taken: plans.flatMap(({ taken }) => taken),
+/**
+ * Plans the Instances of a Configuration, from all devices and all Instances: 10,000 devices take
+ * less than 0.1 s, in turns with other work. What changes meanwhile is for the next plan.
+ */
+export async function planInstances(input: InstancePlanInput): Promise<InstancePlan> {
+  const { configuration, takenNames, node, devices, memory = NO_MEMORY } = input
+  const { digests = new DeviceDigests(node) } = input
+  const { spec, metadata } = configuration
+  const existing = new ExistingInstances(
+    [...input.instances].filter((instance) => isOwnedBy(instance, configuration)),
+  )
+  digests.begin()
+  // Devices with one short digest compete for one name. Nearly all buckets have one device.
+  const buckets = new Map<string, DiscoveredDevice[]>()
+  for (const found of [...devices.devices.values()].sort(byId)) {
+    const digest = digests.of(found)
+    const bucket = buckets.get(digest)
+    if (bucket === undefined) buckets.set(digest, [found])
+    else bucket.push(found)
+    if (isTurnOver()) await nextTurn()
   }
+
+  const served = new Map<InstanceName, PlannedInstance>()
+  const collisions: DigestCollision[] = []
+  const taken: TakenName[] = []
+  const naming = { configuration: metadata.name, node, digests, existing, memory }
+  for (const [short, bucket] of buckets) {
+    const names = nameDevices(short, bucket, naming)
+    collisions.push(...names.collisions)
+    for (const { found, name, digest } of names.named) {
+      const { device, shared, healthy } = found
+      const owner = takenNames.get(name)
+      if (owner !== undefined) {
+        taken.push({ device: device.id, owner: keyOf(owner) })
+        continue
+      }
+      served.set(name, {
+        key: objectKey(metadata.namespace, name),
+        name,
+        configuration: metadata.name,
+        digest,
+        device,
+        shared,
+        healthy,
+        capacity: spec.capacity,
+        hasResource: spec.offer !== 'configuration',
+        properties: { ...device.properties, ...spec.brokerProperties },
+        hash: `${metadata.generation} ${shared} ${healthy} ${device.hash}`,
+        existing: existing.get(name),
+      })
+    }
+    if (isTurnOver()) await nextTurn()
+  }
+  const left = planLeaves(input, { existing, served, digests })
+  return { served, left, collisions, taken, dependsOnClaims: existing.hasLongNames }
 }
 
-export function byDevice({ device: a }: PlannedInstance, { device: b }: PlannedInstance): number {
+interface PlanState {
+  readonly existing: ExistingInstances
+  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
+  readonly digests: DeviceDigests
+}
+
+/** Plans which present Instances this node leaves. */
+function planLeaves(
+  { configuration, node, devices: { complete } }: InstancePlanInput,
+  { existing, served, digests }: PlanState,
+): Map<InstanceName, LeftInstance> {
+  const left = new Map<InstanceName, LeftInstance>()
+  const others = [...existing].filter(
+    ({ spec, metadata }) => spec.nodes.includes(node) && !served.has(metadata.name),
+  )
+  if (others.length === 0) return left
+  /** The names that served devices have, or could have, with the printable id of one of these. */
+  const texts = new Set(others.map(deviceIdOf))
+  const names = new Set<InstanceName>()
+  for (const planned of served.values())
+    if (texts.has(printable(planned.device.id)))
+      for (const length of ['short', 'long'] as const)
+        names.add(instanceName(configuration.metadata.name, digests.of(planned, length)))
+  for (const instance of others) {
+    const { name } = instance.metadata
+    const isRenamed = deviceIdOf(instance) !== undefined && names.has(name)
+    // Containers keep their claims until they end.
+    if (isRenamed && !isUsedBy(instance, node)) left.set(name, { instance, device: 'renamed' })
+    if (!isRenamed && complete) left.set(name, { instance, device: 'gone' })
+  }
+  return left
+}
+
+function isUsedBy({ spec }: Instance, node: NodeName): boolean {
+  return Object.values(spec.deviceUsage).some((usage) => holderOf(usage) === node)
+}
+
+/**
+ * The Instances that devices of the plan have at present. A shared Instance counts before it names
+ * this node.
+ */
+export function presentInstances(
+  served: InstancePlan['served'],
+  { configuration, instances, node }: PresentInput,
+): Instance[] {
+  return [...served.values()].flatMap(({ key }) => {
+    const instance = instances.get(key)
+    if (instance === undefined || !isOwnedBy(instance, configuration)) return []
+    return instance.spec.shared || instance.spec.nodes.includes(node) ? instance : []
+  })
+}
+
+interface PresentInput extends Pick<InstancePlanInput, 'configuration' | 'node'> {
+  readonly instances: Pick<InstanceIndex, 'get'>
+}
+
+function byId({ device: a }: DiscoveredDevice, { device: b }: DiscoveredDevice): number {
+  if (a.id === b.id) return 0
   return a.id < b.id ? -1 : 1
 }
 

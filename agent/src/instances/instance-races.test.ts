@@ -12,7 +12,7 @@ import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger, instanceOf, usageOf } from '../slots/allocation-ledger.js'
 import { collidingIds } from '../testing/colliding-ids.js'
-import { draftOf, manifest } from '../testing/objects.js'
+import { checked, draftOf, manifest } from '../testing/objects.js'
 import { deviceIdAnnotation, deviceIdOf } from './existing-instances.js'
 import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
@@ -45,7 +45,7 @@ class TestNode {
     }
     this.#reconciler = new InstanceReconciler({
       cluster,
-      instances: new InstanceIndex(cluster.instances, signal),
+      instances: new InstanceIndex(cluster.instances, name, signal),
       configurations: new AcceptedConfigurations(cluster.configurations, signal),
       plugins,
       book: { lose: () => {} },
@@ -64,7 +64,7 @@ class TestNode {
 
   find(...ids: string[]): void {
     const found = ids.map((id) => {
-      return [id, { device: { id }, shared: true, healthy: true, endpoint: 'e' }] as const
+      return [id, { device: checked({ id }), shared: true, healthy: true, endpoint: 'e' }] as const
     })
     const devices = new Map([...this.#devices.devices, ...found])
     this.#devices = { ...this.#devices, devices }

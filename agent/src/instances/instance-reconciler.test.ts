@@ -23,7 +23,7 @@ import { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/lost-devices.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import { collidingIds } from '../testing/colliding-ids.js'
-import { manifest } from '../testing/objects.js'
+import { checked, manifest } from '../testing/objects.js'
 import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
 import { InstanceReconciler } from './instance-reconciler.js'
@@ -94,7 +94,7 @@ beforeEach(async () => {
   stop = new AbortController()
   devices = seen('foo0')
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
-  instances = new InstanceIndex(cluster.instances, new AbortController().signal)
+  instances = new InstanceIndex(cluster.instances, NODE, new AbortController().signal)
   cluster.instances.onChange(
     (which) => calls.push(`changed ${which.slice('default/'.length)}`),
     new AbortController().signal,
@@ -140,10 +140,10 @@ function seen(...ids: string[]): DeviceSet {
     complete: true,
     leftOut: undefined,
     devices: new Map(
-      ids.map((id) => [
-        id,
-        { device: { id, properties: { NAME: id } }, shared: true, healthy: true, endpoint: 'e' },
-      ]),
+      ids.map((id) => {
+        const device = checked({ id, properties: { NAME: id } })
+        return [id, { device, shared: true, healthy: true, endpoint: 'e' }]
+      }),
     ),
   }
 }
@@ -225,7 +225,7 @@ describe('the Instances of a node', () => {
     expect(plan(seen())).toBe(true)
   })
 
-  it('are planned again after a change of them, but not of their claims', async () => {
+  it('are planned again after a change of them, but not of claims and of other nodes', async () => {
     const changed: ObjectKey[] = []
     reconciler.onChange((which) => changed.push(which), new AbortController().signal)
     await reconciler.reconcile(key)
@@ -236,6 +236,8 @@ describe('the Instances of a node', () => {
     await cluster.releaseSlot(instance, `${nameOf('foo0')}-0` as SlotName, NODE)
     expect(changed).toEqual([key])
     await cluster.joinInstance(instance, OTHER)
+    expect(changed).toEqual([key])
+    await cluster.updateInstance(instance, { capacity: 9, brokerProperties: {} })
     expect(changed).toEqual([key, key])
   })
 
@@ -400,7 +402,7 @@ describe('the Instances of a node', () => {
           [
             'foo0',
             {
-              device: { id: 'foo0', properties: { NAME: 'new' } },
+              device: checked({ id: 'foo0', properties: { NAME: 'new' } }),
               shared: true,
               healthy: true,
               endpoint: 'e',
@@ -640,7 +642,7 @@ describe('the Instances of a node', () => {
       version++
       const all = [...seen(...flapping, ...steady).devices].map(([id, found]) => {
         const properties = { NAME: id, ...(id.startsWith('a-') && { VERSION: String(version) }) }
-        return [id, { ...found, device: { id, properties } }] as const
+        return [id, { ...found, device: checked({ id, properties }) }] as const
       })
       devices = { ...devices, devices: new Map(all) }
     }
@@ -785,20 +787,22 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')).toBe(before)
   })
 
-  it('cost a pass of one plugin for a change of one of them', async () => {
-    devices = seen(...Array.from({ length: 200 }, (_, index) => `foo${index}`))
+  it('of devices that have not changed cost no plugin anything', async () => {
+    const ids = Array.from({ length: 200 }, (_, index) => `foo${index}`)
+    devices = seen(...ids)
     await reconciler.reconcile(key)
     await reconciler.reconcile(key)
     calls = []
     await reconciler.reconcile(key)
     expect(calls).toEqual([`serve ${wanted.name}`])
-    await cluster.joinInstance(objectKey('default', nameOf('foo7')), OTHER)
+    const foo7 = devices.devices.get('foo7') ?? expect.fail()
+    devices = seen(...ids)
+    devices = {
+      ...devices,
+      devices: new Map([...devices.devices, ['foo7', { ...foo7, healthy: false }]]),
+    }
     await reconciler.reconcile(key)
-    expect(calls.slice(1)).toEqual([
-      `changed ${nameOf('foo7')}`,
-      `serve ${wanted.name}`,
-      `serve ${nameOf('foo7')}`,
-    ])
+    expect(calls.slice(1)).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo7')} unhealthy`])
   })
 
   it('are one for each of two devices with one short digest, also after a restart', async () => {

@@ -1,29 +1,27 @@
-import {
-  type Configuration,
-  type ConfigurationName,
-  GROUP,
-  hasLongDigest,
-  type InstanceName,
-  instanceNameParts,
-} from '@akrijs/api'
-import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import type { Configuration, Instance, InstanceName } from '@akrijs/api'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
-import { isTurnOver, Listeners, nextTurn, TokenBucket } from '@akrijs/runtime'
+import { Listeners, TokenBucket } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
-import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/lost-devices.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import { digestOf } from './device-buckets.js'
-import type { DigestCollision } from './device-names.js'
-import { deviceIdOf, isOwnedBy } from './existing-instances.js'
+import { DeviceDigests } from './device-digests.js'
+import type { DigestCollision, NameMemory } from './device-names.js'
+import { isOwnedBy } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
-import { instanceName } from './instance-name.js'
-import type { PlannedInstance, TakenName } from './instance-plan.js'
-import { type HeldInstance, InstancePlanner } from './instance-planner.js'
+import {
+  type InstancePlan,
+  type PlannedInstance,
+  planInstances,
+  presentInstances,
+  type TakenName,
+} from './instance-plan.js'
 import { type InstanceWork, inOrder, workOf } from './instance-work.js'
 import { InstanceWrites, type InstanceWritesOptions } from './instance-writes.js'
+import { lostWhileAway } from './lost-while-away.js'
 import { inParallel, throwFirst, together } from './parallel-work.js'
 import type { NameRefusal, ResourceNames } from './resource-names.js'
 import { RunningInstances } from './running-instances.js'
@@ -52,19 +50,26 @@ interface InstanceReconcilerOptions extends InstanceWritesOptions {
   readonly bounds?: Pick<DeviceBounds, 'perNode'> | undefined
 }
 
+/** An Instance that is being deleted while its device is there. */
+export interface HeldInstance {
+  readonly name: InstanceName
+  readonly finalizers: readonly string[]
+}
+
 /** What this node does for one Configuration. */
 interface ServedState {
   /** Of the Configuration: another one can have its name later, whose devices are not known yet. */
   readonly uid: string
-  readonly planner: InstancePlanner
+  readonly digests: DeviceDigests
+  readonly memory: NameMemory
+  plan: InstancePlan
   readonly running: RunningInstances
-  /** The Instances whose plugins have to follow the plan. */
-  readonly toFollow: Set<InstanceName>
   /**
    * The Instances that wait for a write or for their plugin. What had its turn goes to the end, so
    * that a list which always changes keeps no other work waiting.
    */
-  readonly work: Map<InstanceName, InstanceWork>
+  work: Map<InstanceName, InstanceWork>
+  readonly writes: InstanceWrites
   readonly changes: TokenBucket
   /** The devices of the last plan. */
   devices: DeviceSet | undefined
@@ -78,13 +83,12 @@ interface ServedState {
 }
 
 /**
- * Keeps the Instances and the device plugins of this node in step with discovered devices. A pass
- * costs what has changed since the last pass.
+ * Keeps the Instances and the device plugins of this node in step with discovered devices. Each
+ * pass compares all that should be there with all that is there.
  */
 export class InstanceReconciler {
   readonly #options: InstanceReconcilerOptions
   readonly #states = new Map<ObjectKey, ServedState>()
-  readonly #writes: InstanceWrites
   readonly #changed = new Listeners<[configuration: ObjectKey]>()
   readonly #spread: WriteSpread
 
@@ -92,12 +96,9 @@ export class InstanceReconciler {
     this.#options = options
     const { cluster, instances, signal } = options
     this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
-    this.#writes = new InstanceWrites(options)
-    instances.onChange((configuration, { instance, isOfUse }) => {
-      const name = keyParts(instance).name as InstanceName
-      const planner = this.#states.get(configuration)?.planner
-      planner?.instanceChanged(name)
-      if (!isOfUse || planner?.ignoresUse(name) !== true) this.#changed.tell(configuration)
+    instances.onChange((configuration, { isMinor }) => {
+      const plan = this.#states.get(configuration)?.plan
+      if (!isMinor || plan?.dependsOnClaims !== false) this.#changed.tell(configuration)
     }, signal)
   }
 
@@ -110,7 +111,7 @@ export class InstanceReconciler {
    * Devices of this Configuration that have no Instance, because other devices have their digests.
    */
   collisions(configuration: ObjectKey): readonly DigestCollision[] {
-    return this.#states.get(configuration)?.planner.collisions ?? []
+    return this.#states.get(configuration)?.plan.collisions ?? []
   }
 
   /** Resources of this Configuration that are not offered, because their names are new. */
@@ -123,11 +124,15 @@ export class InstanceReconciler {
    * name.
    */
   taken(configuration: ObjectKey): readonly TakenName[] {
-    return this.#states.get(configuration)?.planner.taken ?? []
+    return this.#states.get(configuration)?.plan.taken ?? []
   }
 
+  /** The Instances of this Configuration whose deletion keeps a device from being offered. */
   held(configuration: ObjectKey): readonly HeldInstance[] {
-    return this.#states.get(configuration)?.planner.held ?? []
+    return this.#present(configuration).flatMap(({ metadata }) => {
+      const { name, deletionTimestamp, finalizers = [] } = metadata
+      return deletionTimestamp === undefined ? [] : { name, finalizers }
+    })
   }
 
   /** Whether the devices have changed since the last pass. */
@@ -137,14 +142,25 @@ export class InstanceReconciler {
     return devices !== before && devices.devices.size + (before?.devices.size ?? 0) > 0
   }
 
-  /** How many devices of this Configuration have an Instance. */
+  /**
+   * How many devices of this Configuration have an Instance. A shared Instance counts before it
+   * names this node: then nodes that wait to join all at once do not report twice.
+   */
   present(configuration: ObjectKey): number {
-    return this.#states.get(configuration)?.planner.present ?? 0
+    return this.#present(configuration).length
+  }
+
+  #present(key: ObjectKey): Instance[] {
+    const { configurations, instances, node } = this.#options
+    const configuration = configurations.get(key)
+    const { served } = this.#states.get(key)?.plan ?? NO_PLAN
+    if (configuration === undefined) return []
+    return presentInstances(served, { configuration, instances, node })
   }
 
   /** The Instances of this Configuration that this node serves. */
   served(configuration: ObjectKey): Iterable<PlannedInstance> {
-    return this.#states.get(configuration)?.planner.served.values() ?? []
+    return this.#states.get(configuration)?.plan.served.values() ?? []
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
@@ -224,50 +240,37 @@ export class InstanceReconciler {
   }
 
   async #plan(configuration: Configuration, state: ServedState, devices: DeviceSet): Promise<void> {
-    const { planner } = state
+    const { configurations, instances, node } = this.#options
+    const { digests, memory } = state
+    const plan = await planInstances({
+      configuration,
+      takenNames: configurations.takenNames(configuration),
+      node,
+      devices,
+      instances: instances.of(keyOf(configuration)),
+      memory,
+      digests,
+    })
     state.devices = devices
-    const takenNames = this.#options.configurations.takenNames(configuration)
-    const names = await planner.follow({ configuration, takenNames, devices })
-    const items: InstanceWork[] = []
-    for (const name of names) {
-      state.toFollow.add(name)
-      const planned = planner.served.get(name)
-      if (planned?.existing?.spec.capacity === planned?.capacity) this.#writes.forget(name)
-      const item = this.#workOf(state, name)
-      if (item === undefined) state.work.delete(name)
-      else items.push(item)
-      if (isTurnOver()) await nextTurn()
+    state.plan = plan
+    state.writes.follow(plan)
+    const before = state.work
+    state.work = new Map()
+    for (const name of before.keys()) this.#updateWork(state, name)
+    const others: InstanceWork[] = []
+    for (const name of [...plan.left.keys(), ...plan.served.keys()]) {
+      const item = before.has(name) ? undefined : this.#workOf(state, name)
+      if (item !== undefined) others.push(item)
     }
-    for (const item of inOrder(items, this.#options.node)) state.work.set(item.name, item)
+    for (const item of inOrder(others, node)) state.work.set(item.name, item)
     this.#reportCollisions(configuration, state)
     if (!devices.complete || state.isLossKnown) return
-    this.#loseMissing(configuration, state, devices)
+    const lost = lostWhileAway({ ...this.#options, configuration, plan, digests, devices })
+    for (const device of lost) {
+      this.#options.deviceLost?.(device)
+      this.#options.book.lose(configuration.metadata.name, device.instance)
+    }
     state.isLossKnown = true
-  }
-
-  /**
-   * Devices that went while the agent was away were served by no plugin of this agent. Later, a
-   * plugin is withdrawn with its device.
-   */
-  #loseMissing({ metadata }: Configuration, { planner }: ServedState, devices: DeviceSet): void {
-    const { book, deviceLost, instances, ledger, node } = this.#options
-    const missing = new Set<InstanceName>()
-    for (const { slot, resourceName } of ledger.list()) {
-      const name = instanceOf(slot)
-      const isOfConfiguration = instanceNameParts(name)?.configuration === metadata.name
-      const resources = [`${GROUP}/${metadata.name}`, `${GROUP}/${name}`]
-      if (isOfConfiguration && resources.includes(resourceName) && !planner.served.has(name))
-        missing.add(name)
-    }
-    for (const name of listedNames(metadata.name, devices, node, missing)) missing.delete(name)
-    for (const name of missing) {
-      const instance = instances.get(objectKey(metadata.namespace, name))
-      // Another Instance may have the device, while containers hold slots of this Instance.
-      const isHere = instance?.spec.nodes.includes(node) === true
-      if (isHere && planner.left.get(name)?.device !== 'gone') continue
-      deviceLost?.({ id: deviceIdOf(instance), instance: name })
-      book.lose(metadata.name, name)
-    }
   }
 
   /**
@@ -276,36 +279,46 @@ export class InstanceReconciler {
    * @returns the failures
    */
   async #followPlan(state: ServedState): Promise<unknown[]> {
-    const { plugins } = this.#options
-    const { planner, running, toFollow } = state
-    const names = [...toFollow]
-    const withdrawn = names.filter((name) => !planner.served.has(name))
+    const { plan, running } = state
+    const withdrawn = running.names.filter((name) => !plan.served.has(name))
     throwFirst(await inParallel(withdrawn, (name) => this.#withdraw(state, name)))
-    return inParallel([...toFollow], async (name) => {
-      const planned = planner.served.get(name)
+    const changed = [...plan.served.values()].filter(({ name, hash }) => {
       const before = running.get(name)
-      if (planned !== undefined && before !== undefined) {
-        // A new resource needs its name admitted first.
-        const hasResource = planned.hasResource && before.hasResource
-        running.set(name, { id: planned.device.id, hasResource })
-        const { registered } = await plugins.serve(planned, { hasResource })
-        await registered
-      }
-      toFollow.delete(name)
+      return before !== undefined && before.hash !== hash
     })
+    return inParallel(changed, async (planned) => {
+      // A new resource needs its name admitted first.
+      const hasResource = planned.hasResource && running.get(planned.name)?.hasResource === true
+      const { registered } = await this.#serve(state, planned, hasResource)
+      await registered
+    })
+  }
+
+  /** Serves an Instance. Until that has succeeded, the next pass does it again. */
+  async #serve(
+    { running }: ServedState,
+    planned: PlannedInstance,
+    hasResource: boolean,
+  ): Promise<Serving> {
+    const { name, device, hash } = planned
+    running.set(name, { id: device.id, hasResource, hash: undefined })
+    const { registered } = await this.#options.plugins.serve(planned, { hasResource })
+    return {
+      registered: registered.then(() => {
+        const now = running.get(name)
+        if (now !== undefined) running.set(name, { ...now, hash })
+      }),
+    }
   }
 
   async #withdraw(state: ServedState, name: InstanceName): Promise<void> {
     const running = state.running.get(name)
-    if (running !== undefined) {
-      const isGone = state.devices !== undefined && !isListed(state.devices, running.id)
-      if (isGone) this.#options.deviceLost?.({ id: running.id, instance: name })
-      await this.#options.plugins.withdraw(name, { isGone })
-      state.running.delete(name)
-      this.#updateWork(state, name)
-    }
-    this.#writes.forget(name)
-    state.toFollow.delete(name)
+    if (running === undefined) return
+    const isGone = state.devices !== undefined && !isListed(state.devices, running.id)
+    if (isGone) this.#options.deviceLost?.({ id: running.id, instance: name })
+    await this.#options.plugins.withdraw(name, { isGone })
+    state.running.delete(name)
+    this.#updateWork(state, name)
   }
 
   /** Whether the work waits neither for the name of a resource nor for other nodes. */
@@ -325,7 +338,7 @@ export class InstanceReconciler {
       const isKnown = running === undefined && serve.existing?.spec.nodes.includes(node) === true
       return this.#admit(configuration, state, name, isKnown)
     }
-    const wait = running === undefined ? 0 : this.#writes.waitForFirstNode(serve)
+    const wait = running === undefined ? 0 : state.writes.waitForFirstNode(serve)
     if (wait > 0) waits.push(wait)
     return wait === 0
   }
@@ -339,19 +352,12 @@ export class InstanceReconciler {
     state: ServedState,
     item: InstanceWork,
   ): Promise<number> {
-    if ('leave' in item) return this.#writes.leave(item.leave)
+    if ('leave' in item) return state.writes.leave(item.leave)
     const { name, serve } = item
-    const { hasResource } = serve
-    state.running.set(name, { id: serve.device.id, hasResource })
-    const followLater = (error: unknown) => {
-      state.toFollow.add(name)
-      throw error
-    }
     // The plugin comes first: the resource of a visible Instance can be requested. The kubelet
     // registers the plugin during the write.
-    const serving = await this.#options.plugins.serve(serve, { hasResource }).catch(followLater)
-    const written = this.#writes.write(configuration, serve)
-    const [wait] = await together(written, serving.registered.catch(followLater))
+    const { registered } = await this.#serve(state, serve, serve.hasResource)
+    const [wait] = await together(state.writes.write(configuration, serve), registered)
     this.#updateWork(state, name)
     return wait
   }
@@ -362,9 +368,8 @@ export class InstanceReconciler {
     else state.work.set(name, item)
   }
 
-  #workOf({ running, planner }: ServedState, name: InstanceName): InstanceWork | undefined {
-    const { served, left } = planner
-    return workOf(name, { served, left, running, node: this.#options.node })
+  #workOf({ running, plan }: ServedState, name: InstanceName): InstanceWork | undefined {
+    return workOf(name, { ...plan, running, node: this.#options.node })
   }
 
   #admit(
@@ -406,12 +411,13 @@ export class InstanceReconciler {
     const joined = [...instances.of(key)].filter(
       (instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node),
     )
+    const writes = new InstanceWrites(this.#options)
     let wait = 0
     throwFirst(
       await inParallel(
         joined,
         async (instance) => {
-          wait = Math.max(wait, await this.#writes.leave({ instance, device: 'gone' }))
+          wait = Math.max(wait, await writes.leave({ instance, device: 'gone' }))
         },
         () => !signal.aborted && isUnchanged(cluster.configurations.get(key), refused),
       ),
@@ -422,19 +428,17 @@ export class InstanceReconciler {
   #stateOf(key: ObjectKey, { metadata }: Configuration): ServedState {
     const before = this.#states.get(key)
     if (before !== undefined) return before
-    const { bounds = DEVICE_BOUNDS, clock, instances, ledger, node } = this.#options
+    const { bounds = DEVICE_BOUNDS, clock, ledger, node } = this.#options
     const { perDevice, refillMs } = INSTANCE_CHANGES
     const running = new RunningInstances()
-    const memory = {
-      deviceOf: (name: InstanceName) => running.get(name)?.id,
-      longInUse: ledger.longInstances,
-    }
     const state: ServedState = {
       uid: metadata.uid,
-      planner: new InstancePlanner({ node, instances, memory }),
+      digests: new DeviceDigests(node),
+      memory: { deviceOf: (name) => running.get(name)?.id, longInUse: ledger.longInstances },
+      plan: NO_PLAN,
       running,
-      toFollow: new Set(),
       work: new Map(),
+      writes: new InstanceWrites(this.#options),
       changes: new TokenBucket({ clock, burst: perDevice * bounds.perNode, refillMs }),
       devices: undefined,
       isOffered: false,
@@ -447,7 +451,7 @@ export class InstanceReconciler {
   }
 
   #reportCollisions(configuration: Configuration, state: ServedState): void {
-    const { collisions } = state.planner
+    const { collisions } = state.plan
     for (const { digest, kept, refused } of collisions) {
       if (state.reported.has(refused)) continue
       this.#options.cluster.recordEvent({
@@ -463,23 +467,13 @@ export class InstanceReconciler {
   }
 }
 
-/**
- * The names of these Instances whose devices a bound leaves out: their Instances may be deleted, so
- * only the digests of the devices tell.
- */
-function listedNames(
-  configuration: ConfigurationName,
-  { devices, leftOut }: DeviceSet,
-  node: NodeName,
-  names: ReadonlySet<InstanceName>,
-): InstanceName[] {
-  if (names.size === 0) return []
-  const lengths = [...new Set([...names].map((name) => (hasLongDigest(name) ? 'long' : 'short')))]
-  return [...(leftOut?.listed ?? [])].flatMap(([id, found]) =>
-    devices.has(id)
-      ? []
-      : lengths.map((length) => instanceName(configuration, digestOf(found, node, length))),
-  )
+/** Before the first pass. Any change of an Instance may count. */
+const NO_PLAN: InstancePlan = {
+  served: new Map(),
+  left: new Map(),
+  collisions: [],
+  taken: [],
+  dependsOnClaims: true,
 }
 
 /** Takes a change of an Instance or a plugin. @returns whether there was one */

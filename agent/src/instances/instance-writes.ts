@@ -5,7 +5,7 @@ import type { Cluster } from '../cluster/cluster.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { deviceIdAnnotation } from './existing-instances.js'
 import { cdiName } from './instance-name.js'
-import type { LeftInstance, PlannedInstance } from './instance-plan.js'
+import type { InstancePlan, LeftInstance, PlannedInstance } from './instance-plan.js'
 import { needsWrite } from './instance-work.js'
 
 /**
@@ -25,7 +25,7 @@ export interface InstanceWritesOptions {
   readonly log: Logger
 }
 
-/** Creates, joins, updates and leaves Instances, as the plan says. */
+/** Creates, joins, updates and leaves Instances of one Configuration, as the plan says. */
 export class InstanceWrites {
   readonly #options: InstanceWritesOptions
   /** Instances without the capacity of their Configuration, and since when. */
@@ -83,9 +83,12 @@ export class InstanceWrites {
     return Math.max(0, since + place * FIRST_NODE_MS - clock.monotonicMs())
   }
 
-  /** Forgets since when the Instance is without its capacity: it has the capacity, or is gone. */
-  forget(name: InstanceName): void {
-    this.#behind.delete(name)
+  /** Forgets the Instances that have their capacity, or are not served. */
+  follow({ served }: Pick<InstancePlan, 'served'>): void {
+    for (const name of this.#behind.keys()) {
+      const planned = served.get(name)
+      if (planned?.existing?.spec.capacity === planned?.capacity) this.#behind.delete(name)
+    }
   }
 
   /** @returns when to look again, in milliseconds; 0 if an event comes first */

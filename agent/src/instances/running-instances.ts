@@ -6,6 +6,8 @@ export interface RunningInstance {
   readonly id: string
   /** Whether it has a resource of its own. */
   readonly hasResource: boolean
+  /** Of the plan that its plugin follows; undefined if it may not follow yet. */
+  readonly hash: string | undefined
 }
 
 /** The Instances of one Configuration that this node serves. */

@@ -3,6 +3,7 @@ import { objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { HandlerAccess } from '../access/handler-access.js'
+import { checked } from '../testing/objects.js'
 import { containerAllocation, type GrantedSlot } from './allocation.js'
 
 const PATHS = ['/a', '/b']
@@ -111,7 +112,7 @@ describe('the environment of a container', () => {
     const access = new HandlerAccess({
       paths: { find: async () => ({ present: new Set([node]), complete: true }) },
     })
-    const [device] = await access.admit(handler, [reported])
+    const [device] = await access.admit(handler, [checked(reported)])
     if (device === undefined) return expect.fail()
     expect(device.refusal).toBeUndefined()
     // As the plan of Instances has it: the properties of the Configuration count.

@@ -131,7 +131,7 @@ async function startParts(
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
 
   // The first listener to Instances: the others read the index.
-  const instances = new InstanceIndex(cluster.instances, signal)
+  const instances = new InstanceIndex(cluster.instances, node, signal)
   const checkpoint = new Checkpoint(options.checkpointFile, node, log, observer)
   const remembered = await checkpoint.load()
   const { slotHandoverMs } = options

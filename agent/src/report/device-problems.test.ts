@@ -54,7 +54,9 @@ it('finds the same of too many lost devices in any order, and asks for none with
   const ids = Array.from({ length: 3000 }, (_, index) => `${10_000 + index}`)
   const set = (all: readonly string[], healthy: boolean) => ({
     devices: new Map(
-      all.map((id) => [id, { device: { id }, shared: true, endpoint: 'x', healthy }] as const),
+      all.map(
+        (id) => [id, { device: { id, hash: '' }, shared: true, endpoint: 'x', healthy }] as const,
+      ),
     ),
     complete: true,
     leftOut: undefined,

@@ -21,7 +21,7 @@ import { nodeStatus, refusedStatus } from './node-status.js'
 const configuration = { metadata: { generation: 3 } } as Configuration
 const noDevices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
 const device = (healthy: boolean) => ({
-  device: { id: 'x' },
+  device: { id: 'x', hash: '' },
   shared: true,
   healthy,
   endpoint: 'cam@0',

@@ -6,7 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { HeldInstance } from '../instances/instance-planner.js'
+import type { HeldInstance } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { configurationWith } from '../testing/objects.js'
 import type { ServedDevice } from './device-problems.js'
@@ -18,7 +18,7 @@ const LISTENING: DiscoveryStatus = {
   endpoints: [{ uid: 'told@x', state: { phase: 'open', listed: true }, answer: 'fresh' }],
 }
 const device = (id: string) =>
-  [id, { device: { id }, shared: false, endpoint: 'told@x', healthy: true }] as const
+  [id, { device: { id, hash: '' }, shared: false, endpoint: 'told@x', healthy: true }] as const
 const cam = configurationWith(
   {},
   { uid: 'cam', generation: 3, creationTimestamp: '2026-01-01T00:00:00Z' },

@@ -19,7 +19,7 @@ import {
 import { HandlerRegistry } from '../handlers/handler-registry.js'
 import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { noopObserver } from '../report/observer.js'
-import { configurationWith } from './objects.js'
+import { checked, configurationWith } from './objects.js'
 
 // For tests of the discovery: Configurations in namespaces, and endpoints whose lists a test gives.
 
@@ -52,11 +52,11 @@ export class ManualEndpoint implements HandlerEndpoint {
   }
 
   list(...devices: Device[]): void {
-    this.#lists.push({ devices, leftOut: 0 })
+    this.giveList({ devices, leftOut: 0 })
   }
 
-  giveList(list: BoundedList): void {
-    this.#lists.push(list)
+  giveList(list: Omit<BoundedList, 'devices'> & { readonly devices: readonly Device[] }): void {
+    this.#lists.push({ ...list, devices: list.devices.map(checked) })
   }
 
   fail(failure: DiscoveryFailedError['failure'], message = 'on purpose'): void {

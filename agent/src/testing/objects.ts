@@ -7,9 +7,21 @@ import {
   type InstanceName,
 } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { Device } from '@akrijs/runtime/handler'
+import { CheckedDevice } from '@akrijs/sdk/host'
 import type { ServedInstance } from '../instances/served-instance.js'
 
 // Objects for tests.
+
+/** The device as in a list that was checked. */
+export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Device): CheckedDevice {
+  return new CheckedDevice({
+    id,
+    properties: { ...properties },
+    mounts: mounts.map((mount) => ({ readOnly: false, ...mount })),
+    deviceSpecs: deviceSpecs.map((spec) => ({ ...spec })),
+  })
+}
 
 const METADATA = {
   namespace: 'default',

@@ -1,11 +1,12 @@
-import type { ReportedList } from '@akrijs/sdk/host'
+import { CheckedDevice } from '@akrijs/sdk/host'
 import { describe, expect, it } from 'vitest'
 import { listText } from './list-text.js'
 
 const NOTHING = { devices: [], reasons: new Map() }
 
-function text(devices: ReportedList['devices']): string[] {
-  const list = { devices, leftOut: NOTHING, problems: NOTHING, remarks: [] }
+function text(devices: readonly Omit<CheckedDevice, 'hash'>[]): string[] {
+  const all = devices.map((device) => new CheckedDevice(device))
+  const list = { devices: all, leftOut: NOTHING, problems: NOTHING, remarks: [] }
   return listText(list, 'text').split('\n')
 }
 

@@ -1,4 +1,5 @@
 import type { Configuration, ConfigurationName } from '@akrijs/api'
+import { CheckedDevice } from '@akrijs/sdk/host'
 import { describe, expect, it } from 'vitest'
 import { listText } from './list-text.js'
 import { maskObject, maskProperties } from './masked.js'
@@ -115,7 +116,14 @@ it.each(['text', 'json'] as const)(
       reasons: new Map([['no answer', 1]]),
     }
     const list = {
-      devices: [{ id: url, properties: { HUB_URL: `${url}1` }, mounts: [], deviceSpecs: [] }],
+      devices: [
+        new CheckedDevice({
+          id: url,
+          properties: { HUB_URL: `${url}1` },
+          mounts: [],
+          deviceSpecs: [],
+        }),
+      ],
       leftOut: reported,
       problems: reported,
       remarks: [`${url} was slow`],

@@ -1,0 +1,76 @@
+import {
+  type Configuration,
+  GROUP,
+  hasLongDigest,
+  type InstanceName,
+  instanceNameParts,
+} from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { DeviceSet } from '../discovery/device-set.js'
+import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
+import type { LostDevice } from '../slots/lost-devices.js'
+import type { DeviceDigests } from './device-digests.js'
+import { deviceIdOf } from './existing-instances.js'
+import type { InstanceIndex } from './instance-index.js'
+import { instanceName } from './instance-name.js'
+import type { InstancePlan } from './instance-plan.js'
+
+interface LostWhileAwayInput {
+  readonly configuration: Configuration
+  readonly plan: InstancePlan
+  readonly devices: DeviceSet
+  readonly digests: DeviceDigests
+  readonly instances: Pick<InstanceIndex, 'get'>
+  readonly ledger: Pick<AllocationLedger, 'list'>
+  readonly node: NodeName
+}
+
+/**
+ * The devices of running containers that went while the agent was away: no plugin of this agent has
+ * served them. Later, a plugin is withdrawn with its device.
+ */
+export function lostWhileAway({
+  configuration: { metadata },
+  plan,
+  devices,
+  digests,
+  instances,
+  ledger,
+  node,
+}: LostWhileAwayInput): LostDevice[] {
+  const missing = new Set<InstanceName>()
+  for (const { slot, resourceName } of ledger.list()) {
+    const name = instanceOf(slot)
+    const isOfConfiguration = instanceNameParts(name)?.configuration === metadata.name
+    const resources = [`${GROUP}/${metadata.name}`, `${GROUP}/${name}`]
+    if (isOfConfiguration && resources.includes(resourceName) && !plan.served.has(name))
+      missing.add(name)
+  }
+  for (const name of namesLeftOut(metadata.name, devices, digests, missing)) missing.delete(name)
+  return [...missing].flatMap((name) => {
+    const instance = instances.get(objectKey(metadata.namespace, name))
+    // Another Instance may have the device, while containers hold slots of this Instance.
+    const isHere = instance?.spec.nodes.includes(node) === true
+    const isElsewhere = isHere && plan.left.get(name)?.device !== 'gone'
+    return isElsewhere ? [] : { id: deviceIdOf(instance), instance: name }
+  })
+}
+
+/**
+ * The names of these Instances whose devices a bound leaves out: their Instances may be deleted, so
+ * only the digests of the devices tell.
+ */
+function namesLeftOut(
+  configuration: Configuration['metadata']['name'],
+  { devices, leftOut }: DeviceSet,
+  digests: DeviceDigests,
+  names: ReadonlySet<InstanceName>,
+): InstanceName[] {
+  if (names.size === 0) return []
+  const lengths = [...new Set([...names].map((name) => (hasLongDigest(name) ? 'long' : 'short')))]
+  return [...(leftOut?.listed ?? [])].flatMap(([id, found]) =>
+    devices.has(id)
+      ? []
+      : lengths.map((length) => instanceName(configuration, digests.of(found, length))),
+  )
+}
