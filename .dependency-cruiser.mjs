@@ -4,7 +4,7 @@ const MAY_IMPORT = {
   runtime: [],
   sdk: ['proto', 'runtime'],
   'handlers/[^/]+': ['sdk'],
-  kube: ['runtime'],
+  kube: ['runtime', 'proto'],
   api: ['runtime', 'kube/src/objects'],
   agent: ['proto', 'runtime', 'sdk', 'kube', 'api'],
   standalone: ['proto', 'runtime', 'sdk', 'kube', 'api', 'agent'],
@@ -30,7 +30,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'plugins/(allocation|(configuration|instance)-plugin|plugin-behaviour|registration-problems)',
   'handlers/(handler-(addresses|endpoint|environment|registry)|address-holders|isolated-output)',
   'kubelet/(allocation-source|device-nodes|kubelet)',
-  'cluster/(cluster|node-count|pod-demand)',
+  'cluster/(cluster|node-count|object-store|pod-demand)',
   'broker-info/(broker-info-(patch|plan)|orphan-plan)',
   'errors|limits',
 ].join('|')})\\.ts$`
@@ -87,6 +87,13 @@ export default {
         pathNot: [TESTS, '^agent/src/(cluster|program)/', 'report/node-report-writer'],
       },
       to: { path: '^kube/src/', pathNot: '^kube/src/(objects|reconcile-queue)' },
+    },
+    {
+      name: 'agent-below-standalone',
+      comment: 'tests of the agent, and what they import, do not need the packages above it',
+      severity: 'error',
+      from: { path: '^agent/' },
+      to: { path: '^(standalone|cli|controller|webhook)/', reachable: true },
     },
     {
       name: 'no-test-support-in-programs',

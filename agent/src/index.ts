@@ -1,6 +1,7 @@
 // For the standalone agent and the CLI.
 export { HandlerAccess } from './access/handler-access.js'
 export * from './cluster/cluster.js'
+export { ObjectStore } from './cluster/object-store.js'
 export type { AgeingOptions } from './discovery/device-ageing.js'
 export {
   type DataReference,
@@ -12,7 +13,6 @@ export {
 } from './discovery/property-references.js'
 export { KubeletUnavailableError, MissingPropertyError, PropertyRefusedError } from './errors.js'
 export { AllowedAddresses } from './handlers/allowed-addresses.js'
-export { NO_CHANNELZ } from './handlers/channelz.js'
 export { isolatedNames, runIsolated } from './handlers/isolated-handler.js'
 export { isOwnedBy } from './instances/existing-instances.js'
 export * from './instances/instance-steps.js'

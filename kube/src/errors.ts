@@ -59,3 +59,10 @@ export class ObjectNameError extends defineError('AKRI_ERR_OBJECT_NAME', 'termin
     super(`${JSON.stringify(name)} is no name of an object`)
   }
 }
+
+/** The simulated kubelet refused a Pod, with the reason that a kubelet gives. */
+export class AdmissionError extends defineError('AKRI_ERR_ADMISSION', 'transient') {
+  constructor(message: string) {
+    super(`UnexpectedAdmissionError: ${message}`)
+  }
+}

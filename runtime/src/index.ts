@@ -1,5 +1,6 @@
 export * from './aborted.js'
 export * from './backoff.js'
+export * from './channelz.js'
 export * from './clock.js'
 export * from './closer.js'
 export * from './connect-problem.js'

@@ -3,11 +3,9 @@ export type { BrokerState } from './brokers/broker-context.js'
 export { BrokerLedger } from './brokers/broker-ledger.js'
 export { BrokerSet } from './brokers/broker-set.js'
 export { FinishedJobs } from './brokers/finished-jobs.js'
-export { ObjectStore } from './cluster/object-store.js'
 export { StandaloneCluster } from './cluster/standalone-cluster.js'
 export { StateFileError } from './errors.js'
 export { manifestFilesIn } from './manifests/manifest-files.js'
-export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 export {
   type StandaloneAgent,
   type StandaloneOptions,

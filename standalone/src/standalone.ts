@@ -12,6 +12,7 @@ import {
 } from '@akrijs/agent'
 import type { Configuration, Instance, ManifestProblem, Place } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
+import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type Clock, Closer, type Logger, messageOf, systemClock } from '@akrijs/runtime'
 import {
   type findHandlerPackage,
@@ -23,7 +24,6 @@ import { StateFileError } from './errors.js'
 import { handlerProblem, reportHandlerProblems } from './manifests/handler-problems.js'
 import type { ConfigurationSource } from './manifests/manifest-files.js'
 import { ManifestFollower } from './manifests/manifest-follower.js'
-import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { makeStateDirectory } from './state/state-directory.js'
 import { StateFile } from './state/state-file.js'
 import { lockState } from './state/state-lock.js'

@@ -8,11 +8,11 @@ import type { Instance, SlotName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
+import { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 import { FollowedWorkload } from './followed-workload.js'
@@ -23,7 +23,7 @@ const OTHER = 'node-b' as NodeName
 
 let clock: ManualClock
 let directory: string
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let brokerInfo: BrokerInfo
 let instance: Instance
 let ledger: AllocationLedger
@@ -35,13 +35,9 @@ let uidOf: (pod: string) => string
 beforeEach(async () => {
   clock = new ManualClock()
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-info-'))
-  cluster = await StandaloneCluster.open({
-    file: new StateFile(path.join(directory, 'cluster.json')),
-    clock,
-    log: silentLogger,
-  })
+  cluster = new MemoryCluster()
   const wanted = manifest()
-  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  await cluster.apply(wanted)
   const owner =
     cluster.configurations.get(objectKey(wanted.namespace, wanted.name)) ??
     expect.fail('no Configuration')
@@ -106,7 +102,7 @@ async function allocate(index: number): Promise<string> {
 }
 
 const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
-const events = () => cluster.events.list().filter(({ reason }) => reason === 'BrokerInfoRefused')
+const events = () => cluster.events.filter(({ reason }) => reason === 'BrokerInfoRefused')
 
 describe('reports of workloads', () => {
   it('R68 R70 has a directory per workload, writable, that no other workload reaches', async () => {

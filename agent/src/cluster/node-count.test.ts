@@ -1,10 +1,10 @@
 import type { Configuration, ConfigurationName, Instance, InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { ObjectStore } from '@akrijs/standalone'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../testing/objects.js'
 import { NodeCount } from './node-count.js'
+import { ObjectStore } from './object-store.js'
 
 let clock: ManualClock
 let instances: ObjectStore<Instance>

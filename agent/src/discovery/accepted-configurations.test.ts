@@ -1,8 +1,8 @@
 import { type Configuration, type ConfigurationName, possibleOwner } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube/objects'
-import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
+import { ObjectStore } from '../cluster/object-store.js'
 import { configurationWith } from '../testing/objects.js'
 import { AcceptedConfigurations } from './accepted-configurations.js'
 

@@ -1,8 +1,8 @@
 import type { Configuration } from '@akrijs/api'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ObjectStore } from '../cluster/object-store.js'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
 import {
   configuration,

@@ -3,8 +3,8 @@ import { keyOf } from '@akrijs/kube/objects'
 import { aborted } from '@akrijs/runtime'
 import type { Device } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ObjectStore } from '../cluster/object-store.js'
 import type { DiscoverRequest, HandlerEndpoint } from '../handlers/handler-endpoint.js'
 import {
   configuration,

@@ -1,8 +1,8 @@
 import type { Configuration } from '@akrijs/api'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import type { ObjectStore } from '../cluster/object-store.js'
 import { configuration, DiscoveryHarness, ManualEndpoint } from '../testing/discovery-harness.js'
 
 let world: DiscoveryHarness

@@ -1,7 +1,7 @@
 import type { Configuration } from '@akrijs/api'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ObjectStore } from '../cluster/object-store.js'
 import {
   configuration,
   DiscoveryHarness,

@@ -1,8 +1,8 @@
 import type { Configuration } from '@akrijs/api'
 import type { Device } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ObjectStore } from '../cluster/object-store.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
 import {
   configuration,

@@ -1,8 +1,8 @@
 import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { ObjectStore } from '../cluster/object-store.js'
 import { instanceWith } from '../testing/objects.js'
 import { InstanceIndex } from './instance-index.js'
 

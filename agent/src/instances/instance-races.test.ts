@@ -1,17 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { GROUP, type Instance, slotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { StandaloneCluster, StateFile } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { AllocationLedger, instanceOf, usageOf } from '../slots/allocation-ledger.js'
 import { collidingIds } from '../testing/colliding-ids.js'
+import { MemoryCluster } from '../testing/memory-cluster.js'
 import { checked, draftOf, manifest } from '../testing/objects.js'
 import { deviceIdAnnotation, deviceIdOf } from './existing-instances.js'
 import { InstanceIndex } from './instance-index.js'
@@ -31,7 +28,7 @@ class TestNode {
   readonly #reconciler: InstanceReconciler
   #devices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
 
-  constructor(name: NodeName, cluster: StandaloneCluster, signal: AbortSignal) {
+  constructor(name: NodeName, cluster: MemoryCluster, signal: AbortSignal) {
     this.name = name
     this.ledger = new AllocationLedger({ node: name, pods: undefined })
     const plugins: InstancePlugins = {
@@ -75,20 +72,15 @@ class TestNode {
   }
 }
 
-async function openCluster(file: string) {
-  const cluster = await StandaloneCluster.open({
-    file: new StateFile(file),
-    clock: new ManualClock(),
-    log: silentLogger,
-  })
-  await cluster.apply({ configurations: [manifest({ capacity: 2 })], data: [], complete: true })
+async function openCluster() {
+  const cluster = new MemoryCluster()
+  await cluster.apply(manifest({ capacity: 2 }))
   const [configuration = expect.fail()] = cluster.configurations.list()
   return { cluster, configuration, key: keyOf(configuration) }
 }
 
 it('a node leaves the second Instance of a device when its containers have ended', async () => {
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-races-'))
-  const { cluster, configuration, key } = await openCluster(path.join(directory, 'c.json'))
+  const { cluster, configuration, key } = await openCluster()
   const stop = new AbortController()
   const [a, b] = ['node-a', 'node-b'].map(
     (name) => new TestNode(name as NodeName, cluster, stop.signal),
@@ -122,7 +114,6 @@ it('a node leaves the second Instance of a device when its containers have ended
   await cluster.releaseSlot(keyOf(short), slot, b.name)
   expect(await settle()).toEqual({ [draft.name]: [a.name, b.name], [long]: [a.name] })
   stop.abort()
-  await rm(directory, { recursive: true, force: true })
 })
 
 const step = fc.record({
@@ -134,11 +125,9 @@ const step = fc.record({
 })
 
 it('nodes that find devices in any order agree on one Instance for each, with claims', async () => {
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-races-'))
-  let runs = 0
   const run = async (steps: (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[]) => {
     const stop = new AbortController()
-    const { cluster, key } = await openCluster(path.join(directory, `${runs++}.json`))
+    const { cluster, key } = await openCluster()
     const nodes = NODES.map((name) => new TestNode(name, cluster, stop.signal))
     const claim = async ({ name, ledger, served }: TestNode, id: string) => {
       const instance = [...served.values()].find(({ device }) => device.id === id)
@@ -194,5 +183,4 @@ it('nodes that find devices in any order agree on one Instance for each, with cl
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), run), {
     numRuns: 25,
   })
-  await rm(directory, { recursive: true, force: true })
 })

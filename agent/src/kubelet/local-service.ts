@@ -1,4 +1,4 @@
-import { connectProblem, messageOf, systemClock } from '@akrijs/runtime'
+import { connectProblem, messageOf, NO_CHANNELZ, systemClock } from '@akrijs/runtime'
 import {
   type ChannelCredentials,
   type Client,
@@ -8,7 +8,6 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { KubeletUnavailableError } from '../errors.js'
-import { NO_CHANNELZ } from '../handlers/channelz.js'
 
 /** The longest time of one call, in milliseconds. */
 const ANSWER_MS = 10_000

@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises'
 import type { Configuration, InstanceName, SlotName } from '@akrijs/api'
+import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { Cluster } from '../cluster/cluster.js'
@@ -12,6 +12,7 @@ import { noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
+import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { PluginEnvironment } from '../testing/plugin-environment.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
@@ -21,7 +22,7 @@ const NODE = 'node-a' as NodeName
 const DIGESTS = ['8120fe', 'a19705']
 
 let environment: PluginEnvironment
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let configuration: Configuration
 let name: string
 let kubelet: SimulatedKubelet
@@ -34,7 +35,7 @@ beforeEach(async () => {
   environment = await PluginEnvironment.open(NODE, clock)
   ;({ cluster, kubelet, ledger } = environment)
   const wanted = manifest({ capacity: 2 })
-  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  await cluster.apply(wanted)
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
   plugins = new DevicePlugins({

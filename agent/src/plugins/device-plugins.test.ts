@@ -3,23 +3,23 @@ import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import {
   type AllocateResponse,
   DevicePluginClient,
   type ListAndWatchResponse,
 } from '@akrijs/proto/device-plugin'
-import { silentLogger } from '@akrijs/runtime'
+import { NO_CHANNELZ, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { SimulatedKubelet, type StandaloneCluster } from '@akrijs/standalone'
 import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubeletUnavailableError, PluginRefusedError } from '../errors.js'
-import { NO_CHANNELZ } from '../handlers/channelz.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { configurationWith } from '../testing/objects.js'
 import { PluginEnvironment } from '../testing/plugin-environment.js'
 import { DevicePlugins } from './device-plugins.js'
@@ -46,7 +46,7 @@ const served: ServedInstance = {
 }
 
 let home: PluginEnvironment
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
 let ledger: AllocationLedger

@@ -13,11 +13,11 @@ import {
   DevicePluginService,
   ListAndWatchResponse,
 } from '@akrijs/proto/device-plugin'
+import { NO_CHANNELZ } from '@akrijs/runtime'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
-import { NO_CHANNELZ } from '../handlers/channelz.js'
 import type { ContainerAllocation } from './allocation.js'
 import { ListStreams } from './list-streams.js'
 import { PluginListener } from './plugin-listener.js'

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import { DevicePluginService } from '@akrijs/proto/device-plugin'
+import { NO_CHANNELZ } from '@akrijs/runtime'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import { NO_CHANNELZ } from '../handlers/channelz.js'
 import { PLUGIN_CALLS } from '../limits.js'
 import { type PluginCalls, pluginService } from './plugin-service.js'
 

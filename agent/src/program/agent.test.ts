@@ -3,17 +3,18 @@ import { link, readdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
+import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { serveHealth } from '@akrijs/runtime/program'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
@@ -23,7 +24,7 @@ const NODE = 'node-a' as NodeName
 
 let home: NodeEnvironment
 let directory: string
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
 let metrics: AgentMetrics
@@ -102,7 +103,7 @@ it('A23 an agent counts what happens, from the first list to the last release', 
     manifest({ discoveryHandler: discoveryHandler(false) }),
   ]
   await start()
-  await cluster.apply({ configurations: [good, bad], data: [], complete: true })
+  await cluster.apply(good, bad)
   const resource = `akri.sh/${good.name}-8120fe`
   await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
   await eventually(async () =>
@@ -157,10 +158,10 @@ it('an agent with many Configurations adds few listeners to each signal', async 
   const warnings = await listenerWarnings(async () => {
     await start()
     server = await serve(remote, { directory, environment: {}, log: silentLogger })
-    await cluster.apply({ configurations: many, data: [], complete: true })
+    await cluster.apply(...many)
     for (const { name } of many)
       await eventually(() => expect(kubelet.resource(`akri.sh/${name}`).allocatable).toBe(1))
-    await cluster.apply({ configurations: many.slice(0, 3), data: [], complete: true })
+    await cluster.apply(...many.slice(0, 3))
     await eventually(() => expect(cluster.instances.list()).toHaveLength(3))
     await agent?.close()
     await server.close()
@@ -184,14 +185,14 @@ it('an agent shows a bug of one object as InternalError, and serves all others',
     return create(draft)
   })
   const conditions = (name: string) =>
-    cluster.configurations
+    cluster.statuses
       .get(objectKey('default', name))
-      ?.status?.conditions.map(({ type, status, reason, message }) => [
+      ?.conditions.map(({ type, status, reason, message }) => [
         `${type} ${status}`,
         `${reason}: ${message}`,
       ])
   await start()
-  await cluster.apply({ configurations: [broken, poisoned, good], data: [], complete: true })
+  await cluster.apply(broken, poisoned, good)
   await eventually(() => {
     expect(conditions('broken')).toContainEqual([
       'Discovering False',
@@ -222,7 +223,7 @@ it('a restarted agent offers its checkpoint while the import of a handler hangs'
   const resource = `akri.sh/${configuration.name}-8120fe`
   const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
   await start()
-  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await cluster.apply(configuration)
   await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
   expect(await registrations()).toEqual([2])
   await agent?.close()
@@ -239,8 +240,7 @@ it('a restarted agent offers its checkpoint while the import of a handler hangs'
 
 it('a restarted agent lists the id of a lost device before its handler answers', async () => {
   const found = manifest({ discoveryHandler: discoveryHandler(true) })
-  const apply = (configuration: typeof found) =>
-    cluster.apply({ configurations: [configuration], data: [], complete: true })
+  const apply = (configuration: typeof found) => cluster.apply(configuration)
   await start()
   await apply(found)
   const resource = `akri.sh/${found.name}`
@@ -297,7 +297,7 @@ it('an agent is healthy while it replaces lost sockets, and names silent plugins
     ahead += 15_000
   }
   try {
-    await cluster.apply({ configurations: [configuration], data: [], complete: true })
+    await cluster.apply(configuration)
     await settled()
     await isHealthy()
 
@@ -334,7 +334,7 @@ it('an agent is healthy while it replaces lost sockets, and names silent plugins
 
 it('A2 an agent leaves a running agent of the same node alone, and ends', async () => {
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
-  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await cluster.apply(configuration)
   await start()
   const resource = `akri.sh/${configuration.name}-8120fe`
   await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))

@@ -1,15 +1,16 @@
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
+import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { type Device, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
@@ -22,7 +23,7 @@ const NO_RULES = { handlerMounts: [], handlerDevices: [], handlerEnvironment: []
 
 let home: NodeEnvironment
 let directory: string
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
 let agent: Agent | undefined
@@ -78,14 +79,14 @@ async function serveDevices(
 async function configure(name: string): Promise<void> {
   const discoveryHandler = { name, discoveryDetails: '{}', discoveryProperties: [] }
   const configuration = { ...manifest({ discoveryHandler }), name: CONFIGURATION }
-  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await cluster.apply(configuration)
 }
 
 const CONFIGURATION = 'lab' as ConfigurationName
 const condition = (type: string) =>
-  cluster.configurations
+  cluster.statuses
     .get(objectKey('default', CONFIGURATION))
-    ?.status?.conditions.find((condition) => condition.type === type)
+    ?.conditions.find((condition) => condition.type === type)
 const resource = `akri.sh/${CONFIGURATION}`
 const pod = {
   uid: 'p',

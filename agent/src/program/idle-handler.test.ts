@@ -89,6 +89,6 @@ it('A4 a handler that registers once is asked by the next agent, also if it was 
   await start()
   const discoveryHandler = { name: 'sensor', discoveryDetails: '', discoveryProperties: [] }
   const configuration = { ...manifest({ discoveryHandler }), name: CONFIGURATION }
-  await home.cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await home.cluster.apply(configuration)
   await eventually(() => expect(home.kubelet.resource('akri.sh/lab').allocatable).toBe(1))
 })

@@ -1,11 +1,11 @@
 import path from 'node:path'
 import type { ConfigurationName, Offer } from '@akrijs/api'
+import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
-import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
@@ -14,6 +14,7 @@ import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { deviceDigest } from '../instances/instance-name.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { collidingIds } from '../testing/colliding-ids.js'
+import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { configurationWith, manifest } from '../testing/objects.js'
 import { type Agent, startAgent } from './agent.js'
@@ -23,7 +24,7 @@ const IDS = collidingIds(NODE)
 
 let home: NodeEnvironment
 let directory: string
-let cluster: StandaloneCluster
+let cluster: MemoryCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
 let agent: Agent
@@ -79,11 +80,7 @@ const pod = (uid: string, wants: Record<string, number>) => ({
 it('two devices with one short digest have both resources, also after a restart', async () => {
   const wanted = manifest({ ...details(IDS), capacity: 2 })
   const apply = (ids: readonly string[]) =>
-    cluster.apply({
-      configurations: [{ ...wanted, spec: { ...wanted.spec, ...details(ids) } }],
-      data: [],
-      complete: true,
-    })
+    cluster.apply({ ...wanted, spec: { ...wanted.spec, ...details(ids) } })
   await apply(IDS)
   const place = { shared: false, node: NODE } as const
   const digests = [deviceDigest(IDS[0], place), deviceDigest(IDS[1], place, 'long')]
@@ -126,12 +123,7 @@ it('two devices with one short digest have both resources, also after a restart'
 
 it('the resource of an Instance goes with its offer, and claims of containers stay', async () => {
   const wanted = manifest({ ...details(['foo']), capacity: 3 })
-  const apply = (offer: Offer) =>
-    cluster.apply({
-      configurations: [{ ...wanted, spec: { ...wanted.spec, offer } }],
-      data: [],
-      complete: true,
-    })
+  const apply = (offer: Offer) => cluster.apply({ ...wanted, spec: { ...wanted.spec, offer } })
   await apply('both')
   const both = `akri.sh/${wanted.name}`
   const own = `${both}-${deviceDigest('foo', { shared: false, node: NODE })}`
@@ -176,7 +168,7 @@ it('A24 devices are offered without a pause for each of them', async () => {
   agent = await start(cluster, new ManualClock())
   const ids = Array.from({ length: 30 }, (_, index) => `device-${index}`)
   const wanted = manifest({ ...details(ids), capacity: 1 })
-  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  await cluster.apply(wanted)
   await eventually(() => expect(agent.plugins.resources).toHaveLength(31))
   await eventually(() => {
     const offered = agent.plugins.resources.map((name) => kubelet.resource(name).allocatable)

@@ -1,7 +1,7 @@
 import type { Configuration } from '@akrijs/api'
 import type { ManualClock } from '@akrijs/runtime/testing'
-import type { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ObjectStore } from '../cluster/object-store.js'
 import { embeddedUid } from '../handlers/handler-endpoint.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DiscoveryHarness, key, ManualEndpoint } from '../testing/discovery-harness.js'

@@ -10,10 +10,10 @@ import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { applyFields, applyJsonPatch, updateFields } from '@akrijs/kube/testing'
 import { AkriError, isRecord } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../cluster/cluster.js'
+import { ObjectStore } from '../cluster/object-store.js'
 import {
   claimStep,
   type InstanceStep,

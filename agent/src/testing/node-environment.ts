@@ -1,19 +1,20 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { MemoryCluster } from './memory-cluster.js'
 
 /** The environment of an agent, for tests: a cluster, and a kubelet with its Pods and sockets. */
 export class NodeEnvironment {
   /** For the sockets of handlers, and for the checkpoint. */
   readonly directory: string
-  readonly cluster: StandaloneCluster
+  readonly cluster: MemoryCluster
   readonly kubelet: SimulatedKubelet
   readonly sockets: KubeletSockets
 
-  private constructor(directory: string, cluster: StandaloneCluster, kubelet: SimulatedKubelet) {
+  private constructor(directory: string, cluster: MemoryCluster, kubelet: SimulatedKubelet) {
     const { pluginDirectory, podResourcesSocket, nodePods: pods } = kubelet
     this.directory = directory
     this.cluster = cluster
@@ -29,10 +30,9 @@ export class NodeEnvironment {
 
   static async open(): Promise<NodeEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
-    const file = new StateFile(path.join(directory, 'cluster.json'))
     const opened = new NodeEnvironment(
       directory,
-      await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger }),
+      new MemoryCluster(),
       await SimulatedKubelet.start({ directory: path.join(directory, 'k') }),
     )
     await opened.sockets.open()
@@ -42,7 +42,6 @@ export class NodeEnvironment {
   async close(): Promise<void> {
     await this.sockets.close()
     await this.kubelet.close()
-    await this.cluster.close()
     await rm(this.directory, { recursive: true, force: true })
   }
 }

@@ -1,19 +1,20 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import type { NodeName } from '@akrijs/kube/objects'
-import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
-import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { type Clock, silentLogger } from '@akrijs/runtime'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
+import { MemoryCluster } from './memory-cluster.js'
 
 /** The environment of device plugins, for tests: a cluster, and a kubelet behind its sockets. */
 export class PluginEnvironment {
   readonly directory: string
-  readonly cluster: StandaloneCluster
+  readonly cluster: MemoryCluster
   readonly kubelet: SimulatedKubelet
   readonly sockets: KubeletSockets
   readonly claims: SlotClaims
@@ -23,7 +24,7 @@ export class PluginEnvironment {
 
   private constructor(
     directory: string,
-    cluster: StandaloneCluster,
+    cluster: MemoryCluster,
     kubelet: SimulatedKubelet,
     node: NodeName,
     clock: Clock,
@@ -68,8 +69,7 @@ export class PluginEnvironment {
   /** @param clock of the agent */
   static async open(node: NodeName, clock: Clock): Promise<PluginEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
-    const file = new StateFile(path.join(directory, 'cluster.json'))
-    const cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
+    const cluster = new MemoryCluster()
     const opened = new PluginEnvironment(
       directory,
       cluster,

@@ -1,4 +1,4 @@
-import type { SimulatedKubelet } from '@akrijs/standalone'
+import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 
 /** The allocatable quantity of each resource. */
 export function allocatableOf(kubelet: SimulatedKubelet): Record<string, number> {

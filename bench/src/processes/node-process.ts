@@ -5,7 +5,7 @@ import { CONFIGURATIONS } from '@akrijs/api'
 import { Resource } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { systemClock } from '@akrijs/runtime'
-import { SimulatedKubelet } from '../../../standalone/src/simulated-kubelet/simulated-kubelet.js'
+import { SimulatedKubelet } from '../../../kube/src/simulated-kubelet/simulated-kubelet.js'
 import { allocatableOf } from './allocatable.js'
 import { serveCommands } from './protocol.js'
 

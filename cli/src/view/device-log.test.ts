@@ -1,6 +1,6 @@
+import { ObjectStore } from '@akrijs/agent'
 import type { Configuration } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
-import { ObjectStore } from '@akrijs/standalone'
 import { expect, it } from 'vitest'
 import { logDevices } from './device-log.js'
 

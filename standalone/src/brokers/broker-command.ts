@@ -1,6 +1,6 @@
 import { type BrokerSpec, GROUP, PLACEHOLDER, type Problem } from '@akrijs/api'
+import type { ContainerOptions } from '@akrijs/kube/kubelet'
 import { isRecord, shorten } from '@akrijs/runtime'
-import type { ContainerOptions } from '../simulated-kubelet/simulated-pod.js'
 
 /** The process of a container of a brokerSpec. */
 export interface BrokerCommand {

@@ -1,7 +1,7 @@
+import type { ObjectStore } from '@akrijs/agent'
 import type { Configuration, Instance } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube'
 import { type ClusterState, specDigest } from '../state/state-file.js'
-import type { ObjectStore } from './object-store.js'
 
 /** A copy of the objects of a cluster: changes show only after they are published. */
 export class ClusterDraft {

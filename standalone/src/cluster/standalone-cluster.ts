@@ -14,6 +14,7 @@ import {
   leaveStep,
   mergeStatus,
   newInstance,
+  ObjectStore,
   releaseStep,
   resolveReferences,
   storedProblems,
@@ -52,7 +53,6 @@ import jsonPatch from 'fast-json-patch'
 import { type ClusterState, type StateFile, specDigest } from '../state/state-file.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
-import { ObjectStore } from './object-store.js'
 import { PropertyData } from './property-data.js'
 
 interface StandaloneClusterOptions {

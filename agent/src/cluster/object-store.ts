@@ -1,6 +1,6 @@
-import type { ObjectCache } from '@akrijs/agent'
-import { keyOf, type ObjectKey } from '@akrijs/kube'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
+import type { ObjectCache } from './cluster.js'
 
 interface StoredObject {
   readonly metadata: { readonly namespace: string; readonly name: string }

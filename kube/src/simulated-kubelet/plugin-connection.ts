@@ -1,10 +1,10 @@
-import { NO_CHANNELZ } from '@akrijs/agent'
 import {
   type AllocateResponse,
   DevicePluginClient,
   type ListAndWatchResponse,
   type PreferredAllocationResponse,
 } from '@akrijs/proto/device-plugin'
+import { NO_CHANNELZ } from '@akrijs/runtime'
 import { type ClientReadableStream, credentials } from '@grpc/grpc-js'
 
 /** The kubelet's connection to one device plugin. */

@@ -1,8 +1,7 @@
 import path from 'node:path'
-import { KubeletUnavailableError, NO_CHANNELZ } from '@akrijs/agent'
 import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
-import { makeRoomForSocket } from '@akrijs/runtime'
+import { makeRoomForSocket, NO_CHANNELZ, SocketUnusableError } from '@akrijs/runtime'
 import {
   Server,
   ServerCredentials,
@@ -92,14 +91,14 @@ function podResources({ pod, allocations }: AdmittedPod) {
   }
 }
 
-/** @throws KubeletUnavailableError */
+/** @throws SocketUnusableError */
 export async function listen(server: Server, socket: string): Promise<void> {
   await makeRoomForSocket(socket)
   await new Promise<void>((resolve, reject) => {
     server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
       if (!error) return resolve()
       const message = `the simulated kubelet cannot listen on ${socket}: ${error.message}`
-      reject(new KubeletUnavailableError(message, { cause: error }))
+      reject(new SocketUnusableError(message, { cause: error }))
     })
   })
 }

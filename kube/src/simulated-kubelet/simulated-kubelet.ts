@@ -1,11 +1,10 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import type { NodePods } from '@akrijs/agent'
-import { objectKey } from '@akrijs/kube'
 import type { RegisterRequest } from '@akrijs/proto/device-plugin'
 import { Listeners, messageOf } from '@akrijs/runtime'
 import type { Server } from '@grpc/grpc-js'
 import { AdmissionError } from '../errors.js'
+import { type ObjectKey, objectKey } from '../objects.js'
 import { listen, podResourcesServer, registrationServer } from './kubelet-services.js'
 import { PluginConnection } from './plugin-connection.js'
 import {
@@ -15,6 +14,8 @@ import {
   containerOptions,
   type SimulatedPod,
 } from './simulated-pod.js'
+
+export type { ContainerOptions } from './simulated-pod.js'
 
 interface SimulatedKubeletOptions {
   /** The parent of `device-plugins` and `pod-resources`, which hold the sockets. */
@@ -90,10 +91,10 @@ export class SimulatedKubelet {
   }
 
   /** The Pods of this node, as a watch of an API server would report them. */
-  readonly nodePods: NodePods = {
+  readonly nodePods = {
     synced: true,
     lagMs: 0,
-    users: (resourceName) =>
+    users: (resourceName: string) =>
       new Map(
         [...this.#beingAdmitted, ...this.pods]
           .filter(({ containers }) =>
@@ -106,10 +107,11 @@ export class SimulatedKubelet {
       ),
     // The kubelet forgets a Pod when it is removed.
     hasEnded: () => false,
-    uidOf: (key) =>
+    uidOf: (key: ObjectKey) =>
       this.pods.find(({ namespace, name }) => objectKey(namespace, name) === key)?.uid,
     startedAt: () => undefined,
-    onChange: (listener, signal) => this.#podGoneListeners.add(() => listener('gone'), signal),
+    onChange: (listener: (change: 'gone') => void, signal: AbortSignal) =>
+      this.#podGoneListeners.add(() => listener('gone'), signal),
   }
 
   /**

@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import {
+  API_VERSION,
+  type Configuration,
+  type ConfigurationManifest,
+  type Instance,
+  type NodeStatus,
+  type SlotName,
+} from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
+import { applyJsonPatch } from '@akrijs/kube/testing'
+import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type {
+  BrokerReports,
+  Cluster,
+  DeviceUsage,
+  InstanceChange,
+  InstanceDraft,
+} from '../cluster/cluster.js'
+import { ObjectStore } from '../cluster/object-store.js'
+import { isOwnedBy } from '../instances/existing-instances.js'
+import {
+  brokerInfoStep,
+  claimStep,
+  type InstanceStep,
+  joinStep,
+  leaveStep,
+  newInstance,
+  releaseStep,
+  updateStep,
+} from '../instances/instance-steps.js'
+import { storedStatus } from '../report/stored-status.js'
+
+/**
+ * The cluster of tests whose subject is above the port: objects in memory, with the conflict rules
+ * of an API server. The contract of a cluster holds for it.
+ */
+export class MemoryCluster implements Cluster {
+  readonly knownNodes: number = 1
+  readonly configurations = new ObjectStore<Configuration>()
+  readonly instances = new ObjectStore<Instance>()
+  /** The last status of each Configuration. */
+  readonly statuses = new Map<ObjectKey, NodeStatus>()
+  readonly events: ObjectEvent[] = []
+  #version = 0
+
+  /** Replaces all Configurations. Instances without a Configuration are removed. */
+  async apply(...manifests: readonly ConfigurationManifest[]): Promise<void> {
+    const keys = new Set(manifests.map(({ namespace, name }) => objectKey(namespace, name)))
+    for (const each of this.configurations.list())
+      if (!keys.has(keyOf(each))) this.configurations.remove(keyOf(each))
+    for (const { spec, ...metadata } of manifests) {
+      const before = this.configurations.get(objectKey(metadata.namespace, metadata.name))
+      const { uid = randomUUID(), generation = 0 } = before?.metadata ?? {}
+      const isEdited = !isDeepStrictEqual(before?.spec, spec)
+      this.configurations.put({
+        apiVersion: API_VERSION,
+        kind: 'Configuration',
+        metadata: {
+          ...metadata,
+          ...this.#versioned({ uid, generation: generation + (isEdited ? 1 : 0) }),
+        },
+        spec,
+      })
+    }
+    const owners = this.configurations.list()
+    for (const each of this.instances.list())
+      if (!owners.some((owner) => isOwnedBy(each, owner))) this.instances.remove(keyOf(each))
+  }
+
+  async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
+    return this.configurations.get(key)
+  }
+
+  async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
+    await undefined
+    if (this.instances.get(objectKey(draft.namespace, draft.name)) !== undefined) return 'exists'
+    const { metadata, ...object } = newInstance(draft)
+    const versioned = this.#versioned({ uid: randomUUID(), generation: 1 })
+    this.instances.put({ ...object, metadata: { ...metadata, ...versioned } })
+    return 'created'
+  }
+
+  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
+    return this.#change(key, (instance) => joinStep(instance, node, claims))
+  }
+
+  leaveInstance(key: ObjectKey, node: NodeName) {
+    return this.#change(key, (instance) => leaveStep(instance, node))
+  }
+
+  stayInInstance(): void {}
+
+  updateInstance(key: ObjectKey, fields: InstanceChange) {
+    return this.#change(key, (instance) => updateStep(instance, fields))
+  }
+
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
+    return this.#change(key, (instance) =>
+      claimStep(instance, slot, usage, { inUse: false, device }),
+    )
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.#change(key, (instance) => claimStep(instance, slot, usage, { inUse: true }))
+  }
+
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.#change(key, (instance) => releaseStep(instance, slot, usage))
+  }
+
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
+    return this.#change(key, (instance) => brokerInfoStep(instance, node, reports))
+  }
+
+  async resolveProperties(): Promise<DiscoveryProperties> {
+    return new DiscoveryProperties()
+  }
+
+  onPropertiesChanged(): void {}
+
+  async reportStatus(key: ObjectKey, _node: NodeName, status: NodeStatus): Promise<void> {
+    this.statuses.set(key, storedStatus(status))
+  }
+
+  reportSlots(): void {}
+
+  reportPodsToEnd(): void {}
+
+  recordEvent(event: ObjectEvent): void {
+    this.events.push(event)
+  }
+
+  async #change<T>(
+    key: ObjectKey,
+    decide: (instance: Instance | undefined) => InstanceStep<T>,
+  ): Promise<T> {
+    // As with a server, other changes come in between.
+    await undefined
+    const instance = this.instances.get(key)
+    const step = decide(instance)
+    if ('done' in step) return step.done
+    if ('remove' in step) {
+      this.instances.remove(key)
+      return step.result
+    }
+    const patched = applyJsonPatch(instance, step.patch)
+    if ('refused' in patched) throw new TypeError(patched.refused)
+    const { metadata, ...object } = patched.value as Instance
+    const generation = metadata.generation + ('subresource' in step ? 0 : 1)
+    this.instances.put({ ...object, metadata: { ...metadata, ...this.#versioned({ generation }) } })
+    return step.result
+  }
+
+  #versioned<T>(metadata: T) {
+    const resourceVersion = String(++this.#version)
+    return { creationTimestamp: '2026-01-01T00:00:00Z', ...metadata, resourceVersion }
+  }
+}
