@@ -28,7 +28,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'discovery/(?!checkpoint).*',
   'report/(?!node-report-writer).*',
   'plugins/(allocation|(configuration|instance)-plugin|plugin-behaviour|registration-problems)',
-  'handlers/(handler-(addresses|endpoint|environment|registry)|address-holders|isolated-output)',
+  'handlers/(handler-(endpoint|environment|registry)|isolated-output)',
   'kubelet/(allocation-source|device-nodes|kubelet)',
   'cluster/(cluster|node-count|object-store|pod-demand)',
   'broker-info/(broker-info-(patch|plan)|orphan-plan)',

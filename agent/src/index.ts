@@ -12,7 +12,7 @@ export {
   resolveReferences,
 } from './discovery/property-references.js'
 export { KubeletUnavailableError, MissingPropertyError, PropertyRefusedError } from './errors.js'
-export { AllowedAddresses } from './handlers/allowed-addresses.js'
+export { AllowedAddresses } from './handlers/handler-addresses.js'
 export { isolatedNames, runIsolated } from './handlers/isolated-handler.js'
 export { isOwnedBy } from './instances/existing-instances.js'
 export * from './instances/instance-steps.js'

@@ -7,6 +7,13 @@ export const MAX_ENDPOINTS = 256
 export const MAX_REGISTRATION_CONNECTIONS = 512
 /** Registrations that wait for the Pod with their address: each keeps a call in memory. */
 export const MAX_WAITING_REGISTRATIONS = 64
+/** The calls of one connection: a registration is one small call. */
+export const REGISTRATION_CALLS = {
+  'grpc.max_receive_message_length': 64 * 1024,
+  'grpc.max_concurrent_streams': 100,
+  // In megabytes.
+  'grpc-node.max_session_memory': 1,
+}
 
 /** How many devices one agent serves. */
 export interface DeviceBounds {

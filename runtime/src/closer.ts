@@ -8,6 +8,12 @@ export class Closer {
     this.#closes.push(close)
   }
 
+  /** Adds an open part with a method `close`. @returns the part */
+  own<T extends { close(): unknown }>(part: T): T {
+    this.add(() => part.close())
+    return part
+  }
+
   /**
    * Closes all parts, one after the other, also after a failure.
    * @returns the same promise each time, which rejects with the first failure

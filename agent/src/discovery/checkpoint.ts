@@ -13,7 +13,7 @@ import {
 } from '@akrijs/runtime'
 import { checkInTurns, DeviceListCheck } from '@akrijs/sdk/host'
 import * as z from 'zod'
-import type { RememberedHandler } from '../handlers/remembered-handlers.js'
+import type { RememberedHandler } from '../handlers/registration-server.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
 import type { SlotAllocation } from '../slots/allocation-ledger.js'
 import type { DiscoverySnapshot } from './discovery.js'

@@ -11,6 +11,7 @@ interface RegistryChange {
 export class HandlerRegistry {
   readonly #endpoints = new Set<HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
+  #checking: Promise<void> | undefined
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -49,7 +50,15 @@ export class HandlerRegistry {
   }
 
   /** Drops the endpoints whose handlers have left. */
-  async dropAbsent(): Promise<void> {
+  dropAbsent(): Promise<void> {
+    // One check at a time, whatever is registered meanwhile: it connects to all endpoints.
+    this.#checking ??= this.#dropAbsent().finally(() => {
+      this.#checking = undefined
+    })
+    return this.#checking
+  }
+
+  async #dropAbsent(): Promise<void> {
     const checks = this.all.map(async (endpoint) => {
       if (await endpoint.hasLeft?.()) this.drop(endpoint)
     })

@@ -1,12 +1,10 @@
 import { once } from 'node:events'
-import { rm } from 'node:fs/promises'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
 import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
@@ -17,8 +15,6 @@ import { Discovery } from '../discovery/discovery.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import { configurationWith } from '../testing/objects.js'
 import { RegistrationHarness, range, toldHandler } from '../testing/registration-harness.js'
-import { AllowedAddresses } from './allowed-addresses.js'
-import { EmbeddedEndpoint } from './embedded-endpoint.js'
 
 let world: RegistrationHarness
 let serving: Awaited<ReturnType<typeof serve>> | undefined
@@ -71,6 +67,24 @@ describe('a flood of connections', () => {
   })
 })
 
+it('connections without right HTTP/2 disturb no others, and end with the agent', async () => {
+  const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+  const starts = ['', '\x16\x03\x01', 'GET / HTTP/1.1\r\n', preface.slice(0, 9), preface]
+  const sockets = [...starts, `${preface}${'\x7f'.repeat(2000)}`].map((start) => {
+    const socket = net.connect(world.server.socket)
+    socket.on('error', () => {}).resume()
+    socket.write(start)
+    return socket
+  })
+  const file = await world.socket(path.join(world.directory, 'good.sock'))
+  expect(await world.register('good', file)).toBe('taken')
+  // A connection that is reset ends no process.
+  sockets.pop()?.resetAndDestroy()
+  expect(await world.register('good', file)).toBe('taken')
+  await world.server.close()
+  await eventually(() => expect(sockets.every(({ closed }) => closed)).toBe(true))
+})
+
 /** A port of this machine that nothing serves. */
 async function freePort(): Promise<number> {
   const server = net.createServer().listen(0, '127.0.0.1')
@@ -79,96 +93,6 @@ async function freePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve))
   return port
 }
-
-describe('256 endpoints', () => {
-  let clock: ManualClock
-  let good: string
-
-  beforeEach(async () => {
-    clock = new ManualClock()
-    good = await world.socket(path.join(world.directory, 'good.sock'))
-  })
-
-  const fill = async () => {
-    const names = range(1, 256 - world.registry.size).map((number) => `name${number}`)
-    const answers = await Promise.all(names.map((name) => world.register(name, good)))
-    expect(new Set(answers)).toEqual(new Set(['taken']))
-  }
-  const late = () => world.register('late', good)
-  const REFUSED =
-    '8 RESOURCE_EXHAUSTED: the agent has 256 endpoints of handlers, the most that it accepts, ' +
-    'and each is still served; end a handler that is not needed, and this one can register'
-
-  it('are the most: others are told so, and those 256 may register again', async () => {
-    const load = () => Promise.reject(new TypeError('nobody asks'))
-    world.registry.register(
-      new EmbeddedEndpoint({ name: 'loaded', load }, silentLogger, Promise.resolve()),
-    )
-    await fill()
-    expect(await late()).toBe(REFUSED)
-    expect(await world.register('name1', good, 0, true)).toBe('taken')
-    expect(world.registry.endpoints('name1').map(({ shared }) => shared)).toEqual([true])
-    expect(world.registry.size).toBe(256)
-    expect(world.uids('loaded')).toEqual(['embedded-loaded'])
-  })
-
-  const holders = new Map<string, string>()
-  it.each<[string, () => Promise<[endpoint: string, leave: () => Promise<unknown>]>]>([
-    [
-      'the socket is removed',
-      async () => {
-        const file = await world.socket(path.join(world.directory, 'left.sock'))
-        return [file, () => rm(file)]
-      },
-    ],
-    [
-      'nothing listens at the port',
-      async () => {
-        const server = net.createServer().listen(0, '127.0.0.1')
-        await once(server, 'listening')
-        const { port } = server.address() as AddressInfo
-        const leave = () => new Promise((resolve) => server.close(resolve))
-        return [`http://127.0.0.1:${port}`, leave]
-      },
-    ],
-    [
-      'the Pod with the address is gone',
-      async () => {
-        holders.set('10.0.0.7', 'pod-1')
-        return ['http://10.0.0.7:10000', async () => holders.delete('10.0.0.7')]
-      },
-    ],
-  ])('have room for another when %s', async (_, handler) => {
-    const pods = { holderOf: (address: string) => holders.get(address) }
-    await world.serve({ clock, addresses: new AllowedAddresses(['127.0.0.1'], pods) })
-    const [endpoint, leave] = await handler()
-    const type = endpoint.startsWith('http') ? 1 : 0
-    expect(await world.register('leaves', endpoint, type)).toBe('taken')
-    await fill()
-    await leave()
-    expect(await late()).toBe('taken')
-    expect(world.uids('leaves')).toEqual([])
-    await clock.advance(1000)
-    expect(await world.register('later', good)).toBe(REFUSED)
-  })
-
-  it('are checked once in a second at most, whatever is registered', async () => {
-    await world.serve({ clock })
-    await fill()
-    let checks = 0
-    const dropAbsent = world.registry.dropAbsent.bind(world.registry)
-    world.registry.dropAbsent = () => {
-      checks++
-      return dropAbsent()
-    }
-    for (const seconds of [1, 2]) {
-      const answers = await Promise.all(range(1, 50).map(() => late()))
-      expect(new Set(answers)).toEqual(new Set([REFUSED]))
-      expect(checks).toBe(seconds)
-      await clock.advance(1000)
-    }
-  })
-})
 
 describe('a flood of registrations', () => {
   let configurations: ObjectStore<Configuration>

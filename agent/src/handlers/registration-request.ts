@@ -6,7 +6,7 @@ import { defineError, isServed, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import { hostOf, plainAddress } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
-import type { AddressHolders } from './address-holders.js'
+import type { AddressHolders } from './handler-addresses.js'
 import { isHandlerName } from './handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 

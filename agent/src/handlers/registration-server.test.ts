@@ -1,167 +1,302 @@
-import { chmod, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { link, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/runtime'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { serve } from '@akrijs/sdk'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { RegistrationHarness } from '../testing/registration-harness.js'
+import { RegistrationHarness, range } from '../testing/registration-harness.js'
+import { EmbeddedEndpoint } from './embedded-endpoint.js'
+import { AllowedAddresses } from './handler-addresses.js'
+import { isHandlerName } from './handler-endpoint.js'
+import { type RememberedHandler, rememberedHandlers } from './registration-server.js'
 
 let world: RegistrationHarness
+let outside: string
+/** A socket that is served. */
+let good: string
 
 beforeEach(async () => {
   world = await RegistrationHarness.start()
+  outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
+  good = await world.socket(file('good.sock'))
 })
 
-afterEach(() => world.close())
+afterEach(async () => {
+  await world.close()
+  await rm(outside, { recursive: true, force: true })
+})
+
+const file = (name: string) => path.join(world.directory, name)
+
+/** A socket that a killed process has left. */
+async function leave(socket: string): Promise<void> {
+  const server = net.createServer().listen(`${socket}.dying`)
+  await once(server, 'listening')
+  await link(`${socket}.dying`, socket)
+  await new Promise((resolve) => server.close(resolve))
+}
 
 describe('the registration of handlers', () => {
   it('accepts a socket in its directory, and an address of the network', async () => {
-    const file = await world.socket(path.join(world.directory, 'a.sock'))
-    expect(await world.register('a', file)).toBe('taken')
+    expect(await world.register('a', good)).toBe('taken')
     expect(await world.register('a', 'http://10.0.0.7:10000', 1, true)).toBe('taken')
     expect(await world.register('a', 'http://[fd00::7]:10000', 1)).toBe('taken')
     expect(world.uids('a')).toEqual(
-      [`a@${file}`, 'a@http://10.0.0.7:10000', 'a@http://[fd00::7]:10000'].sort(),
+      [`a@${good}`, 'a@http://10.0.0.7:10000', 'a@http://[fd00::7]:10000'].sort(),
     )
   })
 
   it('A5 gives one endpoint for repeated requests, and follows shared until then', async () => {
-    const file = await world.socket(path.join(world.directory, 'a.sock'))
-    for (const shared of [false, true]) await world.register('a', file, 0, shared)
+    for (const shared of [false, true]) await world.register('a', good, 0, shared)
     expect(world.registry.endpoints('a').map(({ shared }) => shared)).toEqual([true])
   })
 
   it('A9 refuses wrong requests with the values that would be right, and goes on', async () => {
-    await mkdir(path.join(world.directory, 'sub'))
-    const outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
+    await mkdir(file('sub'))
     const elsewhere = await world.socket(path.join(outside, 'x.sock'))
-    await symlink(elsewhere, path.join(world.directory, 'link.sock'))
-    await writeFile(path.join(world.directory, 'file.sock'), '')
+    await symlink(elsewhere, file('link.sock'))
+    await writeFile(file('file.sock'), '')
+    const type7 = /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/
     const cases: [string, string, number, RegExp][] = [
-      [
-        'a',
-        '/x',
-        7,
-        /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/,
-      ],
+      ['a', '/x', 7, type7],
       ['', '/x', 0, /name "" is not a handler name/],
       ['a b', '/x', 0, /not a handler name/],
       ['a', 'relative.sock', 0, /not an absolute path/],
       ['a', elsewhere, 0, /is not in /],
-      ['a', path.join(world.directory, 'link.sock'), 0, /is not in /],
+      ['a', file('link.sock'), 0, /is not in /],
       ['a', `${world.directory}/sub/../../${path.basename(outside)}/x.sock`, 0, /is not in /],
-      ['a', path.join(world.directory, 'none.sock'), 0, /is not there/],
-      ['a', path.join(world.directory, 'file.sock'), 0, /is not a socket/],
+      ['a', file('none.sock'), 0, /is not there/],
+      ['a', file('file.sock'), 0, /is not a socket/],
       ['a', world.server.socket, 0, /the agent's socket/],
+      // Another host can have a name at the next look.
+      ...['localhost:1', 'sensor.akri.svc:1', 'user@10.0.0.7:1', ':secret@10.0.0.7:1'].map(
+        (host): [string, string, number, RegExp] => [
+          'a',
+          `http://${host}`,
+          1,
+          /not http:\/\/address:port/,
+        ],
+      ),
       ['a', 'https://10.0.0.7:1', 1, /not http:\/\/address:port/],
-      ['a', 'http://user@10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'unix:/x', 1, /not http:\/\/address:port/],
-      // Another host can have the name at the next look.
-      ['a', 'http://localhost:1', 1, /not http:\/\/address:port/],
-      ['a', 'http://sensor.akri.svc:1', 1, /not http:\/\/address:port/],
-      ['a', 'http://:secret@10.0.0.7:1', 1, /not http:\/\/address:port/],
     ]
     for (const [name, endpoint, type, message] of cases)
       expect(await world.register(name, endpoint, type)).toMatch(message)
     expect(world.registry.size).toBe(0)
-    await rm(outside, { recursive: true, force: true })
+  })
+
+  it('A9 registers only right names and places, for any input', async () => {
+    await world.serve({
+      names: { allBut: new Set(['udev']) },
+      addresses: new AllowedAddresses(['10.0.0.0/24']),
+      clock: { ...systemClock, sleep: () => Promise.resolve() },
+    })
+    const others = ['http://', 'http://[', '/\0', 'http://10.0.0.7:99999', 'http://127.0.0.1:1']
+    const text = fc.oneof(
+      fc.string(),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom(
+        'a',
+        'udev',
+        '__proto__',
+        world.directory,
+        good,
+        'http://10.0.0.7',
+        ...others,
+      ),
+    )
+    const type = fc.integer({ min: -5, max: 5 })
+    await fc.assert(
+      fc.asyncProperty(text, text, type, async (...request) => {
+        expect(await world.register(...request)).toMatch(/^taken$|^[37] (INVALID_ARG|PERMISSION)/)
+        for (const name of world.registry.names) {
+          expect(isHandlerName(name) && name !== 'udev').toBe(true)
+          for (const uid of world.uids(name))
+            expect(uid.slice(name.length + 1)).toMatch(/^http:\/\/10\.0\.0\.7:80$|good\.sock$/)
+        }
+      }),
+      { numRuns: 100 },
+    )
+    expect(await world.register('good', good)).toBe('taken')
   })
 
   it('refuses the names of loaded handlers, except on their own sockets', async () => {
-    const file = await world.socket(path.join(world.directory, 'a.sock'))
     await world.serve({ names: { allBut: new Set(['udev']) } })
-    expect(await world.register('udev', file)).toMatch(
+    expect(await world.register('udev', good)).toMatch(
       'PERMISSION_DENIED: the agent loads a handler udev itself; ' +
         'end this handler, or do not name it',
     )
     expect(await world.register('udev', 'http://10.0.0.7:10000', 1)).toMatch(/PERMISSION_DENIED/)
-    expect(await world.register('Udev', file)).toBe('taken')
+    expect(await world.register('Udev', good)).toBe('taken')
     await world.serve({ names: { only: new Set(['udev', 'onvif']) } })
-    expect(await world.register('udev', file)).toBe('taken')
-    expect(await world.register('opcua', file)).toMatch(
+    expect(await world.register('udev', good)).toBe('taken')
+    expect(await world.register('opcua', good)).toMatch(
       /PERMISSION_DENIED: only udev, onvif register/,
     )
     expect(world.registry.names).toEqual(['Udev', 'udev'])
   })
 
   it('dials a socket only while the path is a socket of its directory', async () => {
-    const file = await world.socket(path.join(world.directory, 'a.sock'))
-    await world.register('a', file)
-    await rm(file)
-    const outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
-    const elsewhere = await world.socket(path.join(outside, 'x.sock'))
-    await symlink(elsewhere, file)
+    await world.register('a', good)
+    await rm(good)
+    await symlink(await world.socket(path.join(outside, 'x.sock')), good)
     await expect(world.firstListOf('a')).rejects.toThrow(
-      /is not asked: endpoint .*a.sock" is not in /,
-    )
-    await rm(outside, { recursive: true, force: true })
-  })
-
-  it('A9 survives any input', async () => {
-    const text = fc.oneof(
-      fc.string(),
-      fc.string({ unit: 'binary' }),
-      fc.constantFrom(world.directory, `${world.directory}/`, 'http://', 'http://[', '/\0'),
-    )
-    await fc.assert(
-      fc.asyncProperty(
-        text,
-        text,
-        fc.integer({ min: -5, max: 5 }),
-        async (name, endpoint, type) => {
-          expect(await world.register(name, endpoint, type)).toMatch(/^taken$|^3 INVALID_ARGUMENT/)
-        },
-      ),
-      { numRuns: 30 },
+      /is not asked: endpoint .*good.sock" is not in /,
     )
   })
+})
 
-  it('does not replace a living agent, and replaces a dead one', async () => {
-    await expect(world.another()).rejects.toThrow(/is served by another process/)
-    await world.server.close()
-    await writeFile(world.server.socket, '').then(() => chmod(world.server.socket, 0o600))
-    await expect(world.another()).rejects.toThrow(/it is not a socket/)
-    await rm(world.server.socket)
-    await world.serve()
-    expect((await stat(world.server.socket)).isSocket()).toBe(true)
+describe('an endpoint on the network', () => {
+  let clock: ManualClock
+  let holders: Map<string, string>
+
+  beforeEach(async () => {
+    clock = new ManualClock()
+    holders = new Map([['10.0.0.7', 'pod-1']])
+    const pods = { holderOf: (address: string) => holders.get(address) }
+    await world.serve({ addresses: new AllowedAddresses(['10.9.0.0/16'], pods), clock })
   })
 
-  it('works with a handler that the SDK serves, whose lists arrive', async () => {
-    const handler = defineDiscoveryHandler({
-      name: 'told',
-      shared: true,
-      details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
-      async *discover({ details }) {
-        yield [{ id: JSON.stringify(details) }]
-      },
-    })
-    const serving = await serve(handler, {
-      directory: world.directory,
-      log: silentLogger,
-      environment: {},
-    })
-    try {
-      await eventually(() => expect(world.uids('told')).toHaveLength(1))
-      const [endpoint] = world.registry.endpoints('told')
-      const stop = new AbortController()
-      const { DiscoveryProperties } = await import('@akrijs/sdk')
-      const request = {
-        configuration: 'default/lab',
-        details: 'a: 1',
-        properties: new DiscoveryProperties(),
-        mostDevices: 10,
-        rank: () => () => 0,
-      }
-      for await (const list of endpoint?.discover(request, stop.signal) ?? []) {
-        expect(list).toMatchObject({ devices: [{ id: '{"a":1}' }], leftOut: 0 })
-        stop.abort()
-      }
-      expect(endpoint?.shared).toBe(true)
-    } finally {
-      await serving.close()
+  const waiting = (count: number) => eventually(() => expect(clock.sleeping).toHaveLength(count))
+
+  it('has the address of a Pod of this node, or an address that the operator allows', async () => {
+    for (const address of ['10.0.0.7', '[::ffff:10.0.0.7]', '0x0a.7', '10.9.1.1'])
+      expect(await world.register('a', `http://${address}:10000`, 1), address).toBe('taken')
+    expect(world.uids('a')).toEqual(['a@http://10.0.0.7:10000', 'a@http://10.9.1.1:10000'])
+    const others = ['10.0.0.8', '127.0.0.1', '[::1]', '169.254.169.254', '0.0.0.0', '10.10.0.1']
+    const answers = others.map((address) => world.register('a', `http://${address}:10000`, 1))
+    await waiting(others.length)
+    await clock.advance(5000)
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toMatch(/PERMISSION_DENIED: endpoint ".*": \S+ is not the address of a Pod/)
+      expect(answer).toContain(
+        'register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of ' +
+          'the agent (chart: agent.handlerAccess.addresses)',
+      )
     }
+    expect(world.uids('a')).toHaveLength(2)
+  })
+
+  it('is accepted as soon as the API server knows the address of its Pod', async () => {
+    const answer = world.register('a', 'http://10.0.0.8:10000', 1)
+    await waiting(1)
+    await clock.advance(4000)
+    holders.set('10.0.0.8', 'pod-2')
+    await clock.advance(250)
+    expect(await answer).toBe('taken')
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('does not get the requests of another Pod that had its address before', async () => {
+    await world.register('a', 'http://10.0.0.7:1', 1)
+    const gone = /is not asked: 10.0.0.7 no longer belongs to the Pod that registered/
+    for (const change of [() => holders.set('10.0.0.7', 'pod-2'), () => holders.clear()]) {
+      change()
+      await expect(world.firstListOf('a')).rejects.toThrow(gone)
+    }
+  })
+
+  it('waits for its Pod in a bounded number, and no longer than the agent runs', async () => {
+    const answers = range(1, 80).map((port) => world.register('a', `http://10.0.0.8:${port}`, 1))
+    await waiting(64)
+    expect(await world.register('b', good)).toBe('taken')
+    await world.server.close()
+    for (const answer of await Promise.all(answers)) expect(answer).not.toBe('taken')
+    expect(world.uids('a')).toEqual([])
+    expect(clock.sleeping).toEqual([])
+  })
+})
+
+describe('256 endpoints', () => {
+  const fill = async () => {
+    const names = range(1, 256 - world.registry.size).map((number) => `name${number}`)
+    const answers = await Promise.all(names.map((name) => world.register(name, good)))
+    expect(new Set(answers)).toEqual(new Set(['taken']))
+  }
+  const late = () => world.register('late', good)
+  const REFUSED =
+    '8 RESOURCE_EXHAUSTED: the agent has 256 endpoints of handlers, the most that it accepts, ' +
+    'and each is still served; end a handler that is not needed, and this one can register'
+
+  it('are the most: others are told so, and those 256 may register again', async () => {
+    const load = () => Promise.reject(new TypeError('nobody asks'))
+    const loaded = { name: 'loaded', load }
+    world.registry.register(new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve()))
+    await fill()
+    const answers = await Promise.all(range(1, 50).map(late))
+    expect(new Set(answers)).toEqual(new Set([REFUSED]))
+    expect(await world.register('name1', good, 0, true)).toBe('taken')
+    expect(world.registry.endpoints('name1').map(({ shared }) => shared)).toEqual([true])
+    expect(world.registry.size).toBe(256)
+    expect(world.uids('loaded')).toEqual(['embedded-loaded'])
+  })
+
+  it('have room for others when handlers have left', async () => {
+    const holders = new Map([['10.0.0.7', 'pod-1']])
+    const pods = { holderOf: (address: string) => holders.get(address) }
+    await world.serve({ addresses: new AllowedAddresses(['127.0.0.1'], pods) })
+    const server = net.createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as net.AddressInfo
+    const left = await world.socket(file('left.sock'))
+    expect(await world.register('socket', left)).toBe('taken')
+    expect(await world.register('port', `http://127.0.0.1:${port}`, 1)).toBe('taken')
+    expect(await world.register('pod', 'http://10.0.0.7:10000', 1)).toBe('taken')
+    await fill()
+    await rm(left)
+    await new Promise((resolve) => server.close(resolve))
+    holders.clear()
+    expect(await late()).toBe('taken')
+    expect(['socket', 'port', 'pod'].flatMap((name) => world.uids(name))).toEqual([])
+    expect(world.registry.size).toBe(254)
+  })
+})
+
+describe('the handlers that an agent remembers', () => {
+  const handler = (name: string, more: Partial<RememberedHandler> = {}): RememberedHandler => ({
+    name,
+    socket: good,
+    shared: false,
+    owner: `user ${process.getuid?.()}`,
+    ...more,
+  })
+
+  it('are those at sockets of its node, with what they registered last', async () => {
+    for (const shared of [false, true]) await world.register('lab', good, 0, shared)
+    await world.register('lab', 'http://10.0.0.7:10000', 1)
+    expect(rememberedHandlers(world.registry)).toEqual([handler('lab', { shared: true })])
+    expect(rememberedHandlers(world.registry, ['lab'])).toEqual([])
+  })
+
+  it('A4 are registered at the start of the next agent if they may and are served', async () => {
+    await leave(file('dead.sock'))
+    await writeFile(file('text.sock'), '')
+    await world.serve({ names: { allBut: new Set(['udev']) } })
+    await world.register('known', good, 0, true)
+    const [known] = world.registry.endpoints('known')
+    await world.server.restore([
+      ...['dead.sock', 'text.sock', 'away.sock', '../x.sock'].map((name) =>
+        handler('away', { socket: file(name) }),
+      ),
+      handler('lab', { shared: true }),
+      handler('another', { owner: 'user 4711' }),
+      handler('udev'),
+      handler('a b'),
+      // It came meanwhile.
+      handler('known'),
+    ])
+    expect(rememberedHandlers(world.registry)).toEqual(
+      ['known', 'lab'].map((name) => handler(name, { shared: true })),
+    )
+    expect(world.registry.endpoints('known')).toEqual([known])
+  })
+
+  it('are not registered beyond the number of endpoints', async () => {
+    await world.server.restore(range(1, 300).map((number) => handler(`h${number}`)))
+    expect(world.registry.size).toBe(256)
   })
 })

@@ -1,22 +1,11 @@
-import { once, setMaxListeners } from 'node:events'
-import { chmod, lstat, rm } from 'node:fs/promises'
-import net from 'node:net'
-import path from 'node:path'
+import { setMaxListeners } from 'node:events'
 import {
   type Empty,
   type RegisterDiscoveryHandlerRequest,
   RegisterDiscoveryHandlerRequest_EndpointType,
   RegistrationService,
 } from '@akrijs/proto/discovery'
-import {
-  type Clock,
-  isServed,
-  type Logger,
-  makeRoomForSocket,
-  messageOf,
-  SocketUnusableError,
-} from '@akrijs/runtime'
-import { AGENT_SOCKET } from '@akrijs/sdk/host'
+import { type Clock, Closer, isServed, type Logger, messageOf } from '@akrijs/runtime'
 import {
   Server,
   ServerCredentials,
@@ -24,13 +13,11 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { MAX_ENDPOINTS, MAX_REGISTRATION_CONNECTIONS } from '../limits.js'
-import { AddressHolders } from './address-holders.js'
-import type { HandlerAddresses } from './handler-addresses.js'
+import { MAX_ENDPOINTS, REGISTRATION_CALLS } from '../limits.js'
+import { AddressHolders, type HandlerAddresses } from './handler-addresses.js'
 import type { HandlerRegistry } from './handler-registry.js'
-import { giveToGroup, openDirectoryToGroup } from './handlers-directory.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
-import type { RememberedHandler } from './remembered-handlers.js'
+import { RegistrationSocket } from './registration-socket.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 export interface RegistrationServerOptions {
@@ -41,31 +28,10 @@ export interface RegistrationServerOptions {
   readonly registry: HandlerRegistry
   /** Decides by its name whether a handler may register. */
   readonly names: RegistrationNames
-  /** The network addresses at which handlers may serve. */
-  readonly addresses: HandlerAddresses
+  /** The network addresses at which handlers may serve. @default none */
+  readonly addresses?: HandlerAddresses | undefined
   readonly clock: Clock
   readonly log: Logger
-}
-
-/** The bounds of one connection: a registration is one small call. */
-const CALL_LIMITS = {
-  'grpc.max_receive_message_length': 64 * 1024,
-  'grpc.max_concurrent_streams': 100,
-  // In megabytes.
-  'grpc-node.max_session_memory': 1,
-}
-
-/** The pause between two checks of all endpoints, in milliseconds: each makes 256 connections. */
-const CHECK_MS = 1000
-
-export interface RegistrationServer {
-  readonly socket: string
-  /**
-   * Registers handlers of the agent before, unless their sockets are of another user now, or are
-   * not served. Resolves when all are looked at; never rejects.
-   */
-  restore(handlers: readonly RememberedHandler[]): Promise<void>
-  close(): Promise<void>
 }
 
 /**
@@ -78,134 +44,152 @@ export type RegistrationNames =
   /** Those of handlers that the agent loads, in processes of their own. */
   | { readonly only: ReadonlySet<string> }
 
+/**
+ * The registration of a handler at a socket of this node. A handler of the existing system does not
+ * register again after a restart of the agent if no Configuration uses it.
+ */
+export interface RememberedHandler {
+  readonly name: string
+  /** The path of the handler's socket. */
+  readonly socket: string
+  readonly shared: boolean
+  /** The user of the socket. Another user has to register. */
+  readonly owner: string
+}
+
+/**
+ * The registrations to remember. The next process at a network address could be any.
+ * @param isolated the handlers that the agent starts itself
+ */
+export function rememberedHandlers(
+  registry: HandlerRegistry,
+  isolated: readonly string[] = [],
+): RememberedHandler[] {
+  return registry.all.flatMap((endpoint) => {
+    if (!(endpoint instanceof RemoteEndpoint) || endpoint.socket === undefined) return []
+    const { name, socket, shared, owner } = endpoint
+    return isolated.includes(name) ? [] : { name, socket, shared, owner }
+  })
+}
+
 /** Serves the socket on which handlers register. */
-export async function serveRegistration(
-  options: RegistrationServerOptions,
-): Promise<RegistrationServer> {
-  const { directory, group, registry, names, addresses, log, clock } = options
-  const socket = path.join(directory, AGENT_SOCKET)
-  // Devices are more important: handlers of the agent's user go on.
-  const opened =
-    group !== undefined &&
-    (await openDirectoryToGroup(directory, group).then(
-      () => true,
-      (error: unknown) => {
-        log.error({ err: error }, 'directory of handlers not opened to their group')
-        return false
+export class RegistrationServer {
+  readonly #options: RegistrationServerOptions
+  readonly #holders: AddressHolders
+  readonly #stop = new AbortController()
+  readonly #closer = new Closer()
+  #socket = ''
+
+  private constructor(options: RegistrationServerOptions) {
+    this.#options = options
+    // A listener for each registration that waits.
+    setMaxListeners(0, this.#stop.signal)
+    const { addresses, clock } = options
+    this.#holders = new AddressHolders(addresses, clock, this.#stop.signal)
+  }
+
+  /** @throws SocketUnusableError */
+  static async open(options: RegistrationServerOptions): Promise<RegistrationServer> {
+    const server = new RegistrationServer(options)
+    await server.#open()
+    return server
+  }
+
+  /** The path. */
+  get socket(): string {
+    return this.#socket
+  }
+
+  async #open(): Promise<void> {
+    const { log } = this.#options
+    const server = new Server(REGISTRATION_CALLS)
+    server.addService(RegistrationService, {
+      registerDiscoveryHandler: (
+        call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
+        answer: sendUnaryData<Empty>,
+      ) => {
+        this.#register(call.request).then(
+          () => answer(null, {}),
+          (error: unknown) => {
+            log.warn({ err: error }, 'registration refused')
+            answer({
+              code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
+              details: messageOf(error),
+            })
+          },
+        )
       },
-    ))
-  await makeRoomForSocket(socket)
-  const server = new Server(CALL_LIMITS)
-  const stop = new AbortController()
-  // A listener for each registration that waits.
-  setMaxListeners(0, stop.signal)
-  const places = { directory, holders: new AddressHolders(addresses, clock, stop.signal) }
-  let check = Promise.resolve()
-  let checkedAt = -Infinity
-  /** Gives the places of handlers that have left to others. */
-  const makeRoom = () => {
-    if (clock.monotonicMs() - checkedAt >= CHECK_MS) {
-      checkedAt = clock.monotonicMs()
-      check = registry.dropAbsent()
-    }
-    return check
+    })
+    // `bindAsync` knows no limit of connections.
+    const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+    const socket = await RegistrationSocket.open(this.#options, (connection) =>
+      injector.injectConnection(connection),
+    )
+    this.#socket = this.#closer.own(socket).path
+    this.#closer.add(() => server.forceShutdown())
+    this.#closer.add(() => this.#stop.abort())
   }
-  const register = async (request: RegisterDiscoveryHandlerRequest) => {
-    checkName(request.name, names)
-    const endpoint = await endpointOf(request, places)
-    const isFull = () => registry.size >= MAX_ENDPOINTS && registry.get(endpoint.uid) === undefined
-    if (isFull()) await makeRoom()
-    if (stop.signal.aborted)
+
+  /**
+   * Registers handlers of the agent before, unless their sockets are of another user now, or are
+   * not served. Resolves when all are looked at; never rejects.
+   */
+  async restore(handlers: readonly RememberedHandler[]): Promise<void> {
+    await Promise.all(handlers.map((handler) => this.#restore(handler)))
+  }
+
+  close(): Promise<void> {
+    return this.#closer.close()
+  }
+
+  async #register(request: RegisterDiscoveryHandlerRequest): Promise<void> {
+    const { registry, log } = this.#options
+    const endpoint = await this.#endpointOf(request)
+    const { name: handler, uid } = endpoint
+    const isFull = registry.size >= MAX_ENDPOINTS && registry.get(uid) === undefined
+    // Places of handlers that have left.
+    if (isFull) await registry.dropAbsent()
+    if (this.#stop.signal.aborted)
       throw new RegistrationRefusedError(status.UNAVAILABLE, 'the agent ends')
-    const registered = registry.get(endpoint.uid)
-    const { name, uid, owner, shared } = endpoint
-    if (registered instanceof RemoteEndpoint) {
-      if (registered.registerAgain(endpoint))
-        log.info({ handler: name, endpoint: uid }, 'handler registered again')
-      registry.register(registered)
-      return
-    }
-    if (isFull()) throw noRoom()
-    registry.register(endpoint)
-    log.info({ handler: name, endpoint: uid, owner, shared }, 'handler registered')
+    const registered = registry.get(uid)
+    if (!(registered instanceof RemoteEndpoint)) return this.#add(endpoint, 'handler registered')
+    if (registered.registerAgain(endpoint))
+      log.info({ handler, endpoint: uid }, 'handler registered again')
+    registry.register(registered)
   }
-  const restore = async ({ name, socket, shared, owner }: RememberedHandler) => {
+
+  async #restore({ socket, owner, ...handler }: RememberedHandler): Promise<void> {
+    const { registry, log } = this.#options
+    const endpointType = RegisterDiscoveryHandlerRequest_EndpointType.UDS
     try {
-      checkName(name, names)
-      const endpoint = await endpointOf(
-        {
-          name,
-          endpoint: socket,
-          endpointType: RegisterDiscoveryHandlerRequest_EndpointType.UDS,
-          shared,
-        },
-        places,
-      )
-      if (endpoint.owner !== owner || !(await isServed(socket)) || stop.signal.aborted) return
+      const endpoint = await this.#endpointOf({ ...handler, endpoint: socket, endpointType })
+      const isThere = endpoint.owner === owner && (await isServed(socket))
       // It may have registered meanwhile.
-      if (registry.get(endpoint.uid) !== undefined) return
-      if (registry.size >= MAX_ENDPOINTS) throw noRoom()
-      registry.register(endpoint)
-      log.info({ handler: name, endpoint: endpoint.uid, owner, shared }, 'handler remembered')
+      if (!isThere || this.#stop.signal.aborted || registry.get(endpoint.uid) !== undefined) return
+      this.#add(endpoint, 'handler remembered')
     } catch (error) {
-      log.info({ handler: name, endpoint: socket, err: error }, 'handler not remembered')
+      log.info({ handler: handler.name, endpoint: socket, err: error }, 'handler not remembered')
     }
   }
-  server.addService(RegistrationService, {
-    registerDiscoveryHandler: (
-      call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
-      answer: sendUnaryData<Empty>,
-    ) => {
-      register(call.request).then(
-        () => answer(null, {}),
-        (error: unknown) => {
-          log.warn({ err: error }, 'registration refused')
-          answer({
-            code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
-            details: messageOf(error),
-          })
-        },
+
+  /** @throws RegistrationRefusedError */
+  async #endpointOf(request: RegisterDiscoveryHandlerRequest): Promise<RemoteEndpoint> {
+    const { directory, names } = this.#options
+    checkName(request.name, names)
+    return endpointOf(request, { directory, holders: this.#holders })
+  }
+
+  #add(endpoint: RemoteEndpoint, message: string): void {
+    const { registry, log } = this.#options
+    const { name, uid, owner, shared } = endpoint
+    if (registry.size >= MAX_ENDPOINTS)
+      throw new RegistrationRefusedError(
+        status.RESOURCE_EXHAUSTED,
+        `the agent has ${MAX_ENDPOINTS} endpoints of handlers, the most that it accepts, and ` +
+          'each is still served; end a handler that is not needed, and this one can register',
       )
-    },
-  })
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-  const connections = new Set<net.Socket>()
-  const listener = net.createServer((connection) => {
-    // A handler of the SDK whose connection ends registers again.
-    const [oldest] = connections
-    if (oldest !== undefined && connections.size >= MAX_REGISTRATION_CONNECTIONS) {
-      connections.delete(oldest)
-      oldest.destroy()
-    }
-    connections.add(connection)
-    connection.once('close', () => connections.delete(connection))
-    // Without a listener, the reset of a connection would end the process.
-    connection.on('error', () => connection.destroy())
-    injector.injectConnection(connection)
-  })
-  listener.listen(socket)
-  await once(listener, 'listening').catch((error: unknown) => {
-    const message = `cannot listen on ${socket}: ${messageOf(error)}`
-    throw new SocketUnusableError(message, { cause: error })
-  })
-  listener.on('error', (err) => log.error({ err }, 'connection of a handler not accepted'))
-  if (opened) await giveToGroup(socket, group)
-  await chmod(socket, 0o660)
-  const { ino } = await lstat(socket)
-  return {
-    socket,
-    restore: async (handlers) => void (await Promise.all(handlers.map(restore))),
-    async close() {
-      stop.abort()
-      server.forceShutdown()
-      const closed = once(listener, 'close')
-      listener.close()
-      for (const connection of connections) connection.destroy()
-      await closed
-      // During an upgrade the socket of the next agent may be there.
-      const found = await lstat(socket).catch(() => undefined)
-      if (found?.ino === ino) await rm(socket, { force: true })
-    },
+    registry.register(endpoint)
+    log.info({ handler: name, endpoint: uid, owner, shared }, message)
   }
 }
 
@@ -218,13 +202,5 @@ function checkName(name: string, names: RegistrationNames): void {
       ? `the agent loads a handler ${name} itself; end this handler, or do not name it in ` +
           'AKRI_HANDLERS of the agent'
       : `only ${[...names.only].join(', ')} register here`,
-  )
-}
-
-function noRoom(): RegistrationRefusedError {
-  return new RegistrationRefusedError(
-    status.RESOURCE_EXHAUSTED,
-    `the agent has ${MAX_ENDPOINTS} endpoints of handlers, the most that it accepts, and each is ` +
-      'still served; end a handler that is not needed, and this one can register',
   )
 }

@@ -18,7 +18,7 @@ import {
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
 import { HandlerAccess } from '../access/handler-access.js'
-import { isNetwork } from '../handlers/allowed-addresses.js'
+import { isNetwork } from '../handlers/handler-addresses.js'
 import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
 

@@ -1,21 +1,19 @@
 import { setMaxListeners } from 'node:events'
-import { type Compatibility, type Configuration, instanceNameParts } from '@akrijs/api'
+import type { Compatibility, Configuration } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
 import { HandlerAccess } from '../access/handler-access.js'
 import { BrokerInfo } from '../broker-info/broker-info.js'
 import type { Cluster } from '../cluster/cluster.js'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
-import { Checkpoint, type CheckpointContent } from '../discovery/checkpoint.js'
+import { Checkpoint } from '../discovery/checkpoint.js'
 import type { AgeingOptions } from '../discovery/device-ageing.js'
 import { Discovery } from '../discovery/discovery.js'
 import { RememberedOffer } from '../discovery/remembered-offer.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from '../handlers/embedded-endpoint.js'
 import type { HandlerAddresses } from '../handlers/handler-addresses.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
-import { type RegistrationServer, serveRegistration } from '../handlers/registration-server.js'
-import { rememberedHandlers } from '../handlers/remembered-handlers.js'
+import { RegistrationServer } from '../handlers/registration-server.js'
 import { deviceRanks } from '../instances/device-ranks.js'
 import { InstanceIndex } from '../instances/instance-index.js'
 import { InstanceReconciler } from '../instances/instance-reconciler.js'
@@ -26,11 +24,14 @@ import type { DeviceBounds, ResourceNameBounds } from '../limits.js'
 import { DevicePlugins } from '../plugins/device-plugins.js'
 import { type AgentObserver, noopObserver, type ReconciledKind } from '../report/observer.js'
 import { StatusReporter } from '../report/status-reporter.js'
-import { instanceOf } from '../slots/allocation-ledger.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { LostDevice } from '../slots/lost-devices.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
+import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
+import { hasDevicesIn, recallSlots, SavedState } from './saved-state.js'
 
 interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -98,12 +99,6 @@ export interface Agent {
   close(): Promise<void>
 }
 
-/**
- * A change waits so many milliseconds for further changes before its reconcile. Requests of the
- * kubelet have the processor first.
- */
-const GATHER_MS = 10
-
 /** Starts the agent of one node: from Configurations to Instances and device plugins. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { log } = options
@@ -114,176 +109,99 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   closer.add(() => log.info({}, 'agent stopped'))
   closer.add(() => stop.abort())
   try {
-    return await startParts(options, closer, stop)
+    return runParts(options, await startParts(options, closer, stop), closer, stop)
   } catch (error) {
     await closer.close()
     throw error
   }
 }
 
-async function startParts(
-  options: AgentOptions,
-  closer: Closer,
-  stop: AbortController,
-): Promise<Agent> {
-  const { cluster, kubelet, clock, log, node, observer = noopObserver } = options
+/**
+ * The parts of an agent, in the order of their start, each with what it is given: the fields of
+ * `shared`, and the parts that it is made of. They end in the reverse order.
+ */
+async function startParts(options: AgentOptions, closer: Closer, stop: AbortController) {
+  const { cluster, node, observer = noopObserver } = options
   const { signal } = stop
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
-
   // The first listener to Instances: the others read the index.
   const instances = new InstanceIndex(cluster.instances, node, signal)
-  const checkpoint = new Checkpoint(options.checkpointFile, node, log, observer)
-  const remembered = await checkpoint.load()
-  const { slotHandoverMs } = options
-  const book = new SlotBook({ cluster, node, kubelet, clock, slotHandoverMs })
-  closer.add(() => book.close())
-  const ledger = book.allocations
-  const shared = { cluster, instances, kubelet, clock, log, node, observer, ledger, book }
-  for (const allocation of remembered.given) ledger.record(allocation)
-
-  const { brokerInfoDirectory, offerBrokerInfo = true } = options
-  const brokerInfo =
-    brokerInfoDirectory === undefined
-      ? undefined
-      : new BrokerInfo({ ...shared, directory: brokerInfoDirectory })
-  const directories = offerBrokerInfo ? brokerInfo : undefined
-  const claims = new SlotClaims({ ...shared, directories })
-  const plugins = new DevicePlugins({
-    ...shared,
-    claims,
-    directories,
-    compatibility: options.compatibility,
-  })
-  // The first lists have the ids of lost devices too.
-  for (const { slot, lost } of remembered.given) {
-    const { configuration } = instanceNameParts(instanceOf(slot)) ?? {}
-    if (lost && configuration !== undefined) book.lose(configuration, instanceOf(slot))
-  }
-  const { resourceNames } = options
-  const names =
-    resourceNames &&
-    new ResourceNames({
-      ...shared,
-      read: resourceNames.read,
-      bounds: resourceNames,
-      offered: () => plugins.resources,
-    })
-  const namesRead = names?.read()
-  const slots = new SlotReconciler({
-    ...shared,
-    claims,
-    isLost: (instance) => book.isLost(instance),
-    slotsUsed: (used) => cluster.reportSlots(used),
-    ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
-    ...(options.slotGraceMs !== undefined && { graceMs: options.slotGraceMs }),
-  })
-  await slots.begin(signal)
-  // After the first answer of the kubelet: directories of running containers stay.
-  await brokerInfo?.start()
-  closer.add(() => brokerInfo?.close())
-  closer.add(() => plugins.close())
-
   const configurations = new AcceptedConfigurations(cluster.configurations, signal)
   const registry = new HandlerRegistry()
+  const checkpoint = new Checkpoint(options.checkpointFile, node, options.log, observer)
+  const remembered = await checkpoint.load()
+  const book = closer.own(new SlotBook(options))
+  recallSlots(book, remembered)
+  const ledger = book.allocations
+  const shared = { ...options, signal, observer, instances, configurations, registry, book, ledger }
+
+  const brokerInfo = openBrokerInfo(shared, closer)
+  const directories = options.offerBrokerInfo === false ? undefined : brokerInfo
+  const claims = new SlotClaims({ ...shared, directories })
+  const plugins = closer.own(new DevicePlugins({ ...shared, claims, directories }))
+  const names = resourceNames(shared, plugins)
+  const slots = slotReconciler(shared, claims, brokerInfo)
+  await Promise.all([slots.begin(signal), names?.read()])
+  // After the first answer of the kubelet: directories of running containers stay.
+  await brokerInfo?.start()
+
   const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
-  const discovery = new Discovery({
-    ...options,
-    configurations,
-    registry,
-    access,
-    observer,
-    rankDevices: (configuration) =>
-      deviceRanks({ configuration, node, instances: instances.of(keyOf(configuration)) }),
-  })
+  const rankDevices = (configuration: Configuration) =>
+    deviceRanks({ configuration, node, instances: instances.of(keyOf(configuration)) })
+  const discovery = closer.own(new Discovery({ ...shared, access, rankDevices }))
   await discovery.restore(remembered.discovery)
-  closer.add(() => discovery.close())
-  await namesRead
-  const reconciler = new InstanceReconciler({
-    ...shared,
-    configurations,
-    plugins,
-    names,
-    bounds: options.bounds,
-    signal,
-    deviceSet: (key) => discovery.deviceSet(key),
-    deviceLost: (device) => {
-      slots.deviceLost(device)
-      saveSoon('given')
-    },
-  })
-  const status = new StatusReporter({ ...shared, configurations, discovery, reconciler, plugins })
+  const state = new SavedState({ ...shared, checkpoint, discovery })
+  const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
+  const deviceLost = (device: LostDevice) => {
+    slots.deviceLost(device)
+    state.saveSoon('given')
+  }
+  const reconciler = new InstanceReconciler({ ...shared, plugins, names, deviceSet, deviceLost })
+  const status = new StatusReporter({ ...shared, discovery, reconciler, plugins })
   const of = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
-  const offer = new RememberedOffer({ of, clock, signal })
-  const queue = new ReconcileQueue<ObjectKey>({
-    clock,
-    gatherMs: GATHER_MS,
-    async reconcile(key) {
-      let failure: unknown
-      try {
-        return await observer.reconciling('Configuration', () => reconciler.reconcile(key))
-      } catch (error) {
-        failure = error
-        throw error
-      } finally {
-        offer.tried(key)
-        await status.report(key, failure)
-      }
-    },
-    onError: (configuration, error, retryInMs) =>
-      log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
-  })
-  const isolated = new Set(options.isolated?.names)
-  const state = (): CheckpointContent => ({
-    discovery: discovery.snapshot(),
-    given: ledger.list().map((each) => {
-      return book.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
-    }),
-    handlers: rememberedHandlers(registry, isolated),
-  })
-  const saveSoon = (changed: keyof CheckpointContent) =>
-    checkpoint.saveSoon(state, changed, { clock, signal })
-  ledger.onChange(() => saveSoon('given'), signal)
-  registry.onChange(() => saveSoon('handlers'), signal)
-  discovery.onChange((key) => {
-    // A device is offered at once. What else changes then is gathered.
-    queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS)
-    saveSoon('discovery')
-  }, signal)
-  configurations.onChange((key) => queue.add(key), signal)
-  reconciler.onChange((configuration) => queue.add(configuration), signal)
-  plugins.onRegistrationChange((configuration) => queue.add(configuration), signal)
-  book.onLossOver((name) => {
-    for (const { metadata } of configurations.list())
-      if (metadata.name === name) queue.add(keyOf({ metadata }))
-  }, signal)
+  const offer = new RememberedOffer({ of, ...shared })
+  const queue = configurationQueue({ ...shared, discovery, reconciler, plugins, status, offer })
 
   for (const handler of options.embedded)
-    registry.register(new EmbeddedEndpoint(handler, log, offer.made))
+    registry.register(new EmbeddedEndpoint(handler, options.log, offer.made))
   // Fails if another agent of this node runs: nothing may have touched its plugins by then.
-  const registration = await serveRegistrations(options, registry)
+  const sockets = closer.own(new Closer())
+  const registration = await serveRegistrations(options, registry, sockets)
   const restored = registration.restore(remembered.handlers)
+  const served = { sockets, registration, restored, plugins, brokerInfo }
+  return { ...served, registry, slots, discovery, state, offer, queue }
+}
+
+/** Runs the parts until the end of the agent. */
+function runParts(
+  { cluster, clock, log, node }: AgentOptions,
+  parts: Awaited<ReturnType<typeof startParts>>,
+  closer: Closer,
+  stop: AbortController,
+): Agent {
+  const { registry, discovery, plugins, slots, queue, state, offer, registration } = parts
+  const { signal } = stop
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
-  const running = [queue.run(signal), slots.run(signal), restored]
+  const running = [queue.run(signal), slots.run(signal), parts.restored]
   closer.add(async () => {
-    await checkpoint.save(state)
+    await parts.sockets.close()
+    await state.save()
     // Slots of containers that ended just now are free before the next agent starts.
     await slots
       .reconcile(node, signal)
       .catch((error: unknown) => log.warn({ err: error }, 'last slot reconcile failed'))
-    await checkpoint.save(state)
+    await state.save()
     stop.abort()
     await Promise.all(running)
   })
-
-  closer.add(() => registration.close())
   const { socket } = registration
   const liveness = new Liveness({ registration: socket, plugins: () => plugins.served, clock, log })
   const depths: Readonly<Record<ReconciledKind, () => number>> = {
     Configuration: () => queue.depth,
     Claims: () => slots.queued,
-    BrokerInfo: () => brokerInfo?.queued ?? 0,
+    BrokerInfo: () => parts.brokerInfo?.queued ?? 0,
   }
   log.info({ node, handlers: registry.names }, 'agent started')
   return {
@@ -298,57 +216,65 @@ async function startParts(
   }
 }
 
-const NO_ADDRESSES: HandlerAddresses = { holderOf: () => undefined }
-
 /** Serves the socket for handlers in Pods, and a socket for handlers in processes of the agent. */
 async function serveRegistrations(
-  {
-    embedded,
-    isolated,
-    handlersDirectory: directory,
-    handlersGroup: group,
-    handlerAddresses,
-    clock,
-    log,
-  }: AgentOptions,
+  options: AgentOptions,
   registry: HandlerRegistry,
+  sockets: Closer,
 ): Promise<RegistrationServer> {
+  const { embedded, isolated, handlersDirectory, handlersGroup, handlerAddresses } = options
+  const { clock, log } = options
   const only = new Set(isolated?.names)
-  const allBut = new Set([...embedded.map(({ name }) => name), ...only])
-  const addresses = handlerAddresses ?? NO_ADDRESSES
-  const server = await serveRegistration({
-    directory,
-    group,
-    names: { allBut },
-    addresses,
-    registry,
-    clock,
-    log,
+  const server = await RegistrationServer.open({
+    ...{ registry, clock, log },
+    directory: handlersDirectory,
+    group: handlersGroup,
+    names: { allBut: new Set([...embedded.map(({ name }) => name), ...only]) },
+    addresses: handlerAddresses,
   })
-  if (isolated === undefined) return server
-  const other = await serveRegistration({
-    directory: isolated.directory,
-    names: { only },
-    addresses: NO_ADDRESSES,
-    registry,
-    clock,
-    log,
-  }).catch(async (error: unknown) => {
-    await server.close()
-    throw error
-  })
-  const close = async () => void (await Promise.all([server.close(), other.close()]))
-  // The agent starts isolated handlers again.
-  return { ...server, close }
+  sockets.own(server)
+  if (isolated !== undefined) {
+    const { directory } = isolated
+    const names = { only }
+    sockets.own(await RegistrationServer.open({ registry, clock, log, directory, names }))
+  }
+  return server
 }
 
-/** Whether the checkpoint has devices of a Configuration. */
-function hasDevicesIn({ discovery }: CheckpointContent): (configuration: Configuration) => boolean {
-  return (configuration) => {
-    const written = discovery[keyOf(configuration)]
-    return (
-      written?.uid === configuration.metadata.uid &&
-      written.lists.some(({ devices = [] }) => devices.length > 0)
-    )
-  }
+/** What the parts that are made here need. */
+type Shared = AgentOptions & { readonly observer: AgentObserver; readonly ledger: AllocationLedger }
+
+function openBrokerInfo(shared: Shared, closer: Closer): BrokerInfo | undefined {
+  const { brokerInfoDirectory: directory } = shared
+  return directory === undefined ? undefined : closer.own(new BrokerInfo({ ...shared, directory }))
+}
+
+function resourceNames(
+  { resourceNames: bounds, clock, log }: AgentOptions,
+  plugins: DevicePlugins,
+): ResourceNames | undefined {
+  if (bounds === undefined) return undefined
+  return new ResourceNames({
+    clock,
+    log,
+    bounds,
+    read: bounds.read,
+    offered: () => plugins.resources,
+  })
+}
+
+function slotReconciler(
+  shared: Shared & { readonly book: SlotBook },
+  claims: SlotClaims,
+  brokerInfo: BrokerInfo | undefined,
+): SlotReconciler {
+  const { book, cluster, slotGraceMs: graceMs } = shared
+  return new SlotReconciler({
+    ...shared,
+    claims,
+    isLost: (instance) => book.isLost(instance),
+    slotsUsed: (used) => cluster.reportSlots(used),
+    ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
+    ...(graceMs !== undefined && { graceMs }),
+  })
 }

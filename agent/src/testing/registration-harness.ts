@@ -7,12 +7,11 @@ import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { credentials } from '@grpc/grpc-js'
 import { expect } from 'vitest'
-import { AllowedAddresses } from '../handlers/allowed-addresses.js'
+import { AllowedAddresses } from '../handlers/handler-addresses.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
 import {
-  type RegistrationServer,
+  RegistrationServer,
   type RegistrationServerOptions,
-  serveRegistration,
 } from '../handlers/registration-server.js'
 
 // For tests of the registration: a server on a socket, and clients that register over it.
@@ -67,7 +66,7 @@ export class RegistrationHarness {
   /** Another server on the socket. */
   another(options: Partial<RegistrationServerOptions> = {}): Promise<RegistrationServer> {
     const { directory, registry } = this
-    return serveRegistration({
+    return RegistrationServer.open({
       ...ANY,
       directory,
       registry,

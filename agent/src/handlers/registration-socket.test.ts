@@ -5,7 +5,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { openDirectoryToGroup } from './handlers-directory.js'
+import { openDirectoryToGroup } from './registration-socket.js'
 
 const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0
