@@ -85,3 +85,17 @@ export const PLUGIN_CALLS = {
   // The kubelet has one stream of lists, and calls for one Pod at a time.
   'grpc.max_concurrent_streams': 100,
 }
+
+/** The most of the report of a node, of the 1.5 MB that etcd takes. */
+export const REPORT_BOUNDS = {
+  /** The bytes of all statuses as JSON. */
+  statusBytes: 1_000_000,
+  /** The number of memberships, each with at most 300 bytes: the first ones. */
+  memberships: 1000,
+  /** The bytes of all slots as JSON. */
+  slotBytes: 100_000,
+  /** The slots of one Instance. */
+  slotsOfInstance: 50,
+  /** The Pods to end, each with at most 700 bytes. The next ones have room when these are gone. */
+  podsToEnd: 100,
+}

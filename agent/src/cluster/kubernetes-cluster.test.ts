@@ -168,33 +168,3 @@ describe('an Instance that agents of the existing system read too', () => {
     expect(spec()).toMatchObject({ capacity: 1, deviceUsage: {} })
   })
 })
-
-describe('an invalid Configuration', () => {
-  const PATH = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
-  const key = objectKey('default', 'lab')
-
-  it.each([
-    ['keeps its last valid spec', 'first', 'first'],
-    ['gets no spec of a deleted Configuration of its name', 'second', undefined],
-  ])('%s', async (_, uid, kept) => {
-    const server = new FakeApiServer(systemClock)
-    const client = await server.open()
-    const node = 'node-a' as NodeName
-    const cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node })
-    const put = (ofUid: string, spec = {}) =>
-      server.put(PATH, { ...configurationWith(spec, { uid: ofUid }) })
-    put('first')
-    cluster.start()
-    await eventually(() => expect(cluster.configurations.get(key)).toBeDefined())
-    // An agent that was away sees only the last of several changes.
-    put(uid, { capacity: -1 })
-    const next = configurationWith({}, { name: 'next' as ConfigurationName })
-    server.put(PATH.replace('lab', 'next'), { ...next })
-    await eventually(() =>
-      expect(cluster.configurations.get(objectKey('default', 'next'))).toBeDefined(),
-    )
-    expect(cluster.configurations.get(key)?.metadata.uid).toBe(kept)
-    await cluster.close()
-    await server.close()
-  })
-})

@@ -12,9 +12,6 @@ import {
   type NodeStatus,
   nodeSelector,
   type PodToEnd,
-  type Problem,
-  packedConfiguration,
-  parseConfigurationObject,
   parseInstanceObject,
   SHARED_SELECTOR,
   type SlotName,
@@ -23,8 +20,6 @@ import {
   type ApiClient,
   ApiError,
   EventRecorder,
-  keyIn,
-  keyOf,
   type NodeName,
   type ObjectEvent,
   type ObjectKey,
@@ -46,7 +41,6 @@ import {
   updateStep,
 } from '../instances/instance-steps.js'
 import { NodeReportWriter } from '../report/node-report-writer.js'
-import { isStatusChange, reportingNodes } from '../report/status-change.js'
 import type {
   BrokerReports,
   Cluster,
@@ -62,6 +56,7 @@ import { NodeCount } from './node-count.js'
 import { OwnNode } from './own-node.js'
 import { PropertySources } from './property-sources.js'
 import { StrayInstances } from './stray-instances.js'
+import { WatchedConfigurations } from './watched-configurations.js'
 
 interface KubernetesClusterOptions {
   readonly client: ApiClient
@@ -80,19 +75,16 @@ interface KubernetesClusterOptions {
 export class KubernetesCluster implements Cluster {
   readonly instances: ObjectCache<Instance>
   readonly configurations: ObjectCache<Configuration>
-  readonly #options: KubernetesClusterOptions
   readonly #compatibility: Compatibility
   readonly #instanceApi: Resource
   readonly #configurationApi: Resource
   readonly #writer: InstanceWriter
   readonly #instances: Reflector<Instance>
   readonly #strays: StrayInstances
-  readonly #configurations: Reflector<Configuration>
+  readonly #configurations: WatchedConfigurations
   readonly #properties: PropertySources
   readonly #report: NodeReportWriter
   readonly #memberships: MembershipRequests
-  /** The invalid Configurations: the controller writes their status too. */
-  readonly #refused = new Map<ObjectKey, Pick<Configuration, 'metadata'>>()
   readonly #ownNode: OwnNode
   readonly #events: EventRecorder
   readonly #stop = new AbortController()
@@ -105,7 +97,6 @@ export class KubernetesCluster implements Cluster {
    */
   constructor(options: KubernetesClusterOptions, { answerMs = 10_000 } = {}) {
     const { client, clock, log, node } = options
-    this.#options = options
     this.#compatibility = options.compatibility ?? 'off'
     // Each part listens to the signal.
     setMaxListeners(0, this.#stop.signal)
@@ -135,15 +126,13 @@ export class KubernetesCluster implements Cluster {
       ],
       parse: (object) => this.#parseInstance(object),
     })
-    this.#configurations = new Reflector({
+    this.#configurations = new WatchedConfigurations({
       ...watched(this.#configurationApi),
-      reduce: packedConfiguration,
-      parse: (object, known) => this.#parseConfiguration(object, known),
-      deleted: (key) => {
-        this.#refused.delete(key)
-        this.#report.forget(key)
-      },
+      log,
+      nodesSeen: (count) => this.#nodes.seen(count),
+      invalidChanged: () => this.#report.statusChanged(),
     })
+    this.configurations = this.#configurations.cache
     this.#ownNode = new OwnNode({ ...options, instances: this.#instances }, this.#stop.signal)
     this.#strays = new StrayInstances({
       ...options,
@@ -151,16 +140,14 @@ export class KubernetesCluster implements Cluster {
       cache: this.#instances,
     })
     this.instances = this.#watchedInstances()
-    this.configurations = this.#configurations
     this.#properties = new PropertySources({
       ...options,
-      configurations: new AcceptedConfigurations(this.#configurations, this.#stop.signal),
+      configurations: new AcceptedConfigurations(this.configurations, this.#stop.signal),
     })
-    this.#nodes = new NodeCount({
-      clock,
-      instances: this.#instances,
-      configurations: this.#configurations,
-    })
+    this.#nodes = new NodeCount(clock, () => [
+      ...this.#instances.list().map(({ spec }) => spec.nodes.length),
+      ...this.#configurations.reporting.values(),
+    ])
     const knownNodes = () => this.#nodes.most
     this.#report = new NodeReportWriter({
       ...options,
@@ -183,7 +170,7 @@ export class KubernetesCluster implements Cluster {
       apiVersion: API_VERSION,
       onError: (error) => log.debug({ err: error }, 'Event not written'),
       source: 'akri-agent',
-      host: options.node,
+      host: node,
     })
   }
 
@@ -193,7 +180,7 @@ export class KubernetesCluster implements Cluster {
     this.#running = Promise.all([
       this.#instances.run(signal),
       this.#strays.run(signal),
-      this.#configurations.run(signal),
+      this.#configurations.cache.run(signal),
       this.#properties.run(signal),
       this.#report.run(signal),
       this.#events.run(signal),
@@ -286,7 +273,7 @@ export class KubernetesCluster implements Cluster {
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
     const found = await this.#configurationApi.get(key)
-    return found === undefined ? undefined : this.#configurations.observe(found)
+    return found === undefined ? undefined : this.#configurations.cache.observe(found)
   }
 
   reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
@@ -340,59 +327,7 @@ export class KubernetesCluster implements Cluster {
 
   #parseInstance(object: unknown): Instance | undefined {
     const instance = parseInstanceObject(object)
-    if (instance !== undefined) this.#nodes.instanceSeen(instance)
+    if (instance !== undefined) this.#nodes.seen(instance.spec.nodes.length)
     return instance
   }
-
-  /**
-   * An invalid Configuration keeps its last valid version, and the report names the problem. A
-   * Configuration that was deleted has left nothing to the next of its name.
-   */
-  #parseConfiguration(
-    object: unknown,
-    known: Configuration | undefined,
-  ): Configuration | undefined {
-    const key = keyIn(object)
-    if (key !== undefined) this.#nodes.configurationSeen(key, reportingNodes(object))
-    if (isStatusChange(object, known)) return known
-    const refused = key && this.#refused.get(key)
-    if (isStatusChange(object, refused)) return sameObject(known, refused)
-    const parsed = parseConfigurationObject(object)
-    if (parsed.ok) {
-      if (key !== undefined) this.#refused.delete(key)
-      this.#report.valid(parsed.configuration)
-      return withoutBrokers(parsed.configuration)
-    }
-    if (parsed.found === undefined) return known
-    const { metadata } = parsed.found
-    this.#refused.set(keyOf({ metadata }), { metadata })
-    this.#options.log.warn(
-      { configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) },
-      'configuration refused',
-    )
-    this.#report.invalid(parsed.found, parsed.problems.map(textOf).join('; '))
-    return sameObject(known, parsed.found)
-  }
-}
-
-/** The agent checks the specs of brokers and of Services, and keeps none of them in memory. */
-function withoutBrokers({ spec, ...configuration }: Configuration): Configuration {
-  const {
-    brokerSpec: _brokers,
-    instanceServiceSpec: _ofInstance,
-    configurationServiceSpec: _ofConfiguration,
-    ...others
-  } = spec
-  return { ...configuration, spec: others }
-}
-
-function sameObject(
-  known: Configuration | undefined,
-  found: Pick<Configuration, 'metadata'> | undefined,
-): Configuration | undefined {
-  return known?.metadata.uid === found?.metadata.uid ? known : undefined
-}
-
-function textOf({ path, message }: Problem): string {
-  return path === '' ? message : `${path}: ${message}`
 }

@@ -1,8 +1,8 @@
 import type { Instance, Membership } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
+import { REPORT_BOUNDS } from '../limits.js'
 import type { NodeReportWriter } from '../report/node-report-writer.js'
-import { REPORT_BOUNDS } from '../report/report-content.js'
 import type { ObjectCache } from './cluster.js'
 
 interface MembershipRequestsOptions {

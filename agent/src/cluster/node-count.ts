@@ -1,13 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
-import type { ObjectCache } from './cluster.js'
-
-interface NodeCountOptions {
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly instances: Pick<ObjectCache<Instance>, 'list'>
-  readonly configurations: Pick<ObjectCache<Configuration>, 'list'>
-}
 
 /**
  * The least time between two counts that look at all objects, in milliseconds. A number that is too
@@ -16,41 +7,31 @@ interface NodeCountOptions {
 const COUNT_MS = 60_000
 
 /**
- * How many nodes the cluster has at least: the most that one Instance or one Configuration shows.
- * A larger number counts at once, a smaller one with the next count.
+ * How many nodes the cluster has at least: the most that one object shows. A larger number counts
+ * at once, a smaller one with the next count.
  */
 export class NodeCount {
-  readonly #options: NodeCountOptions
-  /** The nodes that report on each Configuration: the cache does not follow the status. */
-  readonly #reporting = new Map<ObjectKey, number>()
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #shown: () => readonly number[]
   #most = 1
   #countedAt: number
 
-  constructor(options: NodeCountOptions) {
-    this.#options = options
-    this.#countedAt = options.clock.monotonicMs()
+  /** @param shown the number of nodes that each present object shows */
+  constructor(clock: Pick<Clock, 'monotonicMs'>, shown: () => readonly number[]) {
+    this.#clock = clock
+    this.#shown = shown
+    this.#countedAt = clock.monotonicMs()
   }
 
-  instanceSeen({ spec }: Instance): void {
-    this.#most = Math.max(this.#most, spec.nodes.length)
-  }
-
-  configurationSeen(key: ObjectKey, reporting: number): void {
-    this.#reporting.set(key, reporting)
-    this.#most = Math.max(this.#most, reporting)
+  seen(nodes: number): void {
+    this.#most = Math.max(this.#most, nodes)
   }
 
   get most(): number {
-    const { clock, instances, configurations } = this.#options
-    const now = clock.monotonicMs()
+    const now = this.#clock.monotonicMs()
     if (now < this.#countedAt + COUNT_MS) return this.#most
     this.#countedAt = now
-    this.#most = 1
-    for (const instance of instances.list()) this.instanceSeen(instance)
-    const present = new Set(configurations.list().map(keyOf))
-    for (const [key, reporting] of this.#reporting)
-      if (present.has(key)) this.configurationSeen(key, reporting)
-      else this.#reporting.delete(key)
+    this.#most = this.#shown().reduce((most, nodes) => Math.max(most, nodes), 1)
     return this.#most
   }
 }

@@ -2,22 +2,18 @@ import { isDeepStrictEqual } from 'node:util'
 import {
   API_VERSION,
   APPLY_CUSTOM_RESOURCES,
-  type Configuration,
   customResourceName,
   type DeviceProblem,
   type Membership,
   NODE_REPORTS,
-  type NodeReport,
   type NodeStatus,
   type PodToEnd,
   parseNodeReport,
   parseObjectMeta,
-  type ReportedStatus,
 } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
-  keyOf,
   mergePatchOf,
   NODES,
   type NodeName,
@@ -25,24 +21,25 @@ import {
   objectKey,
   ReconcileQueue,
   type ReconcileResult,
-  type Reflector,
   Resource,
 } from '@akrijs/kube'
-import {
-  type Clock,
-  isRecord,
-  Listeners,
-  type Logger,
-  objectMessage,
-  untilAborted,
-} from '@akrijs/runtime'
+import { type Clock, isRecord, Listeners, type Logger, untilAborted } from '@akrijs/runtime'
 import type { SlotsInUse } from '../cluster/cluster.js'
-import { REPORT_BOUNDS, type ReportContent, reportContent } from './report-content.js'
-import { reportedByHandler, storedProblems, storedStatus } from './stored-status.js'
+import type { WatchedConfigurations } from '../cluster/watched-configurations.js'
+import { REPORT_BOUNDS } from '../limits.js'
+import {
+  type ReportContent,
+  type ReportedOnNode,
+  reportContent,
+  reportedByHandler,
+  type StoredReport,
+  storedProblems,
+  storedStatus,
+} from './report-content.js'
 
 interface NodeReportWriterOptions {
   readonly client: ApiClient
-  readonly configurations: Reflector<Configuration>
+  readonly configurations: Pick<WatchedConfigurations, 'cache' | 'invalid'>
   readonly node: NodeName
   /** The name of the agent's Pod. @default the agent does not run in a Pod */
   readonly agentPod?: string | undefined
@@ -54,8 +51,15 @@ interface NodeReportWriterOptions {
   knownNodes(): number
 }
 
-/** How long changes are gathered before they are written, in milliseconds. */
+/** How long changes are gathered before they are written, in milliseconds: at random half of it. */
 const GATHER_MS = 200
+/**
+ * For how much longer, in milliseconds for each node of the cluster: all agents report the same
+ * change, and each writes at a time of its own.
+ */
+const SPREAD_MS = 2
+/** The longest of these times, in milliseconds. */
+const MAX_SPREAD_MS = 1800
 /**
  * For how much longer statuses are gathered, in milliseconds for each other node. A shared
  * device that comes or goes changes the status at once, and leads to a wish later: half of this
@@ -65,32 +69,14 @@ const GATHER_MS = 200
 const STATUS_MS = 20
 /** The longest of these times, in milliseconds. */
 const MAX_STATUS_MS = 4000
-/** How long room is gathered for wishes that a report has no room for, in milliseconds. */
-const NEXT_WISHES_MS = 1000
 /** How long changes of the slots that containers use are gathered, in milliseconds. */
 const SLOTS_MS = 10_000
-/**
- * All agents report the same change: each waits for a random time of at most so many milliseconds
- * for each node of the cluster.
- */
-const SPREAD_MS = 2
-/** The longest of these random times, in milliseconds. */
-const MAX_SPREAD_MS = 1800
 /** When the report is read again, in milliseconds: another program may have deleted it. */
 const REREAD_MS = 600_000
 /** How long the end of a wish is waited for, in milliseconds: a report may not be writable. */
 const WITHDRAWAL_MS = 5000
 /** When an agent without the custom resource looks for it again, in milliseconds. */
 const MISSING_MS = 60_000
-
-type Fields = Readonly<Record<string, unknown>>
-
-/** The report on the server. */
-interface StoredReport {
-  /** The fields that the agent writes, as they are. */
-  readonly fields: Fields
-  readonly report: NodeReport | undefined
-}
 
 /**
  * Writes the NodeReport of this node when something has changed. No other program should write the
@@ -101,12 +87,8 @@ export class NodeReportWriter {
   readonly #reports: Resource
   readonly #nodes: Resource
   readonly #random: () => number
-  readonly #statuses = new Map<ObjectKey, StatusOfNode>()
-  /** Invalid Configurations, with their problem. */
-  readonly #invalid = new Map<ObjectKey, InvalidConfiguration>()
-  /** In the order in which the report has room for them. */
+  readonly #statuses = new Map<ObjectKey, ReportedOnNode>()
   readonly #memberships = new Map<ObjectKey, Membership>()
-  /** The slots that containers use; undefined until this agent knows them. */
   #slots: SlotsInUse | undefined
   #podsToEnd: ReadonlyMap<ObjectKey, PodToEnd> = new Map()
   readonly #queue: ReconcileQueue<NodeName>
@@ -115,14 +97,14 @@ export class NodeReportWriter {
   #readAt = 0
   /** Called when the report on the server is known again, or cannot be known. */
   readonly #known = new Listeners()
-  /** How many wait for the end of a wish. */
-  #withdrawals = 0
   #isOver = false
   /**
    * The content that the last correction has written, and what the server stored of it: a custom
    * resource of an earlier version drops fields that it does not have.
    */
-  #corrected: { readonly content: ReportContent; readonly fields: Fields } | undefined
+  #corrected:
+    | { readonly content: ReportContent; readonly fields: StoredReport['fields'] }
+    | undefined
   /** When the custom resource was not installed, by `monotonicMs`; undefined after a success. */
   #missingAt: number | undefined
 
@@ -136,7 +118,6 @@ export class NodeReportWriter {
     this.#queue = new ReconcileQueue<NodeName>(
       {
         clock,
-        gatherMs: GATHER_MS,
         reconcile: (_, signal) => this.#reconcile(signal),
         onError: (_, error, retryInMs) =>
           log.warn({ err: error, retryInMs }, 'report of the node not written'),
@@ -146,14 +127,13 @@ export class NodeReportWriter {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { configurations } = this.#options
-    configurations.onChange((key) => {
-      // Its successor may be invalid, and is in no cache.
-      if (configurations.get(key) === undefined) this.#forgetStatus(key)
+    const { cache } = this.#options.configurations
+    cache.onChange((key) => {
+      if (cache.get(key) === undefined && this.#statuses.delete(key)) this.statusChanged()
     }, signal)
     // Before that, the absence of a Configuration means nothing.
-    await untilAborted(configurations.synced, signal)
-    this.#queue.add(this.#options.node)
+    await untilAborted(cache.synced, signal)
+    this.#writeIn(GATHER_MS)
     await this.#queue.run(signal)
     this.#isOver = true
     this.#known.tell()
@@ -161,35 +141,20 @@ export class NodeReportWriter {
 
   /** @param problems of devices. @default those of before that a handler reported */
   report(key: ObjectKey, status: NodeStatus, problems?: readonly DeviceProblem[]): void {
-    const stored = {
+    const before = this.#statuses.get(key)
+    const reported = {
       status: storedStatus(status),
-      problems: problems
-        ? storedProblems(problems)
-        : reportedByHandler(this.#statuses.get(key)?.problems),
+      problems: problems ? storedProblems(problems) : reportedByHandler(before?.problems),
     }
-    if (isDeepStrictEqual(this.#statuses.get(key), stored)) return
-    this.#statuses.set(key, stored)
-    this.#add()
+    // Each change of a claim reports the status again: slots that wait go with no such report.
+    if (isDeepStrictEqual(before, reported)) return
+    this.#statuses.set(key, reported)
+    this.statusChanged()
   }
 
-  valid(configuration: Configuration): void {
-    if (this.#invalid.delete(keyOf(configuration))) this.#add()
-  }
-
-  invalid({ metadata }: Pick<Configuration, 'metadata'>, problem: string): void {
-    const { uid, generation } = metadata
-    this.#invalid.set(keyOf({ metadata }), { uid, generation, problem: objectMessage(problem) })
-    this.#add()
-  }
-
-  /** Notes that there is no such Configuration. */
-  forget(key: ObjectKey): void {
-    if (this.#invalid.delete(key)) this.#add()
-    this.#forgetStatus(key)
-  }
-
-  #forgetStatus(key: ObjectKey): void {
-    if (this.#statuses.delete(key)) this.#add()
+  /** To be called after a Configuration became invalid, or is so no more. */
+  statusChanged(): void {
+    this.#writeIn(GATHER_MS + this.#spreadMs + this.#statusMs)
   }
 
   /** Whether the cluster has no custom resource for reports. */
@@ -204,14 +169,12 @@ export class NodeReportWriter {
 
   /** @param wish about a shared Instance; undefined to take a wish back with the next write */
   setMembership(instance: ObjectKey, wish: Membership | undefined): void {
-    const { node } = this.#options
-    if (wish === undefined) {
-      if (!this.#memberships.delete(instance)) return
-      // The next wish has room now.
-      if (this.memberships >= REPORT_BOUNDS.memberships) this.#queue.add(node, NEXT_WISHES_MS)
-    } else if (!isDeepStrictEqual(this.#memberships.get(instance), wish)) {
+    if (wish !== undefined) {
       this.#memberships.set(instance, wish)
-      this.#queue.add(node)
+      this.#writeIn(GATHER_MS + this.#spreadMs)
+    } else if (this.#memberships.delete(instance)) {
+      // The next wish has room now.
+      if (this.memberships >= REPORT_BOUNDS.memberships) this.statusChanged()
     }
   }
 
@@ -220,17 +183,14 @@ export class NodeReportWriter {
    * {@link WITHDRAWAL_MS}. The controller would take a node out again that joins before.
    */
   async leaveWithdrawn(instance: ObjectKey): Promise<void> {
-    const { clock, node } = this.#options
     const isWithdrawn = () => this.#isOver || this.isMissing || !this.#asksToLeave(instance)
     if (isWithdrawn()) return
     const over = new AbortController()
     const withdrawn = new Promise<void>((resolve) =>
       this.#known.add(() => isWithdrawn() && resolve(), over.signal),
     )
-    this.#withdrawals++
-    this.#queue.add(node, 0)
-    await Promise.race([withdrawn, clock.sleep(WITHDRAWAL_MS, over.signal)])
-    this.#withdrawals--
+    this.#writeIn(0)
+    await Promise.race([withdrawn, this.#options.clock.sleep(WITHDRAWAL_MS, over.signal)])
     over.abort()
   }
 
@@ -241,50 +201,51 @@ export class NodeReportWriter {
   }
 
   reportSlots(slots: SlotsInUse): void {
-    if (isDeepStrictEqual(this.#slots, slots)) return
     this.#slots = slots
-    this.#queue.add(this.#options.node, SLOTS_MS)
+    this.#writeIn(SLOTS_MS)
   }
 
   reportPodsToEnd(pods: ReadonlyMap<ObjectKey, PodToEnd>): void {
-    if (isDeepStrictEqual(this.#podsToEnd, pods)) return
+    if (pods.size + this.#podsToEnd.size === 0) return
     this.#podsToEnd = pods
-    this.#queue.add(this.#options.node)
+    this.#writeIn(GATHER_MS)
   }
 
-  #add(): void {
-    this.#queue.add(this.#options.node, GATHER_MS + this.#statusMs)
+  #writeIn(ms: number): void {
+    this.#queue.add(this.#options.node, ms)
+  }
+
+  get #spreadMs(): number {
+    return Math.min(MAX_SPREAD_MS, SPREAD_MS * (this.#options.knownNodes() - 1))
   }
 
   get #statusMs(): number {
-    return Math.min(MAX_STATUS_MS, STATUS_MS * Math.max(0, this.#options.knownNodes() - 1))
+    return Math.min(MAX_STATUS_MS, STATUS_MS * (this.#options.knownNodes() - 1))
   }
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult> {
-    const { clock, knownNodes } = this.#options
-    const now = clock.monotonicMs()
-    const missingForMs = this.#missingAt === undefined ? undefined : now - this.#missingAt
-    if (missingForMs !== undefined && missingForMs < MISSING_MS)
-      return this.#later(MISSING_MS - missingForMs)
+    const now = this.#options.clock.monotonicMs()
+    const missingForMs = this.#missingAt === undefined ? MISSING_MS : now - this.#missingAt
+    if (missingForMs < MISSING_MS) return this.#later(MISSING_MS - missingForMs)
     const isStart = this.#readAt === 0
-    if (this.#stored === undefined || this.#readAt + REREAD_MS <= now) await this.#read(signal)
+    if (this.#stored === undefined || this.#readAt + REREAD_MS <= now)
+      this.#store(await this.#reports.get(this.#key, { signal }))
     // The agent before may have asked to leave Instances that this agent serves.
-    const hasOldWishes = isStart && Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
-    const isHurried = hasOldWishes || this.#withdrawals > 0
-    if (isStart && !isHurried && this.#memberships.size === 0 && this.#statusMs > 0) {
-      this.#add()
+    const hasOldWishes = Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
+    if (isStart && !hasOldWishes && this.memberships === 0 && this.#statusMs > 0) {
+      this.statusChanged()
       return {}
     }
-    if (this.#patch() === undefined) return this.#later(REREAD_MS)
-    const spreadMs = isHurried ? 0 : Math.min(MAX_SPREAD_MS, SPREAD_MS * knownNodes())
-    await clock.sleep(Math.round(this.#random() * spreadMs), signal)
     // A second write corrects what another program has written meanwhile.
     for (const isCorrection of [false, true]) {
-      const patch = this.#patch()
-      if (patch === undefined) break
-      const fields = await this.#write(patch, signal)
-      if (fields === undefined) return this.#later(MISSING_MS)
-      if (isCorrection) this.#corrected = { content: patch.content, fields }
+      const content = this.#content()
+      const fields = this.#stored?.fields ?? {}
+      if (isDeepStrictEqual(this.#corrected, { content, fields })) break
+      const changes = mergePatchOf(fields, { ...content })
+      if (changes === undefined) break
+      const stored = await this.#write(content, changes, signal)
+      if (stored === undefined) return this.#later(MISSING_MS)
+      if (isCorrection) this.#corrected = { content, fields: stored.fields }
     }
     return this.#later(REREAD_MS)
   }
@@ -294,85 +255,45 @@ export class NodeReportWriter {
     return { requeueAfterMs: ms * (1 + this.#random() / 2) }
   }
 
-  /** @returns undefined if there is nothing to write */
-  #patch(): { readonly content: ReportContent; readonly changes: object } | undefined {
-    const content = this.#content()
-    const fields = this.#stored?.fields ?? {}
-    const changes = isDeepStrictEqual(this.#corrected, { content, fields })
-      ? undefined
-      : mergePatchOf(fields, { ...content })
-    return changes && { content, changes }
-  }
-
   #content(): ReportContent {
-    const { configurations, agentPod, agentNamespace } = this.#options
-    const present = this.#stored?.report
-    const statuses = new Map<ObjectKey, ReportedStatus>()
-    // After a start, statuses of the agent before stay until this agent has its first ones.
-    for (const [key, status] of Object.entries(present?.configurations ?? {}))
-      if (configurations.get(key as ObjectKey)?.metadata.uid === status.uid)
-        statuses.set(key as ObjectKey, status)
-    for (const [key, { status, problems }] of this.#statuses) {
-      const uid = configurations.get(key)?.metadata.uid
-      if (uid === undefined) continue
-      const before = reportedByHandler(statuses.get(key)?.deviceProblems)
-      const deviceProblems = problems ?? before ?? []
-      statuses.set(key, { uid, ...status, ...(deviceProblems.length > 0 && { deviceProblems }) })
-    }
-    for (const [key, { uid, generation, problem }] of this.#invalid) {
-      const before = this.#statuses.get(key)?.status
-      const ready = {
-        type: 'Ready',
-        status: 'False',
-        reason: 'InvalidConfiguration',
-        message: problem,
-      } as const
-      statuses.set(key, {
-        uid,
-        observedGeneration: generation,
-        devices: before?.devices ?? 0,
-        conditions: [...(before?.conditions ?? []).filter(({ type }) => type !== 'Ready'), ready],
-      })
-    }
-    const memberships = this.#memberships
-    const slots = this.#slots ?? new Map()
-    const podsToEnd = this.#podsToEnd
-    const draft = { agentPod, agentNamespace, statuses, memberships, slots, podsToEnd, present }
-    const content = reportContent(draft)
-    // After a start, the slots of the agent before stay until this agent knows them.
-    const before = this.#stored?.fields.slots
-    return this.#slots === undefined && isRecord(before) ? { ...content, slots: before } : content
-  }
-
-  async #read(signal: AbortSignal): Promise<void> {
-    this.#store(await this.#reports.get(this.#key, { signal }))
+    const { cache, invalid } = this.#options.configurations
+    return reportContent({
+      ...this.#options,
+      statuses: this.#statuses,
+      invalid,
+      memberships: this.#memberships,
+      slots: this.#slots,
+      podsToEnd: this.#podsToEnd,
+      stored: this.#stored,
+      uidOf: (key) => cache.get(key)?.metadata.uid,
+    })
   }
 
   /** @returns what the server stored; undefined if the custom resource is not installed */
   async #write(
-    { content, changes }: { readonly content: ReportContent; readonly changes: object },
+    content: ReportContent,
+    changes: object,
     signal: AbortSignal,
-  ): Promise<Fields | undefined> {
+  ): Promise<StoredReport | undefined> {
     const { clock, log } = this.#options
+    const isNew = this.#stored?.report === undefined
     // After a failure, the server may or may not have stored the write.
-    const before = this.#stored
     this.#stored = undefined
     try {
-      const stored =
-        before?.report === undefined
-          ? await this.#create(content, signal)
-          : await this.#reports
-              .patch(this.#key, 'merge', changes, { signal })
-              .catch((error: unknown) => {
-                if (!ApiError.is(error, 404)) throw error
-                return this.#create(content, signal)
-              })
+      const stored = isNew
+        ? await this.#create(content, signal)
+        : await this.#reports
+            .patch(this.#key, 'merge', changes, { signal })
+            .catch((error: unknown) => {
+              if (!ApiError.is(error, 404)) throw error
+              return this.#create(content, signal)
+            })
       this.#missingAt = undefined
-      return this.#store(stored).fields
+      return this.#store(stored)
     } catch (error) {
       if (!ApiError.is(error, 404)) throw error
       const resource = customResourceName(NODE_REPORTS)
-      if (this.#missingAt === undefined)
+      if (!this.isMissing)
         log.error(
           { resource, install: APPLY_CUSTOM_RESOURCES, err: error },
           'custom resource not installed',
@@ -393,18 +314,7 @@ export class NodeReportWriter {
   }
 
   #store(object: unknown): StoredReport {
-    const found = isRecord(object) ? object : {}
-    const { agentPod, agentNamespace, counts, configurations, memberships, slots, podsToEnd } =
-      found
-    const fields = {
-      agentPod,
-      agentNamespace,
-      counts,
-      configurations,
-      memberships,
-      slots,
-      podsToEnd,
-    }
+    const { apiVersion: _, kind: __, metadata: ___, ...fields } = isRecord(object) ? object : {}
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
     this.#known.tell()
@@ -414,16 +324,4 @@ export class NodeReportWriter {
   get #key(): ObjectKey {
     return objectKey('', this.#options.node)
   }
-}
-
-interface StatusOfNode {
-  readonly status: NodeStatus
-  /** Undefined if this agent does not know them yet. */
-  readonly problems: readonly DeviceProblem[] | undefined
-}
-
-interface InvalidConfiguration {
-  readonly uid: string
-  readonly generation: number
-  readonly problem: string
 }

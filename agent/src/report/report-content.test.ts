@@ -10,13 +10,15 @@ function statusWith(message: string, status: 'True' | 'False' = 'True'): Reporte
 }
 
 const draft = (statuses: ReadonlyMap<ObjectKey, ReportedStatus>) => ({
-  agentPod: undefined,
-  agentNamespace: undefined,
-  statuses,
+  statuses: new Map(
+    [...statuses].map(([key, status]) => [key, { status, problems: undefined }] as const),
+  ),
+  invalid: new Map(),
   memberships: new Map<ObjectKey, Membership>(),
   slots: new Map<ObjectKey, readonly UsedSlot[]>(),
   podsToEnd: new Map<ObjectKey, PodToEnd>(),
-  present: undefined,
+  stored: undefined,
+  uidOf: () => 'u',
 })
 const bytes = (content: object) => Buffer.byteLength(JSON.stringify(content))
 
@@ -54,18 +56,6 @@ describe('the content of a report', () => {
         expect(kept.filter((key) => key.startsWith('b')).sort()).toEqual(expected.sort())
       }),
     )
-  })
-
-  it('keeps entries that are in the report before new ones of their namespace', () => {
-    const statuses = new Map(
-      ['c', 'b', 'a'].map((name) => [objectKey('n', name), statusWith('x'.repeat(100))] as const),
-    )
-    const present = { configurations: { [objectKey('n', 'c')]: statusWith('before') } }
-    const bounds = { statusBytes: 600, memberships: 1 }
-    const kept = (of: object) =>
-      Object.keys(reportContent({ ...draft(statuses), ...of }, bounds).configurations)
-    expect(kept({})).toEqual(['n/a', 'n/b'])
-    expect(kept({ present })).toEqual(['n/a', 'n/c'])
   })
 
   it('has the first slots of each Instance, of each namespace in turn', () => {

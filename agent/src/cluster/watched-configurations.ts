@@ -1,0 +1,126 @@
+import {
+  type Configuration,
+  type Problem,
+  packedConfiguration,
+  parseConfigurationObject,
+  parseObjectMeta,
+} from '@akrijs/api'
+import { type ApiClient, keyIn, type ObjectKey, Reflector } from '@akrijs/kube'
+import { type Clock, isRecord, type Logger } from '@akrijs/runtime'
+import type { InvalidConfiguration } from '../report/report-content.js'
+
+interface WatchedConfigurationsOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** The path of the collection. */
+  readonly path: string
+  onError(error: unknown, retryInMs: number): void
+  /** Called with the number of nodes that report on a Configuration. */
+  nodesSeen(count: number): void
+  /** Called after a Configuration became invalid, or is so no more. */
+  invalidChanged(): void
+}
+
+/**
+ * The Configurations of an API server. An invalid version leaves the last valid one of the same
+ * object in the cache.
+ */
+export class WatchedConfigurations {
+  readonly cache: Reflector<Configuration>
+  /** The nodes that report on each Configuration: the cache does not follow the status. */
+  readonly reporting = new Map<ObjectKey, number>()
+  readonly #options: WatchedConfigurationsOptions
+  readonly #invalid = new Map<ObjectKey, InvalidConfiguration>()
+
+  constructor(options: WatchedConfigurationsOptions) {
+    this.#options = options
+    this.cache = new Reflector({
+      ...options,
+      reduce: packedConfiguration,
+      parse: (object, known) => this.#parse(object, known),
+      deleted: (key) => {
+        this.reporting.delete(key)
+        this.#valid(key)
+      },
+    })
+  }
+
+  get invalid(): ReadonlyMap<ObjectKey, InvalidConfiguration> {
+    return this.#invalid
+  }
+
+  #parse(object: unknown, known: Configuration | undefined): Configuration | undefined {
+    const key = keyIn(object)
+    if (key === undefined) return undefined
+    const { log, nodesSeen, invalidChanged } = this.#options
+    this.reporting.set(key, reportingNodes(object))
+    nodesSeen(reportingNodes(object))
+    const refused = this.#invalid.get(key)
+    if (isStatusChange(object, refused ?? known)) return sameObject(known, refused)
+    const parsed = parseConfigurationObject(object)
+    if (parsed.ok) {
+      this.#valid(key)
+      return withoutBrokers(parsed.configuration)
+    }
+    if (parsed.found === undefined) return known
+    const problems = parsed.problems.map(textOf)
+    log.warn({ configuration: key, problems }, 'configuration refused')
+    this.#invalid.set(key, { metadata: parsed.found.metadata, problem: problems.join('; ') })
+    invalidChanged()
+    return sameObject(known, parsed.found)
+  }
+
+  #valid(key: ObjectKey): void {
+    if (this.#invalid.delete(key)) this.#options.invalidChanged()
+  }
+}
+
+/**
+ * Whether only the status or the labels differ: an agent reads neither, and the controller writes
+ * the status often.
+ */
+export function isStatusChange(
+  object: unknown,
+  known: Pick<Configuration, 'metadata'> | undefined,
+): boolean {
+  const metadata = parseObjectMeta(object)
+  return (
+    metadata?.uid === known?.metadata.uid &&
+    metadata?.generation === known?.metadata.generation &&
+    metadata?.deletionTimestamp === known?.metadata.deletionTimestamp &&
+    // A server without generations counts no changes of the spec.
+    metadata !== undefined &&
+    metadata.generation > 0
+  )
+}
+
+/** How many nodes report on a Configuration. */
+function reportingNodes(object: unknown): number {
+  const status = isRecord(object) && isRecord(object.status) ? object.status : {}
+  const { reporting } = isRecord(status.nodeCounts) ? status.nodeCounts : {}
+  return typeof reporting === 'number' ? reporting : 0
+}
+
+/** A deleted Configuration leaves nothing to the next of its name. */
+function sameObject(
+  known: Configuration | undefined,
+  invalid: Pick<Configuration, 'metadata'> | undefined,
+): Configuration | undefined {
+  return invalid === undefined || known?.metadata.uid === invalid.metadata.uid ? known : undefined
+}
+
+/** The agent checks the specs of brokers and of Services, and keeps none of them in memory. */
+function withoutBrokers({ spec, ...configuration }: Configuration): Configuration {
+  const {
+    brokerSpec: _brokers,
+    instanceServiceSpec: _ofInstance,
+    configurationServiceSpec: _ofConfiguration,
+    ...others
+  } = spec
+  return { ...configuration, spec: others }
+}
+
+function textOf({ path, message }: Problem): string {
+  return path === '' ? message : `${path}: ${message}`
+}
