@@ -11,21 +11,14 @@ const problem = (reason: string, ...ids: string[]): DeviceReport => ({
   listed: true,
 })
 const keyOf = (id: string) => objectKey('default', `cam-${id}`)
-const served =
-  (...ids: string[]) =>
-  () =>
-    ids.map((id) => ({ key: keyOf(id), device: { id }, existing: undefined }))
+const served = (...ids: string[]) =>
+  ids.map((id) => ({ key: keyOf(id), device: { id }, existing: undefined }))
 
 it('gives the problem of each served device, and of no device that is left out', () => {
   const reports = [problem('refused', 'x', 'gone'), { ...problem('401', 'y'), listed: false }]
   expect(problemsByInstance(reports, served('x', 'y', 'z'))).toEqual(
     new Map([[keyOf('x'), 'refused']]),
   )
-})
-
-it('looks at no Instance without a problem', () => {
-  const reports = [{ ...problem('401', 'y'), listed: false }]
-  expect(problemsByInstance(reports, () => expect.fail('Instances read')).size).toBe(0)
 })
 
 it('reports the same for the same problems in any order', () => {
@@ -50,7 +43,7 @@ it('reports one problem of each Instance: what the agent found comes before its 
   ])
 })
 
-it('finds the same of too many lost devices in any order, and asks for none without any', () => {
+it('finds the same of too many lost devices in any order, and none without any', () => {
   const ids = Array.from({ length: 3000 }, (_, index) => `${10_000 + index}`)
   const set = (all: readonly string[], healthy: boolean) => ({
     devices: new Map(
@@ -68,5 +61,5 @@ it('finds the same of too many lost devices in any order, and asks for none with
   expect(one).toEqual(other)
   expect(one?.size).toBe(MAX_FINDINGS)
   expect(one?.get('cam-0' as InstanceName)?.found).toBe('DeviceLost')
-  expect(findings(set(ids, true), () => expect.fail('Instances read'), [])).toEqual(new Map())
+  expect(findings(set(ids, true), served(...ids), [])).toEqual(new Map())
 })

@@ -13,10 +13,11 @@ interface NodeProblemsOptions {
   recordEvent: Cluster['recordEvent']
 }
 
-/** The failures of one kind since its last Event. */
+/** The failures of one kind since its last Event, and when the next Event may come. */
 interface Failures {
-  count: number
-  text: string
+  readonly count: number
+  readonly text: string
+  readonly notBefore: number
 }
 
 /** The least time between two Events of one kind, in milliseconds. */
@@ -37,8 +38,6 @@ const TITLES: Readonly<Record<NodeProblem, string>> = {
 export class NodeProblems {
   readonly #options: NodeProblemsOptions
   readonly #failures = new Map<NodeProblem, Failures>()
-  /** When the last Event of a kind was recorded, by `monotonicMs`. */
-  readonly #recordedAt = new Map<NodeProblem, number>()
   /** The API server does not answer: an Event would be lost. */
   #isApiAway = false
 
@@ -47,13 +46,8 @@ export class NodeProblems {
   }
 
   add(problem: NodeProblem, error: unknown): void {
-    const text = errorText(error)
-    const failures = this.#failures.get(problem)
-    if (failures === undefined) this.#failures.set(problem, { count: 1, text })
-    else {
-      failures.count++
-      failures.text = text
-    }
+    const { count = 0, notBefore = 0 } = this.#failures.get(problem) ?? {}
+    this.#failures.set(problem, { count: count + 1, text: errorText(error), notBefore })
     this.#record()
   }
 
@@ -72,10 +66,9 @@ export class NodeProblems {
     const { node, clock, pod, uidOf, recordEvent } = this.#options
     if (pod === undefined || this.#isApiAway) return
     const now = clock.monotonicMs()
-    for (const [problem, { count, text }] of [...this.#failures]) {
-      if (now - (this.#recordedAt.get(problem) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) continue
-      this.#recordedAt.set(problem, now)
-      this.#failures.delete(problem)
+    for (const [problem, { count, text, notBefore }] of this.#failures) {
+      if (count === 0 || now < notBefore) continue
+      this.#failures.set(problem, { count: 0, text: '', notBefore: now + PAUSE_MS })
       const times = count === 1 ? '' : ` (${count} times)`
       recordEvent({
         regarding: { apiVersion: 'v1', kind: 'Pod', key: pod, uid: uidOf(pod) },

@@ -1,8 +1,7 @@
 import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
-import type { DeviceReport } from '@akrijs/runtime/handler'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
-import type { DeviceSet, DiscoveredDevice, LeftOut } from '../discovery/device-set.js'
+import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { isUidOf } from '../handlers/handler-endpoint.js'
 import type { DigestCollision } from '../instances/device-names.js'
@@ -89,13 +88,13 @@ function conditionOf(
   return { type, status, reason, message }
 }
 
-/** Reasons of a session that has not asked its handler yet. */
-const PROPERTY_FAILURES: ReadonlySet<string> = new Set([
-  'MissingProperty',
-  'PropertyForbidden',
-  'PropertyRefused',
-  'UnreadableProperty',
-])
+/** The reasons of `Ready` for the failures of a session that has not asked its handler yet. */
+const PROPERTY_FAILURES: Readonly<Partial<Record<SessionFailure, string>>> = {
+  MissingProperty: 'SecretNotReadable',
+  PropertyForbidden: 'SecretNotReadable',
+  UnreadableProperty: 'SecretNotReadable',
+  PropertyRefused: 'NoConsent',
+}
 
 function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Finding {
   if (endpoints.length === 0) return ['False', NO_HANDLER, noHandler(handler)]
@@ -103,7 +102,7 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
   if (open.length > 0) return ['True', 'Connected', open.map(({ uid }) => uid).join(', ')]
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
   if (failed?.phase !== 'failed') return ['Unknown', 'Connecting', 'the handler is being asked']
-  if (PROPERTY_FAILURES.has(failed.reason))
+  if (PROPERTY_FAILURES[failed.reason] !== undefined)
     return ['Unknown', failed.reason, 'the handler has not been asked yet']
   return ['False', failed.reason, failed.message]
 }
@@ -120,173 +119,65 @@ function discovering({ discovery: { endpoints } }: StatusInput): Finding {
   return ['Unknown', 'Waiting', 'no list of devices has come yet']
 }
 
-/** The reasons of `Ready` for the failures of a session. */
-const CAUSES: Readonly<Record<SessionFailure, string>> = {
-  Unreachable: 'HandlerFailed',
-  HandlerFailed: 'HandlerFailed',
-  InternalError: 'InternalError',
-  MissingProperty: 'SecretNotReadable',
-  PropertyForbidden: 'SecretNotReadable',
-  UnreadableProperty: 'SecretNotReadable',
-  PropertyRefused: 'NoConsent',
-}
-
-/** The request is wrong, or a Secret is missing: an edit or an operator has to remove the cause. */
-function wrongRequest({ endpoints }: DiscoveryStatus): Finding | undefined {
-  for (const { state, answer } of endpoints) {
-    if (state.phase === 'refused') return ['False', 'InvalidDetails', state.message]
-    if (answer !== 'fresh' && state.phase === 'failed' && PROPERTY_FAILURES.has(state.reason))
-      return ['False', CAUSES[state.reason], state.message]
+/** `Ready` shows the first finding: what a person has to change comes before what follows of it. */
+function ready(input: StatusInput): Finding {
+  for (const check of CHECKS) {
+    const finding = check(input)
+    if (finding !== undefined) return finding
   }
-  return undefined
+  return served(input)
 }
 
-/**
- * Why the handler does not answer the present spec on this node. Devices that it left have a reason
- * of their own: an endpoint that is out of reach and left none is no longer expected here, nor one
- * that has never answered where another one does, such as the handler's next Pod.
- */
-function unanswered(
-  { handler, endpoints }: DiscoveryStatus,
-  complete: boolean,
-): Finding | undefined {
-  // After the start of an agent, handlers register one after the other.
-  if (endpoints.length === 0)
-    return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${NEXT_STEP}`]
-  const isAnswered = endpoints.some(({ answer }) => answer === 'fresh')
-  let left: string | undefined
-  for (const { state, answer } of endpoints) {
-    if (answer === 'fresh' || state.phase !== 'failed') continue
-    const isGone = state.reason === 'Unreachable' && (answer === 'old' || isAnswered)
-    if (!isGone) return ['False', CAUSES[state.reason], state.message]
-    left = state.message
-  }
-  if (endpoints.some(({ answer, state }) => answer !== 'fresh' && state.phase !== 'failed'))
-    return ['Unknown', 'Waiting', 'not every handler has answered yet']
-  if (left === undefined || isAnswered) return undefined
-  return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
+const CHECKS: readonly ((input: StatusInput) => Finding | undefined)[] = [
+  reconcileFailed,
+  nameTaken,
+  digestCollision,
+  notRegistered,
+  heldInstances,
+  refusedDevices,
+  wrongRequest,
+  lostHandler,
+  tooManyNames,
+  tooManyDevices,
+  unanswered,
+  problemsOfDevices,
+  progress,
+]
+
+/** The agent retries after a transient failure; a person has nothing to do. */
+function reconcileFailed({ failure }: StatusInput): Finding | undefined {
+  if (failure === undefined || kindOf(failure) === 'transient') return undefined
+  const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
+  return ['False', reason, messageOf(failure)]
 }
 
-/** Whether the handler of the present spec has lost a device: after an edit, others go. */
-function isAnyLost({ devices }: DeviceSet, { handler, endpoints }: DiscoveryStatus): boolean {
-  const unasked = endpoints.filter(({ answer }) => answer === 'missing').map(({ uid }) => uid)
-  return [...devices.values()].some(
-    ({ healthy, endpoint }) =>
-      !healthy && isUidOf(handler, endpoint) && !unasked.includes(endpoint),
+function nameTaken({ taken: [clash] }: StatusInput): Finding | undefined {
+  return (
+    clash && [
+      'False',
+      'NameTaken',
+      `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ` +
+        `${clash.owner} has its name, and resources are named without a namespace; choose ` +
+        'another name for one of the two Configurations',
+    ]
   )
 }
 
-const NEXT_STEP = 'load it in the agent, or look at the Pod of the handler and its log'
-
-function noHandler(handler: string): string {
-  return `no handler ${handler} is loaded or has registered`
-}
-
-/** Of the devices that have a problem. */
-interface DeviceProblems {
-  readonly refused: number
-  readonly firstRefused: DiscoveredDevice | undefined
-  readonly unhealthy: number
-}
-
-/** A status is made again when an Instance changes: then the devices are as they were. */
-const problems = new WeakMap<DeviceSet, DeviceProblems>()
-
-/** The number of devices that are not offered. */
-export function unhealthyIn(set: DeviceSet): number {
-  return problemsOf(set).unhealthy
-}
-
-function problemsOf(set: DeviceSet): DeviceProblems {
-  const before = problems.get(set)
-  if (before !== undefined) return before
-  const all = [...set.devices.values()]
-  const refused = all.filter(({ refusal }) => refusal !== undefined)
-  const found = {
-    refused: refused.length,
-    firstRefused: refused[0],
-    unhealthy: all.filter(({ healthy }) => !healthy).length,
-  }
-  problems.set(set, found)
-  return found
-}
-
-function ready({
-  discovery,
-  devices: set,
-  collisions,
-  refusals,
-  taken,
-  held,
-  registrations,
-  present,
-  failure,
-}: StatusInput): Finding {
-  // The agent retries after a transient failure; a person has nothing to do.
-  if (failure !== undefined && kindOf(failure) !== 'transient') {
-    const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
-    return ['False', reason, messageOf(failure)]
-  }
-  const [clash] = taken
-  if (clash !== undefined) {
-    const message =
-      `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ` +
-      `${clash.owner} has its name, and resources are named without a namespace; choose ` +
-      'another name for one of the two Configurations'
-    return ['False', 'NameTaken', message]
-  }
-  const [collision] = collisions
-  if (collision !== undefined) {
-    const message =
+function digestCollision({ collisions: [collision] }: StatusInput): Finding | undefined {
+  return (
+    collision && [
+      'False',
+      'DigestCollision',
       `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} ` +
-      'have the same digest; the second has no Instance'
-    return ['False', 'DigestCollision', message]
-  }
-  const unregistered = notRegistered(registrations)
-  if (unregistered !== undefined) return unregistered
-  const { devices, complete, leftOut } = set
-  const total = devices.size
-  if (held.length > 0) return ['False', 'InstanceBeingDeleted', heldText(held, total)]
-  const { refused, firstRefused: first, unhealthy } = problemsOf(set)
-  if (first !== undefined) {
-    const message =
-      `${refused} of ${total} devices are not offered; device ` +
-      `${JSON.stringify(first.device.id)}: ${first.refusal}`
-    return ['False', 'DeviceRefused', message]
-  }
-  const wrong = wrongRequest(discovery)
-  if (wrong !== undefined) return wrong
-  const missing = unanswered(discovery, complete)
-  if (unhealthy > 0 && (missing === undefined || isAnyLost(set, discovery))) {
-    const why = missing === undefined ? '' : `: ${missing[2]}`
-    const message = `${unhealthy} of ${total} devices are not vouched for by their handler${why}`
-    return ['False', 'HandlerLost', message]
-  }
-  if (refusals.length > 0) return ['False', 'TooManyResources', tooManyNames(refusals)]
-  if (leftOut !== undefined) return ['False', 'TooManyDevices', tooMany(total, leftOut)]
-  if (missing !== undefined) return missing
-  const reports = mergeReports(discovery.endpoints.map((endpoint) => endpoint.reports))
-  const problemsText = deviceReportsText(reports, true)
-  const leftOutText = deviceReportsText(reports, false)
-  if (problemsText !== undefined) {
-    const message = [`${total} devices`, problemsText, leftOutText]
-      .flatMap((text) => text ?? [])
-      .join('; ')
-    return ['False', 'DeviceProblems', message]
-  }
-  if (present < total)
-    return ['Unknown', 'Progressing', `${present} of ${total} devices have an Instance`]
-  if (leftOutText !== undefined)
-    return ['True', 'DevicesLeftOut', `${total} devices; ${leftOutText}`]
-  if (total > 0) return ['True', 'AllDevicesServed', `${total} devices`]
-  const why = reports === undefined ? [UNTOLD] : [NONE_SEEN, ...reasonsOf(reports)]
-  return ['True', 'NoDevices', ['0 devices', ...why].join('; ')]
+        'have the same digest; the second has no Instance',
+    ]
+  )
 }
 
 /** The same of the same problems in any order: each change is an Event. */
-function notRegistered(problems: readonly RegistrationProblem[]): Finding | undefined {
-  const refused = problems.filter(({ isRefused }) => isRefused)
-  const [first, ...others] = (refused.length > 0 ? refused : problems).toSorted((a, b) =>
+function notRegistered({ registrations }: StatusInput): Finding | undefined {
+  const refused = registrations.filter(({ isRefused }) => isRefused)
+  const [first, ...others] = (refused.length > 0 ? refused : registrations).toSorted((a, b) =>
     a.resourceName < b.resourceName ? -1 : 1,
   )
   if (first === undefined) return undefined
@@ -295,15 +186,66 @@ function notRegistered(problems: readonly RegistrationProblem[]): Finding | unde
   return ['False', reason, `${first.message}${more}`]
 }
 
-/** The reason for "0 devices" if the handler names no device. */
-const NONE_SEEN = 'the handler saw none'
-const UNTOLD = 'the log of the handler can say why'
-const NO_REASON =
-  'it gives no reason: check discoveryDetails, and run `akri discover` with them on the node'
+/** The most finalizers in a message. */
+const SHOWN_FINALIZERS = 3
 
-function reasonsOf(reports: readonly DeviceReport[]): readonly string[] {
-  const remarks = remarksOf(reports)
-  return remarks.length > 0 ? remarks : [NO_REASON]
+function heldInstances({ held, devices: { devices } }: StatusInput): Finding | undefined {
+  const [first] = held
+  if (first === undefined) return undefined
+  const shown = first.finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
+  const more = first.finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
+  const message =
+    `${held.length} of ${devices.size} devices are not offered: their Instances are being ` +
+    `deleted, and finalizers hold them; ${first.name}: ${shown}${more}`
+  return ['False', 'InstanceBeingDeleted', message]
+}
+
+function refusedDevices({ devices: { devices } }: StatusInput): Finding | undefined {
+  const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
+  const [first] = refused
+  if (first === undefined) return undefined
+  const message =
+    `${refused.length} of ${devices.size} devices are not offered; device ` +
+    `${JSON.stringify(first.device.id)}: ${first.refusal}`
+  return ['False', 'DeviceRefused', message]
+}
+
+/** The request is wrong, or a Secret is missing: an edit or an operator has to remove the cause. */
+function wrongRequest({ discovery: { endpoints } }: StatusInput): Finding | undefined {
+  for (const { state, answer } of endpoints) {
+    if (state.phase === 'refused') return ['False', 'InvalidDetails', state.message]
+    if (answer === 'fresh' || state.phase !== 'failed') continue
+    const reason = PROPERTY_FAILURES[state.reason]
+    if (reason !== undefined) return ['False', reason, state.message]
+  }
+  return undefined
+}
+
+/** The devices of a handler that does not answer are lost; after an edit, others go. */
+function lostHandler(input: StatusInput): Finding | undefined {
+  const { devices } = input.devices
+  const { handler, endpoints } = input.discovery
+  const unhealthy = [...devices.values()].filter(({ healthy }) => !healthy)
+  if (unhealthy.length === 0) return undefined
+  const missing = unanswered(input)
+  const unasked = endpoints.filter(({ answer }) => answer === 'missing').map(({ uid }) => uid)
+  const isLost = unhealthy.some(
+    ({ endpoint }) => isUidOf(handler, endpoint) && !unasked.includes(endpoint),
+  )
+  if (missing !== undefined && !isLost) return undefined
+  const count = `${unhealthy.length} of ${devices.size}`
+  const why = missing === undefined ? '' : `: ${missing[2]}`
+  return ['False', 'HandlerLost', `${count} devices are not vouched for by their handler${why}`]
+}
+
+function tooManyNames({ refusals }: StatusInput): Finding | undefined {
+  if (refusals.length === 0) return undefined
+  const cause = refusals.some(({ why }) => why === 'full')
+    ? 'the Node has too many names of resources, or too many old names of this Configuration; ' +
+      'an operator can remove old names, or raise --max-resource-names of the agent'
+    : 'the Node had many new names of resources; more follow, as many an hour as ' +
+      '--new-resource-names of the agent says'
+  return ['False', 'TooManyResources', `${refusals.length} resources are not offered: ${cause}`]
 }
 
 const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
@@ -322,28 +264,81 @@ const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
     'devices, and --max-slots of the agent raises the bound',
 }
 
-/** The most finalizers in a message. */
-const SHOWN_FINALIZERS = 3
-
-function heldText(held: readonly HeldInstance[], total: number): string {
-  const [{ name = '', finalizers = [] } = {}] = held
-  const shown = finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
-  const more = finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
-  return (
-    `${held.length} of ${total} devices are not offered: their Instances are being deleted, and ` +
-    `finalizers hold them; ${name}: ${shown}${more}`
-  )
+function tooManyDevices({ devices: { devices, leftOut } }: StatusInput): Finding | undefined {
+  if (leftOut === undefined) return undefined
+  const message =
+    `${leftOut.devices} devices are left out and ${devices.size} are served: ` +
+    BOUNDS[leftOut.bound]
+  return ['False', 'TooManyDevices', message]
 }
 
-function tooMany(served: number, { devices, bound }: LeftOut): string {
-  return `${devices} devices are left out and ${served} are served: ${BOUNDS[bound]}`
+const NEXT_STEP = 'load it in the agent, or look at the Pod of the handler and its log'
+
+function noHandler(handler: string): string {
+  return `no handler ${handler} is loaded or has registered`
 }
 
-function tooManyNames(refusals: readonly NameRefusal[]): string {
-  const cause = refusals.some(({ why }) => why === 'full')
-    ? 'the Node has too many names of resources, or too many old names of this Configuration; ' +
-      'an operator can remove old names, or raise --max-resource-names of the agent'
-    : 'the Node had many new names of resources; more follow, as many an hour as ' +
-      '--new-resource-names of the agent says'
-  return `${refusals.length} resources are not offered: ${cause}`
+/**
+ * Why the handler does not answer the present spec on this node. Devices that it left have a reason
+ * of their own: an endpoint that is out of reach and left none is no longer expected here, nor one
+ * that has never answered where another one does, such as the handler's next Pod.
+ */
+function unanswered({ discovery, devices: { complete } }: StatusInput): Finding | undefined {
+  const { handler, endpoints } = discovery
+  // After the start of an agent, handlers register one after the other.
+  if (endpoints.length === 0)
+    return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${NEXT_STEP}`]
+  const isAnswered = endpoints.some(({ answer }) => answer === 'fresh')
+  let left: string | undefined
+  for (const { state, answer } of endpoints) {
+    if (answer === 'fresh' || state.phase !== 'failed') continue
+    const isGone = state.reason === 'Unreachable' && (answer === 'old' || isAnswered)
+    const { reason, message } = state
+    // A missing property has been shown before.
+    if (!isGone) return ['False', reason === 'InternalError' ? reason : 'HandlerFailed', message]
+    left = message
+  }
+  if (endpoints.some(({ answer, state }) => answer !== 'fresh' && state.phase !== 'failed'))
+    return ['Unknown', 'Waiting', 'not every handler has answered yet']
+  if (left === undefined || isAnswered) return undefined
+  return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
+}
+
+function problemsOfDevices({ discovery, devices: { devices } }: StatusInput): Finding | undefined {
+  const reports = reportsOf(discovery)
+  const problems = deviceReportsText(reports, true)
+  if (problems === undefined) return undefined
+  const leftOut = deviceReportsText(reports, false) ?? []
+  return [
+    'False',
+    'DeviceProblems',
+    [`${devices.size} devices`, problems, leftOut].flat().join('; '),
+  ]
+}
+
+function progress({ devices: { devices }, present }: StatusInput): Finding | undefined {
+  return present < devices.size
+    ? ['Unknown', 'Progressing', `${present} of ${devices.size} devices have an Instance`]
+    : undefined
+}
+
+/** The reason for "0 devices" if the handler names no device. */
+const NONE_SEEN = 'the handler saw none'
+const UNTOLD = 'the log of the handler can say why'
+const NO_REASON =
+  'it gives no reason: check discoveryDetails, and run `akri discover` with them on the node'
+
+function served({ discovery, devices: { devices } }: StatusInput): Finding {
+  const reports = reportsOf(discovery)
+  const leftOut = deviceReportsText(reports, false)
+  if (leftOut !== undefined)
+    return ['True', 'DevicesLeftOut', `${devices.size} devices; ${leftOut}`]
+  if (devices.size > 0) return ['True', 'AllDevicesServed', `${devices.size} devices`]
+  const remarks = remarksOf(reports)
+  const why = reports === undefined ? UNTOLD : [NONE_SEEN, remarks.length > 0 ? remarks : NO_REASON]
+  return ['True', 'NoDevices', ['0 devices', why].flat(2).join('; ')]
+}
+
+function reportsOf({ endpoints }: DiscoveryStatus) {
+  return mergeReports(endpoints.map(({ reports }) => reports))
 }

@@ -1,54 +1,78 @@
-import type { Instance } from '@akrijs/api'
+import type { Instance, NodeStatus } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import { expect, it } from 'vitest'
-import type { Cluster } from '../cluster/cluster.js'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { ProblemEvents } from './problem-events.js'
 
-const configuration = objectKey('default', 'cam')
-const refused = (...ids: string[]) =>
-  new Map(ids.map((id) => [objectKey('default', `cam-${id}`), 'credential refused']))
-const none = new Map()
-const served = (id: string, ...nodes: string[]) => ({
-  key: objectKey('default', `cam-${id}`),
-  device: { id },
-  existing: { spec: { nodes } } as unknown as Instance,
-})
-
+const key = objectKey('default', 'cam')
 let recorded: string[]
+let events: ProblemEvents
 
-function make(node = 'a'): ProblemEvents {
+beforeEach(() => {
   recorded = []
-  const recordEvent = ({
-    regarding,
-    type,
-    reason,
-    message,
-  }: Parameters<Cluster['recordEvent']>[0]) =>
-    void recorded.push(`${regarding.key} ${type} ${reason}: ${message}`)
-  return new ProblemEvents({ recordEvent }, node as NodeName)
-}
-
-it('records one Event for the problem of a device, and one for its end', () => {
-  const events = make()
-  const both = () => [served('x', 'a'), served('y', 'a')]
-  events.follow(configuration, refused('x'), both)
-  events.follow(configuration, refused('x'), both)
-  expect(recorded.splice(0)).toEqual(['default/cam-x Warning DeviceProblem: credential refused'])
-  events.follow(configuration, none, both)
-  events.follow(configuration, none, both)
-  expect(recorded).toEqual(['default/cam-x Normal DeviceProblemOver: credential refused'])
+  const cluster: ConstructorParameters<typeof ProblemEvents>[0] = {
+    recordEvent: ({ regarding, type, reason, message }) =>
+      void recorded.push(`${regarding.key} ${type} ${reason}: ${message}`),
+  }
+  events = new ProblemEvents(cluster, 'b' as NodeName)
 })
 
-it('records an Event on the first node of the Instance alone, when the Instance exists', () => {
-  const events = make('b')
-  events.follow(configuration, refused('x'), () => [served('x', 'a', 'b')])
-  events.follow(configuration, refused('x'), () => [served('x')])
-  expect(recorded).toEqual([])
-  events.follow(configuration, refused('x'), () => [served('x', 'b')])
-  expect(recorded).toEqual(['default/cam-x Warning DeviceProblem: credential refused'])
+describe('of a Configuration', () => {
+  type Finding = readonly [status: 'True' | 'False' | 'Unknown', reason: string, message?: string]
+  const status = (...findings: Finding[]): NodeStatus => ({
+    observedGeneration: 1,
+    devices: 0,
+    conditions: findings.map(([status, reason, message = 'm'], index) => {
+      const type = index === 0 ? 'Discovering' : 'HandlerConnected'
+      return { type, status, reason, message }
+    }),
+  })
+
+  it('there is one Event for a problem, for each other problem, and for the end', () => {
+    const unreachable: Finding = ['False', 'Unreachable']
+    const steps: [Finding, string | undefined][] = [
+      [['True', 'Listening'], undefined],
+      [unreachable, 'Warning Unreachable: m'],
+      [unreachable, undefined],
+      [['Unknown', 'Waiting'], undefined],
+      [unreachable, undefined],
+      [['False', 'InvalidDetails', 'udevRules[0]'], 'Warning InvalidDetails: udevRules[0]'],
+      [['True', 'Listening'], 'Normal Listening: m'],
+      [['True', 'Listening'], undefined],
+    ]
+    for (const [finding, expected] of steps) {
+      events.followStatus(key, status(finding))
+      expect(recorded.splice(0)).toEqual(expected ? [`${key} ${expected}`] : [])
+    }
+  })
+
+  it('there is one Event for a problem in two conditions, and again after it was forgotten', () => {
+    const lost: Finding = ['False', 'HandlerFailed', 'bus lost']
+    for (let round = 0; round < 2; round++) {
+      events.followStatus(key, status(lost, lost))
+      expect(recorded.splice(0)).toEqual([`${key} Warning HandlerFailed: bus lost`])
+      events.forget(key)
+    }
+  })
 })
 
-it('looks at no Instance without a problem', () => {
-  const events = make()
-  events.follow(configuration, none, () => expect.fail('Instances read'))
+describe('of a device', () => {
+  const instance = objectKey('default', 'cam-x')
+  const refused = new Map([[instance, 'credential refused']])
+  const follow = (problems: Map<never, string> | typeof refused, ...nodes: string[]) => {
+    const existing = { spec: { nodes } } as unknown as Instance
+    events.followDevices(key, problems, [{ key: instance, device: { id: 'x' }, existing }])
+    return recorded.splice(0)
+  }
+
+  it('there is one Event for its problem and one for its end, on the first node alone', () => {
+    const begin = [`${instance} Warning DeviceProblem: credential refused`]
+    const over = [`${instance} Normal DeviceProblemOver: credential refused`]
+    expect(follow(refused, 'a', 'b')).toEqual([])
+    // The Instance does not exist yet.
+    expect(follow(refused)).toEqual([])
+    expect(follow(refused, 'b')).toEqual(begin)
+    expect(follow(refused, 'b', 'c')).toEqual([])
+    expect(follow(new Map(), 'b')).toEqual(over)
+    expect(follow(new Map(), 'b')).toEqual([])
+  })
 })

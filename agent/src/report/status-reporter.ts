@@ -1,4 +1,4 @@
-import type { NodeStatus } from '@akrijs/api'
+import type { Configuration, DeviceProblem, NodeStatus } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
@@ -9,7 +9,6 @@ import type { RegistrationProblem } from '../instances/served-instance.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import {
   deviceProblems,
-  type FindingsByInstance,
   findings,
   problemsByInstance,
   type ServedDevice,
@@ -17,7 +16,6 @@ import {
 import { mergeReports } from './device-reports.js'
 import { brokenStatus, nodeStatus, refusedStatus } from './node-status.js'
 import { ProblemEvents } from './problem-events.js'
-import { StatusEvents } from './status-events.js'
 
 interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'reportStatus' | 'recordEvent'>
@@ -38,53 +36,33 @@ interface StatusReporterOptions {
   readonly log: Logger
 }
 
+/** The status of a Configuration. */
+interface Report {
+  readonly status: NodeStatus
+  /** Of devices; undefined if this agent does not know them yet. */
+  readonly problems?: readonly DeviceProblem[] | undefined
+}
+
 /** Reports the status of Configurations on this node, with an Event for each problem. */
 export class StatusReporter {
   readonly #options: StatusReporterOptions
-  readonly #events: StatusEvents
-  readonly #problemEvents: ProblemEvents
+  readonly #events: ProblemEvents
   /** The Configurations with Instances that are being deleted while their devices are there. */
   readonly #holding = new Set<ObjectKey>()
 
   constructor(options: StatusReporterOptions) {
     this.#options = options
-    this.#events = new StatusEvents(options.cluster)
-    this.#problemEvents = new ProblemEvents(options.cluster, options.node)
+    this.#events = new ProblemEvents(options.cluster, options.node)
   }
 
   /** @param failure the error of the reconcile before; undefined after a success */
   async report(key: ObjectKey, failure?: unknown): Promise<void> {
-    const { cluster, node, discovery, reconciler } = this.#options
-    const status = this.#statusOf(key, failure)
+    const { cluster, node } = this.#options
     this.#logHeld(key)
-    if (status === undefined) {
-      this.#problemEvents.forget(key)
-      return this.#events.forget(key)
-    }
-    this.#events.follow(key, status)
-    const { endpoints = [] } = discovery.status(key) ?? {}
-    const hasList = endpoints.some(({ state }) => state.phase === 'open' && state.listed)
-    const served = () => reconciler.served(key)
-    const reports = mergeReports(endpoints.map((endpoint) => endpoint.reports)) ?? []
-    const problems = problemsByInstance(reports, served)
-    this.#problemEvents.follow(key, problems, served)
-    const found = this.#findingsOf(key, served)
-    const problemsOfDevices =
-      hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
-    await cluster.reportStatus(key, node, status, problemsOfDevices)
-  }
-
-  #findingsOf(key: ObjectKey, served: () => Iterable<ServedDevice>): FindingsByInstance {
-    const { book, configurations, discovery } = this.#options
-    const configuration = configurations.get(key)
-    if (configuration === undefined) return new Map()
-    try {
-      const lost = book.lost(configuration.metadata.name)
-      return findings(discovery.deviceSet(key), served, lost)
-    } catch {
-      // The status has the error.
-      return new Map()
-    }
+    const report = this.#reportOf(key, failure)
+    if (report === undefined) return this.#events.forget(key)
+    this.#events.followStatus(key, report.status)
+    await cluster.reportStatus(key, node, report.status, report.problems)
   }
 
   #logHeld(configuration: ObjectKey): void {
@@ -103,34 +81,55 @@ export class StatusReporter {
     }
   }
 
-  #statusOf(key: ObjectKey, failure: unknown): NodeStatus | undefined {
-    const { cluster, configurations, discovery, reconciler, plugins, log } = this.#options
+  #reportOf(key: ObjectKey, failure: unknown): Report | undefined {
+    const { cluster, configurations, log } = this.#options
     const rival = configurations.rival(key)
-    if (rival !== undefined) return refusedStatus(cluster.configurations.get(key), rival)
+    if (rival !== undefined)
+      return { status: refusedStatus(cluster.configurations.get(key), rival) }
     const configuration = configurations.get(key)
     if (configuration === undefined) return undefined
     try {
-      const status = discovery.status(key)
-      if (status === undefined) return undefined
-      const devices = discovery.deviceSet(key)
-      const collisions = reconciler.collisions(key)
-      const refusals = reconciler.refusals(key)
-      const taken = reconciler.taken(key)
-      return nodeStatus({
+      const status = this.#statusOf(key, configuration, failure)
+      return status && { status, problems: this.#problemsOf(key, configuration) }
+    } catch (error) {
+      log.error({ configuration: key, err: error }, 'status not computed')
+      return { status: brokenStatus(configuration, error) }
+    }
+  }
+
+  #statusOf(
+    key: ObjectKey,
+    configuration: Configuration,
+    failure: unknown,
+  ): NodeStatus | undefined {
+    const { discovery, reconciler, plugins } = this.#options
+    const status = discovery.status(key)
+    return (
+      status &&
+      nodeStatus({
         configuration,
         discovery: status,
-        devices,
-        collisions,
-        refusals,
-        taken,
+        devices: discovery.deviceSet(key),
+        collisions: reconciler.collisions(key),
+        refusals: reconciler.refusals(key),
+        taken: reconciler.taken(key),
         held: reconciler.held(key),
         registrations: plugins.registrationProblems(key),
         present: reconciler.present(key),
         failure,
       })
-    } catch (error) {
-      log.error({ configuration: key, err: error }, 'status not computed')
-      return brokenStatus(configuration, error)
-    }
+    )
+  }
+
+  #problemsOf(key: ObjectKey, { metadata }: Configuration): readonly DeviceProblem[] | undefined {
+    const { book, discovery, reconciler } = this.#options
+    const { endpoints = [] } = discovery.status(key) ?? {}
+    const served = [...reconciler.served(key)]
+    const reports = mergeReports(endpoints.map((endpoint) => endpoint.reports)) ?? []
+    const problems = problemsByInstance(reports, served)
+    this.#events.followDevices(key, problems, served)
+    const found = findings(discovery.deviceSet(key), served, book.lost(metadata.name))
+    const hasList = endpoints.some(({ state }) => state.phase === 'open' && state.listed)
+    return hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
   }
 }

@@ -12,7 +12,6 @@ import {
   isOwnedBy,
   joinStep,
   leaveStep,
-  mergeStatus,
   newInstance,
   ObjectStore,
   releaseStep,
@@ -26,6 +25,7 @@ import {
   type Configuration,
   type ConfigurationManifest,
   type ConfigurationStatus,
+  conditionsOf,
   configurationOf,
   type DeviceProblem,
   deviceProblemIn,
@@ -265,11 +265,14 @@ export class StandaloneCluster implements Cluster {
       const configuration = draft.configurations.get(key)
       if (configuration === undefined) return
       const instances = instancesOf(draft, configuration)
-      putStatus(
-        draft,
-        configuration,
-        mergeStatus({ configuration, instances, node, report, now: this.#now() }),
-      )
+      const nodes = { ...configuration.status?.nodes, [node]: report }
+      putStatus(draft, configuration, {
+        observedGeneration: configuration.metadata.generation,
+        conditions: conditionsOf(nodes, configuration.status?.conditions ?? [], this.#now()),
+        devices: instances.length,
+        slots: slotCounts(instances),
+        nodes,
+      })
       for (const instance of instances) {
         const before = deviceProblemIn(instance.status?.conditions)
         if (problems === undefined && before?.reason === 'ReportedByHandler') continue
