@@ -50,7 +50,7 @@ import type {
   ObjectCache,
   SlotsInUse,
 } from './cluster.js'
-import { InstanceWriter } from './instance-writer.js'
+import { CompareAndSwap } from './compare-and-swap.js'
 import { MembershipRequests } from './membership-requests.js'
 import { NodeCount } from './node-count.js'
 import { OwnNode } from './own-node.js'
@@ -78,10 +78,10 @@ export class KubernetesCluster implements Cluster {
   readonly #compatibility: Compatibility
   readonly #instanceApi: Resource
   readonly #configurationApi: Resource
-  readonly #writer: InstanceWriter
+  readonly #writer: CompareAndSwap
   readonly #instances: Reflector<Instance>
   readonly #strays: StrayInstances
-  readonly #configurations: WatchedConfigurations
+  readonly #configurations: Reflector<Configuration>
   readonly #properties: PropertySources
   readonly #report: NodeReportWriter
   readonly #memberships: MembershipRequests
@@ -98,8 +98,9 @@ export class KubernetesCluster implements Cluster {
   constructor(options: KubernetesClusterOptions, { answerMs = 10_000 } = {}) {
     const { client, clock, log, node } = options
     this.#compatibility = options.compatibility ?? 'off'
+    const { signal } = this.#stop
     // Each part listens to the signal.
-    setMaxListeners(0, this.#stop.signal)
+    setMaxListeners(0, signal)
     this.#instanceApi = new Resource(client, INSTANCES)
     this.#configurationApi = new Resource(client, CONFIGURATIONS)
     const watched = (api: Resource) => ({
@@ -112,7 +113,7 @@ export class KubernetesCluster implements Cluster {
           'watch of the API server failed',
         ),
     })
-    this.#instances = new Reflector({
+    const instances = new Reflector<Instance>({
       ...watched(this.#instanceApi),
       parts: [
         {
@@ -124,46 +125,44 @@ export class KubernetesCluster implements Cluster {
           has: (instance) => !isShownByNode(instance, node) && isShownAsShared(instance),
         },
       ],
-      parse: (object) => this.#parseInstance(object),
+      parse: (object) => {
+        const instance = parseInstanceObject(object)
+        if (instance !== undefined) this.#nodes.seen(instance.spec.nodes.length)
+        return instance
+      },
     })
-    this.#configurations = new WatchedConfigurations({
+    this.#instances = instances
+    const configurations = new WatchedConfigurations({
       ...watched(this.#configurationApi),
       log,
       nodesSeen: (count) => this.#nodes.seen(count),
       invalidChanged: () => this.#report.statusChanged(),
     })
-    this.configurations = this.#configurations.cache
-    this.#ownNode = new OwnNode({ ...options, instances: this.#instances }, this.#stop.signal)
-    this.#strays = new StrayInstances({
-      ...options,
-      api: this.#instanceApi,
-      cache: this.#instances,
-    })
-    this.instances = this.#watchedInstances()
-    this.#properties = new PropertySources({
-      ...options,
-      configurations: new AcceptedConfigurations(this.configurations, this.#stop.signal),
-    })
+    this.configurations = this.#configurations = configurations.cache
+    const accepted = new AcceptedConfigurations(this.configurations, signal)
+    const ofInstances = { ...options, api: this.#instanceApi, cache: instances }
+    this.#ownNode = new OwnNode({ ...options, instances }, signal)
+    this.#strays = new StrayInstances(ofInstances)
+    // The cache has the objects of the watches, and those that the watches do not show.
+    this.instances = {
+      synced: Promise.all([instances.synced, this.#strays.listed]).then(() => undefined),
+      get: (key) => instances.get(key),
+      list: () => instances.list(),
+      onChange: (listener, until) => instances.onChange(listener, until),
+    }
+    this.#properties = new PropertySources({ ...options, configurations: accepted })
     this.#nodes = new NodeCount(clock, () => [
-      ...this.#instances.list().map(({ spec }) => spec.nodes.length),
-      ...this.#configurations.reporting.values(),
+      ...instances.list().map(({ spec }) => spec.nodes.length),
+      ...configurations.reporting.values(),
     ])
     const knownNodes = () => this.#nodes.most
-    this.#report = new NodeReportWriter({
-      ...options,
-      configurations: this.#configurations,
-      knownNodes,
-    })
+    const report = new NodeReportWriter({ ...options, configurations, knownNodes })
+    this.#report = report
     this.#memberships = new MembershipRequests(
-      { ...options, report: this.#report, instances: this.#instances, knownNodes },
-      this.#stop.signal,
+      { ...options, report, instances, knownNodes },
+      signal,
     )
-    this.#writer = new InstanceWriter({
-      ...options,
-      answerMs,
-      api: this.#instanceApi,
-      cache: this.#instances,
-    })
+    this.#writer = new CompareAndSwap({ ...ofInstances, answerMs })
     this.#events = new EventRecorder({
       client,
       clock,
@@ -180,7 +179,7 @@ export class KubernetesCluster implements Cluster {
     this.#running = Promise.all([
       this.#instances.run(signal),
       this.#strays.run(signal),
-      this.#configurations.cache.run(signal),
+      this.#configurations.run(signal),
       this.#properties.run(signal),
       this.#report.run(signal),
       this.#events.run(signal),
@@ -251,13 +250,8 @@ export class KubernetesCluster implements Cluster {
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    return this.#writer.change(key, (instance) =>
-      claimStep(instance, slot, usage, {
-        inUse: false,
-        device,
-        compatibility: this.#compatibility,
-      }),
-    )
+    const options = { inUse: false, device, compatibility: this.#compatibility }
+    return this.#writer.change(key, (instance) => claimStep(instance, slot, usage, options))
   }
 
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
@@ -273,7 +267,7 @@ export class KubernetesCluster implements Cluster {
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
     const found = await this.#configurationApi.get(key)
-    return found === undefined ? undefined : this.#configurations.cache.observe(found)
+    return found === undefined ? undefined : this.#configurations.observe(found)
   }
 
   reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
@@ -312,22 +306,5 @@ export class KubernetesCluster implements Cluster {
     const instance = kind === 'Instance' ? this.instances.get(key) : undefined
     const configuration = kind === 'Configuration' ? this.configurations.get(key) : undefined
     this.#events.record(event, (instance ?? configuration)?.metadata.uid)
-  }
-
-  /** The cache has the objects of the watches, and those that the watches do not show. */
-  #watchedInstances(): ObjectCache<Instance> {
-    const cache = this.#instances
-    return {
-      synced: Promise.all([cache.synced, this.#strays.listed]).then(() => undefined),
-      get: (key) => cache.get(key),
-      list: () => cache.list(),
-      onChange: (listener, signal) => cache.onChange(listener, signal),
-    }
-  }
-
-  #parseInstance(object: unknown): Instance | undefined {
-    const instance = parseInstanceObject(object)
-    if (instance !== undefined) this.#nodes.seen(instance.spec.nodes.length)
-    return instance
   }
 }

@@ -177,7 +177,7 @@ describe('the Pods of a node', () => {
       // It is not there any more, and none of its containers runs on.
       remove()
       await heard()
-      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 2, false])
+      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 1, false])
     },
   )
 

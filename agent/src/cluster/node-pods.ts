@@ -9,7 +9,7 @@ import {
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { HandlerAddresses } from '../handlers/handler-addresses.js'
 import type { NodePods } from '../kubelet/kubelet.js'
-import { type ContainerText, type PodText, podDemand } from './pod-demand.js'
+import { type PodText, podDemand } from './pod-demand.js'
 
 interface KubernetesNodePodsOptions {
   readonly client: ApiClient
@@ -29,9 +29,7 @@ interface SeenPod {
   readonly addresses: readonly string[]
   /** Whether the Pod has the addresses of its node. */
   readonly hostNetwork: boolean
-  /** Whether it asks for resources of Akri. */
-  readonly asks: boolean
-  /** How many devices its containers may have now, by resource of Akri. */
+  /** How many devices its containers may have, by resource of Akri, until they have ended. */
   readonly demand: ReadonlyMap<string, number>
   readonly startedAt: string | undefined
   /** Whether all containers have ended for good. */
@@ -46,7 +44,7 @@ interface SeenPod {
   readonly graceMs: number
 }
 
-interface FollowedPod {
+interface AskingPod {
   readonly pod: SeenPod
   /** When the Pod was first seen as being deleted, by `monotonicMs`. */
   readonly endingSince: number | undefined
@@ -62,9 +60,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #listeners = new Listeners<[change: 'started' | 'gone']>()
-  readonly #seen = new Map<ObjectKey, FollowedPod>()
-  /** Those that may have devices: a node can have thousands of Pods that have ended. */
-  readonly #asking = new Map<ObjectKey, SeenPod>()
+  /** The Pods that may have devices: a node can have thousands of Pods that have ended. */
+  readonly #asking = new Map<ObjectKey, AskingPod>()
   /** Pods that were deleted by force, and how long their containers may still run. */
   readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
   readonly #stop = new AbortController()
@@ -78,8 +75,10 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       clock,
       path: new Resource(client, PODS).path(),
       query: { fieldSelector: `spec.nodeName=${node}` },
-      reduce: reducedPod,
-      parse: parsePod,
+      // Any user can create Pods of 1.5 MB for a node, without the scheduler; those that the kubelet
+      // refuses stay, as Pods that have ended.
+      reduce: seenPod,
+      parse: (object) => (isSeen(object) ? object : seenPod(object)),
       onError: (error, retryInMs) =>
         log.warn(
           { err: error, retryInMs: Math.round(retryInMs) },
@@ -112,7 +111,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       if (until <= now) this.#lingering.delete(key)
       else add(key, pod)
     }
-    for (const [key, pod] of this.#asking) add(key, pod)
+    for (const [key, { pod }] of this.#asking) add(key, pod)
     return users
   }
 
@@ -141,27 +140,22 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   }
 
   #follow(key: ObjectKey): void {
-    const { pod: before, endingSince } = this.#seen.get(key) ?? {}
+    const before = this.#asking.get(key)
     const now = this.#pods.get(key)
     const time = this.#options.clock.monotonicMs()
-    if (now === undefined) this.#seen.delete(key)
+    if (now === undefined || now.ended || now.demand.size === 0) this.#asking.delete(key)
     else {
-      const since = before?.metadata.uid === now.metadata.uid ? endingSince : undefined
-      this.#seen.set(key, { pod: now, endingSince: now.ending ? (since ?? time) : undefined })
+      const since = before?.pod.metadata.uid === now.metadata.uid ? before.endingSince : undefined
+      this.#asking.set(key, { pod: now, endingSince: now.ending ? (since ?? time) : undefined })
     }
-    if (now?.asks === true && !now.ended) this.#asking.set(key, now)
-    else this.#asking.delete(key)
-    if (before === undefined || !before.asks) return
+    if (before === undefined) return
+    const { pod, endingSince = time } = before
     // A deletion that waits for the containers comes after the report that they have ended.
-    const mayRun = !before.ended && (!before.ending || before.running)
-    // The object went before the containers, which the kubelet ends later.
-    if (now === undefined && mayRun) {
-      for (const [other, { until }] of this.#lingering)
-        if (until <= time) this.#lingering.delete(other)
-      this.#lingering.set(key, { pod: before, until: (endingSince ?? time) + before.graceMs })
-    }
-    if (now === undefined || (now.ended && !before.ended)) this.#listeners.tell('gone')
-    else if (now.started && !before.started) this.#listeners.tell('started')
+    // Otherwise the object went before the containers, which the kubelet ends later.
+    if (now === undefined && (!pod.ending || pod.running))
+      this.#lingering.set(key, { pod, until: endingSince + pod.graceMs })
+    if (now === undefined || now.ended) this.#listeners.tell('gone')
+    else if (now.started && !pod.started) this.#listeners.tell('started')
   }
 }
 
@@ -192,79 +186,28 @@ interface PodObject extends PodText {
 
 const isRunning = ({ state }: ContainerStatus) => state?.running !== undefined
 
-const hasEnded = ({ status }: PodObject) =>
-  status?.phase === 'Succeeded' || status?.phase === 'Failed'
+const isSeen = (object: unknown): object is SeenPod =>
+  (object as Partial<SeenPod>).demand instanceof Map
 
-/**
- * The part of a Pod that `parsePod` reads. Any user can create Pods of 1.5 MB for a node, without
- * the scheduler; those that the kubelet refuses stay, as Pods that have ended.
- */
-function reducedPod(object: unknown): unknown {
-  const pod = object as PodObject
-  const { namespace, name, resourceVersion, uid } = pod.metadata
-  const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata
-  const { terminationGracePeriodSeconds, hostNetwork, containers, initContainers } = pod.spec ?? {}
-  const { phase, startTime, podIP, podIPs, conditions } = pod.status ?? {}
-  const { initContainerStatuses, containerStatuses } = pod.status ?? {}
-  const running = (list: readonly ContainerStatus[] = []) =>
-    list.some(isRunning) ? [{ state: { running: {} } }] : []
-  const reduced = (list: readonly ContainerText[] = []) =>
-    list.map(({ restartPolicy, resources }) => ({ restartPolicy, resources }))
-  return {
-    metadata: {
-      namespace,
-      name,
-      resourceVersion,
-      uid,
-      deletionTimestamp,
-      deletionGracePeriodSeconds,
-    },
-    spec: {
-      terminationGracePeriodSeconds,
-      hostNetwork,
-      containers: reduced(containers),
-      initContainers: reduced(initContainers),
-    },
-    status: {
-      phase,
-      startTime,
-      podIP,
-      podIPs,
-      conditions,
-      initContainerStatuses: running(initContainerStatuses),
-      containerStatuses: running(containerStatuses),
-    },
-  }
-}
-
-function parsePod(object: unknown): SeenPod {
-  const pod = object as PodObject
-  const { metadata, spec, status } = pod
-  const { namespace, name, resourceVersion, uid, deletionTimestamp } = metadata
+function seenPod(object: unknown): SeenPod {
+  const { metadata, spec = {}, status = {} } = object as PodObject
+  const { namespace, name, resourceVersion, uid } = metadata
   const graceSeconds =
     metadata.deletionGracePeriodSeconds ??
-    spec?.terminationGracePeriodSeconds ??
+    spec.terminationGracePeriodSeconds ??
     DEFAULT_GRACE_SECONDS
-  const { initContainerStatuses = [], containerStatuses = [] } = status ?? {}
-  const ips = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP]
-  const demand = podDemand({
-    ...(spec === undefined ? {} : { spec }),
-    ...(status === undefined ? {} : { status }),
-  })
-  const ended = hasEnded(pod)
+  const { initContainerStatuses = [], containerStatuses = [] } = status
+  const ips = status.podIPs?.map(({ ip }) => ip) ?? [status.podIP]
   return {
     metadata: { namespace, name, resourceVersion, uid },
     addresses: ips.flatMap((ip) => ip ?? []),
-    hostNetwork: spec?.hostNetwork === true,
-    asks: demand.size > 0,
-    demand: ended ? NO_DEMAND : demand,
-    startedAt: status?.startTime,
-    ended,
-    ending: deletionTimestamp !== undefined,
+    hostNetwork: spec.hostNetwork === true,
+    demand: podDemand({ spec, status }),
+    startedAt: status.startTime,
+    ended: status.phase === 'Succeeded' || status.phase === 'Failed',
+    ending: metadata.deletionTimestamp !== undefined,
     running: [...initContainerStatuses, ...containerStatuses].some(isRunning),
     started: containerStatuses.some(isRunning),
     graceMs: graceSeconds * 1000,
   }
 }
-
-const NO_DEMAND: SeenPod['demand'] = new Map()

@@ -21,12 +21,10 @@ interface OwnNodeOptions {
 
 /** How long an answer about the Node counts, in milliseconds. */
 const CHECK_MS = 10_000
-/**
- * The pause after the second removal of a node that cannot be read, in milliseconds. It doubles
- * with each removal up to the most, and starts again after twice that time without a removal.
- */
-const PAUSE_MS = 10_000
-const MAX_PAUSE_MS = 300_000
+/** The pause after repeated removals of a node that cannot be read, in milliseconds. */
+const PAUSE_MS = 300_000
+/** Removals within this time are repeated, in milliseconds. */
+const REPEATED_MS = 600_000
 
 const MAYBE_GONE =
   'another program takes the node out of Instances, and the agent cannot read its Node'
@@ -43,16 +41,16 @@ export class OwnNode {
   readonly #joined = new Set<ObjectKey>()
   /** The Instances that the agent leaves. */
   readonly #leaving = new Set<ObjectKey>()
+  /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
   #isGone = false
-  /** When the Node was last asked for, by `monotonicMs`. */
-  #checkedAt = Number.NEGATIVE_INFINITY
-  #checking: Promise<void> | undefined
-  /** How often another program took the node out, while the Node could not be read. */
-  #removals = 0
-  #removedAt = Number.NEGATIVE_INFINITY
+  /** When another program last took out a node that cannot be read, by `monotonicMs`. */
+  #unreadAt = Number.NEGATIVE_INFINITY
+  /** Until when the last answer counts, by `monotonicMs`. */
+  #checkedUntil = Number.NEGATIVE_INFINITY
   /** Until when the agent joins no Instance, by `monotonicMs`. */
   #pausedUntil = Number.NEGATIVE_INFINITY
+  #checking: Promise<void> | undefined
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
@@ -68,9 +66,7 @@ export class OwnNode {
   /** @throws NodeGoneError if the Node does not exist, or may not exist */
   async ensureExists(): Promise<void> {
     const { clock, node } = this.#options
-    if (clock.monotonicMs() < this.#pausedUntil) throw new NodeGoneError(MAYBE_GONE)
-    if (!this.#isSuspect) return
-    if (clock.monotonicMs() - this.#checkedAt >= CHECK_MS) {
+    if (this.#isSuspect && clock.monotonicMs() >= this.#checkedUntil) {
       this.#checking ??= this.#check().finally(() => {
         this.#checking = undefined
       })
@@ -82,24 +78,20 @@ export class OwnNode {
 
   async #check(): Promise<void> {
     const { clock, log, node } = this.#options
-    const isGone = await this.#nodes.get(objectKey('', node)).then(
-      (found) => {
-        this.#removals = 0
-        return found === undefined
-      },
-      (error: unknown) => {
-        // Without the answer, the agent goes on: the role of an operator may not allow the request.
-        const doublings = this.#removals - 2
-        const pauseMs = doublings < 0 ? 0 : Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** doublings)
-        this.#pausedUntil = clock.monotonicMs() + pauseMs
-        log[pauseMs > 0 ? 'warn' : 'debug']({ node, pauseMs, err: error }, 'Node not read')
-        return false
-      },
-    )
-    this.#checkedAt = clock.monotonicMs()
     const wasGone = this.#isGone
-    this.#isGone = isGone
+    try {
+      this.#isGone = (await this.#nodes.get(objectKey('', node))) === undefined
+    } catch (error) {
+      // Without the answer, the agent goes on: the role of an operator may not allow the request.
+      this.#isGone = false
+      const now = clock.monotonicMs()
+      const pauseMs = now - this.#unreadAt < REPEATED_MS ? PAUSE_MS : 0
+      this.#unreadAt = now
+      this.#pausedUntil = now + pauseMs
+      log[pauseMs > 0 ? 'warn' : 'debug']({ node, pauseMs, err: error }, 'Node not read')
+    }
     this.#isSuspect = this.#isGone
+    this.#checkedUntil = clock.monotonicMs() + CHECK_MS
     if (this.#isGone && !wasGone)
       log.error({ node }, 'the Node was deleted: the agent is in no Instance until it exists again')
     if (!this.#isGone && wasGone) log.info({ node }, 'the Node exists again')
@@ -113,16 +105,8 @@ export class OwnNode {
     }
     const isOwnChange = this.#leaving.delete(key)
     if (!this.#joined.delete(key) || isOwnChange) return
-    if (!this.#isSuspect) this.#countRemoval()
     this.#isSuspect = true
     // An answer of before says nothing about this change.
-    if (!this.#isGone) this.#checkedAt = Number.NEGATIVE_INFINITY
-  }
-
-  #countRemoval(): void {
-    const now = this.#options.clock.monotonicMs()
-    const isNew = now - this.#removedAt > 2 * MAX_PAUSE_MS
-    this.#removals = isNew ? 1 : this.#removals + 1
-    this.#removedAt = now
+    if (!this.#isGone) this.#checkedUntil = Number.NEGATIVE_INFINITY
   }
 }

@@ -1,6 +1,6 @@
 import { type Configuration, isReadableFrom } from '@akrijs/api'
 import { type ApiClient, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
-import { aborted, type Clock, type Logger } from '@akrijs/runtime'
+import { aborted, type Clock, Listeners, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
 import {
   type DataReference,
   type ReferencedData,
@@ -11,8 +11,7 @@ import { type SourceRefusal, SourceUsers } from '../discovery/source-users.js'
 import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
 import { SOURCE_BOUNDS, type SourceBounds } from '../limits.js'
 import type { ObjectCache } from './cluster.js'
-import { PropertyChanges } from './property-changes.js'
-import { PropertySource } from './property-source.js'
+import { DataWatch } from './data-watch.js'
 
 interface PropertySourcesOptions {
   readonly client: ApiClient
@@ -24,6 +23,11 @@ interface PropertySourcesOptions {
 
 /** With more unusable objects, each is read less often: all of them take one read in this time. */
 const RECHECK_MS = 1000
+/**
+ * The Configurations that hear of changes: a burst, then one in 50 ms. Each opens its discoveries
+ * again, and sends up to 2.5 MB to each handler, and a thousand of them can use one object.
+ */
+const RESTARTS = { burst: 200, refillMs: 50 }
 
 /**
  * The Secrets and ConfigMaps of Configurations, each with its own watch: the agent reads no other
@@ -34,10 +38,13 @@ export class PropertySources {
   readonly #bounds: SourceBounds
   readonly #random: () => number
   readonly #users: SourceUsers
-  readonly #sources = new Map<string, PropertySource>()
+  readonly #sources = new Map<string, DataWatch>()
   readonly #ending = new Set<Promise<void>>()
   readonly #stop = new AbortController()
-  readonly #changes: PropertyChanges
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #restarts: TokenBucket
+  /** Configurations that have not heard of the last change of their properties. */
+  readonly #untold = new Set<ObjectKey>()
   /** Configurations that have changed since their objects were compared. */
   readonly #changed = new Set<ObjectKey>()
 
@@ -50,11 +57,11 @@ export class PropertySources {
     this.#bounds = bounds
     this.#random = random
     this.#users = new SourceUsers(bounds)
-    this.#changes = new PropertyChanges(options.clock, this.#stop.signal)
+    this.#restarts = new TokenBucket({ clock: options.clock, ...RESTARTS })
   }
 
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    this.#changes.onChange(listener, signal)
+    this.#listeners.add(listener, signal)
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -101,9 +108,9 @@ export class PropertySources {
     return source.look()
   }
 
-  #begin(object: string, reference: DataReference): PropertySource {
+  #begin(object: string, reference: DataReference): DataWatch {
     const { namespace } = keyParts(reference.key)
-    const source = new PropertySource({
+    const source = new DataWatch({
       ...this.#options,
       random: this.#random,
       reference,
@@ -119,11 +126,25 @@ export class PropertySources {
         return idle.length * RECHECK_MS
       },
       onChange: () => {
-        for (const key of [...this.#users.usersOf(object)]) this.#changes.tell(key)
+        const isTelling = this.#untold.size > 0
+        for (const key of this.#users.usersOf(object)) this.#untold.add(key)
+        if (!isTelling) this.#tell()
       },
     })
     this.#sources.set(object, source)
     return source
+  }
+
+  #tell(): void {
+    for (const key of this.#untold) {
+      const waitMs = this.#restarts.take()
+      if (waitMs > 0) {
+        runAfter(this.#options.clock, waitMs, this.#stop.signal, () => this.#tell())
+        return
+      }
+      this.#untold.delete(key)
+      this.#listeners.tell(key)
+    }
   }
 
   /** Takes over the Configurations that have changed, the oldest first. */

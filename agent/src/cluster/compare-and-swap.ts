@@ -4,7 +4,7 @@ import type { Clock } from '@akrijs/runtime'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 import type { InstanceStep } from '../instances/instance-steps.js'
 
-interface InstanceWriterOptions {
+interface CompareAndSwapOptions {
   readonly api: Resource
   readonly cache: Pick<Reflector<Instance>, 'get' | 'observe' | 'forget' | 'isStray'>
   readonly clock: Clock
@@ -18,11 +18,11 @@ const CROWD_MS = 1000
 const MAX_ATTEMPTS = 30
 
 /** Changes Instances by compare-and-swap. */
-export class InstanceWriter {
-  readonly #options: InstanceWriterOptions
+export class CompareAndSwap {
+  readonly #options: CompareAndSwapOptions
   readonly #random: () => number
 
-  constructor(options: InstanceWriterOptions, { random = Math.random } = {}) {
+  constructor(options: CompareAndSwapOptions, { random = Math.random } = {}) {
     this.#options = options
     this.#random = random
   }

@@ -5,7 +5,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import { ClusterBusyError } from '../errors.js'
 import { instanceWith } from '../testing/objects.js'
-import { InstanceWriter } from './instance-writer.js'
+import { CompareAndSwap } from './compare-and-swap.js'
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 
@@ -21,7 +21,7 @@ it('a change waits longer for each faster writer, at random, and then fails', as
     parse: parseInstanceObject,
     onError: () => {},
   })
-  const writer = new InstanceWriter(
+  const writer = new CompareAndSwap(
     { api: resource, cache, clock, answerMs: 10_000 },
     { random: () => 0.5 },
   )

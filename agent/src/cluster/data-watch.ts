@@ -25,7 +25,7 @@ import {
 } from '../discovery/property-references.js'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 
-interface PropertySourceOptions {
+interface DataWatchOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
@@ -78,8 +78,8 @@ const CHANGES = { burst: 10, refillMs: 5000 }
  * One Secret or ConfigMap. The agent watches the object while a Configuration may use it, and reads
  * it now and then otherwise.
  */
-export class PropertySource {
-  readonly #options: PropertySourceOptions
+export class DataWatch {
+  readonly #options: DataWatchOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   readonly #changes: TokenBucket
@@ -94,7 +94,7 @@ export class PropertySource {
   #wasLookedAt = false
   #isReporting = false
 
-  constructor(options: PropertySourceOptions) {
+  constructor(options: DataWatchOptions) {
     this.#options = options
     this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
     this.#settled = new Promise((resolve) => {
