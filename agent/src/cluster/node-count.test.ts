@@ -2,7 +2,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import { NodeCount } from './node-count.js'
 
-it('the known nodes are the most that one object shows, and fewer with the next count', async () => {
+it('the known nodes are the most that one object shows, fewer after the next count', async () => {
   const clock = new ManualClock(0)
   let shown: number[] = []
   const count = new NodeCount(clock, () => shown)

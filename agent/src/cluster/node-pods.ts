@@ -75,8 +75,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       clock,
       path: new Resource(client, PODS).path(),
       query: { fieldSelector: `spec.nodeName=${node}` },
-      // Any user can create Pods of 1.5 MB for a node, without the scheduler; those that the kubelet
-      // refuses stay, as Pods that have ended.
+      // Any user can create Pods of 1.5 MB for a node, without the scheduler. Those that the
+      // kubelet refuses stay, as Pods that have ended.
       reduce: seenPod,
       parse: (object) => (isSeen(object) ? object : seenPod(object)),
       onError: (error, retryInMs) =>

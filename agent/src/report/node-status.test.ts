@@ -53,7 +53,7 @@ const conditionOf = ({ conditions }: NodeStatus, of = 'Ready') => {
 }
 const ready = (world: World) => conditionOf(statusOf(world))
 
-const device = { device: { id: 'x' }, shared: true, healthy: true, endpoint: 'cam@0' }
+const device = { device: { id: 'x', hash: '' }, shared: true, healthy: true, endpoint: 'cam@0' }
 function setOf(...devices: Partial<typeof device & { refusal: string }>[]): DeviceSet {
   const found = devices.map((more, index) => [`${index}`, { ...device, ...more }] as const)
   return { devices: new Map(found), complete: true, leftOut: undefined }

@@ -30,7 +30,7 @@ import {
   releaseStep,
   updateStep,
 } from '../instances/instance-steps.js'
-import { storedStatus } from '../report/stored-status.js'
+import { storedStatus } from '../report/report-content.js'
 
 /**
  * The cluster of tests whose subject is above the port: objects in memory, with the conflict rules
