@@ -1,4 +1,4 @@
-import { isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
+import { inTurns, Listeners } from '@akrijs/runtime'
 import {
   LIST_WATCH_TIMING,
   type ListWatchOptions,
@@ -148,10 +148,8 @@ export class Reflector<T extends ApiObject> {
     for await (const event of listWatch(options, signal, notOlderThan, onContact)) {
       if (event.kind === 'listing') part.beginList(event.isNewest)
       else if (event.kind === 'listed') {
-        for (const changed of part.replace(event.objects, event.version)) {
+        for await (const changed of inTurns(part.replace(event.objects, event.version)))
           this.#tell(changed)
-          if (isTurnOver()) await nextTurn()
-        }
         if (!isListed) onListed()
         isListed = true
       } else this.#tell(part.apply(event.type, event.object))

@@ -1,10 +1,9 @@
 import { expect, it } from 'vitest'
-import { isTurnOver, nextTurn } from './turns.js'
+import { inTurns } from './turns.js'
 
 /** Long work of many steps. @returns its number in the order of the ends */
 async function work(ms: number, ended: () => number): Promise<number> {
-  for (let left = ms; left > 0; left--) {
-    if (isTurnOver()) await nextTurn()
+  for await (const _ of inTurns(Array.from({ length: ms }))) {
     for (const until = performance.now() + 1; performance.now() < until; );
   }
   return ended()

@@ -27,6 +27,20 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => waiting.push(resolve))
 }
 
+/**
+ * Gives the items of long work one after the other. Between two of them, other work of the process
+ * goes on: health checks, allocations, timers.
+ *
+ * @example
+ * for await (const path of inTurns(paths)) devices.push(describe(path))
+ */
+export async function* inTurns<T>(items: Iterable<T>): AsyncGenerator<T, void, void> {
+  for (const item of items) {
+    if (isTurnOver()) await nextTurn()
+    yield item
+  }
+}
+
 function schedule(): void {
   if (isScheduled) return
   isScheduled = true

@@ -1,15 +1,7 @@
 import { hash } from 'node:crypto'
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import {
-  isRecord,
-  isTurnOver,
-  maskUrls,
-  nearest,
-  nextTurn,
-  printable,
-  printableLines,
-} from '@akrijs/runtime'
+import { inTurns, isRecord, maskUrls, nearest, printable, printableLines } from '@akrijs/runtime'
 import { InvalidDeviceListError } from './errors.js'
 import { MAX_LIST_BYTES } from './list-limit.js'
 
@@ -32,9 +24,6 @@ const MAX_DEVICE_ENTRIES = 5000
 const FIELDS = ['id', 'properties', 'mounts', 'deviceSpecs'] as const
 const MOUNT_FIELDS = ['containerPath', 'hostPath', 'readOnly'] as const
 const SPEC_FIELDS = ['containerPath', 'hostPath', 'permissions'] as const
-
-/** So many devices are compared with those of the list before without a look at the clock. */
-const COMPARED_AT_ONCE = 16
 
 /** A device with all optional members, in the mutable shape that the generated code encodes. */
 export class CheckedDevice {
@@ -83,13 +72,7 @@ export async function checkInTurns(
   list: unknown,
   check: DeviceListCheck,
 ): Promise<CheckedDevice[]> {
-  for (const [index, entry] of [...arrayOf(list)].entries()) {
-    const { checked } = check
-    check.add(entry)
-    // A comparison takes less time than a look at the clock.
-    const isDue = check.checked > checked || index % COMPARED_AT_ONCE === 0
-    if (isDue && isTurnOver()) await nextTurn()
-  }
+  for await (const entry of inTurns([...arrayOf(list)])) check.add(entry)
   return check.end()
 }
 

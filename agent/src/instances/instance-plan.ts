@@ -1,6 +1,6 @@
 import { type Configuration, holderOf, type Instance, type InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { isTurnOver, nextTurn, printable } from '@akrijs/runtime'
+import { inTurns, printable } from '@akrijs/runtime'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { DeviceDigests } from './device-digests.js'
 import { type DigestCollision, type NameMemory, nameDevices } from './device-names.js'
@@ -71,19 +71,18 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
   digests.begin()
   // Devices with one short digest compete for one name. Nearly all buckets have one device.
   const buckets = new Map<string, DiscoveredDevice[]>()
-  for (const found of [...devices.devices.values()].sort(byId)) {
+  for await (const found of inTurns([...devices.devices.values()].sort(byId))) {
     const digest = digests.of(found)
     const bucket = buckets.get(digest)
     if (bucket === undefined) buckets.set(digest, [found])
     else bucket.push(found)
-    if (isTurnOver()) await nextTurn()
   }
 
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
   const naming = { configuration: metadata.name, node, digests, existing, memory }
-  for (const [short, bucket] of buckets) {
+  for await (const [short, bucket] of inTurns(buckets)) {
     const names = nameDevices(short, bucket, naming)
     collisions.push(...names.collisions)
     for (const { found, name, digest } of names.named) {
@@ -108,7 +107,6 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
         existing: existing.get(name),
       })
     }
-    if (isTurnOver()) await nextTurn()
   }
   const left = planLeaves(input, { existing, served, digests })
   return { served, left, collisions, taken, dependsOnClaims: existing.hasLongNames }

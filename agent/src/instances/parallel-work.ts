@@ -1,4 +1,4 @@
-import { isTurnOver, nextTurn } from '@akrijs/runtime'
+import { inTurns } from '@akrijs/runtime'
 
 /** How many Instances of one Configuration are reconciled at the same time. */
 const CONCURRENCY = 16
@@ -16,8 +16,7 @@ export async function inParallel<T>(
   const queue = items.values()
   const failures: unknown[] = []
   const worker = async () => {
-    for (const item of queue) {
-      if (isTurnOver()) await nextTurn()
+    for await (const item of inTurns(queue)) {
       if (!goesOn()) return
       await work(item).catch((error: unknown) => failures.push(error))
     }

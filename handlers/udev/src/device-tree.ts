@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { isTurnOver, nextTurn } from '@akrijs/sdk'
+import { inTurns } from '@akrijs/sdk'
 import { ancestorsOf, isWithinAny } from './devpath.js'
 import { udevdSharesNetwork } from './network-namespace.js'
 import { SysfsDevice } from './sysfs-device.js'
@@ -76,20 +76,17 @@ export class DeviceTree {
     const changed = new Set<string>()
     const present = new Set<string>()
     for (const directory of this.#directories()) {
-      for (const name of listDirectory(directory)) {
-        if (isTurnOver()) await nextTurn()
+      for await (const name of inTurns(listDirectory(directory))) {
         const devpath = this.#target(path.join(directory, name))
         if (devpath !== undefined) present.add(devpath)
       }
     }
     for (const devpath of [...this.#listed])
       if (!present.has(devpath)) this.#remove(devpath, changed)
-    for (const devpath of [...this.#read.keys()]) {
-      if (isTurnOver()) await nextTurn()
+    for await (const devpath of inTurns([...this.#read.keys()])) {
       this.#refresh(devpath, changed)
     }
-    for (const devpath of present) {
-      if (isTurnOver()) await nextTurn()
+    for await (const devpath of inTurns(present)) {
       this.#list(devpath, changed)
     }
     return this.#withDescendants(changed)
@@ -105,12 +102,10 @@ export class DeviceTree {
       if (removed && this.#listed.has(devpath)) this.#remove(devpath, changed)
     }
     const above = new Set([...touched.keys()].flatMap((devpath) => [...ancestorsOf(devpath)]))
-    for (const devpath of [...this.#read.keys()]) {
-      if (isTurnOver()) await nextTurn()
+    for await (const devpath of inTurns([...this.#read.keys()])) {
       if (above.has(devpath) || isWithinAny(devpath, touched)) this.#refresh(devpath, changed)
     }
-    for (const [devpath, { subsystem }] of touched) {
-      if (isTurnOver()) await nextTurn()
+    for await (const [devpath, { subsystem }] of inTurns(touched)) {
       if (this.#hasEntry(devpath, subsystem)) this.#list(devpath, changed)
       else if (this.#listed.has(devpath)) this.#remove(devpath, changed)
     }
@@ -186,8 +181,7 @@ export class DeviceTree {
   async #withDescendants(changed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const all = new Set(changed)
     if (changed.size === 0) return all
-    for (const devpath of this.#listed) {
-      if (isTurnOver()) await nextTurn()
+    for await (const devpath of inTurns(this.#listed)) {
       if (isWithinAny(devpath, changed)) all.add(devpath)
     }
     return all

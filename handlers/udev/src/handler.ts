@@ -1,11 +1,4 @@
-import {
-  type Clock,
-  type Device,
-  defineDiscoveryHandler,
-  isTurnOver,
-  nextTurn,
-  systemClock,
-} from '@akrijs/sdk'
+import { type Clock, type Device, defineDiscoveryHandler, inTurns, systemClock } from '@akrijs/sdk'
 import { escapeBytes } from './byte-text.js'
 import { udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
@@ -78,8 +71,7 @@ export function createUdevHandler({
         for (const text of rules.remarks(follower.reader.tree)) remark(escapeBytes(text))
         if (problem !== undefined) remark(problem)
         const devices: Device[] = []
-        for (const members of offers.ready) {
-          if (isTurnOver()) await nextTurn()
+        for await (const members of inTurns(offers.ready)) {
           devices.push(describeGroup(members, options))
         }
         yield devices

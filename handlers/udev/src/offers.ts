@@ -1,4 +1,4 @@
-import { isTurnOver, nextTurn } from '@akrijs/sdk'
+import { inTurns } from '@akrijs/sdk'
 import type { DeviceGroup } from './device-group.js'
 import type { InventoryReader } from './inventory-reader.js'
 import type { SysfsDevice } from './sysfs-device.js'
@@ -51,8 +51,7 @@ export class Offers {
    */
   async select(groups: readonly DeviceGroup[]): Promise<void> {
     const candidates: Candidate[] = []
-    for (const group of groups) {
-      if (isTurnOver()) await nextTurn()
+    for await (const group of inTurns(groups)) {
       candidates.push(this.#candidateOf(group))
     }
     this.#candidates = candidates
@@ -64,8 +63,7 @@ export class Offers {
   async selectAgain(): Promise<boolean> {
     let differs = false
     const waiting: number[] = []
-    for (const index of this.#waiting) {
-      if (isTurnOver()) await nextTurn()
+    for await (const index of inTurns(this.#waiting)) {
       const before = this.#candidates[index]
       if (before === undefined) continue
       const now = this.#candidateOf(before.group)

@@ -1,4 +1,4 @@
-import { isTurnOver, nextTurn } from '@akrijs/sdk'
+import { inTurns } from '@akrijs/sdk'
 import { ClosestDevices, type NearMiss } from './closest-devices.js'
 import type { DeviceTree } from './device-tree.js'
 import type { Rule } from './rule.js'
@@ -19,8 +19,7 @@ export class RuleSet {
   async update(tree: DeviceTree, changed: ReadonlySet<string>): Promise<boolean> {
     let differs = false
     const before = this.#closest.devpaths
-    for (const devpath of changed) {
-      if (isTurnOver()) await nextTurn()
+    for await (const devpath of inTurns(changed)) {
       const device = tree.listed.has(devpath) ? tree.device(devpath) : undefined
       const matches = this.#closest.matches(devpath, device) && device?.present
       if (device !== undefined && matches)

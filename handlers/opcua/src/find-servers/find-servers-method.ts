@@ -1,5 +1,5 @@
 import { type Clock, every } from '@akrijs/sdk'
-import { inTurns } from '../in-turns.js'
+import { interleaved } from '../interleaved.js'
 import type { ServerList } from '../opcua-server.js'
 import { BackgroundRounds } from './background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
@@ -29,7 +29,7 @@ export async function* findServersMethod(
     await rounds.wait(hasSettled)
     if (urls.length === 0 || hasSettled())
       yield {
-        servers: inTurns(urls.map(({ servers }) => servers)),
+        servers: interleaved(urls.map(({ servers }) => servers)),
         leftOut: urls.flatMap(({ leftOut }) => leftOut),
       }
   }

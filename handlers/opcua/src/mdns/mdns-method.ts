@@ -2,7 +2,7 @@ import type { Clock } from '@akrijs/sdk'
 import { RefreshSchedule } from '@akrijs/sdk/network'
 import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
-import { inTurns } from '../in-turns.js'
+import { interleaved } from '../interleaved.js'
 import { NOT_ALLOWED } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
@@ -73,7 +73,7 @@ export async function* mdnsMethod(
     await rounds.wait()
     const called = [...calls.values()].map(({ url }) => url)
     yield {
-      servers: inTurns<OpcuaServer>([
+      servers: interleaved<OpcuaServer>([
         servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
         ...called.map((url) =>
           url.isDiscoveryServer ? url.servers : url.servers.map(asAnnounced),

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { inTurns } from './in-turns.js'
+import { interleaved } from './interleaved.js'
 
 it('takes from each list in turn, in the order of the lists', () => {
-  expect(inTurns([['a1', 'a2', 'a3'], [], ['b1'], ['c1', 'c2']])).toEqual([
+  expect(interleaved([['a1', 'a2', 'a3'], [], ['b1'], ['c1', 'c2']])).toEqual([
     'a1',
     'b1',
     'c1',
@@ -10,5 +10,5 @@ it('takes from each list in turn, in the order of the lists', () => {
     'c2',
     'a3',
   ])
-  expect(inTurns([])).toEqual([])
+  expect(interleaved([])).toEqual([])
 })
