@@ -27,7 +27,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   '(access|instances|slots)/.*',
   'discovery/(?!checkpoint).*',
   'report/(?!node-report-writer).*',
-  'plugins/(allocation|(configuration|instance)-plugin|plugin-behaviour|registration-problems)',
+  'plugins/allocation',
   'handlers/(handler-(endpoint|environment|registry)|isolated-output)',
   'kubelet/(allocation-source|device-nodes|kubelet)',
   'cluster/(cluster|node-count|object-store|pod-demand)',

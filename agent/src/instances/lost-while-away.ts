@@ -8,7 +8,7 @@ import {
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
-import type { LostDevice } from '../slots/lost-devices.js'
+import type { LostDevice } from '../slots/slot-events.js'
 import type { DeviceDigests } from './device-digests.js'
 import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'

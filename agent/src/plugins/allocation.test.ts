@@ -1,10 +1,11 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { HandlerAccess } from '../access/handler-access.js'
 import { checked } from '../testing/objects.js'
-import { containerAllocation, type GrantedSlot } from './allocation.js'
+import { containerAllocation } from './allocation.js'
+
+type GrantedSlot = Parameters<typeof containerAllocation>[1][number]
 
 const PATHS = ['/a', '/b']
 
@@ -12,15 +13,14 @@ function granted(
   instance: string,
   index: number,
   more: Partial<GrantedSlot['instance']> = {},
-): Omit<GrantedSlot, 'id'> {
+): GrantedSlot {
   const slot = `${instance}-${index}` as SlotName
   const name = instance as InstanceName
-  const key = objectKey('default', instance)
   const digest = instance.slice(-6)
   return {
-    instance: { key, name, digest, device: { id: instance }, properties: {}, ...more },
+    instance: { name, digest, device: { id: instance }, properties: {}, ...more },
     slot,
-    annotation: slot,
+    id: slot,
   }
 }
 
@@ -28,8 +28,12 @@ function granted(
  * The allocation of these slots. The directory of each slot has its own path, by the index of the
  * slot.
  */
-const allocationOf = (...slots: Omit<GrantedSlot, 'id'>[]) =>
-  containerAllocation(slots, new Map(slots.map(({ slot }) => [slot, PATHS[Number(slot.at(-1))]])))
+const allocationOf = (...slots: GrantedSlot[]) =>
+  containerAllocation(
+    'instance',
+    slots,
+    new Map(slots.map(({ slot }) => [slot, PATHS[Number(slot.at(-1))]])),
+  )
 
 const mount = (containerPath: string, hostPath: string) => ({
   containerPath,
@@ -57,7 +61,7 @@ describe('the directory for the reports of a container', () => {
   })
 
   it('R68 is absent if it could not be made', () => {
-    expect(containerAllocation([granted('cam-8120fe', 0)], new Map())).toMatchObject({
+    expect(containerAllocation('instance', [granted('cam-8120fe', 0)], new Map())).toMatchObject({
       envs: {},
       mounts: [],
     })
@@ -118,6 +122,7 @@ describe('the environment of a container', () => {
     // As the plan of Instances has it: the properties of the Configuration count.
     const all = { ...device.properties, SITE: 'north', LD_PRELOAD: '/of/the/author.so' }
     const { envs, devices } = containerAllocation(
+      'instance',
       [granted('cam-8120fe', 0, { device, properties: all })],
       new Map(),
     )

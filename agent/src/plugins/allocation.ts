@@ -2,7 +2,8 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { SlotBook } from '../slots/slot-book.js'
+import type { PluginLevel } from '../report/observer.js'
+import type { ChosenSlot } from '../slots/resource.js'
 
 /** The prefix of the name of a container's annotation for a slot. */
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
@@ -25,13 +26,8 @@ export interface WorkloadDirectoryMaker {
 }
 
 /** A slot that is allocated to a container. */
-export interface GrantedSlot {
-  readonly instance: Pick<ServedInstance, 'key' | 'name' | 'digest' | 'device' | 'properties'>
-  readonly slot: SlotName
-  /** The id in the request. */
-  readonly id: string
-  /** The value of the slot's annotation: the slot, or `C:<virtual id>:<slot>`. */
-  readonly annotation: string
+type GrantedSlot = Pick<ChosenSlot, 'id' | 'slot'> & {
+  readonly instance: Pick<ServedInstance, 'name' | 'digest' | 'device' | 'properties'>
 }
 
 /** The kubelet gives all of this to the container. */
@@ -42,25 +38,6 @@ export interface ContainerAllocation {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-/** The records of an allocation on this node. */
-interface AllocationRecords {
-  readonly book: Pick<SlotBook, 'allocations'>
-  readonly directories?: Pick<WorkloadDirectoryMaker, 'open'> | undefined
-}
-
-/** Records the allocations of all containers of a request, and opens a directory for each slot. */
-export async function grantSlots(
-  containers: readonly (readonly GrantedSlot[])[],
-  resourceName: string,
-  { book, directories }: AllocationRecords,
-): Promise<ContainerAllocation[]> {
-  const opened = new Map<SlotName, string | undefined>()
-  for (const { slot, id } of containers.flat()) book.allocations.record({ slot, resourceName, id })
-  for (const { instance, slot } of containers.flat())
-    if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
-  return containers.map((slots) => containerAllocation(slots, opened))
-}
-
 /**
  * The content of a container for its slots: each property as an environment variable, plain and
  * with the digest of the Instance (so that devices of the same kind can be told apart), mounts,
@@ -68,7 +45,8 @@ export async function grantSlots(
  * @param directories by slot, the path on this node
  */
 export function containerAllocation(
-  slots: readonly Omit<GrantedSlot, 'id'>[],
+  level: PluginLevel,
+  slots: readonly GrantedSlot[],
   directories: ReadonlyMap<SlotName, string | undefined>,
 ): ContainerAllocation {
   const envs: Record<string, string> = {}
@@ -76,7 +54,7 @@ export function containerAllocation(
   const devices = new Map<string, DeviceSpec>()
   const annotations: Record<string, string> = {}
   // If several devices have the same name or path, the first device counts.
-  for (const { instance, slot, annotation } of slots) {
+  for (const { instance, slot, id } of slots) {
     const directory = directories.get(slot)
     const containerPath = `${DIRECTORY_MOUNT}${instance.name}`
     const reporting = directory === undefined ? {} : { [DIRECTORY_VARIABLE]: containerPath }
@@ -92,7 +70,7 @@ export function containerAllocation(
     for (const spec of instance.device.deviceSpecs ?? []) {
       if (!devices.has(spec.containerPath)) devices.set(spec.containerPath, spec)
     }
-    annotations[`${SLOT_ANNOTATION}${slot}`] = annotation
+    annotations[`${SLOT_ANNOTATION}${slot}`] = level === 'instance' ? slot : `C:${id}:${slot}`
   }
   return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations }
 }

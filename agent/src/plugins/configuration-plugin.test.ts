@@ -8,14 +8,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { Cluster } from '../cluster/cluster.js'
 import type { ServedInstance, WithdrawOptions } from '../instances/served-instance.js'
-import { noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
-import { SlotClaims } from '../slots/slot-claims.js'
+import { ConfigurationResource } from '../slots/configuration-resource.js'
+import type { PreferenceRequest } from '../slots/resource.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { PluginEnvironment } from '../testing/plugin-environment.js'
-import { ConfigurationPlugin } from './configuration-plugin.js'
 import { DevicePlugins } from './device-plugins.js'
 
 const NODE = 'node-a' as NodeName
@@ -96,16 +95,20 @@ function servedOf(digest: string): ServedInstance {
   }
 }
 
-/** A plugin of the same devices, on a cluster with changed answers. */
-function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>> = {}): ConfigurationPlugin {
+/** The resource of the same devices, on a cluster with changed answers. */
+function resourceOn(changed: Partial<Pick<Cluster, 'claimSlot'>> = {}) {
   const { book } = environment
-  const changedCluster = {
+  const claims = environment.claimsOn({
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
     ...changed,
+  })
+  const resource = new ConfigurationResource(configuration.metadata.name, { book, node: NODE })
+  return {
+    advertise: () => resource.advertise(),
+    prefer: (requests: readonly PreferenceRequest[]) => resource.prefer(requests),
+    allocate: (requests: readonly (readonly string[])[]) => claims.allocate(resource, requests),
   }
-  const claims = new SlotClaims({ cluster: changedCluster, clock, observer: noopObserver })
-  return new ConfigurationPlugin(configuration.metadata.name, { book, claims, node: NODE })
 }
 
 const pod = (uid: string, ...counts: number[]) => ({
@@ -317,7 +320,7 @@ describe('the device plugin of a Configuration', () => {
   it('A17 releases the first claim of a request whose second claim fails', async () => {
     await both()
     let claims = 0
-    const plugin = pluginOn({
+    const plugin = resourceOn({
       claimSlot: (...args) => {
         if (++claims === 2) throw new TypeError('the API server is away')
         return cluster.claimSlot(...args)
@@ -330,7 +333,7 @@ describe('the device plugin of a Configuration', () => {
 
   it('R31 R37 chooses for each container by itself, and answers with its devices', async () => {
     await both()
-    const plugin = pluginOn({})
+    const plugin = resourceOn({})
     await plugin.allocate([['3']])
     const [taken = ''] = Object.keys(held())
     const allocations = await plugin.allocate([['0', '1'], ['3']])
@@ -349,7 +352,7 @@ describe('the device plugin of a Configuration', () => {
 
   it('R8 allocates each slot of each Instance once, and then refuses', async () => {
     await both()
-    const plugin = pluginOn({})
+    const plugin = resourceOn({})
     for (const id of ['0', '1', '2', '3']) await plugin.allocate([[id]])
     expect(Object.keys(held()).sort()).toEqual(
       DIGESTS.flatMap((digest) => [0, 1].map((index) => slot(digest, index))),
@@ -375,7 +378,7 @@ describe('the device plugin of a Configuration', () => {
       clock,
       log: silentLogger,
       claims: environment.claims,
-      ledger,
+      book: environment.book,
     })
     await reconciler.reconcile(NODE, new AbortController().signal)
     expect(Object.entries(held())).toEqual([kept])
@@ -386,7 +389,7 @@ describe('the device plugin of a Configuration', () => {
     await serve('8120fe')
     await cluster.claimSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
     await cluster.updateInstance(key('8120fe'), { capacity: 1 })
-    const plugin = pluginOn()
+    const plugin = resourceOn()
     const request = { available: ['0'], mustInclude: [], size: 1 }
     expect(plugin.prefer([request])).toEqual([[]])
     await expect(plugin.allocate([['0']])).rejects.toThrow('0 are available')
@@ -396,7 +399,7 @@ describe('the device plugin of a Configuration', () => {
 
   it('A16 R84 prefers no id of a device whose slots containers have unrecorded', async () => {
     await serve('8120fe')
-    const plugin = pluginOn()
+    const plugin = resourceOn()
     const request = { available: ['0'], mustInclude: [], size: 1 }
     expect(plugin.prefer([request])).toEqual([['0']])
     for (const index of [0, 1]) {
@@ -409,7 +412,7 @@ describe('the device plugin of a Configuration', () => {
   it('A17 releases every claim of a request that fails', async () => {
     await both()
     let claims = 0
-    const plugin = pluginOn({
+    const plugin = resourceOn({
       claimSlot: (...args) => {
         if (++claims === 3) throw new TypeError('the API server is away')
         return cluster.claimSlot(...args)
@@ -423,7 +426,7 @@ describe('the device plugin of a Configuration', () => {
   it('A17 releases the claims of a failed request also without their Instances', async () => {
     await both()
     let claims = 0
-    const plugin = pluginOn({
+    const plugin = resourceOn({
       claimSlot: (...args) => {
         if (++claims !== 2) return cluster.claimSlot(...args)
         for (const digest of DIGESTS) environment.book.withdraw(servedOf(digest), false)
@@ -437,7 +440,7 @@ describe('the device plugin of a Configuration', () => {
   it('R85 chooses again after a lost race, and R33 A16 keeps the slot of an id', async () => {
     await both()
     let faster = true
-    const plugin = pluginOn({
+    const plugin = resourceOn({
       claimSlot: async (at, wanted, by) => {
         if (faster) await cluster.claimSlot(at, wanted, 'node-b')
         faster = false

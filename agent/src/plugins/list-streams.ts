@@ -1,5 +1,9 @@
-import type { AdvertisedDevice } from './plugin-behaviour.js'
-import { type ListCall, listResponse } from './plugin-service.js'
+import type { Empty, ListAndWatchResponse } from '@akrijs/proto/device-plugin'
+import type { ServerWritableStream } from '@grpc/grpc-js'
+import type { AdvertisedDevice } from '../slots/resource.js'
+
+/** A stream on which the kubelet reads device lists. */
+type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
 
 /**
  * The streams on which the kubelet reads the device lists of one plugin. Usually there is one
@@ -7,55 +11,45 @@ import { type ListCall, listResponse } from './plugin-service.js'
  */
 export class ListStreams {
   readonly #streams = new Set<ListStream>()
-  /** Whether the kubelet has ended its last stream, and `left` has not resolved since. */
-  #hasLeft = false
-  #wake: (() => void) | undefined
+  /** The last list. */
+  #list: readonly AdvertisedDevice[] = []
+  #change = new AbortController()
 
   get size(): number {
     return this.#streams.size
   }
 
+  /** How many ids the last list had. */
+  get ids(): number {
+    return this.#list.length
+  }
+
+  /** Aborted by the next {@link wake}, and when a stream is opened or ended. */
+  get changed(): AbortSignal {
+    return this.#change.signal
+  }
+
+  wake(): void {
+    this.#change.abort()
+    this.#change = new AbortController()
+  }
+
   /** Sends lists to a kubelet until either side ends the stream. */
   open(call: ListCall): void {
     if (call.cancelled) return
-    const lists = new ListStream(call)
-    this.#streams.add(lists)
-    this.#wake?.()
+    const stream = new ListStream(call)
+    this.#streams.add(stream)
     call.once('cancelled', () => {
-      if (!this.#streams.delete(lists) || this.#streams.size > 0) return
-      this.#hasLeft = true
-      this.#wake?.()
+      if (this.#streams.delete(stream)) this.wake()
     })
+    this.wake()
   }
 
   /** @param repeat whether to send a list that equals the list before */
   send(devices: readonly AdvertisedDevice[], { repeat = false } = {}): void {
-    for (const stream of this.#streams) stream.send(devices, repeat)
-  }
-
-  /** Resolves when there is a stream, with true, or when the signal is aborted. */
-  opened(signal: AbortSignal): Promise<boolean> {
-    return this.#until(() => this.size > 0 || this.#hasLeft, signal)
-  }
-
-  /** Resolves after the kubelet has ended its last stream, or when the signal is aborted. */
-  async left(signal: AbortSignal): Promise<void> {
-    await this.#until(() => this.#hasLeft, signal)
-    this.#hasLeft = false
-  }
-
-  async #until(isTrue: () => boolean, signal: AbortSignal): Promise<boolean> {
-    // Not `untilAborted`, whose signals take 3 kB: each device plugin waits here.
-    while (!isTrue() && !signal.aborted)
-      await new Promise<void>((resolve) => {
-        const wake = () => {
-          signal.removeEventListener('abort', wake)
-          resolve()
-        }
-        signal.addEventListener('abort', wake)
-        this.#wake = wake
-      })
-    return isTrue()
+    if (!repeat && isSame(devices, this.#list)) return
+    this.#list = devices
+    for (const stream of this.#streams) stream.send(devices)
   }
 
   /**
@@ -63,15 +57,15 @@ export class ListStreams {
    * @param isGone whether a last list says that all ids are unhealthy
    */
   end({ isGone = false } = {}): void {
-    for (const stream of this.#streams) stream.end(isGone)
+    if (isGone) this.send(this.#list.map(({ id }) => ({ id, healthy: false })))
+    for (const stream of this.#streams) stream.end()
     this.#streams.clear()
-    this.#hasLeft = false
+    this.wake()
   }
 }
 
 class ListStream {
   readonly #call: ListCall
-  #last: readonly AdvertisedDevice[] | undefined
   /** The list that the kubelet has not got. A newer list takes its place. */
   #next: readonly AdvertisedDevice[] | undefined
   #isSending = false
@@ -81,28 +75,20 @@ class ListStream {
     this.#call = call
   }
 
-  send(devices: readonly AdvertisedDevice[], repeat: boolean): void {
-    if (repeat || !isSame(devices, this.#last)) {
-      this.#next = devices
-      if (!this.#isSending) void this.#sendNext()
-    }
-    this.#last = devices
+  send(devices: readonly AdvertisedDevice[]): void {
+    this.#next = devices
+    if (!this.#isSending) void this.#sendNext()
   }
 
-  /** Ends the stream after the last list. @param isGone whether that list has no healthy id */
-  end(isGone: boolean): void {
-    const unhealthy = isGone ? this.#last?.map(({ id }) => ({ id, healthy: false })) : undefined
-    if (unhealthy !== undefined) this.send(unhealthy, false)
+  end(): void {
     this.#isEnding = true
     if (!this.#isSending) this.#call.end()
   }
 
   async #sendNext(): Promise<void> {
     this.#isSending = true
-    // Changes of one event make one list.
-    await undefined
-    while (this.#next !== undefined) {
-      const response = listResponse(this.#next)
+    for (let list = this.#next; list !== undefined; list = this.#next) {
+      const response = listResponse(list)
       this.#next = undefined
       // Until the kernel has the list. After the end of the call there is nothing more to do, and
       // this never resolves.
@@ -113,15 +99,19 @@ class ListStream {
   }
 }
 
-function isSame(
-  list: readonly AdvertisedDevice[],
-  before: readonly AdvertisedDevice[] | undefined,
-): boolean {
-  if (list === before) return true
+function listResponse(list: readonly AdvertisedDevice[]): ListAndWatchResponse {
+  return {
+    devices: list.map(({ id: ID, healthy }) => ({
+      ID,
+      health: healthy ? 'Healthy' : 'Unhealthy',
+      topology: undefined,
+    })),
+  }
+}
+
+function isSame(list: readonly AdvertisedDevice[], other: readonly AdvertisedDevice[]): boolean {
   return (
-    list.length === before?.length &&
-    list.every(
-      ({ id, healthy }, index) => before[index]?.id === id && before[index]?.healthy === healthy,
-    )
+    list.length === other.length &&
+    list.every(({ id, healthy }, at) => other[at]?.id === id && other[at]?.healthy === healthy)
   )
 }

@@ -25,9 +25,9 @@ import { DevicePlugins } from '../plugins/device-plugins.js'
 import { type AgentObserver, noopObserver, type ReconciledKind } from '../report/observer.js'
 import { StatusReporter } from '../report/status-reporter.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
-import type { LostDevice } from '../slots/lost-devices.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
+import type { LostDevice } from '../slots/slot-events.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
@@ -138,7 +138,7 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const brokerInfo = openBrokerInfo(shared, closer)
   const directories = options.offerBrokerInfo === false ? undefined : brokerInfo
   const claims = new SlotClaims({ ...shared, directories })
-  const plugins = closer.own(new DevicePlugins({ ...shared, claims, directories }))
+  const plugins = closer.own(new DevicePlugins({ ...shared, claims }))
   const names = resourceNames(shared, plugins)
   const slots = slotReconciler(shared, claims, brokerInfo)
   await Promise.all([slots.begin(signal), names?.read()])
@@ -268,11 +268,10 @@ function slotReconciler(
   claims: SlotClaims,
   brokerInfo: BrokerInfo | undefined,
 ): SlotReconciler {
-  const { book, cluster, slotGraceMs: graceMs } = shared
+  const { cluster, slotGraceMs: graceMs } = shared
   return new SlotReconciler({
     ...shared,
     claims,
-    isLost: (instance) => book.isLost(instance),
     slotsUsed: (used) => cluster.reportSlots(used),
     ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(graceMs !== undefined && { graceMs }),

@@ -30,6 +30,8 @@ interface ConfigurationQueueOptions {
  * kubelet have the processor first.
  */
 const GATHER_MS = 10
+/** The same for registrations of plugins: those of thousands of plugins fail together. */
+const REGISTRATIONS_MS = 1000
 
 /**
  * Reconciles a Configuration, and reports its status, after a change of the Configuration, its
@@ -61,7 +63,7 @@ export function configurationQueue(options: ConfigurationQueueOptions): Reconcil
   // A device is offered at once. What else changes then is gathered.
   discovery.onChange((key) => queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS), signal)
   reconciler.onChange(add, signal)
-  plugins.onRegistrationChange(add, signal)
+  plugins.onRegistrationChange((key) => queue.add(key, REGISTRATIONS_MS), signal)
   book.onLossOver((name) => {
     for (const { metadata } of configurations.list())
       if (metadata.name === name) queue.add(keyOf({ metadata }))

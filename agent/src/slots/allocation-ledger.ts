@@ -41,13 +41,11 @@ export class AllocationLedger {
   readonly #byId = new Map<string, Entry>()
   readonly #byInstance = new Map<InstanceName, Map<string, Entry>>()
   /** The Instances with a long name that have allocations. */
-  readonly longInstances: ReadonlySet<InstanceName>
-  readonly #longInstances = new Set<InstanceName>()
+  readonly longInstances = new Set<InstanceName>()
   readonly #listeners = new Listeners<[slot: SlotName]>()
 
   constructor(options: AllocationLedgerOptions) {
     this.#options = options
-    this.longInstances = this.#longInstances
   }
 
   /** Records a new allocation. An id stands for one slot at a time. */
@@ -69,7 +67,7 @@ export class AllocationLedger {
     ofInstance?.delete(id)
     if (ofInstance?.size === 0) {
       this.#byInstance.delete(instance)
-      this.#longInstances.delete(instance)
+      this.longInstances.delete(instance)
     }
     this.#listeners.tell(allocation.slot)
   }
@@ -89,13 +87,12 @@ export class AllocationLedger {
   }
 
   ofSlot(slot: SlotName): readonly SlotAllocation[] {
-    return allocationsOf(this.#byInstance.get(instanceOf(slot))).filter(
-      (allocation) => allocation.slot === slot,
-    )
+    const entries = [...(this.#byInstance.get(instanceOf(slot))?.values() ?? [])]
+    return entries.map(({ allocation }) => allocation).filter((each) => each.slot === slot)
   }
 
   list(): readonly SlotAllocation[] {
-    return allocationsOf(this.#byId)
+    return Array.from(this.#byId.values(), ({ allocation }) => allocation)
   }
 
   /**
@@ -104,16 +101,18 @@ export class AllocationLedger {
    */
   inUse(instance?: InstanceName): readonly SlotAllocation[] {
     const entries = instance === undefined ? this.#byId : this.#byInstance.get(instance)
-    return allocationsOf(entries, (entry) => this.#isInUse(entry))
+    return [...(entries?.values() ?? [])].flatMap(({ allocation, users }) => {
+      const isActive = (pod: ObjectKey) =>
+        isPodActive(this.#options.pods, pod, allocation.resourceName)
+      return users === undefined || [...users].some(isActive) ? allocation : []
+    })
   }
 
-  /** The claim that the Instance should record for the slot, if a container uses the slot. */
-  claimOf(slot: SlotName): string | undefined {
-    let claim: string | undefined
-    for (const entry of this.#byInstance.get(instanceOf(slot))?.values() ?? [])
-      if (entry.allocation.slot === slot && this.#isInUse(entry))
-        claim = usageOf(entry.allocation, this.#options.node)
-    return claim
+  /** The ids of a resource by which containers use slots of the Instance. */
+  idsInUse(instance: InstanceName, resource: string): readonly string[] {
+    return this.inUse(instance).flatMap(({ resourceName, id }) =>
+      resourceName === resource ? id : [],
+    )
   }
 
   /** The claims that the Instance should record, also those of slots beyond its capacity. */
@@ -134,17 +133,13 @@ export class AllocationLedger {
     if (before?.allocation.slot === slot) return before
     if (before !== undefined) this.remove(before.allocation)
     const entry: Entry = { allocation: { slot, resourceName, id }, users: undefined }
+    const instance = instanceOf(slot)
+    const ofInstance = this.#byInstance.get(instance) ?? new Map<string, Entry>()
     this.#byId.set(key, entry)
-    const ofInstance = this.#byInstance.get(instanceOf(slot)) ?? new Map<string, Entry>()
-    this.#byInstance.set(instanceOf(slot), ofInstance.set(key, entry))
-    if (hasLongDigest(instanceOf(slot))) this.#longInstances.add(instanceOf(slot))
+    this.#byInstance.set(instance, ofInstance.set(key, entry))
+    if (hasLongDigest(instance)) this.longInstances.add(instance)
     this.#listeners.tell(slot)
     return entry
-  }
-
-  #isInUse({ allocation, users }: Entry): boolean {
-    if (users === undefined) return true
-    return [...users].some((pod) => isPodActive(this.#options.pods, pod, allocation.resourceName))
   }
 }
 
@@ -165,13 +160,6 @@ export function usageOf({ slot, resourceName, id }: SlotAllocation, node: NodeNa
 
 export function instanceOf(slot: SlotName): InstanceName {
   return slot.slice(0, slot.lastIndexOf('-')) as InstanceName
-}
-
-function allocationsOf(
-  entries: ReadonlyMap<string, Entry> = new Map(),
-  isWanted: (entry: Entry) => boolean = () => true,
-): SlotAllocation[] {
-  return [...entries.values()].filter(isWanted).map(({ allocation }) => allocation)
 }
 
 function idOf({ resourceName, id }: Omit<SlotAllocation, 'slot'>): string {

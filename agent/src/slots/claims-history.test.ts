@@ -16,12 +16,12 @@ import { ObjectStore } from '../cluster/object-store.js'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
-import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
-import { InstancePlugin } from '../plugins/instance-plugin.js'
-import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
 import { noopObserver } from '../report/observer.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { type AllocationLedger, usageOf } from './allocation-ledger.js'
+import { ConfigurationResource } from './configuration-resource.js'
+import { InstanceResource } from './instance-resource.js'
+import type { Resource } from './resource.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
@@ -157,19 +157,19 @@ class Node {
 
   /** Admits a Pod that requests a device of the resource, as a kubelet does. */
   async run(digest: string | undefined): Promise<void> {
-    const plugin = this.#plugin(digest)
-    const { resourceName } = plugin
+    const resource = this.#resource(digest)
+    const { name: resourceName } = resource
     const taken = new Set(
       [...this.containers.values()]
         .filter((each) => each.resourceName === resourceName)
         .map(({ id }) => id),
     )
-    const [id] = plugin
+    const [id] = resource
       .advertise()
       .flatMap((each) => (each.healthy && !taken.has(each.id) ? each.id : []))
     if (id === undefined) return
     const isKnown = this.ledger.slotOf(resourceName, id) !== undefined
-    const [response] = await plugin.allocate([[id]]).catch((error: unknown) => {
+    const [response] = await this.claims.allocate(resource, [[id]]).catch((error: unknown) => {
       // Its Pod has ended, which this node does not know yet, and its device cannot be used. What
       // else is offered is never refused: the cluster is as this node sees it.
       if (!isKnown || !AllocationRefusedError.is(error)) throw error
@@ -182,13 +182,13 @@ class Node {
     this.containers.set(pod, { pod, resourceName, id, slot })
   }
 
-  #plugin(digest: string | undefined): PluginBehaviour {
-    const { world, book, claims, name: node } = this
+  #resource(digest: string | undefined): Resource {
+    const { world, book, name: node } = this
     for (const each of DIGESTS) book.serve(world.served(each))
-    const options = { book, claims, node }
+    const options = { book, node }
     return digest === undefined
-      ? new ConfigurationPlugin(CONFIGURATION, options)
-      : new InstancePlugin(world.served(digest).name, options)
+      ? new ConfigurationResource(CONFIGURATION, options)
+      : new InstanceResource(world.served(digest).name, options)
   }
 
   #start() {
@@ -221,7 +221,12 @@ class Node {
       },
     }
     const book = new SlotBook({ cluster, node, kubelet, clock, slotHandoverMs: 0 })
-    const claims = new SlotClaims({ cluster, clock, observer: noopObserver })
+    const claims = new SlotClaims({
+      cluster,
+      clock,
+      observer: noopObserver,
+      ledger: book.allocations,
+    })
     return {
       book,
       claims,
@@ -232,7 +237,7 @@ class Node {
         clock,
         log: silentLogger,
         claims,
-        ledger: book.allocations,
+        book,
       }),
     }
   }

@@ -53,55 +53,32 @@ export function instanceSlots(
   for (const [slot, claim] of Object.entries(inUse))
     if (!claims[slot] || holderOf(claims[slot]) === node) claims[slot] = claim
   const slots = slotsOf(served.name, capacity, claims)
-  const beyond = Object.entries(claims).flatMap(([name, holder]) => {
+  const beyond = new Map<SlotName, SlotUsage>()
+  for (const [name, claim] of Object.entries(claims)) {
     const slot = name as SlotName
-    return holder === '' || slots.has(slot) ? [] : [[slot, parseSlotUsage(holder)] as const]
-  })
+    if (claim !== '' && !slots.has(slot)) beyond.set(slot, parseSlotUsage(claim))
+  }
   const isLeaving = instance?.metadata.deletionTimestamp !== undefined
   const state = instance === undefined ? 'absent' : isLeaving ? 'leaving' : 'there'
-  const nodes = instance?.spec.nodes ?? []
-  return offeredBy(node, { served, state, nodes, slots, beyond: mapOf(beyond) })
-}
-
-/** What follows for a node. */
-export function offeredBy(
-  node: NodeName,
-  known: Pick<InstanceSlots, 'served' | 'state' | 'nodes' | 'slots' | 'beyond'>,
-): InstanceSlots {
-  const { served, state, nodes, slots, beyond } = known
   const usable = served.healthy && state === 'there'
-  const spare = new Set(usable ? spareSlots(slots, beyond.size) : [])
+  const nodes = instance?.spec.nodes ?? []
+  const unclaimed = [...slots].flatMap(([slot, { level }]) => (level === 'free' ? slot : []))
+  // After the capacity was lowered, as many free slots wait as claims are beyond the capacity.
+  const count = usable ? Math.max(0, unclaimed.length - beyond.size) : 0
+  const claimable = new Set(unclaimed.slice(0, count))
   const free =
-    spare.size === 0
+    count === 0
       ? []
-      : slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot]) => (spare.has(slot) ? slot : []))
+      : slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot]) =>
+          claimable.has(slot) ? slot : [],
+        )
+  const byId = new Map<string, SlotName>()
   // Also those beyond the capacity: the kubelet knows their ids until their Pods end. Two slots
   // with one id are an error of another writer: the first counts.
-  const ids = [...slots, ...beyond].flatMap(([slot, usage]) =>
-    usage.level === 'configuration' && usage.node === node
-      ? [[usage.virtualId, slot] as const]
-      : [],
-  )
-  return { ...known, usable, free, byId: mapOf(ids.reverse()) }
-}
-
-const EMPTY = new Map<never, never>()
-
-/** Nearly all of thousands of Instances have nothing in most of their maps. */
-function mapOf<K, V>(entries: readonly (readonly [K, V])[]): ReadonlyMap<K, V> {
-  return entries.length === 0 ? (EMPTY as ReadonlyMap<K, V>) : new Map(entries)
-}
-
-/**
- * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots
- * wait as claims are beyond the capacity.
- */
-function spareSlots(slots: ReadonlyMap<SlotName, SlotUsage>, heldOverCapacity: number): SlotName[] {
-  const free: SlotName[] = []
-  slots.forEach((usage, slot) => {
-    if (usage.level === 'free') free.push(slot)
-  })
-  return heldOverCapacity === 0 ? free : free.slice(0, Math.max(0, free.length - heldOverCapacity))
+  for (const [slot, claim] of [...slots, ...beyond])
+    if (claim.level === 'configuration' && claim.node === node && !byId.has(claim.virtualId))
+      byId.set(claim.virtualId, slot)
+  return { served, state, usable, nodes, slots, beyond, free, byId }
 }
 
 /**
@@ -114,38 +91,13 @@ export function slotsInClaimOrder(
   slots: ReadonlyMap<SlotName, SlotUsage>,
   { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
 ): [SlotName, SlotUsage][] {
-  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
+  const all = [...slots]
+  const beginningAt = (index: number) => [...all.slice(index), ...all.slice(0, index)]
   // A node that has not joined yet will be the last one.
-  const all = nodes.includes(node) ? nodes : [...nodes, node]
-  const position = all.indexOf(node)
-  const share = (end: number) => (end * slots.size) / all.length
+  const members = nodes.includes(node) ? nodes : [...nodes, node]
+  const position = members.indexOf(node)
+  const share = (end: number) => (end * slots.size) / members.length
   return position % 2 === 0
     ? beginningAt(Math.floor(share(position)))
     : beginningAt(Math.ceil(share(position + 1))).toReversed()
 }
-
-/** Whether both offer the same to the kubelet. */
-export function isSameOffer(a: InstanceSlots, b: InstanceSlots): boolean {
-  return (
-    a.usable === b.usable &&
-    a.served.healthy === b.served.healthy &&
-    a.nodes.length === b.nodes.length &&
-    a.nodes.every((node, index) => node === b.nodes[index]) &&
-    isSameUsage(a.slots, b.slots) &&
-    isSameUsage(a.beyond, b.beyond)
-  )
-}
-
-function isSameUsage(
-  a: ReadonlyMap<SlotName, SlotUsage>,
-  b: ReadonlyMap<SlotName, SlotUsage>,
-): boolean {
-  if (a.size !== b.size) return false
-  for (const [slot, usage] of a) {
-    const other = b.get(slot)
-    if (other === undefined || textOf(usage) !== textOf(other)) return false
-  }
-  return true
-}
-
-const textOf = (usage: SlotUsage) => Object.values(usage).join(' ')

@@ -23,12 +23,12 @@ import {
   releaseStep,
   updateStep,
 } from '../instances/instance-steps.js'
-import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
-import { InstancePlugin } from '../plugins/instance-plugin.js'
-import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
 import { noopObserver } from '../report/observer.js'
 import { ExistingAgentModel } from '../testing/existing-agent.js'
 import { configurationWith, draftOf, servedWith } from '../testing/objects.js'
+import { ConfigurationResource } from './configuration-resource.js'
+import { InstanceResource } from './instance-resource.js'
+import type { Resource } from './resource.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 
@@ -100,18 +100,18 @@ class World {
   async run(node: NodeName, digest: string | undefined): Promise<void> {
     const agent = this.existing.get(node)
     if (agent !== undefined) return this.#runBeside(agent, digest)
-    const plugin = this.#plugin(node, digest)
+    const { resource, claims } = this.#resource(node, digest)
     const used = new Set(
       this.#bookOf(node)
         .allocations.list()
         .map(({ id }) => id),
     )
-    const [id] = plugin
+    const [id] = resource
       .advertise()
       .flatMap((each) => (each.healthy && !used.has(each.id) ? each.id : []))
     if (id === undefined) return
     try {
-      const [granted] = await plugin.allocate([[id]])
+      const [granted] = await claims.allocate(resource, [[id]])
       const [annotation = ''] = Object.keys(granted?.annotations ?? {})
       const slot = annotation.replace('akri.agent.slot-', '') as SlotName
       const usage = digest === undefined ? `C:${id}:${node}` : node
@@ -191,7 +191,10 @@ class World {
     this.watch(node)
   }
 
-  #plugin(node: NodeName, digest: string | undefined): PluginBehaviour {
+  #resource(
+    node: NodeName,
+    digest: string | undefined,
+  ): { resource: Resource; claims: SlotClaims } {
     const { clock, compatibility } = this
     const book = this.#bookOf(node)
     for (const { metadata, spec } of this.#cacheOf(node).list())
@@ -209,11 +212,18 @@ class World {
           releaseStep(now, slot, usage, compatibility),
         ),
     }
-    const claims = new SlotClaims({ cluster, clock, observer: noopObserver })
-    const options = { book, claims, node, compatibility }
-    return digest === undefined
-      ? new ConfigurationPlugin(CONFIGURATION, options)
-      : new InstancePlugin(servedWith({}, digest).name, options)
+    const claims = new SlotClaims({
+      cluster,
+      clock,
+      observer: noopObserver,
+      ledger: book.allocations,
+    })
+    const options = { book, node, compatibility }
+    const resource =
+      digest === undefined
+        ? new ConfigurationResource(CONFIGURATION, options)
+        : new InstanceResource(servedWith({}, digest).name, options)
+    return { resource, claims }
   }
 
   #bookOf(node: NodeName): SlotBook {

@@ -1,5 +1,6 @@
 import { holderOf, type Instance, type SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { Backoff } from '@akrijs/runtime'
 import { instanceOf, type SlotAllocation, usageOf } from './allocation-ledger.js'
 
 /** A claim that an Instance should record, because a container uses the slot. */
@@ -72,4 +73,35 @@ export function planRestore({
     } else if (retryAt(slot) <= now) restore.push(lost)
   }
   return { restore, conflicts }
+}
+
+/** Between attempts to restore a slot, in milliseconds. */
+const BACKOFF = { initialMs: 1000, ceilingMs: 30_000 }
+/** The back-off of a slot starts again after this time without an attempt, in milliseconds. */
+const RESET_MS = 60_000
+
+/**
+ * Back-off of the restores of each slot. It bounds the writes of this node when another program
+ * frees the slot again and again, or when the API server is away.
+ */
+export class RestoreBackoff {
+  readonly #slots = new Map<SlotName, { backoff: Backoff; attemptedAt: number; retryAt: number }>()
+
+  /** Monotonic time from which the slot may be restored; 0 before the first attempt. */
+  retryAt(slot: SlotName): number {
+    return this.#slots.get(slot)?.retryAt ?? 0
+  }
+
+  /** The earliest time after `now` at which a slot may be restored; infinite if there is none. */
+  nextAfter(now: number): number {
+    const times = [...this.#slots.values()].map(({ retryAt }) => retryAt)
+    return Math.min(...times.filter((retryAt) => retryAt > now))
+  }
+
+  attempt(slot: SlotName, now: number): void {
+    for (const [name, { attemptedAt }] of this.#slots)
+      if (now - attemptedAt >= RESET_MS) this.#slots.delete(name)
+    const backoff = this.#slots.get(slot)?.backoff ?? new Backoff(BACKOFF)
+    this.#slots.set(slot, { backoff, attemptedAt: now, retryAt: now + backoff.next() })
+  }
 }

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Instance, InstanceName, SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
@@ -11,80 +11,65 @@ const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
 const served = servedWith()
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const BOTH = ['akri.sh/cam-8120fe', 'akri.sh/cam']
 
 let clock: ManualClock
 let instances: ObjectStore<Instance>
 let book: SlotBook
-let changes: (string | undefined)[]
+let changes: string[]
 
 beforeEach(() => {
   clock = new ManualClock()
   instances = new ObjectStore()
-  book = new SlotBook({ cluster: { instances }, node: NODE, kubelet: { pods: undefined }, clock })
+  book = open()
   changes = []
-  book.onChange(({ instance }) => changes.push(instance), new AbortController().signal)
+  book.onChange((resource) => changes.push(resource), new AbortController().signal)
 })
 
 afterEach(() => {
   vi.restoreAllMocks()
+  book.close()
 })
 
-const put = (usage: Record<string, string>, metadata: Partial<Instance['metadata']> = {}) =>
-  instances.put(instanceWith(usage, { nodes: [NODE, OTHER] }, metadata))
-const free = () => book.of(served.name)?.free
+function open(slotHandoverMs?: number): SlotBook {
+  const kubelet = { pods: undefined }
+  return new SlotBook({ cluster: { instances }, node: NODE, kubelet, clock, slotHandoverMs })
+}
+
+const put = (
+  usage: Record<string, string>,
+  metadata: Partial<Instance['metadata']> = {},
+  spec: Partial<Instance['spec']> = {},
+) => instances.put(instanceWith(usage, { nodes: [NODE, OTHER], ...spec }, metadata))
+const free = () => [...(book.of(served.name)?.free ?? [])].sort()
 
 describe('what a node knows of slots', () => {
-  it('R83 follows the Instance, and tells of each change of what is offered', () => {
+  it('R83 follows the Instance, and tells which resources may have changed', () => {
     book.serve(served)
-    expect([book.of(served.name)?.state, free(), changes]).toEqual(['absent', [], [served.name]])
+    expect([book.of(served.name)?.state, free(), changes]).toEqual(['absent', [], BOTH])
     put({})
     expect(free()).toEqual([slot(0), slot(1)])
     put({ [slot(0)]: OTHER })
     expect(free()).toEqual([slot(1)])
-    expect(changes).toHaveLength(3)
-  })
-
-  it('tells nothing of what the kubelet need not know', async () => {
-    put({})
-    book.serve(served)
-    changes = []
-    put({}, { generation: 2, resourceVersion: '2' })
-    book.serve({ ...served, properties: { CAMERA: '1' } })
-    await book.refresh()
+    expect(changes.splice(0)).toEqual([...BOTH, ...BOTH, ...BOTH])
+    // The Instance of another device, and of a namespace that has nothing to do with this one.
+    put({}, { name: 'cam-a19705' as InstanceName })
+    put({}, { namespace: 'elsewhere' })
     expect(changes).toEqual([])
-    // But the next container gets it.
-    expect(book.of(served.name)?.served.properties).toEqual({ CAMERA: '1' })
   })
 
   it('R7 R84 has what containers of this node have, with a claim or without one', () => {
     put({})
     book.serve(served)
+    changes = []
     const used = { slot: slot(0), resourceName: 'akri.sh/cam', id: '3' }
     book.allocations.record(used)
     expect([free(), book.of(served.name)?.byId.get('3')]).toEqual([[slot(1)], slot(0)])
     book.allocations.remove(used)
-    expect(free()).toEqual([slot(0), slot(1)])
-  })
-
-  it('R7 tells when a container ends while its Instance is being deleted', () => {
-    const used = { slot: slot(0), resourceName: `akri.sh/${served.name}`, id: slot(0) }
-    put({ [slot(0)]: NODE }, { deletionTimestamp: '2026-01-01T00:00:00Z' })
-    book.serve(served)
-    book.allocations.record(used)
-    changes = []
-    // Lists have showed the slot as healthy.
-    book.allocations.remove(used)
-    expect(changes).toEqual([served.name])
-  })
-
-  it('R77 keeps a slot that another node frees for that node', async () => {
-    put({ [slot(0)]: OTHER })
-    book.serve(served)
-    put({})
-    expect(free()).toEqual([slot(1)])
-    changes = []
-    await clock.advance(15_000)
-    expect([free(), changes]).toEqual([[slot(0), slot(1)], [served.name]])
+    expect([free(), changes]).toEqual([
+      [slot(0), slot(1)],
+      [...BOTH, ...BOTH],
+    ])
   })
 
   it('A8 does not take the Instance of another namespace for its own', () => {
@@ -93,26 +78,191 @@ describe('what a node knows of slots', () => {
     expect(book.of(served.name)?.state).toBe('absent')
   })
 
-  it('lets other work have its turn while it makes all slots again', async () => {
+  it('keeps a lost device until the device is back or the Pods with it end', () => {
+    const over: string[] = []
+    book.onLossOver((name) => over.push(name), new AbortController().signal)
+    const lost = () => book.lost(served.configuration)
+    const used = (index: number) => ({ slot: slot(index), resourceName: 'x', id: slot(index) })
+    book.serve(served)
+    book.allocations.record(used(0))
+    book.withdraw(served, false)
+    expect(lost()).toEqual([])
+    book.serve(served)
+    book.withdraw(served, true)
+    expect(lost()).toEqual([served.name])
+    book.serve(served)
+    book.lose(served.configuration, served.name)
+    expect(lost()).toEqual([])
+    book.withdraw(served, true)
+    book.allocations.record(used(1))
+    book.allocations.remove(used(0))
+    expect([book.isLost(served.name), over]).toEqual([true, []])
+    book.allocations.remove(used(1))
+    expect([book.isLost(served.name), over]).toEqual([false, ['cam']])
+    book.lose(served.configuration, served.name)
+    expect(lost()).toEqual([])
+  })
+
+  it('R88 is made again each minute, in turns with other work', async () => {
     for (const digest of ['8120fe', 'a19705', 'b00000']) book.serve(servedWith({}, digest))
+    vi.spyOn(instances, 'onChange')
     let time = 0
     vi.spyOn(performance, 'now').mockImplementation(() => {
       time += 10
       return time
     })
+    changes = []
     const done: string[] = []
-    const other = setImmediate().then(() => done.push('allocation'))
-    await Promise.all([other, book.refresh().then(() => done.push('refresh'))])
-    expect(done).toEqual(['allocation', 'refresh'])
+    await clock.advance(59_999)
+    expect(changes).toEqual([])
+    const other = setImmediate().then(() => done.push(`allocation after ${changes.length}`))
+    await clock.advance(1)
+    await other
+    await setImmediate()
+    expect([done, changes.length]).toEqual([['allocation after 0'], 6])
   })
 
-  it('makes the slots of one Instance for a change of one of thousands', () => {
+  it('makes the slots of one Instance when somebody asks, however many facts changed', () => {
     for (let index = 0; index < 5000; index++)
       book.serve(servedWith({}, index.toString(16).padStart(6, '0')))
-    const get = vi.spyOn(instances, 'get')
-    instances.put(instanceWith({}, {}, { name: 'cam-000007' as InstanceName }))
-    book.allocations.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
-    expect(get.mock.calls.length).toBeLessThan(5)
     expect(book.all(served.configuration)).toHaveLength(5000)
+    const get = vi.spyOn(instances, 'get')
+    const name = 'cam-000007' as InstanceName
+    for (let index = 0; index < 100; index++) {
+      const id = `${name}-${index}` as SlotName
+      book.allocations.record({ slot: id, resourceName: `akri.sh/${name}`, id })
+    }
+    expect(book.all(served.configuration)[7]?.slots.get(`${name}-1` as SlotName)).toBeDefined()
+    expect(get).toHaveBeenCalledTimes(1)
+  })
+})
+
+describe('a slot that another node frees', () => {
+  const ALL = [slot(0), slot(1)]
+  const GONE = { nodes: [NODE] }
+
+  beforeEach(() => book.serve(served))
+
+  it.each([OTHER, `C:0:${OTHER}`])(
+    'R77 is reserved for that node for a while, and free then, if the claim was %s',
+    async (held) => {
+      put({ [slot(0)]: held })
+      put({})
+      await clock.advance(10_000)
+      expect(free()).toEqual([slot(1)])
+      // R84: that node can claim the slot meanwhile, which is reserved again after that.
+      put({ [slot(0)]: held })
+      put({})
+      changes = []
+      await clock.advance(14_999)
+      expect([free(), changes]).toEqual([[slot(1)], []])
+      await clock.advance(1)
+      expect([free(), changes]).toEqual([ALL, BOTH])
+    },
+  )
+
+  it('R77 is reserved for a node that had it before the start of the agent', () => {
+    put({ [slot(0)]: OTHER })
+    book.close()
+    book = open()
+    book.serve(served)
+    put({})
+    expect(free()).toEqual([slot(1)])
+  })
+
+  it.each<[string, () => void]>([
+    ['this node had it', () => [put({ [slot(0)]: NODE, [slot(1)]: `C:0:${NODE}` }), put({})]],
+    [
+      'its node leaves the Instance after that',
+      () => [put({ [slot(1)]: OTHER }), put({}), put({}, {}, GONE)],
+    ],
+    [
+      'reservations are switched off',
+      () => {
+        book.close()
+        book = open(0)
+        book.serve(served)
+        put({ [slot(0)]: OTHER })
+        put({})
+      },
+    ],
+    [
+      'R84 its last node has recreated the Instance without the claim',
+      () => [put({ [slot(0)]: OTHER }), put({}, { uid: 'u2' })],
+    ],
+  ])('is free at once if %s', (_, happen) => {
+    happen()
+    expect(free()).toEqual(ALL)
+  })
+
+  it('R79 is not reserved if the slot is beyond the capacity', () => {
+    put({ [slot(0)]: NODE, [slot(1)]: OTHER }, {}, { capacity: 1 })
+    put({ [slot(0)]: '' }, {}, { capacity: 1 })
+    expect(free()).toEqual([slot(0)])
+  })
+
+  it('R84 by leaving the Instance is reserved until the node is back with its claims', async () => {
+    put({ [slot(1)]: OTHER })
+    put({}, {}, GONE)
+    expect(free()).toEqual([slot(0)])
+    put({})
+    expect(free()).toEqual(ALL)
+    put({}, {}, GONE)
+    await clock.advance(15_000)
+    expect(free()).toEqual(ALL)
+  })
+
+  it.each([true, false])(
+    'R84 is reserved in a recreated Instance until the node joins (deletion seen: %s)',
+    async (isSeen) => {
+      put({ [slot(0)]: OTHER, [slot(1)]: NODE })
+      if (isSeen) instances.remove(served.key)
+      put({}, { uid: 'u2' }, GONE)
+      expect(free()).toEqual([slot(1)])
+      put({}, { uid: 'u2' })
+      expect(free()).toEqual(ALL)
+      put({}, { uid: 'u2' }, GONE)
+      // The node may not join in time.
+      await clock.advance(15_000)
+      expect(free()).toEqual(ALL)
+    },
+  )
+
+  it('R84 by leaving is also reserved in the next Instance of the device', async () => {
+    put({ [slot(0)]: NODE, [slot(1)]: OTHER })
+    put({ [slot(0)]: NODE }, {}, GONE)
+    // All nodes lost the device.
+    instances.remove(objectKey('default', served.name))
+    await clock.advance(14_000)
+    put({}, { uid: 'u2' }, GONE)
+    await clock.advance(14_999)
+    expect(free()).toEqual([slot(0)])
+    await clock.advance(1)
+    expect(free()).toEqual(ALL)
+  })
+
+  it('waits with one timer for all slots, each for its time, and not after the close', async () => {
+    const capacity = 100
+    book.serve({ ...served, capacity })
+    const claimed = (from: number) => {
+      const indexes = Array.from({ length: capacity }, (_, index) => index)
+      put(
+        Object.fromEntries(indexes.map((at) => [slot(at), at < from ? '' : OTHER])),
+        {},
+        { capacity },
+      )
+    }
+    const refresh = 60_000
+    claimed(0)
+    claimed(50)
+    await clock.advance(5000)
+    claimed(100)
+    expect(clock.sleeping).toEqual([10_000, refresh - 5000])
+    await clock.advance(10_000)
+    expect(free()).toHaveLength(50)
+    expect(clock.sleeping).toEqual([5000, refresh - 15_000])
+    book.close()
+    await clock.advance(0)
+    expect(clock.sleeping).toEqual([])
   })
 })

@@ -1,11 +1,11 @@
-import { type ConfigurationName, type InstanceName, possibleOwner } from '@akrijs/api'
+import { type ConfigurationName, GROUP, type InstanceName, possibleOwner } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import { AllocationLedger, instanceOf } from './allocation-ledger.js'
-import { type InstanceSlots, instanceSlots, isSameOffer } from './instance-slots.js'
+import { type InstanceSlots, instanceSlots } from './instance-slots.js'
 import { SlotReservations } from './slot-reservations.js'
 
 interface SlotBookOptions {
@@ -21,18 +21,11 @@ interface SlotBookOptions {
   readonly slotHandoverMs?: number | undefined
 }
 
-/** What the kubelet has to be told again. */
-interface OfferChange {
-  readonly configuration: ConfigurationName
-  /** Undefined if only the resource of the Configuration has changed. */
-  readonly instance: InstanceName | undefined
-}
-
-/** The slots of one Configuration. */
-interface Page {
-  readonly slots: Map<InstanceName, InstanceSlots>
-  /** The Instances whose devices are gone while containers use them. */
-  readonly lost: Set<InstanceName>
+/** An Instance that this node serves. */
+interface Entry {
+  readonly served: ServedInstance
+  /** Made when somebody asks, after a change of a fact: a request can change 500 slots. */
+  slots: InstanceSlots | undefined
 }
 
 /**
@@ -40,20 +33,22 @@ interface Page {
  * looks (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
  */
 const SLOT_HANDOVER_MS = 15_000
+/** How often all slots are made again in case that a change was missed, in milliseconds. */
+const REFRESH_MS = 60_000
 
 /**
  * All that this node knows of the slots of its devices: the claims that Instances record, the
  * slots that its containers have, and those that are reserved for other nodes. It does no I/O:
- * facts come in, and plugins ask what they may offer. The slots of an Instance are made anew after
- * each change of one of its facts, for both levels.
+ * facts come in, and plugins ask what they may offer, at both levels.
  */
 export class SlotBook {
   /** The slots that the containers of this node have. */
   readonly allocations: AllocationLedger
   readonly #options: SlotBookOptions
   readonly #reservations: SlotReservations
-  readonly #pages = new Map<ConfigurationName, Page>()
-  readonly #changes = new Listeners<[change: OfferChange]>()
+  readonly #served = new Map<ConfigurationName, Map<InstanceName, Entry>>()
+  readonly #lost = new Set<InstanceName>()
+  readonly #changes = new Listeners<[resource: string]>()
   readonly #lossOver = new Listeners<[configuration: ConfigurationName]>()
   readonly #stop = new AbortController()
 
@@ -61,70 +56,84 @@ export class SlotBook {
     const { cluster, node, kubelet, clock, slotHandoverMs = SLOT_HANDOVER_MS } = options
     this.#options = options
     this.allocations = new AllocationLedger({ node, pods: kubelet.pods })
+    const { instances } = cluster
+    const changed = (key: ObjectKey) => {
+      const served = this.#entry(keyParts(key).name as InstanceName)?.served
+      if (served?.key === key) this.#changed(served)
+    }
     this.#reservations = new SlotReservations({
       node,
       clock,
       reservationMs: slotHandoverMs,
-      onExpired: (key) => this.#instanceChanged(key),
+      onExpired: changed,
     })
-    const { instances } = cluster
     // A claim from before the start of the agent is reserved for its node too when it is released.
     for (const instance of instances.list())
       this.#reservations.instanceChanged(keyOf(instance), instance)
     instances.onChange((key) => {
       this.#reservations.instanceChanged(key, instances.get(key))
-      this.#instanceChanged(key)
+      changed(key)
     }, this.#stop.signal)
     this.allocations.onChange(
       (slot) => this.#allocationChanged(instanceOf(slot)),
       this.#stop.signal,
     )
+    void this.#refreshOften()
   }
 
   /** Takes over a device that this node serves, or a new state of it. */
   serve(served: ServedInstance): void {
-    this.#pageOf(served.configuration).lost.delete(served.name)
-    this.#update(served)
+    const { name, configuration } = served
+    this.#lost.delete(name)
+    const entries = this.#served.get(configuration) ?? new Map<InstanceName, Entry>()
+    this.#served.set(configuration, entries.set(name, { served, slots: undefined }))
+    this.#changed(served)
   }
 
-  /** @param lost whether the device is gone */
-  withdraw({ name, configuration }: ServedInstance, lost: boolean): void {
-    this.#pageOf(configuration).slots.delete(name)
-    if (lost) this.lose(configuration, name)
-    this.#forget(configuration)
-    this.#changes.tell({ configuration, instance: undefined })
+  /** @param isLost whether the device is gone */
+  withdraw({ name, configuration }: ServedInstance, isLost: boolean): void {
+    const entries = this.#served.get(configuration)
+    entries?.delete(name)
+    if (entries?.size === 0) this.#served.delete(configuration)
+    if (isLost) this.lose(configuration, name)
+    this.#tell(configuration)
   }
 
   /** The device of an Instance is gone that this node does not serve. */
   lose(configuration: ConfigurationName, name: InstanceName): void {
-    if (this.allocations.inUse(name).length === 0) return
-    const { slots, lost } = this.#pageOf(configuration)
-    if (slots.has(name)) return
-    lost.add(name)
-    this.#changes.tell({ configuration, instance: undefined })
+    if (this.allocations.inUse(name).length === 0 || this.served(name) !== undefined) return
+    this.#lost.add(name)
+    this.#tell(configuration)
+  }
+
+  /** Undefined if this node does not serve the Instance. */
+  served(name: InstanceName): ServedInstance | undefined {
+    return this.#entry(name)?.served
   }
 
   /** Undefined if this node does not serve the Instance. */
   of(name: InstanceName): InstanceSlots | undefined {
-    return this.#pageWith(name)?.slots.get(name)
+    const entry = this.#entry(name)
+    return entry && this.#slotsOf(entry)
   }
 
   /** Of all Instances of a Configuration that this node serves. */
   all(configuration: ConfigurationName): readonly InstanceSlots[] {
-    return [...(this.#pages.get(configuration)?.slots.values() ?? [])]
+    const entries = this.#served.get(configuration)?.values() ?? []
+    return Array.from(entries, (entry) => this.#slotsOf(entry))
   }
 
   /** The Instances of a Configuration whose devices are gone while containers use them. */
-  lost(configuration: ConfigurationName): Iterable<InstanceName> {
-    return this.#pages.get(configuration)?.lost ?? []
+  lost(configuration: ConfigurationName): readonly InstanceName[] {
+    return [...this.#lost].filter((name) => possibleOwner(name) === configuration)
   }
 
   isLost(name: InstanceName): boolean {
-    return this.#pageWith(name)?.lost.has(name) === true
+    return this.#lost.has(name)
   }
 
-  /** Calls back after what this node offers has changed. */
-  onChange(listener: (change: OfferChange) => void, signal: AbortSignal): void {
+  /** Calls back after what the ids of a resource stand for may have changed. */
+  onChange(listener: (resource: string) => void, signal: AbortSignal): void {
     this.#changes.add(listener, signal)
   }
 
@@ -133,69 +142,60 @@ export class SlotBook {
     this.#lossOver.add(listener, signal)
   }
 
-  /** Makes all slots again in turns with other work, in case that a change was missed. */
-  async refresh(): Promise<void> {
-    for (const { slots } of this.#pages.values())
-      for (const { served } of slots.values()) {
-        this.#update(served)
-        if (isTurnOver()) await nextTurn()
-      }
-  }
-
   close(): void {
     this.#stop.abort()
     this.#reservations.close()
   }
 
-  #instanceChanged(key: ObjectKey): void {
-    const served = this.of(keyParts(key).name as InstanceName)?.served
-    if (served?.key === key) this.#update(served)
+  /** In turns with other work: for 10,000 Instances it takes 0.3 s to 0.5 s, and Allocate waits. */
+  async #refreshOften(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await this.#options.clock.sleep(REFRESH_MS, signal).catch(() => undefined)
+      for (const entries of this.#served.values())
+        for (const { served } of entries.values()) {
+          if (signal.aborted) return
+          this.#changed(served)
+          this.of(served.name)
+          if (isTurnOver()) await nextTurn()
+        }
+    }
   }
 
   #allocationChanged(name: InstanceName): void {
+    const served = this.served(name)
     const configuration = possibleOwner(name)
-    const page = this.#pageWith(name)
-    if (configuration === undefined || page === undefined) return
-    const { served, usable } = page.slots.get(name) ?? {}
-    if (served !== undefined) this.#update(served)
-    // A list names the ids of containers also while the device cannot be allocated.
-    if (usable === false) this.#changes.tell({ configuration, instance: name })
-    if (!page.lost.has(name)) return
-    this.#changes.tell({ configuration, instance: undefined })
-    if (this.allocations.inUse(name).length > 0) return
-    page.lost.delete(name)
-    this.#forget(configuration)
-    this.#lossOver.tell(configuration)
+    if (served !== undefined) this.#changed(served)
+    if (configuration === undefined || !this.#lost.has(name)) return
+    if (this.allocations.inUse(name).length === 0) this.#lost.delete(name)
+    this.#tell(configuration)
+    if (!this.#lost.has(name)) this.#lossOver.tell(configuration)
   }
 
-  #update(served: ServedInstance): void {
+  #changed({ name, configuration }: ServedInstance): void {
+    const entry = this.#entry(name)
+    if (entry !== undefined) entry.slots = undefined
+    this.#tell(name)
+    this.#tell(configuration)
+  }
+
+  #tell(name: InstanceName | ConfigurationName): void {
+    this.#changes.tell(`${GROUP}/${name}`)
+  }
+
+  #entry(name: InstanceName): Entry | undefined {
+    const configuration = possibleOwner(name)
+    return configuration && this.#served.get(configuration)?.get(name)
+  }
+
+  #slotsOf(entry: Entry): InstanceSlots {
+    if (entry.slots !== undefined) return entry.slots
     const { cluster, node } = this.#options
-    const { name, configuration, key } = served
-    const { slots } = this.#pageOf(configuration)
-    const instance = cluster.instances.get(key)
-    const usage = instance && this.#reservations.usage(key, instance)
-    const inUse = this.allocations.claimsIn(name)
-    const before = slots.get(name)
-    const after = instanceSlots({ served, instance, usage, inUse }, node)
-    slots.set(name, after)
-    if (before === undefined || !isSameOffer(before, after))
-      this.#changes.tell({ configuration, instance: name })
-  }
-
-  #pageOf(configuration: ConfigurationName): Page {
-    const page = this.#pages.get(configuration) ?? { slots: new Map(), lost: new Set() }
-    this.#pages.set(configuration, page)
-    return page
-  }
-
-  #pageWith(name: InstanceName): Page | undefined {
-    const configuration = possibleOwner(name)
-    return configuration && this.#pages.get(configuration)
-  }
-
-  #forget(configuration: ConfigurationName): void {
-    const page = this.#pages.get(configuration)
-    if (page !== undefined && page.slots.size + page.lost.size === 0)
-      this.#pages.delete(configuration)
+    const { served } = entry
+    const instance = cluster.instances.get(served.key)
+    const usage = instance && this.#reservations.usage(served.key, instance)
+    const inUse = this.allocations.claimsIn(served.name)
+    entry.slots = instanceSlots({ served, instance, usage, inUse }, node)
+    return entry.slots
   }
 }

@@ -1,108 +1,92 @@
 import type { SlotName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube/objects'
+import type { NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../cluster/cluster.js'
+import { ObjectStore } from '../cluster/object-store.js'
+import type { ServedInstance } from '../instances/served-instance.js'
 import { noopObserver } from '../report/observer.js'
+import { instanceWith, servedWith } from '../testing/objects.js'
+import { ConfigurationResource } from './configuration-resource.js'
+import { InstanceResource } from './instance-resource.js'
+import type { Resource } from './resource.js'
+import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 
-const [A, B] = ['cam-8120fe-0', 'cam-8120fe-1'] as [SlotName, SlotName]
-const target = (slot: SlotName) => ({
-  instance: objectKey('default', 'cam-8120fe'),
-  slot,
-  usage: 'node-a',
-  device: 'a',
-})
+const NODE = 'node-a' as NodeName
+const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const [A, B, C] = [slot(0), slot(1), slot(2)] as const
 
 let clock: ManualClock
+let instances: ObjectStore<ReturnType<typeof instanceWith>>
+let book: SlotBook
 let claims: SlotClaims
+let one: Resource
+let any: Resource
 let done: string[]
+/** The answer to a claim. */
 let answer: (slot: SlotName) => Promise<SlotClaim>
 
 beforeEach(() => {
   clock = new ManualClock(1_000_000)
   done = []
   answer = async () => ({ outcome: 'claimed' })
+  instances = new ObjectStore()
+  instances.put(instanceWith({}, { capacity: 3 }))
+  book = new SlotBook({ cluster: { instances }, node: NODE, kubelet: { pods: undefined }, clock })
+  serve()
+  const name = servedWith().name
+  one = new InstanceResource(name, { book, node: NODE })
+  any = new ConfigurationResource(servedWith().configuration, { book, node: NODE })
   claims = new SlotClaims({
     cluster: {
-      claimSlot: (_instance, slot) => answer(slot),
-      releaseSlot: async (_instance, slot) => {
-        done.push(`released ${slot}`)
+      claimSlot: (_instance, which, usage) => {
+        done.push(`claim ${which} ${usage}`)
+        return answer(which)
+      },
+      releaseSlot: async (_instance, which, usage) => {
+        done.push(`release ${which} ${usage}`)
         return 'released'
       },
     },
     clock,
+    ledger: book.allocations,
     observer: noopObserver,
     directories: {
-      prepare: (_instance, slot) => void done.push(`prepared ${slot}`),
-      discard: (_instance, slot) => void done.push(`discarded ${slot}`),
+      open: async (_instance, which) => `/reports/${which}`,
+      prepare: (_instance, which) => void done.push(`prepare ${which}`),
+      discard: (_instance, which) => void done.push(`discard ${which}`),
     },
   })
 })
 
-const request = (...slots: SlotName[]) =>
-  claims.forRequest('instance', async (claim) => {
-    const results = []
-    for (const slot of slots) results.push(await claim(target(slot)))
-    return results
-  })
+const serve = (more: Partial<ServedInstance> = {}) =>
+  book.serve(servedWith({ capacity: 3, ...more }))
+const allocate = (...requests: SlotName[][]) => claims.allocate(one, requests)
+const doneTo = (what: string) => done.filter((each) => each.startsWith(what))
 
-describe('the claims of this process', () => {
-  it('R84 wait for the work on the same slot, and do not wait for another slot', async () => {
-    const slow = async () => {
-      await clock.sleep(100)
-      done.push('restored')
+describe('an allocation', () => {
+  it('A19 has the device of the last update', async () => {
+    const device = {
+      id: 'foo0',
+      mounts: [{ containerPath: '/data', hostPath: '/srv/7', readOnly: false }],
+      deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' }],
     }
-    answer = async (slot) => {
-      done.push(`claimed ${slot}`)
-      return { outcome: 'claimed' }
-    }
-    const running = [claims.restore(A, slow), request(B, A)]
-    await clock.advance(0)
-    expect(done).toEqual([`prepared ${B}`, `claimed ${B}`, `prepared ${A}`])
-    await clock.advance(100)
-    await Promise.all(running)
-    expect(done.slice(3)).toEqual(['restored', `claimed ${A}`])
+    serve({ device })
+    const [allocation] = await allocate([A])
+    expect(allocation?.mounts).toEqual(expect.arrayContaining(device.mounts))
+    expect(allocation?.devices).toEqual(device.deviceSpecs)
   })
 
-  it('A17 wait for the request before, also if that one fails', async () => {
-    answer = async (slot) => {
-      await clock.sleep(100)
-      if (slot === A) throw new TypeError('no answer')
-      done.push(`claimed ${slot}`)
-      return { outcome: 'claimed' }
-    }
-    const failing = expect(request(A)).rejects.toThrow('no answer')
-    const next = request(B)
-    await clock.advance(100)
-    expect(done).toEqual([`prepared ${A}`, `discarded ${A}`, `prepared ${B}`])
-    await clock.advance(100)
-    await Promise.all([failing, next])
-    expect(done.at(-1)).toBe(`claimed ${B}`)
-  })
-
-  it('R84 let a slot be released after a failure of the work before', async () => {
-    const failing = claims.restore(A, () => Promise.reject(new TypeError('no answer')))
-    const released = claims.release(A, clock.monotonicMs(), async () => 'released')
-    await expect(failing).rejects.toThrow('no answer')
-    expect(await released).toBe('released')
-  })
-
-  it('R84 R92 keep a slot from a release that was planned before their end', async () => {
-    const unanswered = claims.forRequest('instance', async (claim) => {
-      await claim(target(A))
-      await clock.sleep(5000)
-    })
-    const release = (since: number) => claims.release(A, since, async () => 'released')
-    await clock.advance(1000)
-    expect(claims.lastClaimed(A)).toBe(1_001_000)
-    expect(await release(1_001_000)).toBeUndefined()
-    await clock.advance(4000)
-    await unanswered
-    await clock.advance(1000)
-    expect(claims.lastClaimed(A)).toBe(1_005_000)
-    expect(await release(1_005_000)).toBeUndefined()
-    expect(await release(1_005_001)).toBe('released')
+  it('R31 R68 has the slots of each container, with a claim and a directory per slot', async () => {
+    const allocations = await allocate([A, B], [C], [B])
+    const slots = allocations.map(({ annotations }) => Object.values(annotations))
+    expect(slots).toEqual([[A, B], [C], [B]])
+    const mounted = allocations.map(({ mounts }) => mounts[0]?.hostPath)
+    expect(mounted).toEqual([A, C, B].map((each) => `/reports/${each}`))
+    const expected = [A, B, C].flatMap((each) => [`prepare ${each}`, `claim ${each} node-a`])
+    expect(done).toEqual(expected)
+    expect(book.allocations.list().map(({ id }) => id)).toEqual([A, B, C])
   })
 
   it.each<[string, () => Promise<SlotClaim>, boolean]>([
@@ -111,30 +95,79 @@ describe('the claims of this process', () => {
     ['that another node was faster with', async () => ({ outcome: 'taken', by: 'node-b' }), false],
     ['of a slot that does not exist', async () => ({ outcome: 'gone' }), false],
     ['that fails', () => Promise.reject(new TypeError('no answer')), false],
-  ])(
-    'R68 a claim %s prepares the directory, and keeps it only with the slot',
-    async (_, result, isHeld) => {
-      answer = async () => {
-        expect(done).toEqual([`prepared ${A}`])
-        return result()
-      }
-      const [claimed] = await request(A).catch(() => [])
-      expect(claimed?.held ?? false).toBe(isHeld)
-      expect(done).toEqual(isHeld ? [`prepared ${A}`] : [`prepared ${A}`, `discarded ${A}`])
-    },
-  )
+  ])('R68 with a claim %s keeps the directory only with the slot', async (_, result, isHeld) => {
+    answer = result
+    const granted = await allocate([A]).catch(() => [])
+    expect([granted.length, done]).toEqual(
+      isHeld
+        ? [1, [`prepare ${A}`, `claim ${A} node-a`]]
+        : [0, [`prepare ${A}`, `claim ${A} node-a`, `discard ${A}`]],
+    )
+  })
 
-  it('A17 R68 are released if their request fails, with their directories', async () => {
-    const failing = claims.forRequest('configuration', async (claim) => {
-      for (const slot of [A, B]) await claim(target(slot))
-      throw new TypeError('no slot is left')
-    })
-    await expect(failing).rejects.toThrow('no slot is left')
-    expect(done.slice(2).sort()).toEqual([
-      `discarded ${A}`,
-      `discarded ${B}`,
-      `released ${A}`,
-      `released ${B}`,
-    ])
+  it('A17 R68 that fails releases its claims with their directories, and no earlier claim', async () => {
+    answer = async (which) =>
+      which === C
+        ? { outcome: 'taken', by: 'node-b' }
+        : which === A
+          ? { outcome: 'taken', by: 'node-a' }
+          : { outcome: 'claimed' }
+    await expect(allocate([A], [B, C])).rejects.toThrow(`slot ${C} was just taken by node node-b`)
+    expect(done.slice(-3)).toEqual([`discard ${C}`, `release ${B} node-a`, `discard ${B}`])
+    answer = async (which) => ({ outcome: which === C ? 'gone' : 'claimed' })
+    done = []
+    await expect(allocate([A, B, C])).rejects.toThrow(`cam-8120fe or its slot ${C} is gone`)
+    expect(doneTo('release')).toEqual([`release ${A} node-a`, `release ${B} node-a`])
+    expect(book.allocations.list()).toEqual([])
+  })
+
+  it('R85 of any device is chosen again after a lost race, ten times', async () => {
+    let others = 0
+    answer = async (which) => {
+      if (others++ > 0) return { outcome: 'claimed' }
+      instances.put(instanceWith({ [which]: 'node-b' }, { capacity: 3 }))
+      return { outcome: 'taken', by: 'node-b' }
+    }
+    const [allocation] = await claims.allocate(any, [['0']])
+    expect(Object.values(allocation?.annotations ?? {})).toEqual([`C:0:${B}`])
+    answer = async () => ({ outcome: 'gone' })
+    done = []
+    await expect(claims.allocate(any, [['1']])).rejects.toThrow('claimed the chosen slots first')
+    expect(doneTo('claim')).toHaveLength(10)
+  })
+})
+
+describe('the writes of this process to slots', () => {
+  it('A17 R84 wait for the write before, also if that one fails', async () => {
+    answer = async (which) => {
+      await clock.sleep(100)
+      if (which === A) throw new TypeError('no answer')
+      return { outcome: 'claimed' }
+    }
+    const failing = expect(allocate([A])).rejects.toThrow('no answer')
+    const release = claims.exclusively(() => Promise.reject(new TypeError('not released')))
+    const failed = expect(release).rejects.toThrow('not released')
+    const next = allocate([B])
+    await clock.advance(99)
+    expect(doneTo('claim')).toEqual([`claim ${A} node-a`])
+    await clock.advance(101)
+    await Promise.all([failing, failed, next])
+    expect(doneTo('claim')).toEqual([`claim ${A} node-a`, `claim ${B} node-a`])
+  })
+
+  it('R84 R92 leave slots young as long as their request is not answered', async () => {
+    answer = async (which) => {
+      await clock.sleep(which === B ? 5000 : 0)
+      return { outcome: 'claimed' }
+    }
+    const unanswered = allocate([A, B])
+    await clock.advance(1000)
+    expect([A, C].map((each) => claims.lastClaimed(each))).toEqual([1_001_000, undefined])
+    await clock.advance(4000)
+    await unanswered
+    await clock.advance(1000)
+    expect(claims.lastClaimed(A)).toBe(1_005_000)
+    claims.forget(servedWith().name)
+    expect(claims.lastClaimed(A)).toBeUndefined()
   })
 })

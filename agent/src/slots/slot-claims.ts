@@ -1,76 +1,68 @@
-import type { SlotName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube/objects'
+import { type InstanceName, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
 import type { Clock } from '@akrijs/runtime'
 import type { Cluster, SlotClaim } from '../cluster/cluster.js'
+import { AllocationRefusedError } from '../errors.js'
 import { inParallel } from '../instances/parallel-work.js'
-import type { WorkloadDirectoryMaker } from '../plugins/allocation.js'
-import type { AgentObserver, PluginLevel } from '../report/observer.js'
+import {
+  type ContainerAllocation,
+  containerAllocation,
+  type WorkloadDirectoryMaker,
+} from '../plugins/allocation.js'
+import type { AgentObserver } from '../report/observer.js'
+import type { AllocationLedger } from './allocation-ledger.js'
+import type { ChosenSlot, Resource } from './resource.js'
 
 interface SlotClaimsOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly ledger: Pick<AllocationLedger, 'record'>
   readonly observer: Pick<AgentObserver, 'claimed'>
   /** @default workloads get no directory */
-  readonly directories?: Omit<WorkloadDirectoryMaker, 'open'> | undefined
+  readonly directories?: WorkloadDirectoryMaker | undefined
 }
 
-interface SlotToClaim {
-  readonly instance: ObjectKey
-  readonly slot: SlotName
-  readonly usage: string
-  /** The id of the device that the container gets. */
-  readonly device: string
-}
-
-/** `held`: this node holds the slot with that usage now, by this claim or by an earlier one. */
-export type ClaimSlot = (target: SlotToClaim) => Promise<SlotClaim & { readonly held: boolean }>
+/** How often slots are chosen for one request, while other nodes claim the chosen slots first. */
+const MAX_ATTEMPTS = 10
 
 /**
- * The writes of this process to slots: one request of the kubelet after the other, and one write of
- * a slot at a time. A slot that was just allocated must not be lost to a release that was planned
- * before, nor to a request that fails.
+ * The writes of this process to slots, one after the other. A slot that was just allocated must not
+ * be lost to a release that was planned before, nor to a request that fails.
  */
 export class SlotClaims {
   readonly #options: SlotClaimsOptions
   readonly #claimedAt = new Map<SlotName, number>()
   /** The slots of the request that is not answered. */
   readonly #pending = new Set<SlotName>()
-  readonly #writes = new Map<SlotName, Promise<unknown>>()
-  #requests: Promise<unknown> = Promise.resolve()
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: SlotClaimsOptions) {
     this.#options = options
   }
 
   /**
-   * Runs one request of the kubelet. If it rejects, its claims are released. Its slots count as
-   * claimed now until the request is answered: the kubelet lists none of them before, and the API
-   * server may be slow for the others.
+   * Claims slots for one request of the kubelet, and records their allocation. If it rejects, its
+   * claims are released. Its slots count as claimed now until the request is answered: the kubelet
+   * lists none of them before, and the API server may be slow for the others.
+   * @param requests the ids for each container
+   * @throws AllocationRefusedError. Then no slot is claimed.
    */
-  forRequest<T>(level: PluginLevel, request: (claim: ClaimSlot) => Promise<T>): Promise<T> {
-    const answer = this.#requests.then(() => this.#allOrNone(level, request))
-    this.#requests = answer.catch(() => undefined)
-    return answer
+  allocate(
+    resource: Resource,
+    requests: readonly (readonly string[])[],
+  ): Promise<readonly ContainerAllocation[]> {
+    return this.exclusively(() => this.#allOrNone(resource, requests))
   }
 
-  /** Releases the slot, unless it was claimed at `since` or later. @returns undefined if it was */
-  release<T>(slot: SlotName, since: number, work: () => Promise<T>): Promise<T | undefined> {
-    return this.#write(slot, async () =>
-      (this.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= since ? undefined : work(),
-    )
-  }
-
-  /**
-   * Restores a lost claim. The time of the last claim stays, because no container starts with the
-   * restore.
-   */
-  restore<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
-    return this.#write(slot, work)
+  /** Runs a write of the slot reconciler between two requests of the kubelet. */
+  exclusively<T>(write: () => Promise<T>): Promise<T> {
+    const written = this.#last.then(write)
+    this.#last = written.catch(() => undefined)
+    return written
   }
 
   /**
    * Monotonic time of the last claim: now during a request; undefined if this process has not
-   * claimed the slot.
+   * claimed the slot. A restore is no claim, because no container starts with it.
    */
   lastClaimed(slot: SlotName): number | undefined {
     const { clock } = this.#options
@@ -78,28 +70,33 @@ export class SlotClaims {
   }
 
   /** Forgets the times of slots that no longer exist. */
-  forget(isGone: (slot: SlotName) => boolean): void {
-    for (const slot of [...this.#claimedAt.keys()]) if (isGone(slot)) this.#claimedAt.delete(slot)
+  forget(instance: InstanceName): void {
+    for (const slot of this.#claimedAt.keys())
+      if (slotIndex(instance, slot) !== undefined) this.#claimedAt.delete(slot)
   }
 
-  async #allOrNone<T>(level: PluginLevel, request: (claim: ClaimSlot) => Promise<T>): Promise<T> {
+  async #allOrNone(
+    resource: Resource,
+    requests: readonly (readonly string[])[],
+  ): Promise<readonly ContainerAllocation[]> {
     const { cluster, clock, directories } = this.#options
-    const claimed: SlotToClaim[] = []
+    const claimed: ChosenSlot[] = []
     try {
-      return await request(async (target) => {
-        // Before the claim is written: a reconcile that finds the claim must see that it is young.
-        this.#pending.add(target.slot)
-        const result = await this.#claim(level, target)
-        if (result.outcome === 'claimed') claimed.push(target)
-        return result
-      })
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const containers = resource.choose(requests)
+        if (await this.#claimAll(resource, containers.flat(), claimed))
+          return await this.#grant(resource, containers)
+      }
+      throw new AllocationRefusedError(
+        `other nodes claimed the chosen slots first, ${MAX_ATTEMPTS} times`,
+      )
     } catch (error) {
       // After a failed release, the slot reconciler releases the slot, because no container uses
       // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes its
       // time.
-      await inParallel(claimed, async ({ instance, slot, usage }) => {
-        await cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
-        directories?.discard(instance, slot)
+      await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
+        await cluster.releaseSlot(key, slot, usage).catch(() => undefined)
+        directories?.discard(key, slot)
       })
       throw error
     } finally {
@@ -109,33 +106,71 @@ export class SlotClaims {
   }
 
   /**
+   * @param claimed gets the new claims: they stay for the next choice
+   * @returns false if another node claimed a slot first, and another slot can take its place
+   */
+  async #claimAll(
+    { level }: Resource,
+    chosen: readonly ChosenSlot[],
+    claimed: ChosenSlot[],
+  ): Promise<boolean> {
+    for (const target of new Map(chosen.map((each) => [each.slot, each])).values()) {
+      const { slot, usage, instance } = target
+      // Before the claim is written: a reconcile that finds the claim must see that it is young.
+      this.#pending.add(slot)
+      const result = await this.#claim(level, target)
+      if (result.outcome === 'claimed') claimed.push(target)
+      if (isHeld(result, usage)) continue
+      if (level === 'configuration') return false
+      throw new AllocationRefusedError(
+        result.outcome === 'taken'
+          ? `slot ${slot} was just taken${byNode(result.by)}`
+          : `Instance ${instance.name} or its slot ${slot} is gone`,
+      )
+    }
+    return true
+  }
+
+  /**
    * Claims a slot, and prepares its directory at the same time: the kubelet waits for both, and
    * each waits for a disk.
    */
   async #claim(
-    level: PluginLevel,
-    { instance, slot, usage, device }: SlotToClaim,
-  ): Promise<SlotClaim & { readonly held: boolean }> {
+    level: Resource['level'],
+    { instance: { key, device }, slot, usage }: ChosenSlot,
+  ): Promise<SlotClaim> {
     const { cluster, observer, directories } = this.#options
-    directories?.prepare(instance, slot)
-    let held = false
+    directories?.prepare(key, slot)
+    let result: SlotClaim | undefined
     try {
-      const result = await this.#write(slot, () => cluster.claimSlot(instance, slot, usage, device))
+      result = await cluster.claimSlot(key, slot, usage, device.id)
       observer.claimed(level, result.outcome)
-      held = result.outcome === 'claimed' || (result.outcome === 'taken' && result.by === usage)
-      return { ...result, held }
+      return result
     } finally {
-      if (!held) directories?.discard(instance, slot)
+      if (!isHeld(result, usage)) directories?.discard(key, slot)
     }
   }
 
-  #write<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
-    const result = (this.#writes.get(slot) ?? Promise.resolve()).then(work)
-    const settled = result.catch(() => undefined)
-    this.#writes.set(slot, settled)
-    void settled.then(() => {
-      if (this.#writes.get(slot) === settled) this.#writes.delete(slot)
-    })
-    return result
+  /** Records the allocations of all containers, and opens a directory for each slot. */
+  async #grant(
+    { level, name: resourceName }: Resource,
+    containers: readonly (readonly ChosenSlot[])[],
+  ): Promise<readonly ContainerAllocation[]> {
+    const { ledger, directories } = this.#options
+    const opened = new Map<SlotName, string | undefined>()
+    for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })
+    for (const { instance, slot } of containers.flat())
+      if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
+    return containers.map((slots) => containerAllocation(level, slots, opened))
   }
+}
+
+/** Whether this node holds the slot with that usage now, by this claim or by an earlier one. */
+function isHeld(result: SlotClaim | undefined, usage: string): boolean {
+  return result?.outcome === 'claimed' || (result?.outcome === 'taken' && result.by === usage)
+}
+
+function byNode(claim: string): string {
+  const usage = parseSlotUsage(claim)
+  return 'node' in usage ? ` by node ${usage.node}` : ''
 }

@@ -2,6 +2,7 @@ import type { InstanceName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { servedWith } from '../testing/objects.js'
 import {
   holds,
   holdsAny,
@@ -347,7 +348,7 @@ describe('a device that is gone', () => {
   it('is reported to the Pod that has it, as soon as the kubelet lists the Pod', async () => {
     node.ledger.record(allocated)
     node.listed = undefined
-    node.reconciler.deviceLost(lost)
+    node.lose(lost)
     await clock.advance(0)
     expect(node.events).toEqual([])
     node.listed = holdsAny('7')
@@ -368,7 +369,7 @@ describe('a device that is gone', () => {
     node.ledger.recordUsers(allocated, new Set([pod]))
     node.ledger.record(young)
     node.listed = holdsAny('7')
-    node.reconciler.deviceLost({ ...lost, id: undefined })
+    node.lose({ ...lost, id: undefined })
     await clock.advance(15_000)
     const event = (key: string) =>
       `Pod ${key} (uid-of-${key}) DeviceLost: node-a no longer finds the device of Instance ` +
@@ -382,9 +383,9 @@ describe('a device that is gone', () => {
   it('is reported to no Pod that is known only after the device is back', async () => {
     node.ledger.record(allocated)
     node.listed = undefined
-    node.reconciler.deviceLost(lost)
+    node.lose(lost)
     await clock.advance(10_000)
-    node.isLost = false
+    node.book.serve(servedWith())
     node.listed = holdsAny('7')
     await clock.advance(20_000)
     expect(node.events).toEqual([])
@@ -394,7 +395,7 @@ describe('a device that is gone', () => {
     node.ledger.record(allocated)
     node.listed = holdsAny('7')
     await clock.advance(10_000)
-    node.reconciler.deviceLost(lost)
+    node.lose(lost)
     await clock.advance(0)
     expect(node.events).toHaveLength(1)
   })
@@ -402,13 +403,13 @@ describe('a device that is gone', () => {
   it('is reported to no Pod that has ended, and without a Pod costs no question', async () => {
     await clock.advance(0)
     const asked = node.asked
-    node.reconciler.deviceLost(lost)
+    node.lose(lost)
     await clock.advance(0)
     expect(node.asked).toBe(asked)
     node.ledger.recordUsers(allocated, new Set([pod]))
     node.listed = holdsAny('7')
     node.ended.add(pod)
-    node.reconciler.deviceLost(lost)
+    node.lose(lost)
     await clock.advance(10_000)
     expect(node.events).toEqual([])
   })

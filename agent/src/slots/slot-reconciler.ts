@@ -1,10 +1,4 @@
-import {
-  heldSlots,
-  type Instance,
-  type InstanceName,
-  type SlotName,
-  type UsedSlot,
-} from '@akrijs/api'
+import { heldSlots, type Instance, type SlotName, type UsedSlot } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
 import { type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
@@ -12,13 +6,12 @@ import type { Cluster, SlotsInUse } from '../cluster/cluster.js'
 import type { Allocations, Kubelet } from '../kubelet/kubelet.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
 import { allocatedSlots, claimedSlots, type UnresolvedId } from './allocated-slots.js'
-import { type AllocationLedger, isPodActive } from './allocation-ledger.js'
-import { ClaimReporter } from './claim-reporter.js'
-import { type LostDevice, LostDevices } from './lost-devices.js'
+import { isPodActive } from './allocation-ledger.js'
 import { type NodeSlot, planReclaim, slotId, type UnlistedSince } from './reclaim-plan.js'
-import { RestoreBackoff } from './restore-backoff.js'
-import { type LostClaim, planRestore, type RestorePlan } from './restore-plan.js'
+import { type LostClaim, planRestore, RestoreBackoff, type RestorePlan } from './restore-plan.js'
+import type { SlotBook } from './slot-book.js'
 import type { SlotClaims } from './slot-claims.js'
+import { type LostDevice, SlotEvents } from './slot-events.js'
 
 interface SlotReconcilerOptions {
   readonly cluster: Pick<
@@ -30,7 +23,7 @@ interface SlotReconcilerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly claims: SlotClaims
-  readonly ledger: AllocationLedger
+  readonly book: SlotBook
   /**
    * The time without a container after which a slot is released, if Pods are not watched or its Pod
    * is still there, in milliseconds. @default 20000
@@ -43,8 +36,6 @@ interface SlotReconcilerOptions {
    * @default nothing
    */
   readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
-  /** Whether the device of an Instance is still gone. @default it is */
-  readonly isLost?: (instance: InstanceName) => boolean
   /** Called after each answer of the kubelet. @default nothing */
   readonly slotsUsed?: (slots: SlotsInUse) => void
 }
@@ -76,11 +67,11 @@ const POD_CHANGES = { burst: 50, refillMs: 500 }
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
-/** An answer of the kubelet, and the claims of the node at that time. */
+/** An answer of the kubelet, and the slots of the node at that time. */
 interface Snapshot {
   readonly askedAt: number
   readonly allocated: Allocations
-  readonly claimed: readonly NodeSlot[]
+  readonly slots: readonly NodeSlot[]
   readonly unresolved: readonly UnresolvedId[]
 }
 
@@ -94,9 +85,8 @@ interface Snapshot {
 export class SlotReconciler {
   readonly #options: Required<SlotReconcilerOptions>
   readonly #queue: ReconcileQueue<NodeName>
-  readonly #reporter: ClaimReporter
-  readonly #lostDevices: LostDevices
-  readonly #backoff: RestoreBackoff
+  readonly #events: SlotEvents
+  readonly #backoff = new RestoreBackoff()
   #unlistedSince: UnlistedSince = new Map()
   /** Monotonic time at which the last Pod ended or was deleted. */
   #podGoneAt = Number.NEGATIVE_INFINITY
@@ -112,14 +102,11 @@ export class SlotReconciler {
       graceMs: 20_000,
       observer: noopObserver,
       beforeRelease: async () => {},
-      isLost: () => true,
       slotsUsed: () => {},
       ...options,
     }
     const { clock, log } = options
-    this.#reporter = new ClaimReporter(this.#options)
-    this.#lostDevices = new LostDevices(this.#options)
-    this.#backoff = new RestoreBackoff(clock)
+    this.#events = new SlotEvents(this.#options)
     this.#queue = new ReconcileQueue<NodeName>({
       clock,
       reconcile: (node, signal) =>
@@ -179,27 +166,20 @@ export class SlotReconciler {
 
   /** The device of an Instance is gone: Events tell its Pods. */
   deviceLost(device: LostDevice): void {
-    if (this.#lostDevices.add(device)) this.#queue.add(this.#options.node)
+    if (this.#events.lose(device)) this.#queue.add(this.#options.node)
   }
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { cluster, kubelet, clock, ledger, log, slotsUsed } = this.#options
+    const { kubelet, clock, log, slotsUsed } = this.#options
     const begunAt = clock.monotonicMs()
-    const isDue =
-      begunAt - this.#loggedAt >= (this.#podGoneSinceLog ? INTERVAL_MS : LOG_INTERVAL_MS)
-    if (isDue) {
-      this.#loggedAt = begunAt
-      this.#podGoneSinceLog = false
-    }
-    // The tests of the existing system wait for these words.
-    log[isDue ? 'info' : 'debug']({}, 'reclaiming unused slots - start')
+    this.#logStart(begunAt)
     const snapshot = await this.#snapshot(signal).catch((err: unknown) => {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
     })
     const rechecks: number[] = []
     if (snapshot !== undefined) {
-      this.#lostDevices.report()
+      this.#events.reportLost()
       rechecks.push(await this.#reclaim(snapshot))
       slotsUsed(this.#used(snapshot))
     }
@@ -208,47 +188,66 @@ export class SlotReconciler {
       if (plan.restore.length + plan.conflicts.length > 0)
         rechecks.push(clock.monotonicMs() + (snapshot ? UNSYNCED_RETRY_MS : RETRY_MS))
     } else {
-      this.#reporter.report(snapshot.unresolved, plan.conflicts)
+      this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
     }
-    this.#isIdle =
-      snapshot !== undefined &&
-      ledger.list().length === 0 &&
-      claimedSlots(cluster.instances.list(), node).length === 0
+    this.#isIdle = snapshot !== undefined && this.#slots(node).length === 0
     rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
-    const recheckAt = Math.min(...rechecks, this.#backoff.nextRetryAt)
-    return { requeueAfterMs: Math.max(0, recheckAt - clock.monotonicMs()) }
+    const now = clock.monotonicMs()
+    return {
+      requeueAfterMs: Math.max(0, Math.min(...rechecks, this.#backoff.nextAfter(now)) - now),
+    }
+  }
+
+  #logStart(now: number): void {
+    const isDue = now - this.#loggedAt >= (this.#podGoneSinceLog ? INTERVAL_MS : LOG_INTERVAL_MS)
+    if (isDue) {
+      this.#loggedAt = now
+      this.#podGoneSinceLog = false
+    }
+    // The tests of the existing system wait for these words.
+    this.#options.log[isDue ? 'info' : 'debug']({}, 'reclaiming unused slots - start')
   }
 
   /** Asks the kubelet which ids containers hold, and records the slots of these ids. */
   async #snapshot(signal: AbortSignal): Promise<Snapshot> {
-    const { cluster, kubelet, node, clock, ledger, claims } = this.#options
+    const { cluster, kubelet, node, clock, book, claims } = this.#options
+    const { allocations } = book
     const askedAt = clock.monotonicMs()
     const allocated = await kubelet.listAllocated(signal)
-    const claimed = claimedSlots(cluster.instances.list(), node)
     const { resolved, unresolved } = allocatedSlots({
       allocated,
-      claimed,
+      claimed: claimedSlots(cluster.instances.list(), node),
       configurations: cluster.configurations.list(),
-      slotOf: (resourceName, id) => ledger.slotOf(resourceName, id),
+      slotOf: (resourceName, id) => allocations.slotOf(resourceName, id),
       isActive: (pod, resourceName) => isPodActive(kubelet.pods, pod, resourceName),
     })
     for (const { allocation, users } of resolved) {
       // The answer does not tell the users of a younger claim.
       const claimedAt = claims.lastClaimed(allocation.slot) ?? Number.NEGATIVE_INFINITY
-      if (claimedAt < askedAt) ledger.recordUsers(allocation, users)
+      if (claimedAt < askedAt) allocations.recordUsers(allocation, users)
     }
-    return { askedAt, allocated, claimed, unresolved }
+    return { askedAt, allocated, slots: this.#slots(node), unresolved }
+  }
+
+  /** The slots that this node has claimed, or whose claims were lost. */
+  #slots(node: NodeName): NodeSlot[] {
+    const { cluster, book } = this.#options
+    const slots = new Map<string, NodeSlot>()
+    for (const each of book.allocations.list())
+      slots.set(slotId(each), { ...each, claim: undefined })
+    for (const each of claimedSlots(cluster.instances.list(), node)) slots.set(slotId(each), each)
+    return [...slots.values()]
   }
 
   /** The claimed slots with the Pods of their containers. */
-  #used({ claimed }: Snapshot): SlotsInUse {
-    const { ledger, kubelet } = this.#options
+  #used({ slots }: Snapshot): SlotsInUse {
+    const { book, kubelet } = this.#options
     const used = new Map<ObjectKey, UsedSlot[]>()
-    for (const { claim, ...allocation } of claimed) {
+    for (const { claim, ...allocation } of slots) {
       const { slot } = allocation
       // Of a slot that was released just now, nothing is known any more.
-      for (const pod of [...(ledger.usersOf(allocation) ?? [])].sort()) {
+      for (const pod of [...(book.allocations.usersOf(allocation) ?? [])].sort()) {
         if (claim === undefined) continue
         const ofInstance = used.get(claim.key) ?? []
         const since = kubelet.pods?.startedAt(pod)
@@ -260,21 +259,18 @@ export class SlotReconciler {
   }
 
   /** @returns the monotonic time of the next check */
-  async #reclaim({ askedAt, allocated, claimed }: Snapshot): Promise<number> {
-    const { kubelet, claims, ledger, graceMs, log } = this.#options
-    const slots = new Map<string, NodeSlot>()
-    for (const each of ledger.list()) slots.set(slotId(each), { ...each, claim: undefined })
-    for (const slot of claimed) slots.set(slotId(slot), slot)
+  async #reclaim({ askedAt, allocated, slots }: Snapshot): Promise<number> {
+    const { kubelet, claims, book, graceMs, log } = this.#options
     const { release, unlistedSince, recheckAt } = planReclaim({
       askedAt,
       allocated,
-      slots: [...slots.values()],
+      slots,
       pods: kubelet.pods,
       podGoneAt: this.#podGoneAt,
       unlistedSince: this.#unlistedSince,
       graceMs,
       lastClaimed: (slot) => claims.lastClaimed(slot),
-      usersOf: (allocation) => ledger.usersOf(allocation),
+      usersOf: (allocation) => book.allocations.usersOf(allocation),
     })
     this.#unlistedSince = unlistedSince
     for (const slot of release)
@@ -285,14 +281,14 @@ export class SlotReconciler {
   }
 
   async #release(allocation: NodeSlot, askedAt: number): Promise<void> {
-    const { cluster, claims, ledger, log, observer, beforeRelease } = this.#options
+    const { cluster, claims, book, log, observer, beforeRelease } = this.#options
     const { slot, claim } = allocation
-    const outcome = await claims.release(slot, askedAt, async () => {
+    if (claim !== undefined) await beforeRelease(claim.key, slot)
+    const outcome = await claims.exclusively(async () => {
+      if ((claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt) return undefined
       // Before the write: the free slot must not look like a lost claim.
-      ledger.remove(allocation)
-      if (claim === undefined) return undefined
-      await beforeRelease(claim.key, slot)
-      return cluster.releaseSlot(claim.key, slot, claim.usage)
+      book.allocations.remove(allocation)
+      return claim && cluster.releaseSlot(claim.key, slot, claim.usage)
     })
     if (outcome === undefined || claim === undefined) return
     const { usage } = claim
@@ -304,9 +300,9 @@ export class SlotReconciler {
 
   /** @param instance @default all Instances */
   #planRestore(instance?: Instance): RestorePlan {
-    const { cluster, clock, ledger, node } = this.#options
+    const { cluster, clock, book, node } = this.#options
     return planRestore({
-      allocations: ledger.inUse(instance?.metadata.name),
+      allocations: book.allocations.inUse(instance?.metadata.name),
       instances: instance === undefined ? cluster.instances.list() : [instance],
       node,
       now: clock.monotonicMs(),
@@ -315,13 +311,13 @@ export class SlotReconciler {
   }
 
   async #restore(lost: LostClaim): Promise<void> {
-    const { cluster, claims, ledger, log, observer } = this.#options
+    const { cluster, claims, clock, book, log, observer } = this.#options
     const { allocation, key, usage } = lost
     const { slot } = allocation
-    this.#backoff.recordAttempt(slot)
+    this.#backoff.attempt(slot, clock.monotonicMs())
     try {
-      const result = await claims.restore(slot, async () =>
-        ledger.has(allocation) ? cluster.restoreSlot(key, slot, usage) : undefined,
+      const result = await claims.exclusively(async () =>
+        book.allocations.has(allocation) ? cluster.restoreSlot(key, slot, usage) : undefined,
       )
       if (result === undefined) return
       if (result.outcome !== 'claimed') return log.debug({ slot, ...result }, 'slot not restored')
@@ -332,6 +328,6 @@ export class SlotReconciler {
     log.warn({ slot, usage }, 'lost claim of a running container restored')
     const { deviceUsage = {}, capacity = 0 } = cluster.instances.get(key)?.spec ?? {}
     const held = heldSlots(deviceUsage)
-    if (held > capacity) this.#reporter.reportOverCapacity(lost, held, capacity)
+    if (held > capacity) this.#events.reportOverCapacity(lost, held, capacity)
   }
 }

@@ -8,7 +8,7 @@ interface SlotReservationsOptions {
   readonly clock: Clock
   /** How long a freed slot is reserved for its last node, in milliseconds. */
   readonly reservationMs: number
-  /** Called when a reservation of the Instance has expired. */
+  /** Called when reservations of the Instance have expired. */
   onExpired(key: ObjectKey): void
 }
 
@@ -16,6 +16,8 @@ interface SlotReservationsOptions {
 interface LastState {
   readonly uid: string
   readonly deviceUsage: DeviceUsage
+  /** The reservations, by slot. */
+  readonly reserved: Map<string, Reservation>
 }
 
 /** A freed slot that is kept for its last node. */
@@ -27,15 +29,8 @@ interface Reservation {
    * since the claim.
    */
   readonly absent: boolean
-}
-
-/** The end of a reservation. */
-interface Expiry {
-  readonly key: ObjectKey
-  readonly slot: string
-  readonly reservation: Reservation
-  /** By `monotonicMs`. */
-  readonly at: number
+  /** The end of the reservation, by `monotonicMs`. */
+  readonly until: number
 }
 
 /** How many deleted Instances are remembered. */
@@ -57,11 +52,9 @@ export class SlotReservations {
   readonly #options: SlotReservationsOptions
   readonly #last = new Map<ObjectKey, LastState>()
   /** Instances that were deleted while other nodes held slots; the oldest deletion first. */
-  readonly #deleted = new Map<ObjectKey, LastState>()
-  readonly #reservations = new Map<ObjectKey, Map<string, Reservation>>()
+  readonly #deleted = new Map<ObjectKey, Omit<LastState, 'reserved'>>()
   /** In the order of their times: all reservations last equally long. */
-  readonly #expiries = new Set<Expiry>()
-  #isWaiting = false
+  readonly #expiries: { readonly key: ObjectKey; readonly at: number }[] = []
   readonly #stop = new AbortController()
 
   constructor(options: SlotReservationsOptions) {
@@ -71,38 +64,39 @@ export class SlotReservations {
   /** To be called after each change of an Instance. */
   instanceChanged(key: ObjectKey, instance: Instance | undefined): void {
     const { node, clock, reservationMs } = this.#options
-    const before = this.#last.get(key) ?? this.#deleted.get(key)
+    const last = this.#last.get(key)
+    const before = last ?? this.#deleted.get(key)
     this.#deleted.delete(key)
     if (instance === undefined) {
       this.#last.delete(key)
-      if (before !== undefined) this.#rememberDeleted(key, before)
-      this.#reservations.delete(key)
+      if (last !== undefined) this.#rememberDeleted(key, last)
       return
     }
-    const { uid } = instance.metadata
-    this.#last.set(key, { uid, deviceUsage: instance.spec.deviceUsage })
+    const { metadata, spec } = instance
+    const reserved = last?.reserved ?? new Map<string, Reservation>()
+    this.#last.set(key, { uid: metadata.uid, deviceUsage: spec.deviceUsage, reserved })
     if (before === undefined || reservationMs === 0) return
-    const recreated = before.uid !== uid
+    const recreated = before.uid !== metadata.uid
+    const until = clock.monotonicMs() + reservationMs
+    let isNew = false
     for (const [slot, usage] of Object.entries(before.deviceUsage)) {
-      if (instance.spec.deviceUsage[slot] === usage) continue
-      const holder = holderOf(usage)
+      const holder = spec.deviceUsage[slot] === usage ? undefined : holderOf(usage)
       if (holder === undefined || holder === node) continue
-      const reservation = { usage, absent: recreated || !instance.spec.nodes.includes(holder) }
+      const reservation = { usage, absent: recreated || !spec.nodes.includes(holder), until }
       if (!isReserved(slot, reservation, instance)) continue
-      const reservations = this.#reservations.get(key) ?? new Map<string, Reservation>()
-      this.#reservations.set(key, reservations.set(slot, reservation))
-      this.#expiries.add({ key, slot, reservation, at: clock.monotonicMs() + reservationMs })
+      reserved.set(slot, reservation)
+      isNew = true
     }
-    if (!this.#isWaiting) this.#expireLater()
+    if (isNew && this.#expiries.push({ key, at: until }) === 1) this.#expireLater(reservationMs)
   }
 
   /** The claims of an Instance, and its reservations as if they were claims. */
   usage(key: ObjectKey, instance: Instance): DeviceUsage {
     const { metadata, spec } = instance
-    const reservations = this.#reservations.get(key)
-    if (reservations === undefined) return spec.deviceUsage
+    const reserved = this.#last.get(key)?.reserved
+    if (reserved === undefined || reserved.size === 0) return spec.deviceUsage
     const usage = { ...spec.deviceUsage }
-    for (const [slot, reservation] of reservations) {
+    for (const [slot, reservation] of reserved) {
       const index = slotIndex(metadata.name, slot) ?? spec.capacity
       if (index < spec.capacity && isReserved(slot, reservation, instance))
         usage[slot] = reservation.usage
@@ -114,43 +108,33 @@ export class SlotReservations {
     this.#stop.abort()
   }
 
-  #rememberDeleted(key: ObjectKey, { uid, deviceUsage }: LastState): void {
-    const claims = new Map(Object.entries(deviceUsage))
+  #rememberDeleted(key: ObjectKey, { uid, deviceUsage, reserved }: LastState): void {
+    const claims = { ...deviceUsage }
     // Of nodes that left before the last one.
-    for (const [slot, { usage, absent }] of this.#reservations.get(key) ?? [])
-      if (absent && (claims.get(slot) ?? '') === '') claims.set(slot, usage)
-    const holders = [...claims.values()].map(holderOf)
+    for (const [slot, { usage, absent }] of reserved) if (absent) claims[slot] ||= usage
+    const holders = Object.values(claims).map(holderOf)
     if (holders.every((holder) => holder === undefined || holder === this.#options.node)) return
-    this.#deleted.set(key, { uid, deviceUsage: Object.fromEntries(claims) })
+    this.#deleted.set(key, { uid, deviceUsage: claims })
     const [oldest] = this.#deleted.keys()
     if (this.#deleted.size > MAX_DELETED && oldest !== undefined) this.#deleted.delete(oldest)
   }
 
   /** One timer for all: each timer listens to the signal, and thousands of slots can be freed. */
-  #expireLater(): void {
-    const [first] = this.#expiries
-    this.#isWaiting = first !== undefined
-    if (first === undefined) return
-    const { clock } = this.#options
-    const wait = Math.max(0, first.at - clock.monotonicMs())
-    runAfter(clock, wait, this.#stop.signal, () => {
+  #expireLater(waitMs: number): void {
+    const { clock, onExpired } = this.#options
+    runAfter(clock, waitMs, this.#stop.signal, () => {
       const now = clock.monotonicMs()
-      for (const expiry of this.#expiries) {
-        if (expiry.at > now) break
-        this.#expiries.delete(expiry)
-        this.#expire(expiry)
+      const over = this.#expiries.filter(({ at }) => at <= now)
+      this.#expiries.splice(0, over.length)
+      for (const { key } of over) {
+        const reserved = this.#last.get(key)?.reserved ?? new Map<string, Reservation>()
+        const ended = [...reserved].filter(([, { until }]) => until <= now)
+        for (const [slot] of ended) reserved.delete(slot)
+        if (ended.length > 0) onExpired(key)
       }
-      this.#expireLater()
+      const [next] = this.#expiries
+      if (next !== undefined) this.#expireLater(next.at - now)
     })
-  }
-
-  #expire({ key, slot, reservation }: Expiry): void {
-    const reservations = this.#reservations.get(key)
-    // A later reservation may have replaced this one.
-    if (reservations?.get(slot) !== reservation) return
-    reservations.delete(slot)
-    if (reservations.size === 0) this.#reservations.delete(key)
-    this.#options.onExpired(key)
   }
 }
 

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type Clock, silentLogger } from '@akrijs/runtime'
+import type { Cluster } from '../cluster/cluster.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
@@ -17,10 +18,10 @@ export class PluginEnvironment {
   readonly cluster: MemoryCluster
   readonly kubelet: SimulatedKubelet
   readonly sockets: KubeletSockets
-  readonly claims: SlotClaims
   readonly #node: NodeName
   readonly #clock: Clock
   #book: SlotBook
+  #claims: SlotClaims
 
   private constructor(
     directory: string,
@@ -41,12 +42,26 @@ export class PluginEnvironment {
       clock,
       log: silentLogger,
     })
-    this.claims = new SlotClaims({ cluster, clock, observer: noopObserver })
     this.#book = this.#open()
+    this.#claims = this.claimsOn(cluster)
   }
 
   get book(): SlotBook {
     return this.#book
+  }
+
+  get claims(): SlotClaims {
+    return this.#claims
+  }
+
+  /** The claims of an agent that gets other answers of the cluster. */
+  claimsOn(cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>): SlotClaims {
+    return new SlotClaims({
+      cluster,
+      clock: this.#clock,
+      observer: noopObserver,
+      ledger: this.ledger,
+    })
   }
 
   get ledger(): AllocationLedger {
@@ -58,6 +73,7 @@ export class PluginEnvironment {
     const allocations = this.ledger.list()
     this.#book.close()
     this.#book = this.#open()
+    this.#claims = this.claimsOn(this.cluster)
     for (const each of allocations) this.ledger.record(each)
   }
 

@@ -1,4 +1,4 @@
-import type { Configuration, Instance, SlotName } from '@akrijs/api'
+import type { Configuration, ConfigurationName, Instance, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -7,10 +7,13 @@ import { ObjectStore } from '../cluster/object-store.js'
 import { KubeletUnavailableError } from '../errors.js'
 import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
 import { noopObserver } from '../report/observer.js'
-import { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { Resource } from '../slots/resource.js'
+import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
+import type { LostDevice } from '../slots/slot-events.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
-import { instanceWith } from './objects.js'
+import { instanceWith, servedWith } from './objects.js'
 
 // For tests of the slot reconciler: the Instance `cam-8120fe`, and a Pod that may use its slots by
 // both resources.
@@ -30,18 +33,9 @@ export class SlotReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
   readonly instances = new ObjectStore<Instance>()
   readonly configurations = new ObjectStore<Configuration>()
-  readonly claims = new SlotClaims({
-    cluster: {
-      claimSlot: async (_key, which, wanted) => {
-        await this.onClaim(which, wanted)
-        return { outcome: 'claimed' }
-      },
-      releaseSlot: async () => 'gone',
-    },
-    clock: this.clock,
-    observer: noopObserver,
-  })
+  readonly book: SlotBook
   readonly ledger: AllocationLedger
+  readonly claims: SlotClaims
   readonly reconciler: SlotReconciler
   readonly stop = new AbortController()
   /** The list of the kubelet; undefined while the kubelet refuses. */
@@ -74,8 +68,6 @@ export class SlotReconcilerHarness {
   /** Reports that a Pod has started, has ended or was deleted. */
   podChanged: (change: 'started' | 'gone') => void = () => {}
   readonly podGone = () => this.podChanged('gone')
-  /** Whether the devices that are reported as lost are still gone. */
-  isLost = true
   /** The fields of the Instance besides its claims. */
   #spec: Partial<Instance['spec']> = {}
   #ran: Promise<void> | undefined
@@ -84,19 +76,31 @@ export class SlotReconcilerHarness {
     const node = NODE
     const pods = this.#pods()
     const watched = () => this.users && pods
-    this.ledger = new AllocationLedger({
+    this.book = new SlotBook({
+      cluster: { instances: this.instances },
       node,
-      get pods() {
-        return watched()
+      clock: this.clock,
+      kubelet: { pods },
+    })
+    this.ledger = this.book.allocations
+    this.claims = new SlotClaims({
+      cluster: {
+        claimSlot: async (_key, which, wanted) => {
+          await this.onClaim(which, wanted)
+          return { outcome: 'claimed' }
+        },
+        releaseSlot: async () => 'gone',
       },
+      clock: this.clock,
+      observer: noopObserver,
+      ledger: { record: () => {} },
     })
     this.reconciler = new SlotReconciler({
       clock: this.clock,
       log: { ...silentLogger, info: (_fields, message) => this.messages.push(message) },
       node,
       claims: this.claims,
-      ledger: this.ledger,
-      isLost: () => this.isLost,
+      book: this.book,
       slotsUsed: (used) => {
         this.used = used
       },
@@ -146,6 +150,7 @@ export class SlotReconcilerHarness {
 
   async end(): Promise<void> {
     this.stop.abort()
+    this.book.close()
     await this.#ran
   }
 
@@ -160,11 +165,26 @@ export class SlotReconcilerHarness {
   }
 
   /** Claims slots, as a plugin does for a container. */
-  claim(...slots: SlotName[]): Promise<void> {
-    return this.claims.forRequest('instance', async (claim) => {
-      for (const each of slots)
-        await claim({ instance: key, slot: each, usage: NODE, device: 'foo0' })
-    })
+  claim(...slots: SlotName[]): Promise<unknown> {
+    const chosen = slots.map((each) => ({
+      id: each,
+      slot: each,
+      instance: servedWith(),
+      usage: NODE,
+    }))
+    const resource: Resource = {
+      level: 'instance',
+      name: 'akri.sh/cam-8120fe',
+      advertise: () => [],
+      prefer: () => [],
+      choose: () => [chosen],
+    }
+    return this.claims.allocate(resource, [slots])
+  }
+
+  lose(device: LostDevice): void {
+    this.book.lose('cam' as ConfigurationName, device.instance)
+    this.reconciler.deviceLost(device)
   }
 
   #write(which: SlotName, wanted: string): void {

@@ -6,86 +6,95 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { setImmediate } from 'node:timers/promises'
 import {
   type AllocateResponse,
   DevicePluginClient,
   DevicePluginService,
   ListAndWatchResponse,
 } from '@akrijs/proto/device-plugin'
-import { NO_CHANNELZ } from '@akrijs/runtime'
+import { NO_CHANNELZ, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
+import { noopObserver } from '../report/observer.js'
+import type { AdvertisedDevice } from '../slots/resource.js'
 import type { ContainerAllocation } from './allocation.js'
-import { ListStreams } from './list-streams.js'
-import { PluginListener } from './plugin-listener.js'
+import { PluginServer, pluginSocket } from './plugin-server.js'
 
 let directory: string
 let socket: string
-let streams: ListStreams
-let plugin: PluginListener
+let clock: ManualClock
+let list: AdvertisedDevice[]
+let plugin: PluginServer
 let client: DevicePluginClient
 let allocate: () => Promise<readonly ContainerAllocation[]>
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-plugin-'))
-  socket = path.join(directory, 'plugin.sock')
-  streams = new ListStreams()
+  clock = new ManualClock()
+  list = []
   allocate = async () => []
-  plugin = await listen(socket)
+  plugin = new PluginServer({
+    resource: {
+      level: 'instance',
+      name: 'akri.sh/cam-8120fe',
+      advertise: () => list,
+      prefer: () => [],
+      choose: () => [],
+    },
+    claims: { allocate: () => allocate() },
+    clock,
+    log: silentLogger,
+    observer: noopObserver,
+  })
+  socket = await plugin.listen(directory)
   client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure(), NO_CHANNELZ)
 })
 
 afterEach(async () => {
   client.close()
-  plugin.destroy()
+  const closed = plugin.close()
+  await clock.advance(1000)
+  await closed
   await rm(directory, { recursive: true })
 })
 
-function listen(at: string): Promise<PluginListener> {
-  return PluginListener.listen(at, {
-    behaviour: { prefer: () => [] },
-    allocate: () => allocate(),
-    watch: (call) => streams.open(call),
-  })
-}
-
-function ask(ids: readonly string[] = []): Promise<AllocateResponse> {
+function ask(): Promise<AllocateResponse> {
   return new Promise((resolve, reject) => {
-    client.allocate({ containerRequests: [{ devicesIDs: [...ids] }] }, (error, answer) =>
+    client.allocate({ containerRequests: [{ devicesIDs: [] }] }, (error, answer) =>
       error ? reject(error) : resolve(answer),
     )
   })
 }
 
-const devices = (count: number, healthy: boolean) =>
-  Array.from({ length: count }, (_, index) => ({ id: `cam-8120fe-${index}`, healthy }))
+const devices = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({ id: `cam-8120fe-${index}`, healthy: true }))
+const session = () =>
+  http2.connect('http://localhost', { createConnection: () => net.connect(socket) })
 
 /** A client that reads a stream of lists only when the test does. */
 async function openUnread(): Promise<http2.ClientHttp2Stream> {
-  const session = http2.connect('http://localhost', {
-    createConnection: () => net.connect(socket),
-  })
-  const stream = session.request({
+  const connected = session()
+  const stream = connected.request({
     ':method': 'POST',
     ':path': DevicePluginService.listAndWatch.path,
     'content-type': 'application/grpc',
     te: 'trailers',
   })
-  stream.once('close', () => session.close())
+  stream.once('close', () => connected.close())
   stream.end(Buffer.alloc(5))
-  await eventually(() => expect(streams.size).toBe(1))
+  await eventually(() => expect(plugin.streams.size).toBe(1))
   return stream
 }
 
 /** The number of healthy devices in each list of a stream. */
 function healthyIn(bytes: Buffer): number[] {
-  if (bytes.length === 0) return []
+  if (bytes.length < 5 || bytes.length < 5 + bytes.readUInt32BE(1)) return []
   const end = 5 + bytes.readUInt32BE(1)
-  const list = ListAndWatchResponse.decode(bytes.subarray(5, end))
-  const healthy = list.devices.filter(({ health }) => health === 'Healthy').length
+  const { devices } = ListAndWatchResponse.decode(bytes.subarray(5, end))
+  const healthy = devices.filter(({ health }) => health === 'Healthy').length
   return [healthy, ...healthyIn(bytes.subarray(end))]
 }
 
@@ -133,24 +142,44 @@ it.each([
 })
 
 it('takes 100 calls of a connection at once', async () => {
-  const session = http2.connect('http://localhost', {
-    createConnection: () => net.connect(socket),
-  })
-  const [{ maxConcurrentStreams }] = await once(session, 'remoteSettings')
+  const connected = session()
+  const [{ maxConcurrentStreams }] = await once(connected, 'remoteSettings')
   expect(maxConcurrentStreams).toBe(100)
-  session.close()
+  connected.close()
 })
 
 it('keeps only the newest list for a kubelet that does not read', async () => {
+  list = devices(5000)
   const unread = await openUnread()
-  streams.send(devices(5000, true))
-  await setImmediate()
   for (let count = 1; count <= 20; count++) {
-    streams.send(devices(count, true))
-    await setImmediate()
+    list = devices(count)
+    plugin.readvertise()
+    // As long as the larger list before may take.
+    await clock.advance(100)
   }
-  streams.end()
+  plugin.streams.end()
   expect(healthyIn(await buffer(unread))).toEqual([5000, 20])
+})
+
+it('sends a large list once for the changes of its time, and a small one at once', async () => {
+  list = devices(1000)
+  const stream = await openUnread()
+  const read: Buffer[] = []
+  stream.on('data', (bytes: Buffer) => read.push(bytes))
+  const lists = () => healthyIn(Buffer.concat(read))
+  await eventually(() => expect(lists()).toEqual([1000]))
+  const change = async (count: number, waitMs: number) => {
+    list = devices(count)
+    for (let changes = 0; changes < 5; changes++) plugin.readvertise()
+    await clock.advance(waitMs)
+  }
+  await change(2000, 19)
+  await change(3000, 1)
+  await eventually(() => expect(lists()).toEqual([1000, 3000]))
+  await change(10, 60)
+  await eventually(() => expect(lists()).toEqual([1000, 3000, 10]))
+  await change(11, 0)
+  await eventually(() => expect(lists()).toEqual([1000, 3000, 10, 11]))
 })
 
 it('answers calls under way before it ends, and removes its socket', async () => {
@@ -168,6 +197,16 @@ it('answers calls under way before it ends, and removes its socket', async () =>
   await closed
 })
 
-it('is not served where a file is', async () => {
-  await expect(listen(directory)).rejects.toThrow(/^listen EADDRINUSE/)
+it('names the socket that cannot be made', async () => {
+  await plugin.close()
+  const missing = path.join(directory, 'missing')
+  await expect(plugin.listen(missing)).rejects.toThrow(/^cannot listen on .*missing.*: /)
+})
+
+it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
+  const long = pluginSocket('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
+  expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
+  expect(pluginSocket('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(
+    /akri-cam-[0-9a-f]{8}\.sock$/,
+  )
 })

@@ -1,0 +1,314 @@
+import type { SlotName } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube/objects'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { instanceWith, servedWith } from '../testing/objects.js'
+import { advertisedIds, chooseSlots, preferredIds } from './configuration-resource.js'
+import { preferredSlots } from './instance-resource.js'
+import { type InstanceSlots, instanceSlots } from './instance-slots.js'
+
+const NODE = 'node-a' as NodeName
+
+interface More {
+  readonly healthy?: boolean
+  readonly nodes?: readonly NodeName[]
+  /** A claim of the slot 9, which the capacity does not have any more. */
+  readonly beyond?: string
+}
+
+/** An Instance by the values of its `deviceUsage`, as a node offers it. */
+function camera(
+  digest: string,
+  usages: readonly string[],
+  { healthy = true, nodes = [NODE], beyond = '' }: More = {},
+  node = NODE,
+): InstanceSlots {
+  const capacity = usages.length
+  const served = servedWith({ healthy, capacity }, digest)
+  const usage = Object.fromEntries(usages.map((value, index) => [`${served.name}-${index}`, value]))
+  const instance = instanceWith({ ...usage, [`${served.name}-9`]: beyond }, { capacity, nodes })
+  return instanceSlots({ served, instance }, node)
+}
+
+const advertised = (...[instances, inUse]: Parameters<typeof advertisedIds>) =>
+  Object.fromEntries(advertisedIds(instances, inUse).map(({ id, healthy }) => [id, healthy]))
+const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances).map(({ id }) => id)
+/** For each container the slots by id; the reason where it is refused. */
+function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
+  const choice = chooseSlots(instances, requests)
+  return choice.ok
+    ? choice.containers.map((chosen) =>
+        Object.fromEntries(chosen.map(({ id, slot }) => [id, slot.replace('cam-', '')])),
+      )
+    : choice.reason
+}
+
+const FREE = [camera('8120fe', ['', '']), camera('a19705', ['', ''])]
+const USED = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
+const TAKEN = [
+  camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
+  camera('a19705', ['C:1:node-a', 'C:2:node-a']),
+]
+const UNEVEN = [
+  camera('8120fe', ['node-b', '']),
+  camera('a19705', ['', '']),
+  camera('b00000', ['node-b', 'node-b']),
+]
+const AWAY = camera('8120fe', ['C:0:node-a', ''], { healthy: false })
+const BEYOND = [camera('8120fe', [''], { beyond: 'C:0:node-a' }), camera('a19705', [''])]
+const FULL = camera('8120fe', [''], { beyond: 'node-b' })
+
+describe('the advertised ids of a Configuration', () => {
+  it.each<[string, InstanceSlots[], string[]]>([
+    ['R8 R26 are one for each device with a free slot, for any number of slots', FREE, ['0', '1']],
+    ['are none without a free slot', [camera('a19705', ['node-b', 'node-a'])], []],
+    ['R25 R27 are claimed ids, and the smallest unused numbers', USED, ['0', '1', '3']],
+    ['R28 are the claimed ids if all slots are claimed', TAKEN, ['0', '1', '2', '3']],
+    ['leave out ids that another node has claimed', [camera('8120fe', ['C:7:node-b', ''])], ['0']],
+    ['keep the form of another system', [camera('8120fe', ['C:cam-0:node-a', ''])], ['0', 'cam-0']],
+    ['A20 R25 are claimed ids beyond a lowered capacity too', BEYOND, ['0', '1']],
+    ['R7 A20 leave out free slots that wait for claims beyond a lowered capacity', [FULL], []],
+  ])('%s', (_, instances, expected) => expect(ids(instances)).toEqual(expected))
+
+  it.each<[string, InstanceSlots[], Record<string, boolean>, Record<string, boolean>]>([
+    ['unhealthy for an unhealthy device', [AWAY, FREE[1] ?? AWAY], {}, { 0: false, 1: true }],
+    [
+      'unhealthy for a lost device, and given to no other',
+      FREE,
+      { 1: false, 'cam-7': false, 12: false },
+      { 0: true, 1: false, 2: true, 12: false, 'cam-7': false },
+    ],
+    [
+      'healthy if Allocate has given them to another device',
+      USED,
+      { 3: false },
+      { 0: true, 1: true, 3: true },
+    ],
+    ['healthy for a device that is there without its Instance', [AWAY], { 0: true }, { 0: true }],
+  ])('are %s', (_, instances, inUse, expected) =>
+    expect(advertised(instances, new Map(Object.entries(inUse)))).toEqual(expected),
+  )
+})
+
+describe('the chosen slots of a request', () => {
+  it.each<[string, InstanceSlots[], string[][], Record<string, string>[] | RegExp]>([
+    ['R10 R32 of different devices', FREE, [['0', '1']], [{ 0: '8120fe-0', 1: 'a19705-0' }]],
+    ['R33 R35 the claimed slot of an id', USED, [['0', '3']], [{ 0: '8120fe-0', 3: 'a19705-1' }]],
+    [
+      'R29 R30 of an id beside a claimed one',
+      USED,
+      [['0', '1']],
+      [{ 0: '8120fe-0', 1: 'a19705-0' }],
+    ],
+    [
+      'R31 R37 for each container separately',
+      USED,
+      [['0', '1'], ['3']],
+      [{ 0: '8120fe-0', 1: 'a19705-0' }, { 3: 'a19705-1' }],
+    ],
+    [
+      'R34 of the device with the most free slots',
+      UNEVEN,
+      [['0'], ['1'], ['2']],
+      [{ 0: 'a19705-0' }, { 1: '8120fe-1' }, { 2: 'a19705-1' }],
+    ],
+    [
+      'the same for an id of two containers',
+      FREE,
+      [['0'], ['0']],
+      [{ 0: '8120fe-0' }, { 0: '8120fe-0' }],
+    ],
+    ['R7 A20 the claimed slot beyond the capacity', BEYOND, [['0']], [{ 0: '8120fe-9' }]],
+    ['R11 R36 none of a device twice', USED, [['0', '1', '3']], /^3 different .* 2 are available$/],
+    ['R28 none of two slots of a device', TAKEN, [['0', '3']], /ids 0 and 3 both .* cam-8120fe, /],
+    ['none of an unhealthy device', [AWAY], [['0']], /cam-8120fe is not available now/],
+    ['R7 A20 none that waits for a claim', [FULL], [['0']], /^1 different devices are requested/],
+    ['A17 none for a repeated id', FREE, [['0', '0']], /not all different/],
+    ...['', 'x', '-1', '00', '1e3', 'cam-8120fe-0', '9'.repeat(400)].map(
+      (odd): [string, InstanceSlots[], string[][], RegExp] => [
+        `A17 A22 none for the id ${JSON.stringify(odd.slice(0, 20))}`,
+        FREE,
+        [[odd]],
+        /is not an id of this/,
+      ],
+    ),
+  ])('are %s', (_, instances, requests, expected) => {
+    const chosen = choose(instances, ...requests)
+    if (expected instanceof RegExp) expect(chosen).toMatch(expected)
+    else expect(chosen).toEqual(expected)
+  })
+})
+
+describe('the preferred ids', () => {
+  const prefer = (instances: InstanceSlots[], available: string, size: number, must = '') =>
+    preferredIds(instances, { available: [...available], mustInclude: [...must], size }).join('')
+
+  it('R13 can be allocated together', () => {
+    const used = [
+      camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
+      camera('a19705', ['', 'C:5:node-a']),
+    ]
+    expect(prefer(used, '0135', 1)).toBe('0')
+    expect(prefer(used, '0135', 2)).toBe('05')
+    expect(prefer(used, '0135', 2, '3')).toBe('35')
+    // There are two devices: a third id could not be allocated.
+    expect(prefer(used, '0135', 3)).toBe('05')
+  })
+
+  it('A16 R33 are claimed ids without a container first: other slots stay for other nodes', () => {
+    const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
+    expect([prefer(used, '012', 1), prefer(used, '012', 2)]).toEqual(['1', '10'])
+    // A claim beyond the capacity ends if its id is not given again.
+    expect(prefer(BEYOND, '01', 1)).toBe('1')
+  })
+})
+
+describe('nodes that choose at the same moment', () => {
+  const nodes = ['node-a', 'node-b'] as NodeName[]
+
+  it('A16 choose different slots of a device if there are enough, also at the two levels', () => {
+    const seenBy = (node: NodeName) => camera('8120fe', ['', '', ''], { nodes }, node)
+    const chosen = nodes.map((node) => choose([seenBy(node)], ['0']))
+    expect(chosen).toEqual([[{ 0: '8120fe-0' }], [{ 0: '8120fe-2' }]])
+    const ofInstance = nodes.map((node) => {
+      const available = [...seenBy(node).slots.keys()]
+      return preferredSlots(seenBy(node), node, { available, mustInclude: [], size: 1 })
+    })
+    expect(ofInstance).toEqual([['cam-8120fe-0'], ['cam-8120fe-2']])
+  })
+
+  it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity', () => {
+    const all = camera('8120fe', ['', '', ''], { nodes, beyond: 'node-b' }, 'node-b' as NodeName)
+    expect(choose([all], ['0'])).toEqual([{ 0: '8120fe-1' }])
+  })
+})
+
+const usage = fc.oneof(
+  { weight: 4, arbitrary: fc.constant('') },
+  { weight: 1, arbitrary: fc.constantFrom('node-a', 'node-b', 'C:x') },
+  {
+    weight: 3,
+    arbitrary: fc
+      .tuple(fc.nat({ max: 6 }), fc.constantFrom('node-a', 'node-b'))
+      .map(([id, node]) => `C:${id}:${node}`),
+  },
+)
+/** Instances as they can be: one id of a node stands for one slot. */
+const instances = fc
+  .array(fc.array(usage, { minLength: 1, maxLength: 4 }), { maxLength: 5 })
+  .map((all) => {
+    const seen = new Set<string>()
+    const once = (each: string) => {
+      if (!each.startsWith('C:')) return each
+      if (seen.has(each)) return ''
+      seen.add(each)
+      return each
+    }
+    return all.map((usages, index) => camera(`00000${index}`, usages.map(once)))
+  })
+const someIds = fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 9 })
+
+/** The ids that this node has claimed. */
+const heldIds = (all: readonly InstanceSlots[]) =>
+  new Set(all.flatMap(({ byId }) => [...byId.keys()]))
+
+describe('for any slots and requests', () => {
+  it('R84 no slot gets two ids, no claim moves, and no container gets a device twice', () => {
+    fc.assert(
+      fc.property(instances, fc.array(someIds, { maxLength: 4 }), (all, wanted) => {
+        const choice = chooseSlots(all, wanted)
+        if (!choice.ok) return
+        const held = heldIds(all)
+        const bySlot = new Map<SlotName, string>()
+        for (const [at, container] of choice.containers.entries()) {
+          expect(container.map(({ id }) => id)).toEqual(wanted[at])
+          expect(new Set(container.map(({ owner }) => owner)).size).toBe(container.length)
+          for (const { id, slot, owner } of container) {
+            expect(bySlot.get(slot) ?? id).toBe(id)
+            bySlot.set(slot, id)
+            const level = held.has(id) ? 'configuration' : 'free'
+            expect(owner.slots.get(slot)).toMatchObject({ level })
+            if (held.has(id)) expect(owner.byId.get(id)).toBe(slot)
+          }
+        }
+      }),
+    )
+  })
+
+  it('R13 R34 each advertised id can be allocated, and preferred ids of all devices', () => {
+    fc.assert(
+      fc.property(instances, fc.nat({ max: 5 }), (all, size) => {
+        const available = ids(all)
+        expect(new Set(available).size).toBe(available.length)
+        for (const id of available) expect(chooseSlots(all, [[id]])).toMatchObject({ ok: true })
+        const preferred = preferredIds(all, { available, mustInclude: [], size })
+        if (preferred.length > 0) expect(chooseSlots(all, [preferred])).toMatchObject({ ok: true })
+        // As many as devices with a slot for this node.
+        const usable = all.filter(({ free, byId }) => free.length + byId.size > 0)
+        expect(preferred.length).toBe(Math.min(size, usable.length))
+        const held = heldIds(all)
+        const fresh = ['20', '21', '22', '23', '24'].filter((id) => !held.has(id)).slice(0, size)
+        const withFree = all.filter(({ free }) => free.length > 0).length
+        expect(chooseSlots(all, [fresh]).ok).toBe(size <= withFree)
+      }),
+    )
+  })
+
+  it('preferred ids are those that are possible one after the other', () => {
+    const size = fc.nat({ max: 9 })
+    fc.assert(
+      fc.property(instances, someIds, someIds, size, (all, available, mustInclude, most) => {
+        const one = [...mustInclude]
+        const held = heldIds(all)
+        const left = available.filter((id) => !mustInclude.includes(id)).sort()
+        const claimedFirst = [...left.filter((id) => held.has(id)), ...left]
+        for (const id of new Set(claimedFirst))
+          if (one.length < most && chooseSlots(all, [[...one, id]]).ok) one.push(id)
+        expect(preferredIds(all, { available, mustInclude, size: most })).toEqual(one)
+      }),
+    )
+  })
+
+  it('many devices for one container are preferred by few looks at each', () => {
+    let looks = 0
+    const all = Array.from({ length: 1000 }, (_, index) => {
+      const { free, ...each } = camera(index.toString(16).padStart(6, '0'), [''])
+      const look = () => {
+        looks++
+        return free
+      }
+      return Object.defineProperty({ ...each, free }, 'free', { get: look })
+    })
+    const request = { available: ids(all), mustInclude: [], size: 1000 }
+    expect(preferredIds(all, request)).toHaveLength(1000)
+    expect(looks).toBeLessThan(20 * 1000)
+  })
+})
+
+describe('the ids of a Configuration beside the existing system', () => {
+  const beside = (instances: readonly InstanceSlots[]) =>
+    advertisedIds(instances, new Map(), 'cam-').map(({ id }) => id)
+  const OLD = [camera('8120fe', ['C:0:node-a', ''])]
+
+  it('R26 have its form, and stand in the order of their numbers', () => {
+    expect(beside(FREE)).toEqual(['cam-0', 'cam-1'])
+    const claimed = ['C:cam-10:node-a', 'C:cam-2:node-a', 'C:cam-0:node-a', '']
+    expect(beside([camera('8120fe', claimed)])).toEqual(['cam-0', 'cam-1', 'cam-2', 'cam-10'])
+    const request = { available: ['cam-10', 'cam-2', 'cam-1'], mustInclude: [], size: 2 }
+    expect(preferredIds(FREE, request, 'cam-')).toEqual(['cam-1', 'cam-2'])
+  })
+
+  it('keep the form in which a container got them, and have no other for new claims', () => {
+    expect(beside(OLD)).toEqual(['cam-0', '0'])
+    for (const [instances, id] of [
+      [OLD, '0'],
+      [FREE, 'cam-7'],
+    ] as const)
+      expect(chooseSlots(instances, [[id]], 'cam-')).toMatchObject({ ok: true })
+    for (const id of ['0', 'cam-', 'cam-01', 'cam-x', 'cam-1234567890', 'cam-0-0', 'dam-0'])
+      expect(chooseSlots(FREE, [[id]], 'cam-')).toEqual({
+        ok: false,
+        reason: `["${id}"] is not an id of this resource`,
+      })
+  })
+})

@@ -1,0 +1,161 @@
+import { GROUP, type InstanceName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectEvent, type ObjectKey } from '@akrijs/kube/objects'
+import type { Clock, Logger } from '@akrijs/runtime'
+import type { Cluster } from '../cluster/cluster.js'
+import type { NodePods } from '../kubelet/kubelet.js'
+import type { AgentObserver } from '../report/observer.js'
+import type { UnresolvedId } from './allocated-slots.js'
+import type { ClaimConflict, LostClaim } from './restore-plan.js'
+import type { SlotBook } from './slot-book.js'
+
+interface SlotEventsOptions {
+  readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
+  readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
+  readonly book: Pick<SlotBook, 'allocations' | 'isLost'>
+  readonly node: NodeName
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly log: Logger
+  readonly observer: AgentObserver
+}
+
+/** A device that is gone. */
+export interface LostDevice {
+  /** Undefined if the device went while no agent ran, and its Instance with it. */
+  readonly id: string | undefined
+  readonly instance: InstanceName
+}
+
+interface Awaited extends LostDevice {
+  /** Monotonic time until which the Pods of young allocations are awaited. */
+  readonly until: number
+  /** The Pods that have their Event. */
+  readonly podsWithEvent: Set<ObjectKey>
+}
+
+/**
+ * How long the Pods of a lost device are awaited, in milliseconds. The kubelet lists a Pod whose
+ * init containers run only when the other containers start.
+ */
+const AWAIT_MS = 300_000
+
+/** Tells people what is wrong with slots of running containers, by Events and in the log. */
+export class SlotEvents {
+  readonly #options: SlotEventsOptions
+  /** The conflicts that were reported, until they are resolved. */
+  #reported: ReadonlySet<string> = new Set()
+  readonly #lost = new Map<InstanceName, Awaited>()
+
+  constructor(options: SlotEventsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Reports each claim conflict once, until it is resolved. Takes all conflicts of the present. A
+   * conflict that is not among them is resolved.
+   */
+  reportConflicts(unresolved: readonly UnresolvedId[], conflicts: readonly ClaimConflict[]): void {
+    const configurations = new Map(
+      this.#options.cluster.configurations
+        .list()
+        .map((configuration) => [`${GROUP}/${configuration.metadata.name}`, keyOf(configuration)]),
+    )
+    const reports = new Map<string, () => void>()
+    for (const each of unresolved) {
+      const key = configurations.get(each.resourceName)
+      // Without its Configuration, nothing offers the slot to another container.
+      if (key !== undefined)
+        reports.set(`${each.resourceName} ${each.id}`, () => this.#reportUnresolved(each, key))
+    }
+    for (const each of conflicts) {
+      const { allocation, takenBy } = each
+      reports.set(`${allocation.slot} ${allocation.id} ${takenBy}`, () => this.#reportTaken(each))
+    }
+    for (const [topic, report] of reports) if (!this.#reported.has(topic)) report()
+    this.#reported = new Set(reports.keys())
+  }
+
+  reportOverCapacity({ allocation, key, usage }: LostClaim, held: number, capacity: number): void {
+    const { node, log } = this.#options
+    const { slot } = allocation
+    log.warn({ slot, usage, held, capacity }, 'slot restored over the capacity')
+    this.#warn(
+      { kind: 'Instance', key },
+      'BeyondCapacity',
+      `a container of ${node} has slot ${slot}, and with it ${held} slots are held; the ` +
+        `capacity is ${capacity}`,
+    )
+  }
+
+  /**
+   * Each Pod with the device gets an Event. The Pods of young allocations are known after one of
+   * the next answers of the kubelet.
+   * @returns whether containers of this node use the device
+   */
+  lose(device: LostDevice): boolean {
+    const { book, clock } = this.#options
+    if (book.allocations.inUse(device.instance).length === 0) return false
+    const until = clock.monotonicMs() + AWAIT_MS
+    this.#lost.set(device.instance, { ...device, until, podsWithEvent: new Set() })
+    return true
+  }
+
+  /** To be called when the ledger has the Pods that the kubelet lists. */
+  reportLost(): void {
+    const { book, clock } = this.#options
+    for (const [name, device] of this.#lost) {
+      const isLost = book.isLost(name)
+      if (isLost) this.#reportLost(device)
+      const { allocations } = book
+      const isKnown = allocations.inUse(name).every((each) => allocations.usersOf(each))
+      if (!isLost || isKnown || clock.monotonicMs() >= device.until) this.#lost.delete(name)
+    }
+  }
+
+  #reportLost({ id, instance, podsWithEvent }: Awaited): void {
+    const { kubelet, book, log, node } = this.#options
+    const device = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`
+    let users = 0
+    for (const each of book.allocations.inUse(instance))
+      for (const key of book.allocations.usersOf(each) ?? []) {
+        if (podsWithEvent.has(key)) continue
+        podsWithEvent.add(key)
+        users++
+        this.#warn(
+          { apiVersion: 'v1', kind: 'Pod', key, uid: kubelet.pods?.uidOf(key) },
+          'DeviceLost',
+          `${node} no longer finds ${device} of Instance ${instance}, which ` +
+            `the Pod has by ${each.resourceName}`,
+        )
+      }
+    // Users are Pods, or the brokers of a machine without a cluster.
+    if (users > 0) log.warn({ id, instance, users }, 'device in use lost')
+  }
+
+  #reportUnresolved({ resourceName, id }: UnresolvedId, configuration: ObjectKey): void {
+    const { node, log, observer } = this.#options
+    observer.restored('unknown')
+    log.error({ resource: resourceName, id }, 'slot of a running container is unknown')
+    this.#warn(
+      { kind: 'Configuration', key: configuration },
+      'UnknownSlot',
+      `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: ` +
+        'another container may get the same slot',
+    )
+  }
+
+  #reportTaken({ allocation: { slot }, key, usage, takenBy }: ClaimConflict): void {
+    const { node, log, observer } = this.#options
+    observer.restored('taken')
+    log.error({ slot, usage, by: takenBy }, 'slot of a running container was claimed again')
+    this.#warn(
+      { kind: 'Instance', key },
+      'SlotUsedTwice',
+      `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more ` +
+        'containers than the capacity use the device until one of them ends',
+    )
+  }
+
+  #warn(regarding: ObjectEvent['regarding'], reason: string, message: string): void {
+    this.#options.cluster.recordEvent({ regarding, type: 'Warning', reason, message })
+  }
+}
