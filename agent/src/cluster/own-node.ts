@@ -21,18 +21,12 @@ interface OwnNodeOptions {
 
 /** How long an answer about the Node counts, in milliseconds. */
 const CHECK_MS = 10_000
-/** The pause after repeated removals of a node that cannot be read, in milliseconds. */
-const PAUSE_MS = 300_000
-/** Removals within this time are repeated, in milliseconds. */
-const REPEATED_MS = 600_000
-
-const MAYBE_GONE =
-  'another program takes the node out of Instances, and the agent cannot read its Node'
 
 /**
  * Keeps the agent out of Instances while its Node does not exist: the controller removes a deleted
  * node, and without this the two would write against each other for ever. The agent asks for its
- * Node only after another program has taken the node out of an Instance.
+ * Node only after another program has taken the node out of an Instance. An agent that may not read
+ * its Node joins again: the controller makes growing pauses.
  */
 export class OwnNode {
   readonly #options: OwnNodeOptions
@@ -44,12 +38,8 @@ export class OwnNode {
   /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
   #isGone = false
-  /** When another program last took out a node that cannot be read, by `monotonicMs`. */
-  #unreadAt = Number.NEGATIVE_INFINITY
   /** Until when the last answer counts, by `monotonicMs`. */
   #checkedUntil = Number.NEGATIVE_INFINITY
-  /** Until when the agent joins no Instance, by `monotonicMs`. */
-  #pausedUntil = Number.NEGATIVE_INFINITY
   #checking: Promise<void> | undefined
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
@@ -63,7 +53,7 @@ export class OwnNode {
     if (this.#joined.has(instance)) this.#leaving.add(instance)
   }
 
-  /** @throws NodeGoneError if the Node does not exist, or may not exist */
+  /** @throws NodeGoneError if the Node does not exist */
   async ensureExists(): Promise<void> {
     const { clock, node } = this.#options
     if (this.#isSuspect && clock.monotonicMs() >= this.#checkedUntil) {
@@ -73,23 +63,19 @@ export class OwnNode {
       await this.#checking
     }
     if (this.#isGone) throw new NodeGoneError(`the cluster has no Node ${node}`)
-    if (clock.monotonicMs() < this.#pausedUntil) throw new NodeGoneError(MAYBE_GONE)
   }
 
   async #check(): Promise<void> {
     const { clock, log, node } = this.#options
     const wasGone = this.#isGone
-    try {
-      this.#isGone = (await this.#nodes.get(objectKey('', node))) === undefined
-    } catch (error) {
-      // Without the answer, the agent goes on: the role of an operator may not allow the request.
-      this.#isGone = false
-      const now = clock.monotonicMs()
-      const pauseMs = now - this.#unreadAt < REPEATED_MS ? PAUSE_MS : 0
-      this.#unreadAt = now
-      this.#pausedUntil = now + pauseMs
-      log[pauseMs > 0 ? 'warn' : 'debug']({ node, pauseMs, err: error }, 'Node not read')
-    }
+    this.#isGone = await this.#nodes.get(objectKey('', node)).then(
+      (found) => found === undefined,
+      (error: unknown) => {
+        // The role of an operator may not allow the request.
+        log.warn({ node, err: error }, 'Node not read')
+        return false
+      },
+    )
     this.#isSuspect = this.#isGone
     this.#checkedUntil = clock.monotonicMs() + CHECK_MS
     if (this.#isGone && !wasGone)
