@@ -33,7 +33,7 @@ import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
 import { hasDevicesIn, recallSlots, SavedState } from './saved-state.js'
 
-interface AgentOptions extends Partial<AgeingOptions> {
+export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
   readonly kubelet: Kubelet
   readonly clock: Clock

@@ -21,7 +21,7 @@ import { ContainerRuntime } from '../kubelet/container-runtime.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { NodeProblems } from '../report/node-problems.js'
-import { type Agent, startAgent } from './agent.js'
+import { type Agent, type AgentOptions, startAgent } from './agent.js'
 import { type AgentProgramOptions, handlerAccess, slotGraceMs } from './agent-options.js'
 import { AgentMetrics } from './metrics.js'
 
@@ -31,30 +31,90 @@ import { AgentMetrics } from './metrics.js'
  */
 const LAST_WRITES_MS = 5000
 
+interface RunContext extends ProgramContext {
+  /** The directory from which packages of handlers are resolved. */
+  readonly packagesFrom: string
+  /** @default the clock of the system */
+  readonly clock?: Clock
+}
+
 /** Runs the agent of one node of a Kubernetes until the signal is aborted. */
-export async function runAgent(
-  options: AgentProgramOptions,
-  {
-    packagesFrom,
-    log,
-    signal,
-    closer,
-    serveHealth,
-    clock = systemClock,
-  }: ProgramContext & { readonly packagesFrom: string; readonly clock?: Clock },
-): Promise<void> {
-  const node = options.node as NodeName
+export async function runAgent(options: AgentProgramOptions, context: RunContext): Promise<void> {
+  const { packagesFrom: from, log, signal, closer, serveHealth, clock = systemClock } = context
+  // Handlers in Pods can write to the directory that they share with the agent, not to this one.
+  const directory = path.join(options.stateDirectory, 'isolated')
+  const isolation = { from, directory, variables: options.handlerVariables }
+  const isIsolated = options.isolated === 'on'
+  const directories = [options.stateDirectory, options.handlersDirectory]
+  for (const made of isIsolated ? [...directories, directory] : directories)
+    await mkdir(made, { recursive: true, mode: 0o700 })
   let agent: Agent | undefined
   let starting = 'starting'
-  const isIsolated = options.isolated === 'on'
-  // Handlers in Pods can write to the directory that they share with the agent, not to this one.
-  const isolatedDirectory = path.join(options.stateDirectory, 'isolated')
-  for (const directory of [
-    options.stateDirectory,
-    options.handlersDirectory,
-    ...(isIsolated ? [isolatedDirectory] : []),
-  ])
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+  const api = await openApi(options, context, () => agent)
+  // First of all: an unreachable cluster must show in the probes, not in a crash.
+  await serveHealth({
+    port: options.metricsPort,
+    ready: () => (agent === undefined ? starting : kubelet.problem),
+    healthy: async () => agent?.healthy(),
+    metrics: () => api.metrics.registry.metrics(),
+  })
+  for (const part of [api.cluster, api.pods]) closer.own(part).start()
+  const kubelet = kubeletOf(options, api.pods, context)
+  await kubelet.open()
+  closer.own(kubelet)
+  const ended = Promise.race([aborted(signal), kubelet.gone])
+  void ended.then(() => runAfter(clock, LAST_WRITES_MS, api.over.signal, () => api.over.abort()))
+  /** @returns whether the agent still has to run @throws KubeletGoneError */
+  const until = async (event: Promise<unknown>): Promise<boolean> => {
+    const gone = await Promise.race([event.then(() => undefined), ended])
+    if (gone !== undefined) throw gone
+    return !signal.aborted
+  }
+  const handlers = await findHandlerPackages(
+    options.handler,
+    from,
+    (error) => log.error({ err: error }, 'handler not usable'),
+    isIsolated ? isolatedNames(isolation) : undefined,
+  )
+  starting = `waiting for the API server ${api.server.href}`
+  const { configurations, instances } = api.cluster
+  if (!(await until(Promise.all([configurations.synced, instances.synced])))) return
+  const names = handlers.map(({ name }) => name)
+  const running = await startAgent({
+    ...settingsOf(options),
+    ...apiPartsOf(options, api),
+    ...(isIsolated ? { embedded: [], isolated: { names, directory } } : { embedded: handlers }),
+    ...{ kubelet, clock, log },
+  })
+  agent = running
+  // The agent closes before the handlers: it would count the end of a handler as a failure.
+  let endHandlers: () => unknown = () => {}
+  closer.add(() => endHandlers())
+  closer.own(running)
+  // The start of their processes takes the processors that the first offer needs.
+  if (isIsolated && (await until(running.offered)))
+    endHandlers = runIsolated(handlers, { ...isolation, logLevel: options.logLevel, clock, log })
+  await until(ended)
+}
+
+interface Api {
+  readonly client: ApiClient
+  readonly server: URL
+  readonly cluster: KubernetesCluster
+  readonly pods: KubernetesNodePods
+  readonly metrics: AgentMetrics
+  /** Ends the requests that are under way. */
+  readonly over: AbortController
+}
+
+/** The API server, and what its answers and failures show. */
+async function openApi(
+  options: AgentProgramOptions,
+  { log, closer, clock = systemClock }: RunContext,
+  agent: () => Agent | undefined,
+): Promise<Api> {
+  const { pod, podNamespace, compatibility } = options
+  const node = options.node as NodeName
   const access = await clusterAccess({ kubeconfig: options.kubeconfig })
   const over = new AbortController()
   const client = new ApiClient({
@@ -73,26 +133,21 @@ export async function runAgent(
     },
     onWarning: warningLogger(log),
   })
-  const cluster = new KubernetesCluster({
-    client,
-    clock,
-    log,
-    node,
-    agentPod: options.pod,
-    agentNamespace: options.podNamespace,
-    compatibility: options.compatibility,
-  })
+  closer.own(client)
+  closer.add(() => over.abort())
+  const shared = { client, clock, log, node }
+  const agentPod = { agentPod: pod, agentNamespace: podNamespace }
+  const cluster = new KubernetesCluster({ ...shared, ...agentPod, compatibility })
+  const pods = new KubernetesNodePods(shared)
   const metrics = new AgentMetrics({
     node,
     configurations: () => cluster.configurations.list(),
     instances: () => cluster.instances.list(),
-    endpoints: () => agent?.registry.size ?? 0,
-    queued: (kind) => agent?.queued(kind) ?? 0,
+    endpoints: () => agent()?.registry.size ?? 0,
+    queued: (kind) => agent()?.queued(kind) ?? 0,
     apiSilenceMs: () => cluster.silentForMs,
     onProblem: (problem, error) => problems.add(problem, error),
   })
-  const pods = new KubernetesNodePods({ client, clock, log, node })
-  const { pod, podNamespace } = options
   const problems = new NodeProblems({
     node,
     clock,
@@ -100,101 +155,54 @@ export async function runAgent(
     uidOf: (key) => pods.uidOf(key),
     recordEvent: (event) => cluster.recordEvent(event),
   })
-  closer.add(() => client.close())
-  closer.add(() => over.abort())
-  // First of all: an unreachable cluster must show in the probes, not in a crash.
-  await serveHealth({
-    port: options.metricsPort,
-    ready: () => (agent === undefined ? starting : kubelet.problem),
-    healthy: async () => agent?.healthy(),
-    metrics: () => metrics.registry.metrics(),
-  })
-  cluster.start()
-  closer.add(() => cluster.close())
-  pods.start()
-  closer.add(() => pods.close())
-  const kubelet = new KubeletSockets({
-    pluginDirectory: options.pluginDirectory,
-    podResourcesSocket: options.podResourcesSocket,
-    allocations:
-      options.criSocket === undefined ? undefined : new ContainerRuntime(options.criSocket),
-    pods,
-    clock,
-    log,
-  })
-  await kubelet.open()
-  closer.add(() => kubelet.close())
-  const ended = Promise.race([aborted(signal), kubelet.gone])
-  void ended.then(() => runAfter(clock, LAST_WRITES_MS, over.signal, () => over.abort()))
-  /** @returns whether the agent still has to run @throws KubeletGoneError */
-  const until = async (event: Promise<unknown>): Promise<boolean> => {
-    const gone = await Promise.race([event.then(() => undefined), ended])
-    if (gone !== undefined) throw gone
-    return !signal.aborted
-  }
-  const isolation = {
-    from: packagesFrom,
-    directory: isolatedDirectory,
-    variables: options.handlerVariables,
-  }
-  const handlers = await findHandlerPackages(
-    options.handler,
-    packagesFrom,
-    (error) => log.error({ err: error }, 'handler not usable'),
-    isIsolated ? isolatedNames(isolation) : undefined,
-  )
+  return { client, server: access.server, cluster, pods, metrics, over }
+}
 
-  starting = `waiting for the API server ${access.server.href}`
-  if (!(await until(Promise.all([cluster.configurations.synced, cluster.instances.synced])))) return
-  const running = await startAgent({
-    cluster,
-    kubelet,
-    clock,
-    log,
-    node,
-    observer: metrics,
+function kubeletOf(
+  { pluginDirectory, podResourcesSocket, criSocket }: AgentProgramOptions,
+  pods: KubernetesNodePods,
+  { log, clock = systemClock }: RunContext,
+): KubeletSockets {
+  const allocations = criSocket === undefined ? undefined : new ContainerRuntime(criSocket)
+  return new KubeletSockets({ pluginDirectory, podResourcesSocket, allocations, pods, clock, log })
+}
+
+/** The options of the agent that follow from those of the program alone. */
+function settingsOf(options: AgentProgramOptions) {
+  return {
+    node: options.node as NodeName,
     handlersDirectory: options.handlersDirectory,
     handlersGroup: options.handlersGroup,
     checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
     brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
     offerBrokerInfo: options.brokerInfo === 'on',
-    handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
     access: handlerAccess(options, new KernelDeviceNodes()),
-    resourceNames: {
-      read: () => nodeResourceNames(client, node),
-      most: options.maxResourceNames,
-      atOnce: options.maxDevices,
-      perHour: options.newResourceNames,
-    },
     bounds: {
       perConfiguration: options.maxConfigurationDevices,
       perNode: options.maxDevices,
       slots: options.maxSlots,
     },
-    ...(isIsolated
-      ? {
-          embedded: [],
-          isolated: { names: handlers.map(({ name }) => name), directory: isolatedDirectory },
-        }
-      : { embedded: handlers }),
     unhealthyAfterMs: options.unhealthyAfter * 1000,
     removeAfterMs: options.removeAfter * 1000,
     slotHandoverMs: options.slotHandover * 1000,
     slotGraceMs: slotGraceMs(options),
     compatibility: options.compatibility,
-  })
-  agent = running
-  // The agent closes before the handlers: it would count the end of a handler as a failure.
-  let endHandlers: () => unknown = () => {}
-  closer.add(() => endHandlers())
-  closer.add(() => running.close())
-  if (isIsolated) {
-    // The start of their processes takes the processors that the first offer needs.
-    if (!(await until(running.offered))) return
-    const { logLevel } = options
-    endHandlers = runIsolated(handlers, { ...isolation, logLevel, clock, log })
-  }
-  await until(ended)
+  } satisfies Partial<AgentOptions>
+}
+
+/** Those that need the API server. */
+function apiPartsOf(options: AgentProgramOptions, { client, cluster, pods, metrics }: Api) {
+  return {
+    cluster,
+    observer: metrics,
+    handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
+    resourceNames: {
+      read: () => nodeResourceNames(client, options.node as NodeName),
+      most: options.maxResourceNames,
+      atOnce: options.maxDevices,
+      perHour: options.newResourceNames,
+    },
+  } satisfies Partial<AgentOptions>
 }
 
 /**
