@@ -120,6 +120,48 @@ describe('the directories of workloads', () => {
     },
   )
 
+  it.skipIf(process.getuid?.() !== 0)(
+    'R68 are missing while a container fills their file system, and leave nothing (needs root)',
+    async () => {
+      const d = path.join(root, 'd')
+      const script = `
+        import { readdirSync, rmSync, writeFileSync } from 'node:fs'
+        import { WorkloadDirectories } from './workload-directories.js'
+        const directories = new WorkloadDirectories(${JSON.stringify(d)}, console)
+        await directories.open()
+        const renew = (instance, slot = 'cam-0') =>
+          directories.renew('factory/' + instance, slot).then(() => 'made', ({ code }) => code)
+        const full = []
+        await renew('hostile')
+        const hostile = ${JSON.stringify(path.join(d, 'factory_hostile/cam-0'))}
+        try { writeFileSync(hostile + '/bytes', Buffer.alloc(2 ** 20)) }
+        catch ({ code }) { full.push(code) }
+        const others = [await renew('other')]
+        // All but one of the files that the file system has room for.
+        let files = 0
+        try { for (;;) writeFileSync(hostile + '/' + files++, '') }
+        catch ({ code }) { full.push(code) }
+        rmSync(hostile + '/0')
+        for (const instance of ['next', 'other']) {
+          await directories.prepare('factory/' + instance, 'cam-1')
+          others.push(await renew(instance, 'cam-1'))
+        }
+        const left = readdirSync(${JSON.stringify(d)}).sort()
+        await directories.drop({ path: hostile }, () => true)
+        await directories.removeAside()
+        others.push(await renew('next', 'cam-1'))
+        await directories.close()
+        console.log(JSON.stringify([full, others, left]))`
+      const filled = `mkdir ${d} && mount -t tmpfs -o size=64k,nr_inodes=64 akri ${d} && exec "$@"`
+      const command = ['unshare', '--mount', '/bin/sh', '-c', filled, 'sh']
+      expect(await runBy(command, script)).toEqual([
+        ['ENOSPC', 'ENOSPC'],
+        ['made', 'ENOSPC', 'made', 'made'],
+        ['factory_hostile', 'factory_other'],
+      ])
+    },
+  )
+
   it('R69 are polled if the kernel has no watch left', async (context) => {
     const missing = missingForNoWatches()
     if (missing !== undefined) context.skip(missing)

@@ -195,7 +195,11 @@ async function makeBelow(parent: string, make: () => Promise<void>): Promise<voi
   await make().catch(async (error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error
     await mkdir(parent, { recursive: true, mode: 0o700 })
-    await make()
+    // The parent may have had the last room of a full file system.
+    await make().catch(async (failure: unknown) => {
+      await removeIfEmpty(parent)
+      throw failure
+    })
   })
 }
 
