@@ -60,6 +60,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['discoveryHandlers', { agent: { host: { discoveryHandlers: 'var/lib' } } }],
     ['memoryLimit', { agent: { resources: { memoryLimit: '320MB' } } }],
     ['oprator', { agent: { tolerations: [{ oprator: 'Exists' }] } }],
+    ['brokerInfoSize', { agent: { brokerInfoSize: '64M' } }],
     ['replicas', { controller: { replicas: 0 } }],
     ['digest', { image: { digest: 'sha256:12' } }],
     ['failurePolicy', { webhookConfiguration: { failurePolicy: 'fail' } }],
@@ -610,6 +611,27 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       await expect(render({ prometheus: { portName } })).rejects.toThrow(/portName/)
     },
   )
+
+  it.each<[string, Values, string | undefined]>([
+    ['64Mi by default', {}, 'size=64m,nr_inodes=16384'],
+    ['another size', { brokerInfoSize: '200Mi' }, 'size=200m,nr_inodes=51200'],
+    ['none', { brokerInfoSize: '' }, undefined],
+    ['none without reports', { env: { AKRI_BROKER_INFO: 'off' } }, undefined],
+    [
+      'none without reports, with a list of variables',
+      { env: [{ name: 'AKRI_BROKER_INFO', value: 'off' }] },
+      undefined,
+    ],
+    ['64Mi with reports', { env: { AKRI_BROKER_INFO: 'on' } }, 'size=64m,nr_inodes=16384'],
+  ])('set the size of the file system of reports: %s', async (_what, agent, size) => {
+    const image = { repository: 'mine', fullRepository: 'full' }
+    const { initContainers = [], containers } =
+      (await workloads({ agent: { image, ...agent, full: true } }))[AGENT] ?? expect.fail()
+    expect(initContainers).toMatchObject(
+      size === undefined ? [] : [{ image: containers[0]?.image, args: [size] }],
+    )
+    expect(containers[0]?.image).toMatch(/^full:/)
+  })
 
   it('set directories of the node, for the agent and for handlers', async () => {
     const host = {

@@ -43,6 +43,10 @@ export interface Workload extends KubernetesObject {
           readonly name: string
           readonly hostPath?: { readonly path: string }
         }[]
+        readonly initContainers?: readonly {
+          readonly image: string
+          readonly args: readonly string[]
+        }[]
         readonly containers: readonly {
           readonly image: string
           readonly imagePullPolicy: string

@@ -27,6 +27,7 @@ interface Workload {
     readonly template: {
       readonly spec: {
         readonly containers: readonly Container[]
+        readonly initContainers?: readonly Container[]
         readonly volumes?: readonly { readonly name: string }[]
         readonly tolerations?: readonly { readonly key?: string }[]
         readonly nodeSelector: object
@@ -81,7 +82,9 @@ describe('all of deploy/manifests', () => {
   )
 
   it.each(byName)('H1 use the one image: %s', (_name, { spec }) => {
-    expect(spec.template.spec.containers.map(({ image }) => image)).toEqual([IMAGE])
+    const { containers, initContainers = [] } = spec.template.spec
+    expect(containers).toHaveLength(1)
+    for (const { image } of [...containers, ...initContainers]) expect(image).toBe(IMAGE)
   })
 
   it.each(byName)(
@@ -102,6 +105,23 @@ describe('all of deploy/manifests', () => {
         )
     },
   )
+
+  it('H1 have no privileged container, except that which mounts the file system of reports', () => {
+    const privileged = byName.flatMap(([name, { spec }]) =>
+      (spec.template.spec.initContainers ?? []).map(({ securityContext, volumeMounts }) => [
+        name,
+        securityContext,
+        volumeMounts,
+      ]),
+    )
+    expect(privileged).toEqual([
+      [
+        'akri-agent-daemonset',
+        { privileged: true, runAsUser: 0, runAsGroup: 0, readOnlyRootFilesystem: true },
+        [{ name: 'state', mountPath: '/var/lib/akri-agent', mountPropagation: 'Bidirectional' }],
+      ],
+    ])
+  })
 
   it.each(byName)(
     'H1 run without root, except the agent, whose sockets of the kubelet belong to root: %s',

@@ -34,13 +34,14 @@ describe('the directories of workloads', () => {
     expect(await directories.open()).toEqual([])
     const directory = await directories.renew(instance, slot)
     await directories.close()
-    await mkdir(path.join(root, 'd/stray'))
+    for (const other of ['stray', 'factory_empty']) await mkdir(path.join(root, 'd', other))
     await mkdir(path.join(parent(), '.gone-123456'))
     await writeFile(path.join(parent(), 'file'), '')
     directories = new WorkloadDirectories(path.join(root, 'd'), silentLogger)
     expect(await directories.open()).toEqual([{ instance, slot, path: directory }])
     await directories.removeAside()
     expect((await readdir(parent())).sort()).toEqual([slot, 'file'])
+    expect((await readdir(path.join(root, 'd'))).sort()).toEqual(['factory_cam-8120fe', 'stray'])
   })
 
   it('R68 stay if the slot is claimed again before the drop', async () => {

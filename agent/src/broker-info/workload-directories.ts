@@ -56,6 +56,7 @@ export class WorkloadDirectories {
         if (name.startsWith(GONE_PREFIX)) this.#aside.set(directory, 'new')
         else found.push({ instance, slot: name as SlotName, path: directory })
       }
+      await removeIfEmpty(path.join(this.#root, parent))
     }
     return found
   }

@@ -175,6 +175,10 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
     const selector = `app.kubernetes.io/name in (${names.join()})`
     await kubectl('-n', 'akri', 'delete', 'pods', '-l', selector, '--force', '--grace-period=0')
   }
+  const reported = async () =>
+    (await world.list<Instance>('Instance')).flatMap(({ status }) =>
+      Object.entries(status?.brokerInfo ?? {}),
+    )
   // The kubelet writes its checkpoint at its first allocation.
   const sockets = async () => {
     const files = await Promise.all(ALL_NODES.map((node) => filesBelow(node, PLUGINS)))
@@ -350,10 +354,6 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
     )
     pod.spec.securityContext = { runAsUser: 4711, runAsGroup: 4711 }
     await world.apply(JSON.stringify(pod))
-    const reported = async () =>
-      (await world.list<Instance>('Instance')).flatMap(({ status }) =>
-        Object.entries(status?.brokerInfo ?? {}),
-      )
     await eventually(async () =>
       expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]),
     )
@@ -364,6 +364,41 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
         expect.stringContaining('firmware'),
       ),
     )
+  })
+
+  it('R68 bounds what hidden writers fill, and keeps reports while it is replaced', async () => {
+    const stat = async (...options: readonly string[]) =>
+      (await onNode(NODE_1, 'stat', ...options, '/var/lib/akri-agent/broker-info')).trim()
+    /** With the number of free blocks. */
+    const fileSystem = () => stat('-f', '-c', '%T %s*%b %f')
+    const before = await stat('-c', '%d')
+    const pod = (name: string, script: string) =>
+      podYaml(name, { 'akri.sh/akri-debug-echo': 1 }, { node: NODE_1, script, graceSeconds: 0 })
+    const enter = 'cd "$AKRI_BROKER_INFO_DIRECTORY"'
+    const hides = `${enter}; mkdir a; exec 3>a/x; rm -r a; cat /dev/zero >&3; exec sleep 100000`
+    await eventually(async () => {
+      // On a slow machine the agent can see the directory in between, and has the Pod ended.
+      const isGone = (await world.get('Pod', 'hidden')) === undefined
+      if (isGone) await world.apply(pod('hidden', hides))
+      expect(await fileSystem()).toBe('tmpfs 4096*16384 0')
+    })
+    const counts = 'i=0; while true; do i=$((i+1)); echo $i >.n && mv .n n; sleep 1; done'
+    await world.apply(pod('beside', `${enter}; ${counts}`))
+    await eventually(async () => expect(await world.phases()).toMatchObject({ beside: 'Running' }))
+    await world.remove('Pod', 'hidden')
+    const count = async () => Number(new Map(await reported()).get('n') ?? 0)
+    const first = await eventually(async () => {
+      expect(await count()).toBeGreaterThan(0)
+      return count()
+    })
+    const [agent] = (await agents()).filter(({ spec }) => spec.nodeName === NODE_1)
+    expect(agent?.status.containerStatuses[0]?.restartCount).toBe(0)
+    await kubectl('-n', 'akri', 'delete', 'pod', agent?.metadata.name ?? '')
+    await rolledOut(AGENT)
+    expect(await stat('-c', '%d')).toBe(before)
+    await eventually(async () => expect(await count()).toBeGreaterThan(first))
+    await world.remove('Pod', 'beside')
+    await eventually(async () => expect(await reported()).toEqual([]))
   })
 
   it('R3 finds devices of its node by udev rules', async () => {

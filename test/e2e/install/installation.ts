@@ -171,7 +171,8 @@ export async function separateNodes(): Promise<void> {
 
 /** Leaves the empty directories: to remove one unmounts it in the nodes of another cluster here. */
 export async function joinNodes(): Promise<void> {
-  await Promise.all(ALL_NODES.map((node) => onNode(node, 'umount', ...NODE_DIRECTORIES)))
+  // With the file systems of reports below them.
+  await Promise.all(ALL_NODES.map((node) => onNode(node, 'umount', '-R', ...NODE_DIRECTORIES)))
 }
 
 /**

@@ -267,6 +267,20 @@ of no cluster, but it takes a version.
 {{- if or $listed (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}yes{{ end -}}
 {{- end }}
 
+{{/*
+The size of the file system of reports, as options of its mount: a file for each 4 KiB. Empty without one, and without
+reports.
+*/}}
+{{- define "akri.brokerInfoSize" -}}
+{{- $reports := "on" -}}
+{{- $env := .Values.agent.env -}}
+{{- if kindIs "map" $env }}{{ $reports = get $env "AKRI_BROKER_INFO" -}}
+{{- else }}{{ range $env }}{{ if eq .name "AKRI_BROKER_INFO" }}{{ $reports = .value }}{{ end }}{{ end }}{{ end -}}
+{{- if ne (include "akri.text" $reports) "off" -}}
+{{- with .Values.agent.brokerInfoSize }}{{ $mib := trimSuffix "Mi" . }}size={{ $mib }}m,nr_inodes={{ mul 256 $mib }}{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
 {{- define "akri.handlers" -}}
 {{- $handlers := list -}}
