@@ -17,6 +17,7 @@ import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { MAX_DISK_BYTES } from './workload-bound.js'
+import { WorkloadDirectories } from './workload-directories.js'
 
 const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
@@ -405,6 +406,20 @@ describe('reports of workloads', () => {
     expect(await brokerInfo.open(key(), slot(0))).toBeUndefined()
     await rm(root())
     expect(await brokerInfo.open(key(), slot(0))).toBeDefined()
+  })
+
+  it('R68 tells the node while its directories have no room, which only writers see', async () => {
+    const isFull = vi.spyOn(WorkloadDirectories.prototype, 'isFull')
+    isFull.mockResolvedValue(true)
+    const failed = vi.spyOn(noopObserver, 'failed')
+    await clock.advance('1m')
+    const text = `no room for reports of containers in ${root()}`
+    await eventually(() => expect(failed).toHaveBeenCalledWith('DiskFull', text))
+    isFull.mockRejectedValue(new Error('gone'))
+    await clock.advance('1m')
+    failed.mockClear()
+    await clock.advance('2m')
+    expect(failed).not.toHaveBeenCalled()
   })
 
   it('R68 takes hardly any time in Allocate, even after a workload with many files', async () => {

@@ -38,6 +38,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   readonly #queue: ReconcileQueue<ObjectKey>
   readonly #stop = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
+  #isFull = false
 
   constructor(options: BrokerInfoOptions) {
     this.#options = options
@@ -150,6 +151,16 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       void this.#directories.removeAside({ again: true })
       this.#reconciler.expire()
       for (const key of this.#reconciler.keys) this.#queue.add(key)
+      await this.#reportRoom()
     }
+  }
+
+  /** Only the writers see that a file system is full. */
+  async #reportRoom(): Promise<void> {
+    const { directory, log, observer } = this.#options
+    const isFull = await this.#directories.isFull().catch(() => false)
+    if (isFull && !this.#isFull) log.warn({ directory }, 'no room for broker info')
+    if (isFull) observer.failed('DiskFull', `no room for reports of containers in ${directory}`)
+    this.#isFull = isFull
   }
 }

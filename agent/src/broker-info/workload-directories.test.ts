@@ -134,14 +134,18 @@ describe('the directories of workloads', () => {
           directories.renew('factory/' + instance, slot).then(() => 'made', ({ code }) => code)
         const full = []
         await renew('hostile')
+        const isFull = [await directories.isFull()]
         const hostile = ${JSON.stringify(path.join(d, 'factory_hostile/cam-0'))}
         try { writeFileSync(hostile + '/bytes', Buffer.alloc(2 ** 20)) }
         catch ({ code }) { full.push(code) }
+        isFull.push(await directories.isFull())
         const others = [await renew('other')]
+        rmSync(hostile + '/bytes')
         // All but one of the files that the file system has room for.
         let files = 0
         try { for (;;) writeFileSync(hostile + '/' + files++, '') }
         catch ({ code }) { full.push(code) }
+        isFull.push(await directories.isFull())
         rmSync(hostile + '/0')
         for (const instance of ['next', 'other']) {
           await directories.prepare('factory/' + instance, 'cam-1')
@@ -152,11 +156,12 @@ describe('the directories of workloads', () => {
         await directories.removeAside()
         others.push(await renew('next', 'cam-1'))
         await directories.close()
-        console.log(JSON.stringify([full, others, left]))`
+        console.log(JSON.stringify([full, isFull, others, left]))`
       const filled = `mkdir ${d} && mount -t tmpfs -o size=64k,nr_inodes=64 akri ${d} && exec "$@"`
       const command = ['unshare', '--mount', '/bin/sh', '-c', filled, 'sh']
       expect(await runBy(command, script)).toEqual([
         ['ENOSPC', 'ENOSPC'],
+        [false, true, true],
         ['made', 'ENOSPC', 'made', 'made'],
         ['factory_hostile', 'factory_other'],
       ])

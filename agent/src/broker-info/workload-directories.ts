@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rename, rmdir, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
@@ -130,6 +130,13 @@ export class WorkloadDirectories {
     for (const [directory] of due) this.#aside.delete(directory)
     if (due.length > 0) this.#removing = this.#removing.then(() => this.#remove(due))
     return this.#removing
+  }
+
+  /** Whether the file system of the directories has no room for content, or for files. */
+  async isFull(): Promise<boolean> {
+    const { blocks, bavail, files, ffree } = await statfs(this.#root)
+    // Some file systems count no files.
+    return (blocks > 0 && bavail === 0) || (files > 0 && ffree === 0)
   }
 
   async close(): Promise<void> {
