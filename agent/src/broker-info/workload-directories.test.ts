@@ -146,6 +146,7 @@ describe('the directories of workloads', () => {
         try { for (;;) writeFileSync(hostile + '/' + files++, '') }
         catch ({ code }) { full.push(code) }
         isFull.push(await directories.isFull())
+        others.push(await renew('next'))
         rmSync(hostile + '/0')
         for (const instance of ['next', 'other']) {
           await directories.prepare('factory/' + instance, 'cam-1')
@@ -162,7 +163,7 @@ describe('the directories of workloads', () => {
       expect(await runBy(command, script)).toEqual([
         ['ENOSPC', 'ENOSPC'],
         [false, true, true],
-        ['made', 'ENOSPC', 'made', 'made'],
+        ['made', 'ENOSPC', 'ENOSPC', 'made', 'made'],
         ['factory_hostile', 'factory_other'],
       ])
     },

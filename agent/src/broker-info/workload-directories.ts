@@ -202,7 +202,9 @@ async function removeIfEmpty(parent: string): Promise<void> {
 async function makeBelow(parent: string, make: () => Promise<void>): Promise<void> {
   await make().catch(async (error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error
-    await mkdir(parent, { recursive: true, mode: 0o700 })
+    await mkdir(path.dirname(parent), { recursive: true, mode: 0o700 })
+    // Not recursive: on a full file system that fails with ENOENT.
+    await mkdir(parent, { mode: 0o700 })
     // The parent may have had the last room of a full file system.
     await make().catch(async (failure: unknown) => {
       await removeIfEmpty(parent)
