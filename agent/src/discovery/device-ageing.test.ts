@@ -86,7 +86,7 @@ describe('the devices of a Configuration', () => {
     expect(described([lost, { ...second, lostSince: 0 }], 30)).toEqual([[{ by: 'b' }, 'b', false]])
   })
 
-  it('stay refused if the first handler may not give them, whoever else lists them', () => {
+  it('stay refused if the first handler may not give them, also if others list them', () => {
     const refused = { ...list('b', []), devices: [{ id: '1', hash: '', refusal: 'no' }] }
     const { devices } = ageDevices([refused, list('a', ['1'])], 0, options)
     expect(devices.get('1')).toMatchObject({ endpoint: 'b', healthy: false, refusal: 'no' })

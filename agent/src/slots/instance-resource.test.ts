@@ -61,7 +61,7 @@ describe('the slots of an Instance', () => {
     })
   })
 
-  it('R82 R84 A20 are offered without a foreign claim, but for those that have to wait', () => {
+  it('R82 R84 A20 are offered without a foreign claim, except those that have to wait', () => {
     fc.assert(
       fc.property(claims, fc.boolean(), fc.nat(10), (values, healthy, beyond) => {
         const seen = seenBy(NODE, values, { healthy, beyond })

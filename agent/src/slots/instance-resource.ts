@@ -82,7 +82,8 @@ export class InstanceResource implements Resource {
     const ours = this.#options.book.allocations.claimsIn(name)[slot]
     if (ours !== undefined) return `a container of this node has slot ${id} already, by ${ours}`
     const usage = slots.get(slot)
-    return `slot ${id} is taken${usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''}`
+    const by = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
+    return `slot ${id} is taken${by}`
   }
 }
 

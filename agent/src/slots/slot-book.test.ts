@@ -122,7 +122,7 @@ describe('what a node knows of slots', () => {
     expect([done, changes.length]).toEqual([['allocation after 0'], 6])
   })
 
-  it('makes the slots of one Instance when somebody asks, however many facts changed', () => {
+  it('makes the slots of an Instance for a question, however many facts changed', () => {
     for (let index = 0; index < 5000; index++)
       book.serve(servedWith({}, index.toString(16).padStart(6, '0')))
     expect(book.all(served.configuration)).toHaveLength(5000)

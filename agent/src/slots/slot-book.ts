@@ -24,7 +24,7 @@ interface SlotBookOptions {
 /** An Instance that this node serves. */
 interface Entry {
   readonly served: ServedInstance
-  /** Made when somebody asks, after a change of a fact: a request can change 500 slots. */
+  /** Made for a question after a change of a fact: a request can change 500 slots. */
   slots: InstanceSlots | undefined
 }
 

@@ -105,7 +105,7 @@ describe('an allocation', () => {
     )
   })
 
-  it('A17 R68 that fails releases its claims with their directories, and no earlier claim', async () => {
+  it('A17 R68 that fails releases its claims and directories, and no earlier claim', async () => {
     answer = async (which) =>
       which === C
         ? { outcome: 'taken', by: 'node-b' }
