@@ -47,8 +47,12 @@ describe('akri run --isolated', () => {
     await eventually(() => expect(first.filter(isAlive)).toEqual([]))
     expect(sockets()).toEqual([])
 
+    const begun = akri.output.length
     start(await write('foo0', 'foo1'))
     await eventually(async () => expect(await found()).toEqual(['lab-8120fe', 'lab-a19705']))
+    // The agent says so, and then the handler.
+    const registered = () => akri.output.slice(begun).match(/ handler registered /g)
+    await eventually(() => expect(registered()).toHaveLength(4))
     expect(akri.handlers).toHaveLength(2)
     const second = akri.handlers
     const before = akri.output.length

@@ -111,7 +111,9 @@ export class RegistrationServer {
         this.#register(call.request).then(
           () => answer(null, {}),
           (error: unknown) => {
-            log.warn({ err: error }, 'registration refused')
+            // At the end of the agent its handlers may just be starting.
+            const level = this.#stop.signal.aborted ? 'info' : 'warn'
+            log[level]({ err: error }, 'registration refused')
             answer({
               code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
               details: messageOf(error),
