@@ -37,6 +37,7 @@ afterEach(async () => {
   await api.close()
 })
 
+/** By default a Pod of this node that asks for one device. */
 interface Wanted {
   readonly name?: string
   readonly node?: string
@@ -52,65 +53,57 @@ interface Wanted {
   readonly hostNetwork?: boolean
 }
 
-function podOf({
-  name = 'p',
-  node = 'node-a',
-  phase = 'Running',
-  asks = 1,
-  ending = false,
-  running,
-  graceSeconds,
-  addresses = [],
-  hostNetwork = false,
-}: Wanted = {}) {
-  const limits = asks === 0 ? {} : { [resource]: String(asks) }
-  return {
+function podOf({ name = 'p', node = 'node-a', phase = 'Running', asks = 1, ...wanted }: Wanted) {
+  const { ending, running, graceSeconds, addresses = [], hostNetwork } = wanted
+  const pod = {
     metadata: {
       namespace: 'default',
       name,
-      ...(ending
-        ? {
-            deletionTimestamp: '2026-01-01T00:00:00Z',
-            ...(graceSeconds === undefined ? {} : { deletionGracePeriodSeconds: graceSeconds }),
-          }
-        : {}),
+      deletionTimestamp: ending ? '2026-01-01T00:00:00Z' : undefined,
+      deletionGracePeriodSeconds: ending ? graceSeconds : undefined,
     },
     spec: {
       nodeName: node,
-      ...(hostNetwork ? { hostNetwork } : {}),
-      ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
-      containers: [{ name: 'c', resources: { limits } }],
+      hostNetwork,
+      terminationGracePeriodSeconds: graceSeconds,
+      containers: [{ resources: { limits: asks === 0 ? {} : { [resource]: String(asks) } } }],
     },
     status: {
       phase,
-      ...(running === undefined
-        ? {}
-        : { containerStatuses: [{ state: running ? { running: {} } : { terminated: {} } }] }),
+      containerStatuses: running === undefined ? [] : [{ state: running ? { running: {} } : {} }],
       startTime: `start of ${name}`,
       podIP: addresses[0],
       podIPs: addresses.map((ip) => ({ ip })),
     },
   }
+  // A server shows no undefined fields.
+  return JSON.parse(JSON.stringify(pod))
 }
 
 const put = (wanted: Wanted = {}) => api.put(`${PODS}/${wanted.name ?? 'p'}`, podOf(wanted))
 const remove = (name = 'p') => api.remove(`${PODS}/${name}`)
 const users = () => Object.fromEntries(pods.users(resource))
 
+const has = (count: number) => (count === 0 ? {} : { [key]: count })
+
 let marks = 0
 
-/**
- * What the server has told so far has been heard: a Pod that came after it is known, and has ended
- * by then.
- */
+/** The server has shown all until now: a Pod that came after it is known, and has ended. */
 async function heard(): Promise<void> {
   const mark = `mark-${marks++}`
   put({ name: mark, phase: 'Succeeded', asks: 0 })
   await eventually(() => expect(pods.hasEnded(objectKey('default', mark))).toBe(true))
 }
 
+/** Puts the Pod, from the start or a change; undefined removes it. */
+async function show(wanted: Wanted | undefined): Promise<void> {
+  if (wanted === undefined) remove()
+  else put(wanted)
+  await heard()
+}
+
 /** Follows the API server, from a first Pod on. */
-async function follow(wanted?: Wanted): Promise<void> {
+async function follow(wanted: Wanted = {}): Promise<void> {
   put(wanted)
   pods.start()
   await heard()
@@ -163,44 +156,53 @@ describe('the Pods of a node', () => {
     await eventually(() => expect(pods.holderOf('10.0.0.7')).toBeUndefined())
   })
 
-  it.each(['Succeeded', 'Failed'])(
-    'R90 R92 are said to be gone once all of their containers have %s, and once only',
-    async (phase) => {
-      await follow()
-      expect([users(), told]).toEqual([{ [key]: 1 }, 0])
-      put({ phase })
-      await heard()
-      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 1, true])
-      put({ phase })
-      await heard()
-      expect(told).toBe(1)
-      // It is not there any more, and none of its containers runs on.
-      remove()
-      await heard()
-      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 1, false])
-    },
-  )
-
-  it('are said to have started once, when a container runs that is no init container', async () => {
-    await follow()
-    put({ running: false })
-    await heard()
-    expect(started).toBe(0)
-    for (const running of [true, true]) {
-      put({ running })
-      await heard()
+  /** Each change, and then: how many devices `p` uses, and how many changes were told. */
+  it.each<[string, Wanted, [Wanted | undefined, uses: number, gone: number, started: number][]]>([
+    ...['Succeeded', 'Failed'].map(
+      (phase): [string, Wanted, [Wanted | undefined, number, number, number][]] => [
+        `R90 R92 are gone once all of their containers have ${phase}, and once only`,
+        {},
+        [
+          [{ phase }, 0, 1, 0],
+          [{ phase }, 0, 1, 0],
+          // None of its containers runs on.
+          [undefined, 0, 1, 0],
+        ],
+      ],
+    ),
+    [
+      'have started once, when a container runs that is no init container',
+      {},
+      [
+        [{ running: false }, 1, 0, 0],
+        [{ running: true }, 1, 0, 1],
+        [{ running: true }, 1, 0, 1],
+      ],
+    ],
+    [
+      'R90 use nothing after a deletion that waited for their containers',
+      {},
+      [
+        [{ ending: true }, 1, 0, 0],
+        [undefined, 0, 1, 0],
+      ],
+    ],
+    [
+      'that ask for no resource of Akri call no listener',
+      { asks: 0 },
+      [
+        [{ asks: 0, phase: 'Failed' }, 0, 0, 0],
+        [undefined, 0, 0, 0],
+      ],
+    ],
+  ])('%s', async (_, first, changes) => {
+    await follow(first)
+    expect([told, started]).toEqual([0, 0])
+    for (const [wanted, uses, ...counts] of changes) {
+      await show(wanted)
+      expect([users(), told, started]).toEqual([has(uses), ...counts])
+      expect(pods.hasEnded(key)).toBe(['Succeeded', 'Failed'].includes(wanted?.phase ?? ''))
     }
-    expect([started, told]).toEqual([1, 0])
-  })
-
-  it('R90 use nothing after a deletion that waited for their containers', async () => {
-    await follow()
-    put({ ending: true })
-    await heard()
-    expect([users(), told]).toEqual([{ [key]: 1 }, 0])
-    remove()
-    await heard()
-    expect([users(), told]).toEqual([{}, 1])
   })
 
   it.each([
@@ -210,11 +212,10 @@ describe('the Pods of a node', () => {
     'R92 that are removed by force use what they had for %s more: their containers may run on',
     async (_, graceSeconds, ms) => {
       await follow({ asks: 2, ...(graceSeconds === undefined ? {} : { graceSeconds }) })
-      remove()
-      await heard()
-      expect([users(), told, pods.hasEnded(key)]).toEqual([{ [key]: 2 }, 1, false])
+      await show(undefined)
+      expect([users(), told, pods.hasEnded(key)]).toEqual([has(2), 1, false])
       await clock.advance(ms - 1)
-      expect(users()).toEqual({ [key]: 2 })
+      expect(users()).toEqual(has(2))
       await clock.advance(1)
       expect(users()).toEqual({})
     },
@@ -222,34 +223,20 @@ describe('the Pods of a node', () => {
 
   it('R92 that are removed by force while they end run on until their grace is over', async () => {
     await follow({ running: true, graceSeconds: 600 })
-    put({ running: true, ending: true, graceSeconds: 60 })
-    await heard()
+    await show({ running: true, ending: true, graceSeconds: 60 })
     await clock.advance(20_000)
-    put({ running: true, ending: true, graceSeconds: 50 })
-    await heard()
-    remove()
-    await heard()
-    expect([users(), told]).toEqual([{ [key]: 1 }, 1])
+    await show({ running: true, ending: true, graceSeconds: 50 })
+    await show(undefined)
+    expect([users(), told]).toEqual([has(1), 1])
     await clock.advance(29_999)
-    expect(users()).toEqual({ [key]: 1 })
+    expect(users()).toEqual(has(1))
     await clock.advance(1)
     expect(users()).toEqual({})
     // Containers that have ended do not run on.
-    put({ running: false, ending: true, graceSeconds: 50 })
-    await heard()
-    expect(users()).toEqual({ [key]: 1 })
-    remove()
-    await heard()
+    await show({ running: false, ending: true, graceSeconds: 50 })
+    expect(users()).toEqual(has(1))
+    await show(undefined)
     expect([users(), told]).toEqual([{}, 2])
-  })
-
-  it('that ask for no resource of Akri call no listener', async () => {
-    await follow({ asks: 0 })
-    put({ asks: 0, phase: 'Failed' })
-    await heard()
-    remove()
-    await heard()
-    expect([users(), told]).toEqual([{}, 0])
   })
 
   it('R90 call listeners for a deletion during an outage of the API server', async () => {
@@ -261,12 +248,6 @@ describe('the Pods of a node', () => {
     remove()
     api.refusal = () => undefined
     await clock.untilSleeping()
-    await inSteps(
-      clock,
-      () => {
-        expect([users(), told]).toEqual([{}, 1])
-      },
-      1000,
-    )
+    await inSteps(clock, () => expect([users(), told]).toEqual([{}, 1]), 1000)
   })
 })

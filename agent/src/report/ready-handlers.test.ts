@@ -1,7 +1,4 @@
-import type { Configuration } from '@akrijs/api'
-import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ObjectStore } from '../cluster/object-store.js'
 import { embeddedUid } from '../handlers/handler-endpoint.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DiscoveryHarness, key, ManualEndpoint } from '../testing/discovery-harness.js'
@@ -9,23 +6,19 @@ import { configurationWith } from '../testing/objects.js'
 import { nodeStatus } from './node-status.js'
 
 let world: DiscoveryHarness
-let clock: ManualClock
-let configurations: ObjectStore<Configuration>
 
 beforeEach(() => {
   world = new DiscoveryHarness()
-  ;({ clock, configurations } = world)
 })
 
-afterEach(async () => {
-  await world.discovery.close()
-})
+afterEach(() => world.discovery.close())
 
-/** The condition `Ready` of this node, where each device has its Instance. */
-function ready(): string {
+/** The condition `Ready` of this node after a while, where each device has its Instance. */
+async function readyAfter(time: Parameters<typeof world.clock.advance>[0]): Promise<string> {
+  await world.clock.advance(time)
   const devices = world.discovery.deviceSet(key)
   const { conditions } = nodeStatus({
-    configuration: configurations.get(key) ?? expect.fail(),
+    configuration: world.configurations.get(key) ?? expect.fail(),
     discovery: world.discovery.status(key) ?? expect.fail(),
     devices,
     collisions: [],
@@ -39,73 +32,61 @@ function ready(): string {
   return `${status} ${reason}`
 }
 
-function put(handler: string, details = ''): void {
-  configurations.put(configurationWith({ handler, details }))
+function put(handler = 'told', details = ''): void {
+  world.configurations.put(configurationWith({ handler, details }))
 }
 
 async function register(uid: string): Promise<ManualEndpoint> {
   const endpoint = new ManualEndpoint(uid)
   world.registry.register(endpoint)
-  await clock.advance(0)
+  await world.clock.advance(0)
   return endpoint
 }
 
 describe('Ready of a node', () => {
   it('is never True without the handler', async () => {
-    put('told')
+    put()
     world.discovery.start()
-    await clock.advance('12s')
-    expect(ready()).toBe('Unknown NoHandler')
-    await clock.advance('11m')
-    expect(ready()).toBe('False NoHandler')
+    expect(await readyAfter('12s')).toBe('Unknown NoHandler')
+    expect(await readyAfter('11m')).toBe('False NoHandler')
   })
 
   it.each([
     ['another handler, which does not exist', 'none-such', '', 'False NoHandler'],
     ['other details', 'told', 'other', 'Unknown Waiting'],
   ])('is not True after an edit to %s', async (_what, handler, details, expected) => {
-    put('told')
+    put()
     world.discovery.start()
     const endpoint = await register('told@a')
     endpoint.give('1')
-    await clock.advance('1m')
-    expect(ready()).toBe('True AllDevicesServed')
+    expect(await readyAfter('1m')).toBe('True AllDevicesServed')
     put(handler, details)
-    await clock.advance(0)
-    expect(ready()).toBe(expected)
-    for (const time of ['12s', '1m', '11m']) {
-      await clock.advance(time)
-      expect(ready()).toBe(expected)
-    }
+    for (const time of [0, '12s', '1m', '11m'] as const)
+      expect(await readyAfter(time)).toBe(expected)
     put('told', 'other')
-    await clock.advance('1s')
+    await world.clock.advance('1s')
     endpoint.give('1')
-    await clock.advance(0)
-    expect(ready()).toBe('True AllDevicesServed')
+    expect(await readyAfter(0)).toBe('True AllDevicesServed')
   })
 
   it('does not wait for the embedded handler of an agent before that has its own Pod', async () => {
-    put('told')
+    put()
     world.discovery.start()
     const embedded = await register(embeddedUid('told'))
     embedded.give('1')
-    await clock.advance(0)
+    await world.clock.advance(0)
     const snapshot = JSON.parse(JSON.stringify(world.discovery.snapshot()))
     await world.discovery.close()
-
     world.registry = new HandlerRegistry()
     world.discovery = world.make()
     await world.discovery.restore(snapshot)
     world.discovery.start()
-    await clock.advance(0)
-    expect(ready()).toBe('Unknown NoHandler')
+    expect(await readyAfter(0)).toBe('Unknown NoHandler')
     const own = await register('told@unix')
-    expect(ready()).toBe('Unknown Waiting')
+    expect(await readyAfter(0)).toBe('Unknown Waiting')
     own.give('1')
-    await clock.advance(0)
-    expect(ready()).toBe('True AllDevicesServed')
-    await clock.advance('6m')
-    expect(ready()).toBe('True AllDevicesServed')
+    for (const time of [0, '6m'] as const)
+      expect(await readyAfter(time)).toBe('True AllDevicesServed')
   })
 
   it('does not wait for an endpoint that another one of the handler has replaced', async () => {
@@ -113,30 +94,26 @@ describe('Ready of a node', () => {
     const before = await register('told@a')
     before.away = true
     before.fail('failed')
-    put('told')
+    put()
     world.discovery.start()
-    await clock.advance('1m')
-    expect(ready()).toBe('False HandlerFailed')
+    expect(await readyAfter('1m')).toBe('False HandlerFailed')
     const next = await register('told@b')
     next.give('1')
-    await clock.advance('1s')
-    expect(ready()).toBe('True AllDevicesServed')
+    expect(await readyAfter('1s')).toBe('True AllDevicesServed')
   })
 
   it('stays as it is while a handler restarts', async () => {
-    put('told')
+    put()
     world.discovery.start()
     const endpoint = await register('told@a')
     endpoint.give()
-    await clock.advance(0)
+    await world.clock.advance(0)
     endpoint.away = true
     endpoint.fail('failed')
-    await clock.advance('29s')
-    expect(ready()).toBe('True NoDevices')
+    expect(await readyAfter('29s')).toBe('True NoDevices')
     endpoint.away = false
-    await clock.advance('30s')
+    await world.clock.advance('30s')
     endpoint.give()
-    await clock.advance(0)
-    expect(ready()).toBe('True NoDevices')
+    expect(await readyAfter(0)).toBe('True NoDevices')
   })
 })
