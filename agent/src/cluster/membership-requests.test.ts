@@ -63,11 +63,45 @@ const shared = (nodes: number, metadata: Partial<Instance['metadata']> = {}) =>
   instanceWith({}, { shared: true, nodes: names(nodes) }, metadata)
 const key = keyOf(shared(1))
 
+const join = (instance = shared(2), isUrgent = false) => requests.ask(instance, 'join', isUrgent)
+const leave = (instance = shared(2)) => requests.ask(instance, 'leave')
+const { uid } = shared(1).metadata
+
+/** The agent waits for the controller so long, and then writes itself. */
+async function waits(ms: number): Promise<void> {
+  expect(join()).toBe(true)
+  await clock.advance(ms - 1)
+  expect(join()).toBe(true)
+  await clock.advance(1)
+  expect(join()).toBe(false)
+}
+
 describe('a node that joins or leaves a shared Instance', () => {
-  it('A10 writes itself in a small cluster', () => {
+  beforeEach(() => {
+    known = 10
+  })
+
+  it.each<[string, () => boolean]>([
+    ['in a small cluster', () => join(shared(9))],
+    ['in a small cluster that it leaves', () => leave(shared(9))],
+    [
+      'without the custom resource for reports',
+      () => {
+        known = 10
+        isMissing = true
+        return join()
+      },
+    ],
+    [
+      'for an Instance of its own',
+      () => {
+        known = 10
+        return leave(instanceWith({}, { shared: false, nodes: names(1) }))
+      },
+    ],
+  ])('A10 writes itself %s', (_, ask) => {
     known = 9
-    expect(requests.ask(shared(9), 'join')).toBe(false)
-    expect(requests.ask(shared(9), 'leave')).toBe(false)
+    expect(ask()).toBe(false)
     expect(reported.size).toBe(0)
   })
 
@@ -76,60 +110,40 @@ describe('a node that joins or leaves a shared Instance', () => {
     [1, 10],
   ])('A10 asks the controller if it knows %i nodes and %i of the Instance', (nodes, joined) => {
     known = nodes
-    const instance = shared(joined)
-    expect(requests.ask(instance, 'join')).toBe(true)
-    expect(reported).toEqual(new Map([[key, { uid: instance.metadata.uid, wish: 'join' }]]))
-  })
-
-  it('A10 writes itself after some seconds without the controller, at random', async () => {
-    known = 10
-    expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(7649)
-    expect(requests.ask(shared(3), 'join')).toBe(true)
-    await clock.advance(1)
-    expect(requests.ask(shared(3), 'join')).toBe(false)
+    expect(join(shared(joined))).toBe(true)
+    expect(reported).toEqual(new Map([[key, { uid, wish: 'join' }]]))
   })
 
   it.each([
+    [10, 7650],
     [40, 9900],
     [100, 22_500],
     [1000, 900_000],
     [5000, 900_000],
-  ])('A10 R98 waits for longer among %i nodes, which all would write', async (nodes, ms) => {
+  ])('A10 R98 waits at random, for longer among %i nodes, which all would write', (nodes, ms) => {
     known = nodes
-    expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(ms - 1)
-    expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(1)
-    expect(requests.ask(shared(2), 'join')).toBe(false)
+    return waits(ms)
   })
 
-  it('A10 writes itself without the custom resource for reports, and alone', () => {
-    known = 10
-    isMissing = true
-    expect(requests.ask(shared(2), 'join')).toBe(false)
-    isMissing = false
-    const own = instanceWith({}, { shared: false, nodes: names(1) })
-    expect(requests.ask(own, 'leave')).toBe(false)
-    expect(reported.size).toBe(0)
+  it('A10 R98 waits longer for a wish that the report has no room for yet', () => {
+    for (let index = 0; index < 1000; index++)
+      reported.set(`plant/other-${index}` as ObjectKey, { uid: 'other', wish: 'join' })
+    return waits(15_300)
   })
 
   it('A10 replaces an earlier wish also if it writes itself', () => {
-    known = 10
-    const { uid } = shared(2).metadata
-    expect(requests.ask(shared(2), 'join')).toBe(true)
+    expect(join()).toBe(true)
     known = 3
-    expect(requests.ask(shared(3), 'leave')).toBe(false)
+    expect(leave(shared(3))).toBe(false)
     expect(reported.get(key)).toEqual({ uid, wish: 'leave' })
-    expect(requests.ask(shared(3), 'join', true)).toBe(false)
+    expect(join(shared(3), true)).toBe(false)
     expect(reported.get(key)).toEqual({ uid, wish: 'join' })
   })
 
   it('A10 asks again for an Instance that was recreated', async () => {
-    known = 10
-    requests.ask(shared(2), 'join')
+    join()
     await clock.advance(20_000)
-    expect(requests.ask(shared(2, { uid: 'other' }), 'join')).toBe(true)
+    expect(join(shared(2, { uid: 'other' }))).toBe(true)
     expect(reported.get(key)).toEqual({ uid: 'other', wish: 'join' })
   })
 
@@ -138,8 +152,7 @@ describe('a node that joins or leaves a shared Instance', () => {
     ['about an Instance that is gone', () => show(undefined, true)],
     ['about an earlier Instance', () => show(shared(2, { uid: 'other' }), false)],
   ])('A10 takes a wish back %s', (_, happens) => {
-    known = 10
-    requests.ask(shared(2), 'join')
+    join()
     changed(key)
     expect(reported.size).toBe(1)
     happens()
@@ -147,45 +160,28 @@ describe('a node that joins or leaves a shared Instance', () => {
   })
 
   it('A10 R98 asks again, with patience, to join what others removed it from', async () => {
-    known = 10
-    const { uid } = shared(2).metadata
-    requests.ask(shared(2), 'join')
+    join()
     show(shared(2), true)
     await clock.advance(60_000)
     show(shared(2), false)
-    expect(requests.ask(shared(2), 'join')).toBe(true)
+    expect(join()).toBe(true)
     expect(reported.get(key)).toEqual({ uid, wish: 'join' })
   })
 
   it('A10 replaces a wish that has come true: the report on the server can still have it', () => {
-    known = 10
-    const { uid } = shared(2).metadata
-    requests.ask(shared(2), 'join')
+    join()
     show(shared(2), true)
     known = 3
-    expect(requests.ask(shared(3), 'leave')).toBe(false)
+    expect(leave(shared(3))).toBe(false)
     expect(reported.get(key)).toEqual({ uid, wish: 'leave' })
   })
 
   it('A10 takes back a wish to leave when the device returns', () => {
-    known = 10
-    const { uid } = shared(2).metadata
     requests.stay(key)
     expect(reported.size).toBe(0)
     show(shared(2), true)
-    expect(requests.ask(shared(2), 'leave')).toBe(true)
+    expect(leave()).toBe(true)
     requests.stay(key)
     expect(reported.get(key)).toEqual({ uid, wish: 'join' })
-  })
-
-  it('A10 R98 waits longer for a wish that the report has no room for yet', async () => {
-    known = 10
-    for (let index = 0; index < 1000; index++)
-      reported.set(`plant/other-${index}` as ObjectKey, { uid: 'other', wish: 'join' })
-    expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(15_299)
-    expect(requests.ask(shared(2), 'join')).toBe(true)
-    await clock.advance(1)
-    expect(requests.ask(shared(2), 'join')).toBe(false)
   })
 })
