@@ -54,20 +54,8 @@ export class CompareAndSwap {
       if (attempt > 1) await clock.sleep(this.#random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
       const now = await this.#read(key)
       // No other writer was faster: the server refuses the write itself.
-      if (
-        refusal?.status === 422 &&
-        fresh &&
-        now?.metadata.resourceVersion === instance?.metadata.resourceVersion
-      )
-        throw refusal
-      // The Instance exists without this subresource.
-      if (
-        refusal?.status === 404 &&
-        'subresource' in step &&
-        now !== undefined &&
-        now.metadata.uid === instance?.metadata.uid
-      )
-        throw outdated(refusal)
+      if (refusal !== undefined && refusal.status !== 409 && fresh && isSame(now, instance))
+        throw 'subresource' in step && refusal.status === 404 ? outdated(refusal) : refusal
       instance = now
       fresh = true
     }
@@ -134,6 +122,10 @@ export class CompareAndSwap {
       throw error
     }
   }
+}
+
+function isSame(now: Instance | undefined, before: Instance | undefined): boolean {
+  return now?.metadata.resourceVersion === before?.metadata.resourceVersion
 }
 
 /** The server's custom resource lacks `status.brokerInfo`. */
