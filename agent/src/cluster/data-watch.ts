@@ -8,15 +8,7 @@ import {
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import {
-  aborted,
-  Backoff,
-  type Clock,
-  type Logger,
-  messageOf,
-  runAfter,
-  TokenBucket,
-} from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, messageOf, runAfter, TokenBucket } from '@akrijs/runtime'
 import {
   type DataReference,
   isSameData,
@@ -33,26 +25,15 @@ interface DataWatchOptions {
   readonly reference: DataReference
   /** Whether a Configuration may use the object, as it is, or absent. */
   isUsable(object: ReferencedData | undefined): boolean
-  /** The least wait between two reads, if many objects are unusable, in milliseconds. */
-  spreadMs(): number
   /** Called after the object, or the right to read it, changed. */
   onChange(): void
-}
-
-/** The data of a Secret or ConfigMap, with the metadata that a cache needs. */
-interface DataObject extends ReferencedData {
-  readonly metadata: {
-    readonly namespace: string
-    readonly name: string
-    readonly resourceVersion: string
-  }
 }
 
 type State =
   /** The API server has not answered yet. */
   | { readonly phase: 'asking' }
   /** A Configuration may use the object, which may be absent. */
-  | { readonly phase: 'watched'; readonly object: DataObject | undefined }
+  | { readonly phase: 'usable'; readonly object: ReferencedData | undefined }
   /** No Configuration may use the object: the agent keeps nothing of it. */
   | { readonly phase: 'unusable' }
   /** The API server refuses the read. */
@@ -63,20 +44,18 @@ const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 /** The longest wait for the first answer of the API server, in milliseconds. */
 const ANSWER_MS = 10_000
 /**
- * Between two reads of an object that no Configuration may use, in milliseconds. The first wait is
+ * Between two reads of an object that the API server refuses, in milliseconds. The first wait is
  * short: an API server that has just started can refuse a right that the agent has.
  */
 const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
-/** Waits from this on grow with the number of such objects, in milliseconds. */
-const SPREAD_FROM_MS = 30_000
 /**
  * The changes of an object that are reported: a burst, then one in 5 s. A program that writes a
  * Secret without a pause must not restart discoveries without a pause.
  */
 const CHANGES = { burst: 10, refillMs: 5000 }
 /**
- * One Secret or ConfigMap. The agent watches the object while a Configuration may use it, and reads
- * it now and then otherwise.
+ * The watch of one Secret or ConfigMap. The agent keeps its data only while a Configuration may use
+ * the object.
  */
 export class DataWatch {
   readonly #options: DataWatchOptions
@@ -88,8 +67,8 @@ export class DataWatch {
   #state: State = { phase: 'asking' }
   /** The last failure of a read, and its time. */
   #failure: { readonly message: string; readonly at: number } | undefined
-  #reflector: Pick<Reflector<DataObject>, 'lastContact'> | undefined
-  /** Ends the present watch. */
+  #reflector: Reflector<never> | undefined
+  /** Ends the present list or watch. */
   #watch = new AbortController()
   #wasLookedAt = false
   #isReporting = false
@@ -103,8 +82,8 @@ export class DataWatch {
     this.#running = this.#run()
   }
 
-  /** Whether the agent only reads the object now and then. */
-  get isIdle(): boolean {
+  /** Whether the agent has no data that a Configuration could use. */
+  get isUnusable(): boolean {
     return this.#state.phase === 'unusable' || this.#state.phase === 'denied'
   }
 
@@ -124,21 +103,21 @@ export class DataWatch {
     this.#wasLookedAt = true
     const state = this.#state
     if (state.phase === 'unusable') return undefined
-    if (state.phase === 'watched' && state.object !== undefined) return state.object
+    if (state.phase === 'usable' && state.object !== undefined) return state.object
     const { kind, key } = reference
+    const outage = this.#outage
+    if (state.phase !== 'asking' && outage === undefined) return undefined
     if (state.phase === 'denied')
       throw new PropertyForbiddenError(
         `${kind} ${key} cannot be read: ${state.message}; the agent needs the Role ` +
           `akri-agent-read-secrets in namespace ${keyParts(key).namespace}`,
       )
-    const outage = this.#outage
-    if (state.phase === 'watched' && outage === undefined) return undefined
     throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${outage ?? 'no answer'}`)
   }
 
   /** To be called after the Configurations that refer to the object changed. */
   review(): void {
-    if (this.#state.phase === 'watched') this.#take(this.#state.object)
+    if (this.#state.phase === 'usable') this.#take(this.#state.object)
   }
 
   async close(): Promise<void> {
@@ -147,29 +126,25 @@ export class DataWatch {
   }
 
   async #run(): Promise<void> {
-    const { clock, random, spreadMs } = this.#options
+    const { clock, random } = this.#options
     const { signal } = this.#stop
     const waits = new Backoff({ ...RECHECK, random })
     while (!signal.aborted) {
-      if (await this.#follow()) waits.reset()
-      const wait = waits.next()
-      await clock
-        .sleep(wait < SPREAD_FROM_MS ? wait : Math.max(wait, spreadMs()), signal)
-        .catch(() => undefined)
+      const reflector = this.#newReflector()
+      this.#reflector = reflector
+      this.#watch = new AbortController()
+      await reflector.run(AbortSignal.any([signal, this.#watch.signal]))
+      if (reflector.lastContact !== undefined) waits.reset()
+      await clock.sleep(waits.next(), signal).catch(() => undefined)
     }
   }
 
-  /**
-   * Lists the object, and watches it while a Configuration may use it.
-   * @returns whether a Configuration could use it
-   */
-  async #follow(): Promise<boolean> {
+  /** The reflector keeps no data: each version goes through `isUsable`. */
+  #newReflector(): Reflector<never> {
     const { client, clock, random, reference } = this.#options
     const { namespace, name } = keyParts(reference.key)
-    const watch = new AbortController()
-    this.#watch = watch
-    void aborted(this.#stop.signal, watch.signal).then(() => watch.abort())
-    const reflector = new Reflector<DataObject>(
+    let isThere = false
+    const reflector = new Reflector<never>(
       {
         client,
         clock,
@@ -177,27 +152,22 @@ export class DataWatch {
         query: { fieldSelector: `metadata.name=${name}` },
         // A consent that was withdrawn must not come back.
         listsNewest: true,
-        parse: (object) => parseData(reference.kind, object),
+        parse: (object) => {
+          isThere = true
+          return this.#take(parseData(reference.kind, object))
+        },
+        deleted: () => this.#take(undefined),
         onError: (error, retryInMs) => this.#failed(error, retryInMs),
       },
       { random },
     )
-    this.#reflector = reflector
-    let wasUsable = false
-    const take = () => {
-      if (watch.signal.aborted) return
-      this.#take(reflector.get(reference.key))
-      wasUsable ||= this.#state.phase === 'watched'
-    }
-    reflector.onChange(take, watch.signal)
-    void reflector.synced.then(take)
-    await reflector.run(watch.signal)
-    return wasUsable
+    void reflector.synced.then(() => isThere || this.#take(undefined))
+    return reflector
   }
 
-  #take(object: DataObject | undefined): void {
-    if (this.#options.isUsable(object)) this.#become({ phase: 'watched', object })
-    else this.#become({ phase: 'unusable' })
+  #take(object: ReferencedData | undefined): undefined {
+    const isUsable = this.#options.isUsable(object)
+    this.#become(isUsable ? { phase: 'usable', object } : { phase: 'unusable' })
   }
 
   #failed(error: unknown, retryInMs: number): void {
@@ -208,8 +178,10 @@ export class DataWatch {
     if (message === before) log.debug(fields, 'property not read')
     else log.warn(fields, 'property not read')
     // An outage keeps the last value. A right that was withdrawn does not.
-    if (ApiError.is(error, 401) || ApiError.is(error, 403))
+    if (ApiError.is(error, 401) || ApiError.is(error, 403)) {
       this.#become({ phase: 'denied', message })
+      this.#watch.abort()
+    }
     this.#failure = { message, at: clock.monotonicMs() }
     this.#settle()
   }
@@ -227,7 +199,6 @@ export class DataWatch {
     const before = this.#state
     this.#state = state
     this.#settle()
-    if (this.isIdle) this.#watch.abort()
     if (!isSameState(before, state)) this.#report()
   }
 
@@ -249,7 +220,7 @@ export class DataWatch {
 }
 
 function isSameState(a: State, b: State): boolean {
-  return a.phase === 'watched' && b.phase === 'watched'
+  return a.phase === 'usable' && b.phase === 'usable'
     ? isSameData(a.object, b.object)
     : a.phase === b.phase
 }
@@ -258,14 +229,9 @@ function isSameState(a: State, b: State): boolean {
  * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
  * base64.
  */
-function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
+function parseData(kind: DataReference['kind'], object: unknown): ReferencedData {
   const { metadata, data, binaryData } = object as {
-    metadata: {
-      namespace: string
-      name: string
-      resourceVersion: string
-      annotations?: Readonly<Record<string, string>>
-    }
+    metadata: { annotations?: Readonly<Record<string, string>> }
     data?: Readonly<Record<string, string>>
     binaryData?: Readonly<Record<string, string>>
   }
@@ -274,12 +240,10 @@ function parseData(kind: DataReference['kind'], object: unknown): DataObject | u
     values.set(key, Buffer.from(value, 'base64'))
   for (const [key, value] of Object.entries(data ?? {}))
     values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
-  const { namespace, name, resourceVersion, annotations } = metadata
-  const readableFrom = annotations?.[READABLE_FROM_ANNOTATION]
+  const readableFrom = metadata.annotations?.[READABLE_FROM_ANNOTATION]
   const bytes = [...values.values()].reduce((sum, { length }) => sum + length, 0)
   const isTooLarge = bytes > MAX_OBJECT_BYTES
   return {
-    metadata: { namespace, name, resourceVersion },
     ...(readableFrom !== undefined && { readableFrom }),
     data: isTooLarge ? new Map() : values,
     ...(isTooLarge && { isTooLarge }),

@@ -21,8 +21,6 @@ interface PropertySourcesOptions {
   readonly configurations: Pick<ObjectCache<Configuration>, 'get' | 'list' | 'onChange'>
 }
 
-/** With more unusable objects, each is read less often: all of them take one read in this time. */
-const RECHECK_MS = 1000
 /**
  * The Configurations that hear of changes: a burst, then one in 50 ms. Each opens its discoveries
  * again, and sends up to 2.5 MB to each handler, and a thousand of them can use one object.
@@ -121,10 +119,6 @@ export class PropertySources {
         }
         return false
       },
-      spreadMs: () => {
-        const idle = [...this.#sources.values()].filter(({ isIdle }) => isIdle)
-        return idle.length * RECHECK_MS
-      },
       onChange: () => {
         const isTelling = this.#untold.size > 0
         for (const key of this.#users.usersOf(object)) this.#untold.add(key)
@@ -173,7 +167,8 @@ export class PropertySources {
       const source = this.#sources.get(object)
       const [user] = this.#users.namespacesOf(object)
       // The next look reads an object at once that the Configuration may be allowed to use now.
-      if (user === undefined || (after.has(object) && source?.isIdle === true)) this.#end(object)
+      if (user === undefined || (after.has(object) && source?.isUnusable === true))
+        this.#end(object)
       else source?.review()
     }
     return refusal
