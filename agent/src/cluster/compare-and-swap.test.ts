@@ -1,6 +1,7 @@
 import { INSTANCES, type Instance, parseInstanceObject } from '@akrijs/api'
-import { keyOf, Reflector, Resource } from '@akrijs/kube'
+import { keyOf, type NodeName, Reflector, Resource } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
+import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import { ClusterBusyError } from '../errors.js'
@@ -22,10 +23,17 @@ it('a change waits longer for each faster writer, at random, and then fails', as
     onError: () => {},
   })
   const writer = new CompareAndSwap(
-    { api: resource, cache, clock, answerMs: 10_000 },
+    {
+      api: resource,
+      cache,
+      clock,
+      log: silentLogger,
+      node: 'node-a' as NodeName,
+      answerMs: 10_000,
+    },
     { random: () => 0.5 },
   )
-  const instance = instanceWith({})
+  const instance = instanceWith({}, {}, { labels: { 'akri.sh/shared': 'true' } })
   const otherWriter = () => api.put(PATH, { ...instance })
   otherWriter()
   api.before = ({ method }) => method === 'PATCH' && otherWriter()

@@ -1,6 +1,13 @@
-import { INSTANCES, type Instance, missingFields } from '@akrijs/api'
-import { ApiError, type ObjectKey, type Reflector, type Resource } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
+import { INSTANCES, type Instance, isUnlabelled, labelPatch, missingFields } from '@akrijs/api'
+import {
+  ApiError,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  type Reflector,
+  type Resource,
+} from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 import type { InstanceStep } from '../instances/instance-steps.js'
 
@@ -8,6 +15,8 @@ interface CompareAndSwapOptions {
   readonly api: Resource
   readonly cache: Pick<Reflector<Instance>, 'get' | 'observe' | 'forget' | 'isStray'>
   readonly clock: Clock
+  readonly log: Logger
+  readonly node: NodeName
   /** The time limit of one answer, in milliseconds: the kubelet waits for a claim. */
   readonly answerMs: number
 }
@@ -21,6 +30,7 @@ const MAX_ATTEMPTS = 30
 export class CompareAndSwap {
   readonly #options: CompareAndSwapOptions
   readonly #random: () => number
+  #hasWarned = false
 
   constructor(options: CompareAndSwapOptions, { random = Math.random } = {}) {
     this.#options = options
@@ -52,7 +62,7 @@ export class CompareAndSwap {
       }
       // With many writers, each needs a moment without the others.
       if (attempt > 1) await clock.sleep(this.#random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
-      const now = await this.#read(key)
+      const now = await this.read(key)
       // No other writer was faster: the server refuses the write itself.
       if (refusal !== undefined && refusal.status !== 409 && fresh && isSame(now, instance))
         throw 'subresource' in step && refusal.status === 404 ? outdated(refusal) : refusal
@@ -69,24 +79,39 @@ export class CompareAndSwap {
     return this.#options.cache.observe(object)
   }
 
-  /** Also adds the fields that agents of early versions did not write. */
-  async #read(key: ObjectKey): Promise<Instance | undefined> {
+  /** Reads an Instance, also one that no watch shows. */
+  async read(key: ObjectKey, signal?: AbortSignal): Promise<Instance | undefined> {
     const { api, cache, answerMs } = this.#options
-    const found = await api.get(key, { timeoutMs: answerMs })
-    if (found === undefined) {
-      cache.forget(key)
-      return undefined
-    }
-    const instance = this.wrote(found)
-    const missing = missingFields(found)
-    if (instance === undefined || missing === undefined) return instance
-    const { uid, resourceVersion } = instance.metadata
-    const patch = { metadata: { uid, resourceVersion }, spec: missing }
+    const found = await api.get(key, { timeoutMs: answerMs, signal })
+    if (found !== undefined) return this.complete(found, signal)
+    cache.forget(key)
+    return undefined
+  }
+
+  /**
+   * Takes over an Instance, and adds what programs of early versions do not write: fields, and the
+   * labels of an Instance that this node may see. An Instance that cannot be written stays as it
+   * is.
+   * @param object as the API server returns it
+   */
+  async complete(object: unknown, signal?: AbortSignal): Promise<Instance | undefined> {
+    const { api, node, log, answerMs } = this.#options
+    const instance = this.wrote(object)
+    if (instance === undefined) return undefined
+    const { shared, nodes } = instance.spec
+    const isToLabel = isUnlabelled(instance) && (shared || nodes.includes(node))
+    const spec = missingFields(object)
+    if (!isToLabel && spec === undefined) return instance
+    const metadata = { uid: instance.metadata.uid }
+    const patch = { ...(isToLabel ? labelPatch(instance) : { metadata }), spec }
     try {
-      return this.wrote(await api.patch(key, 'merge', patch, { timeoutMs: answerMs }))
+      const key = keyOf(instance)
+      return this.wrote(await api.patch(key, 'merge', patch, { timeoutMs: answerMs, signal }))
     } catch (error) {
       if (!ApiError.is(error)) throw error
-      // The next write shows the reason, or the Instance has changed.
+      const fields = { instance: instance.metadata.name, patch, err: error }
+      log[this.#hasWarned ? 'debug' : 'warn'](fields, 'labels or fields of Instance not written')
+      this.#hasWarned = true
       return instance
     }
   }
@@ -112,7 +137,7 @@ export class CompareAndSwap {
         // An Instance that is already gone is a success too.
         await api.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
         // No watch shows the deletion.
-        if (cache.isStray(key)) await this.#read(key)
+        if (cache.isStray(key)) await this.read(key)
       }
       return undefined
     } catch (error) {

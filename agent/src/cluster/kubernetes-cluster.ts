@@ -142,7 +142,8 @@ export class KubernetesCluster implements Cluster {
     const accepted = new AcceptedConfigurations(this.configurations, signal)
     const ofInstances = { ...options, api: this.#instanceApi, cache: instances }
     this.#ownNode = new OwnNode({ ...options, instances }, signal)
-    this.#strays = new StrayInstances(ofInstances)
+    this.#writer = new CompareAndSwap({ ...ofInstances, answerMs })
+    this.#strays = new StrayInstances({ ...ofInstances, writer: this.#writer })
     // The cache has the objects of the watches, and those that the watches do not show.
     this.instances = {
       synced: Promise.all([instances.synced, this.#strays.listed]).then(() => undefined),
@@ -162,7 +163,6 @@ export class KubernetesCluster implements Cluster {
       { ...options, report, instances, knownNodes },
       signal,
     )
-    this.#writer = new CompareAndSwap({ ...ofInstances, answerMs })
     this.#events = new EventRecorder({
       client,
       clock,
@@ -210,7 +210,7 @@ export class KubernetesCluster implements Cluster {
       if (!ApiError.is(error, 409)) throw error
       const key = objectKey(draft.namespace, draft.name)
       // No watch may show the Instance: it can have no labels, or be a local one of another node.
-      if (this.#instances.get(key) === undefined) await this.#strays.adopt(key)
+      if (this.#instances.get(key) === undefined) await this.#writer.read(key)
       return 'exists'
     }
   }

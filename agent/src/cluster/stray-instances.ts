@@ -1,24 +1,14 @@
-import {
-  INSTANCES,
-  type Instance,
-  instanceLabels,
-  isUnlabelled,
-  labelPatch,
-  missingFields,
-  nodesOf,
-  parseInstanceObject,
-  UNLABELLED_SELECTOR,
-} from '@akrijs/api'
+import { type Instance, nodesOf, parseInstanceObject, UNLABELLED_SELECTOR } from '@akrijs/api'
 import {
   type ApiClient,
   keyOf,
   listObjects,
   type NodeName,
-  type ObjectKey,
   type Reflector,
   type Resource,
 } from '@akrijs/kube'
 import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
+import type { CompareAndSwap } from './compare-and-swap.js'
 
 interface StrayInstancesOptions {
   readonly client: ApiClient
@@ -26,7 +16,8 @@ interface StrayInstancesOptions {
   readonly log: Logger
   readonly node: NodeName
   readonly api: Resource
-  readonly cache: Pick<Reflector<Instance>, 'get' | 'list' | 'observe' | 'forget' | 'isStray'>
+  readonly cache: Pick<Reflector<Instance>, 'list' | 'observe' | 'isStray'>
+  readonly writer: Pick<CompareAndSwap, 'read' | 'complete'>
 }
 
 const LIST_BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
@@ -44,7 +35,6 @@ export class StrayInstances {
   readonly #options: StrayInstancesOptions
   readonly #random: () => number
   #onListed: () => void = () => {}
-  #hasWarned = false
 
   constructor(options: StrayInstancesOptions, { random = Math.random } = {}) {
     this.#options = options
@@ -55,29 +45,23 @@ export class StrayInstances {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, cache } = this.#options
+    const { clock, cache, writer, log } = this.#options
     await this.#listOnce(signal)
     while (!signal.aborted) {
       await clock.sleep(READ_MS * (1 + this.#random() / 2), signal).catch(() => undefined)
-      for (const instance of cache.list()) {
+      for (const key of cache.list().map(keyOf)) {
         if (signal.aborted) return
-        if (cache.isStray(keyOf(instance))) await this.#retry(keyOf(instance), signal)
+        if (!cache.isStray(key)) continue
+        await writer.read(key, signal).catch((error: unknown) => {
+          if (!signal.aborted) log.debug({ instance: key, err: error }, 'Instance not read')
+        })
       }
     }
   }
 
-  /** Reads an Instance that is not in the cache, and labels it if no program has. */
-  async adopt(key: ObjectKey, signal?: AbortSignal): Promise<void> {
-    const { api, cache } = this.#options
-    const object = await api.get(key, { signal })
-    if (object === undefined) return cache.forget(key)
-    const instance = cache.observe(object)
-    if (instance !== undefined) await this.#label(instance, object, signal)
-  }
-
   /** The Instances of this node that an agent of an earlier version has made. */
   async #listOnce(signal: AbortSignal): Promise<void> {
-    const { client, clock, api, cache, node, log } = this.#options
+    const { client, clock, api, cache, node, writer, log } = this.#options
     const waits = new Backoff({ ...LIST_BACKOFF, random: this.#random })
     while (!signal.aborted) {
       try {
@@ -87,10 +71,9 @@ export class StrayInstances {
           const instance = parseInstanceObject(object)
           return instance !== undefined && nodesOf(instance).has(node)
         })
-        const read = ofNode.map((object) => [cache.observe(object), object] as const)
+        for (const object of ofNode) cache.observe(object)
         this.#onListed()
-        for (const [instance, object] of read)
-          if (instance !== undefined) await this.#label(instance, object, signal)
+        for (const object of ofNode) await writer.complete(object, signal)
         return
       } catch (error) {
         if (signal.aborted) return
@@ -98,37 +81,6 @@ export class StrayInstances {
         log.warn({ err: error, retryInMs }, 'unlabelled Instances not listed')
         await clock.sleep(retryInMs, signal).catch(() => undefined)
       }
-    }
-  }
-
-  async #retry(key: ObjectKey, signal: AbortSignal): Promise<void> {
-    await this.adopt(key, signal).catch((error: unknown) => {
-      if (!signal.aborted)
-        this.#options.log.debug({ instance: key, err: error }, 'Instance not read')
-    })
-  }
-
-  /**
-   * An Instance that cannot be labelled stays in the cache, and is read now and then.
-   * @param object as the API server returns it
-   */
-  async #label(instance: Instance, object: unknown, signal?: AbortSignal): Promise<void> {
-    const { api, cache, node, log } = this.#options
-    const isOwn = instance.spec.shared || instance.spec.nodes.includes(node)
-    if (!isUnlabelled(instance) || !isOwn) return
-    const patch = { ...labelPatch(instance), spec: missingFields(object) }
-    try {
-      cache.observe(await api.patch(keyOf(instance), 'merge', patch, { signal }))
-    } catch (error) {
-      if (signal?.aborted) return
-      const fields = {
-        instance: instance.metadata.name,
-        labels: instanceLabels(instance.spec),
-        err: error,
-      }
-      if (this.#hasWarned) log.debug(fields, 'Instance not labelled')
-      else log.warn(fields, `label of ${INSTANCES.plural} not written`)
-      this.#hasWarned = true
     }
   }
 }
