@@ -146,7 +146,7 @@ describe('the source of a property', () => {
     expect((await look())?.data.size).toBe(1)
   })
 
-  it('A7 calls listeners of its Configurations for each change of the data, and its end', async () => {
+  it('A7 calls the listeners of its Configurations after each change of the data', async () => {
     const elsewhere = { secretKeyRef: { name: 'elsewhere', key: 'k' } }
     configurations.put(configurationOf('other', elsewhere))
     configurations.put(configurationOf('both', elsewhere, fromSecret))

@@ -88,7 +88,13 @@ beforeEach(() => {
 function setOf(...devices: [Partial<DiscoveredDevice>, Partial<DiscoveredDevice>]): DeviceSet {
   const found = devices.map((more, index) => {
     const id = 'ab'.charAt(index)
-    const device = { device: { id, hash: '' }, shared: false, endpoint: 'told@x', healthy: true, ...more }
+    const device = {
+      device: { id, hash: '' },
+      shared: false,
+      endpoint: 'told@x',
+      healthy: true,
+      ...more,
+    }
     return [id, device] as const
   })
   return { devices: new Map(found), complete: true, leftOut: undefined }
