@@ -1,10 +1,15 @@
 import { type InstanceName, type SlotName, slotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
+import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { ObjectStore } from '../cluster/object-store.js'
+import type { ServedInstance } from '../instances/served-instance.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
-import { offeredSlots, preferredSlots } from './instance-resource.js'
+import { ConfigurationResource } from './configuration-resource.js'
+import { InstanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
 import { instanceSlots } from './instance-slots.js'
+import { SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 const NODE = 'node-a' as NodeName
@@ -137,5 +142,136 @@ describe('the preferred slots', () => {
         for (const each of chosen) expect(available).toContain(each)
       }),
     )
+  })
+})
+
+/** The resources of both levels, for one device. */
+function open(usage: Record<string, string> = {}, more: Partial<ServedInstance> = {}) {
+  const instances = new ObjectStore<ReturnType<typeof instanceWith>>()
+  const kubelet = { pods: undefined }
+  const clock = new ManualClock()
+  const book = new SlotBook({ cluster: { instances }, node: NODE, kubelet, clock })
+  instances.put(instanceWith(usage, { capacity: 3 }))
+  const served = servedWith({ capacity: 3, ...more })
+  book.serve(served)
+  const one = new InstanceResource(served.name, { book, node: NODE })
+  const any = new ConfigurationResource(served.configuration, { book, node: NODE })
+  const ofContainer = (index: number, id: string, resourceName = any.name) => {
+    const allocation = { slot: slot(index), resourceName, id }
+    book.allocations.record(allocation)
+    return allocation
+  }
+  const health = () => one.advertise().map(({ healthy }) => healthy)
+  const ids = () => Object.fromEntries(any.advertise().map(({ id, healthy }) => [id, healthy]))
+  return { instances, book, served, one, any, ofContainer, health, ids }
+}
+
+type Opened = ReturnType<typeof open>
+
+describe('an id of an Instance is refused', () => {
+  it.each<[string, string, string, (opened: Opened) => void]>([
+    ...[
+      '',
+      '0',
+      'cam-8120fe',
+      'cam-8120fe-',
+      'cam-8120fe-01',
+      'cam-8120fe--1',
+      'cam-a19705-0',
+      'ä\n',
+    ]
+      .concat('cam-8120fe-1000000000')
+      .map((id): [string, string, string, () => void] => [
+        `A20 A22 if it is ${JSON.stringify(id)}`,
+        id,
+        `${JSON.stringify(id)} is not a slot of Instance cam-8120fe`,
+        () => {},
+      ]),
+    [
+      'A20 with its beginning',
+      'x'.repeat(100_000),
+      `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`,
+      () => {},
+    ],
+    [
+      'A20 beyond the capacity',
+      slot(2),
+      'Instance cam-8120fe has no slot "cam-8120fe-2"; its capacity is 2',
+      ({ book, served }) => book.serve({ ...served, capacity: 2 }),
+    ],
+    [
+      'R82 of a device that its handler does not report',
+      slot(0),
+      'the device of Instance cam-8120fe is not available now',
+      ({ book, served }) => book.serve({ ...served, healthy: false }),
+    ],
+    [
+      'after the device was removed',
+      slot(0),
+      'the device of Instance cam-8120fe was removed',
+      ({ book, served }) => book.withdraw(served, false),
+    ],
+    [
+      'R84 A13 of an Instance that does not exist',
+      slot(0),
+      'there is no Instance cam-8120fe yet',
+      ({ instances, served }) => instances.remove(served.key),
+    ],
+    [
+      'R84 A13 of an Instance under deletion',
+      slot(0),
+      'Instance cam-8120fe is being deleted',
+      ({ instances }) => instances.put(instanceWith({}, {}, { deletionTimestamp: '2026' })),
+    ],
+    ...[
+      ['node-b', ' by node node-b'],
+      ['C:0:node-b', ' by node node-b'],
+      ['C:0:node-a', ' by node node-a'],
+      ['x:y', ''],
+    ].map(([claim = '', by]): [string, string, string, (opened: Opened) => void] => [
+      `R84 R85 by the claim ${claim}`,
+      slot(1),
+      `slot cam-8120fe-1 is taken${by}`,
+      ({ instances }) => instances.put(instanceWith({ [slot(1)]: claim }, { capacity: 3 })),
+    ]),
+    [
+      'R7 R84 by a container whose claim the Instance has lost',
+      slot(0),
+      'a container of this node has slot cam-8120fe-0 already, by C:7:node-a',
+      ({ ofContainer }) => ofContainer(0, '7'),
+    ],
+  ])('%s', (_, id, message, happen) => {
+    const opened = open()
+    happen(opened)
+    expect(() => opened.one.choose([[id]])).toThrow(message)
+  })
+})
+
+describe('containers whose devices cannot be allocated', () => {
+  it('A13 R84 keep their ids as healthy without the Instance, which offers no other', () => {
+    const { instances, served, book, ofContainer, health, ids } = open()
+    ofContainer(0, slot(0), 'akri.sh/cam-8120fe')
+    const used = ofContainer(1, '4')
+    expect([health(), ids()]).toEqual([[true, false, true], { 0: true, 4: true }])
+    instances.remove(served.key)
+    expect([health(), ids()]).toEqual([[true, false, false], { 4: true }])
+    book.serve({ ...served, healthy: false })
+    expect([health(), ids()]).toEqual([[false, false, false], { 4: false }])
+    book.serve(served)
+    book.allocations.remove(used)
+    expect([health(), ids()]).toEqual([[true, false, false], {}])
+  })
+
+  it('keep their ids as unhealthy without the device, until they end or it is back', () => {
+    const { book, served, ofContainer, ids } = open()
+    const used = ofContainer(0, '0')
+    book.serve(servedWith({}, 'a19705'))
+    book.withdraw(served, true)
+    expect(ids()).toEqual({ 0: false })
+    book.serve(served)
+    expect(ids()).toEqual({ 0: true, 1: true })
+    book.withdraw(served, true)
+    book.allocations.remove(used)
+    expect(ids()).toEqual({})
   })
 })
