@@ -392,7 +392,7 @@ describe('the registration of a device plugin', () => {
     }
     const names = registered.mock.calls.map(([{ resourceName }]) => resourceName)
     expect(names).toEqual(['akri.sh/cam', resource])
-    expect([plugins.size, await pluginFiles()]).toMatchObject([2, { length: 2 }])
+    expect([plugins.resources.length, await pluginFiles()]).toMatchObject([2, { length: 2 }])
   })
 
   it('A8 is refused if another Instance or a Configuration has the resource', async () => {

@@ -112,10 +112,6 @@ export class DevicePlugins implements InstancePlugins {
     this.#registrations.add(listener, signal)
   }
 
-  get size(): number {
-    return this.#plugins.size
-  }
-
   /** The names of all resources, `akri.sh/…`. */
   get resources(): string[] {
     return [...this.#plugins.keys()]

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import net from 'node:net'
@@ -213,14 +213,12 @@ async function serve(socket: string, service: DevicePluginServer): Promise<Servi
   }
 }
 
-/** @returns a unique path that fits into a socket address; a digest replaces a long name */
+/** @returns a unique path that fits into a socket address: a long name is cut */
 export function pluginSocket(directory: string, resourceName: string): string {
-  const unique = randomBytes(4).toString('hex')
-  const name = path.basename(resourceName)
-  const full = path.join(directory, `${PREFIX}${name}-${unique}.sock`)
-  if (Buffer.byteLength(full) <= MAX_SOCKET_PATH) return full
-  const digest = createHash('sha256').update(name).digest('hex').slice(0, 12)
-  return path.join(directory, `${PREFIX}${digest}-${unique}.sock`)
+  const end = `-${randomBytes(4).toString('hex')}.sock`
+  const room = MAX_SOCKET_PATH - Buffer.byteLength(path.join(directory, PREFIX + end))
+  const name = path.basename(resourceName).slice(0, Math.max(0, room))
+  return path.join(directory, PREFIX + name + end)
 }
 
 /**

@@ -1,8 +1,7 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { NodePods } from '../kubelet/kubelet.js'
+import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
 import { AllocationLedger, type SlotAllocation, usageOf } from './allocation-ledger.js'
 
 const INSTANCE = 'cam-8120fe' as InstanceName
@@ -99,36 +98,70 @@ describe('the allocations of containers', () => {
     ledger.remove(ofConfiguration(1, '7'))
     expect(ledger.list()).toEqual([])
   })
+})
 
-  it('an id stands for the slot that was recorded last, after any records and removals', () => {
-    const allocation = fc
-      .tuple(fc.nat({ max: 3 }), fc.nat({ max: 3 }), fc.boolean())
-      .map(([at, id, direct]) => (direct ? ofInstance(at) : ofConfiguration(at, String(id))))
-    const step = fc.record({ isRecord: fc.boolean(), each: allocation })
-    fc.assert(
-      fc.property(fc.array(step), (steps) => {
-        const all = new AllocationLedger({ node: NODE, pods: undefined })
-        const model = new Map<string, SlotAllocation>()
-        for (const { isRecord, each } of steps) {
-          const key = `${each.resourceName} ${each.id}`
-          if (isRecord) {
-            all.record(each)
-            model.set(key, each)
-          } else {
-            all.remove(each)
-            if (model.get(key)?.slot === each.slot) model.delete(key)
-          }
-        }
-        const inOrder = (some: Iterable<SlotAllocation>) =>
-          [...some].map((each) => JSON.stringify(each)).sort()
-        expect(inOrder(all.list())).toEqual(inOrder(model.values()))
-        expect(inOrder(all.inUse(INSTANCE))).toEqual(inOrder(model.values()))
-        expect(inOrder([0, 1, 2, 3].flatMap((index) => all.ofSlot(slot(index))))).toEqual(
-          inOrder(model.values()),
-        )
-        for (const { slot: at, resourceName, id } of model.values())
-          expect(all.slotOf(resourceName, id)).toBe(at)
-      }),
-    )
+describe('the slot of an id that the kubelet lists', () => {
+  const other = objectKey('default', 'q')
+  const [A, B] = [ofConfiguration(0, '0'), ofConfiguration(1, '0')]
+  const listed = (
+    of: ObjectKey,
+    ids: readonly string[],
+    slots?: ReadonlyMap<string, SlotName>,
+  ) => ({
+    pod: of,
+    ids: new Set(ids),
+    ...(slots && { slots }),
+  })
+  /** The slots of the ids of a resource, as `id slot`. */
+  function follow(
+    resource: string,
+    containers: readonly PodAllocation[],
+    more: Partial<Parameters<AllocationLedger['follow']>[1]> = {},
+  ): string[] {
+    const unresolved = ledger.follow(new Map([[resource, containers]]), {
+      claimed: [],
+      configurations: new Set(),
+      isYounger: () => false,
+      ...more,
+    })
+    const resolved = ledger.list().filter((each) => ledger.usersOf(each) !== undefined)
+    return [
+      ...resolved.map((each) => `${each.id} ${each.slot.slice(-1)}`),
+      ...unresolved.map(({ id }) => `${id} ?`),
+    ]
+  }
+
+  it('R24 is the id itself if the resource is that of an Instance', () => {
+    const ids = [listed(pod, [slot(0), slot(3), 'x'])]
+    const expected = [`${slot(0)} 0`, `${slot(3)} 3`, 'x ?']
+    expect(follow('example.com/cam-8120fe', ids)).toEqual([])
+    // A Configuration has a name like an Instance.
+    const configurations = new Set([INSTANCE])
+    expect(follow('akri.sh/cam-8120fe', [listed(pod, [slot(0)])], { configurations })).toEqual([
+      `${slot(0)} ?`,
+    ])
+    expect(follow('akri.sh/cam-8120fe', ids)).toEqual(expected)
+  })
+
+  it.each<[string, SlotAllocation[], SlotAllocation[], boolean, string]>([
+    ['of the container', [B], [A], true, '0 1'],
+    ['of a claim', [B], [A], false, '0 0'],
+    ['that was known before', [B], [ofConfiguration(0, '1')], false, '0 1'],
+    ['of the claim that was known before', [B], [A, B], false, '0 1'],
+    ['of the first of two claims', [], [A, B], false, '0 0'],
+    ['of no record', [], [], false, '0 ?'],
+  ])('R25 of a Configuration is that %s', (_, known, claimed, isAnnotated, expected) => {
+    for (const each of known) ledger.record(each)
+    const slots = isAnnotated ? new Map([['0', slot(1)]]) : undefined
+    expect(follow('akri.sh/cam', [listed(pod, ['0'], slots)], { claimed })).toEqual([expected])
+  })
+
+  it('R90 R92 is known for active Pods, and for slots that the answer can tell', () => {
+    for (const index of [0, 1, 2]) ledger.record(ofConfiguration(index, String(index)))
+    const containers = [listed(pod, ['0']), listed(pod, ['0', '1']), listed(other, ['1', '2'])]
+    const isYounger = (which: SlotName) => which === slot(1)
+    expect(follow('akri.sh/cam', containers, { isYounger })).toEqual(['0 0'])
+    expect(ledger.usersOf(ofConfiguration(0, '0'))).toEqual(new Set([pod]))
+    expect(follow('akri.sh/cam', containers)).toEqual(['0 0', '1 1'])
   })
 })

@@ -3,11 +3,13 @@ import {
   GROUP,
   hasLongDigest,
   type InstanceName,
+  possibleOwner,
   type SlotName,
+  slotIndex,
 } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
-import type { NodePods } from '../kubelet/kubelet.js'
+import type { Allocations, NodePods } from '../kubelet/kubelet.js'
 
 /**
  * A slot that a container of this node uses, and the device id by which the kubelet gave the slot.
@@ -19,10 +21,22 @@ export interface SlotAllocation {
   readonly id: string
 }
 
+/** An id that a container uses, and whose slot no record tells. */
+export type UnresolvedId = Omit<SlotAllocation, 'slot'>
+
 interface Entry {
   readonly allocation: SlotAllocation
   /** The Pods of the containers; undefined until the kubelet lists them. */
   users: ReadonlySet<ObjectKey> | undefined
+}
+
+interface ListedOptions {
+  /** What Instances record for this node. */
+  readonly claimed: readonly SlotAllocation[]
+  /** The names of all Configurations. */
+  readonly configurations: ReadonlySet<string>
+  /** Whether the answer of the kubelet does not tell the users of the slot. */
+  isYounger(slot: SlotName): boolean
 }
 
 interface AllocationLedgerOptions {
@@ -56,6 +70,47 @@ export class AllocationLedger {
   /** Records the Pods whose containers use the slot. */
   recordUsers(allocation: SlotAllocation, users: ReadonlySet<ObjectKey>): void {
     this.#enter(allocation).users = users
+  }
+
+  /**
+   * Takes over the ids that the kubelet lists for active Pods. The container's own annotations tell
+   * the slot first, then the claims in Instances, then what was known before.
+   * @returns the ids whose slots no record tells
+   */
+  follow(allocated: Allocations, listed: ListedOptions): readonly UnresolvedId[] {
+    const { claimed, configurations, isYounger } = listed
+    const claimedAs = new Map<string, SlotName>()
+    for (const each of claimed) {
+      // Two slots with one id are an error of another writer. The slot that was known before counts.
+      if (!claimedAs.has(idOf(each)) || this.has(each)) claimedAs.set(idOf(each), each.slot)
+    }
+    const resolved = new Map<string, { allocation: SlotAllocation; users: Set<ObjectKey> }>()
+    const unresolved = new Map<string, UnresolvedId>()
+    for (const [resourceName, containers] of allocated) {
+      const name = resourceName.slice(GROUP.length + 1) as InstanceName
+      if (resourceName !== `${GROUP}/${name}`) continue
+      // The ids of an Instance's resource are slots. Another system may give ids of that form to a
+      // Configuration's resource.
+      const isInstance = possibleOwner(name) !== undefined && !configurations.has(name)
+      for (const { pod, ids, slots } of containers) {
+        if (!isPodActive(this.#options.pods, pod, resourceName)) continue
+        for (const id of ids) {
+          const key = idOf({ resourceName, id })
+          const isSlot = isInstance && slotIndex(name, id) !== undefined
+          const known = slots?.get(id) ?? claimedAs.get(key) ?? this.slotOf(resourceName, id)
+          const slot = known ?? (isSlot ? (id as SlotName) : undefined)
+          if (slot === undefined) unresolved.set(key, { resourceName, id })
+          else {
+            const users = resolved.get(key)?.users ?? new Set<ObjectKey>()
+            const allocation = { slot, resourceName, id }
+            resolved.set(key, { allocation, users: users.add(pod) })
+          }
+        }
+      }
+    }
+    for (const { allocation, users } of resolved.values())
+      if (!isYounger(allocation.slot)) this.recordUsers(allocation, users)
+    return [...unresolved.values()]
   }
 
   remove(allocation: SlotAllocation): void {
@@ -162,6 +217,6 @@ export function instanceOf(slot: SlotName): InstanceName {
   return slot.slice(0, slot.lastIndexOf('-')) as InstanceName
 }
 
-function idOf({ resourceName, id }: Omit<SlotAllocation, 'slot'>): string {
+function idOf({ resourceName, id }: UnresolvedId): string {
   return `${resourceName} ${id}`
 }

@@ -29,7 +29,7 @@ export class ConfigurationResource implements Resource {
   readonly name: string
   readonly #configuration: ConfigurationName
   readonly #options: ConfigurationResourceOptions
-  readonly #form: IdForm
+  readonly #form: string
 
   constructor(configuration: ConfigurationName, options: ConfigurationResourceOptions) {
     this.name = `${GROUP}/${configuration}`
@@ -78,21 +78,18 @@ export class ConfigurationResource implements Resource {
   }
 }
 
-/** The ids that no slot has been claimed for: numbers after this text. */
-type IdForm = string
-
-/** `0`, `1` and so on. */
-const NUMBERS: IdForm = ''
+/** The text before the number of an id that no slot has been claimed for. */
+const NUMBERS = ''
 
 /** The number of an id; undefined for an id in another form. */
-function numberOf(id: string, form: IdForm): number | undefined {
+function numberOf(id: string, form: string): number | undefined {
   if (!id.startsWith(form)) return undefined
   const digits = id.slice(form.length)
   return /^(0|[1-9][0-9]{0,8})$/.test(digits) ? Number(digits) : undefined
 }
 
 /** Numbers in their order, then ids in another form. */
-function inOrder(ids: Iterable<string>, form: IdForm): string[] {
+function inOrder(ids: Iterable<string>, form: string): string[] {
   const numbered = Array.from(ids, (id) => ({ id, number: numberOf(id, form) ?? Infinity }))
   numbered.sort((a, b) => a.number - b.number || (a.id < b.id ? -1 : 1))
   return numbered.map(({ id }) => id)

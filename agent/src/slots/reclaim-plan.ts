@@ -1,5 +1,5 @@
-import type { SlotName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube/objects'
+import { GROUP, holderOf, type Instance, parseSlotUsage, type SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Allocations, NodePods } from '../kubelet/kubelet.js'
 import type { SlotAllocation } from './allocation-ledger.js'
 
@@ -50,6 +50,24 @@ type SlotUse = 'listed' | 'leaving' | 'awaited' | 'unused' | 'unknown'
  */
 const LEAVING_MS = 60_000
 const LEAVING_INTERVAL_MS = 250
+
+/** The slots that a node holds, by the claims in Instances. */
+export function claimedSlots(instances: readonly Instance[], node: NodeName): NodeSlot[] {
+  return instances.flatMap((instance) =>
+    Object.entries(instance.spec.deviceUsage)
+      .filter(([, usage]) => holderOf(usage) === node)
+      .map(([name, usage]) => {
+        const slot = name as SlotName
+        const parsed = parseSlotUsage(usage)
+        const [resource, id] =
+          parsed.level === 'configuration'
+            ? [instance.spec.configurationName, parsed.virtualId]
+            : [instance.metadata.name, slot]
+        const claim = { key: keyOf(instance), usage }
+        return { slot, resourceName: `${GROUP}/${resource}`, id, claim }
+      }),
+  )
+}
 
 /**
  * Decides which slots of this node are free again.

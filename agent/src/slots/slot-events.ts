@@ -4,7 +4,7 @@ import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
-import type { UnresolvedId } from './allocated-slots.js'
+import type { UnresolvedId } from './allocation-ledger.js'
 import type { ClaimConflict, LostClaim } from './restore-plan.js'
 import type { SlotBook } from './slot-book.js'
 

@@ -246,7 +246,7 @@ describe('lost claims of running containers', () => {
     await clock.advance(0)
     expect(node.usage()).toEqual(free)
     node.synced = true
-    await clock.advance(250)
+    await clock.advance(1000)
     expect(node.usage()).toEqual(held)
   })
 

@@ -5,9 +5,14 @@ import { type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { Cluster, SlotsInUse } from '../cluster/cluster.js'
 import type { Allocations, Kubelet } from '../kubelet/kubelet.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
-import { allocatedSlots, claimedSlots, type UnresolvedId } from './allocated-slots.js'
-import { isPodActive } from './allocation-ledger.js'
-import { type NodeSlot, planReclaim, slotId, type UnlistedSince } from './reclaim-plan.js'
+import type { UnresolvedId } from './allocation-ledger.js'
+import {
+  claimedSlots,
+  type NodeSlot,
+  planReclaim,
+  slotId,
+  type UnlistedSince,
+} from './reclaim-plan.js'
 import { type LostClaim, planRestore, RestoreBackoff, type RestorePlan } from './restore-plan.js'
 import type { SlotBook } from './slot-book.js'
 import type { SlotClaims } from './slot-claims.js'
@@ -41,15 +46,10 @@ interface SlotReconcilerOptions {
 }
 
 /**
- * Before the next reconcile if there are lost claims and the kubelet did not answer, in
- * milliseconds.
+ * Before the next reconcile if there are lost claims, and the kubelet did not answer or the Pods of
+ * the node are not known yet, in milliseconds.
  */
 const RETRY_MS = 1000
-/**
- * Before the next reconcile if there are lost claims and the Pods of the node are not known yet, in
- * milliseconds.
- */
-const UNSYNCED_RETRY_MS = 250
 /** The longest time between two reconciles, in milliseconds. */
 const INTERVAL_MS = 10_000
 /** The same for a node that has no slot, in milliseconds. */
@@ -186,7 +186,7 @@ export class SlotReconciler {
     const plan = this.#planRestore()
     if (snapshot === undefined || kubelet.pods?.synced === false) {
       if (plan.restore.length + plan.conflicts.length > 0)
-        rechecks.push(clock.monotonicMs() + (snapshot ? UNSYNCED_RETRY_MS : RETRY_MS))
+        rechecks.push(clock.monotonicMs() + RETRY_MS)
     } else {
       this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
@@ -212,21 +212,13 @@ export class SlotReconciler {
   /** Asks the kubelet which ids containers hold, and records the slots of these ids. */
   async #snapshot(signal: AbortSignal): Promise<Snapshot> {
     const { cluster, kubelet, node, clock, book, claims } = this.#options
-    const { allocations } = book
     const askedAt = clock.monotonicMs()
     const allocated = await kubelet.listAllocated(signal)
-    const { resolved, unresolved } = allocatedSlots({
-      allocated,
+    const unresolved = book.allocations.follow(allocated, {
       claimed: claimedSlots(cluster.instances.list(), node),
-      configurations: cluster.configurations.list(),
-      slotOf: (resourceName, id) => allocations.slotOf(resourceName, id),
-      isActive: (pod, resourceName) => isPodActive(kubelet.pods, pod, resourceName),
+      configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
+      isYounger: (slot) => (claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt,
     })
-    for (const { allocation, users } of resolved) {
-      // The answer does not tell the users of a younger claim.
-      const claimedAt = claims.lastClaimed(allocation.slot) ?? Number.NEGATIVE_INFINITY
-      if (claimedAt < askedAt) allocations.recordUsers(allocation, users)
-    }
     return { askedAt, allocated, slots: this.#slots(node), unresolved }
   }
 
