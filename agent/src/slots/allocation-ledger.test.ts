@@ -150,7 +150,7 @@ describe('the slot of an id that the kubelet lists', () => {
     ['of the claim that was known before', [B], [A, B], false, '0 1'],
     ['of the first of two claims', [], [A, B], false, '0 0'],
     ['of no record', [], [], false, '0 ?'],
-  ])('R25 of a Configuration is that %s', (_, known, claimed, isAnnotated, expected) => {
+  ])('R25 R40 R91 of a Configuration is that %s', (_, known, claimed, isAnnotated, expected) => {
     for (const each of known) ledger.record(each)
     const slots = isAnnotated ? new Map([['0', slot(1)]]) : undefined
     expect(follow('akri.sh/cam', [listed(pod, ['0'], slots)], { claimed })).toEqual([expected])

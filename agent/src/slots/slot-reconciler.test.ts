@@ -1,5 +1,5 @@
-import type { InstanceName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube/objects'
+import type { Configuration, Instance, InstanceName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { servedWith } from '../testing/objects.js'
@@ -53,16 +53,6 @@ describe('slots without a container, if Pods are not watched', () => {
     node.put(held)
     await clock.advance(120_000)
     expect(node.usage()).toEqual(held)
-  })
-
-  it('R92 have the whole grace period after a new claim', async () => {
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(19_000)
-    await node.claim(slot(0))
-    await clock.advance(19_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    await clock.advance(12_000)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
   it('are not released while the kubelet refuses', async () => {
@@ -166,83 +156,6 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.messages).toEqual(['reclaiming unused slots - start', 'slot reclaimed'])
   })
 
-  it('R90 are released as soon as the kubelet forgets the Pod', async () => {
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(600)
-    node.users?.clear()
-    node.podGone()
-    await clock.advance(1500)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    node.listed = new Map()
-    await clock.advance(300)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
-  })
-
-  it('R90 are released if the kubelet never listed their Pod', async () => {
-    await node.claim(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    node.users?.clear()
-    node.podGone()
-    await clock.advance(50)
-    // The claim may be for a Pod that the watch has not reported yet.
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    await clock.advance(60)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
-  })
-
-  it('R90 include those of a Pod that has ended and that the kubelet still lists', async () => {
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    node.ended.add(pod)
-    node.users?.clear()
-    node.podGone()
-    await clock.advance(0)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
-  })
-
-  it('R92 are kept while a Pod without an allocation requests the resource', async () => {
-    await node.claim(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    node.podGone()
-    await clock.advance(600_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    // The Pod got another slot: no Pod can have this slot.
-    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    node.listed = holds(slot(1))
-    await clock.advance(10_000)
-    expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
-  })
-
-  it('R84 R92 are kept while a container of their Pod waits for its restart', async () => {
-    node.users = new Map([[pod, 2]])
-    node.listed = holds(slot(0), slot(1))
-    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    await clock.advance(10_000)
-    // The list of a container runtime.
-    node.listed = holds(slot(0))
-    await clock.advance(600_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    node.listed = new Map()
-    node.users.clear()
-    node.podGone()
-    await clock.advance(0)
-    expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '' })
-  })
-
-  it('R84 R92 are kept for containers that have not started, and init containers', async () => {
-    node.users = new Map([[pod, 2]])
-    await node.claim(slot(0), slot(1))
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    await clock.advance(600_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    // The init container has ended.
-    node.users.set(pod, 1)
-    await clock.advance(10_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: '' })
-  })
-
   it('R90 R92 are released with their Pod while init containers of another run', async () => {
     const short = objectKey('default', 'short')
     node.users = new Map([
@@ -303,37 +216,6 @@ describe('slots without a container, if Pods are watched', () => {
     await node.reconcile()
     expect(node.ledger.usersOf(allocation)).toEqual(new Set([pod]))
   })
-
-  it('R77 R90 are released after the deletion of their Pod, also if others wait', async () => {
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(10_000)
-    node.users = new Map([[objectKey('default', 'waits'), 1]])
-    node.listed = new Map()
-    node.podGone()
-    await clock.advance(0)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
-  })
-
-  it('R92 are released after the grace period if their Pod has another slot', async () => {
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    await clock.advance(10_000)
-    node.listed = holds(slot(1))
-    await clock.advance(19_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    await clock.advance(20_000)
-    expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
-  })
-
-  it('A2 are kept if a restarted kubelet lists nothing while their Pods exist', async () => {
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(10_000)
-    node.listed = new Map()
-    await clock.advance(60_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-  })
 })
 
 describe('a device that is gone', () => {
@@ -391,15 +273,6 @@ describe('a device that is gone', () => {
     expect(node.events).toEqual([])
   })
 
-  it('is reported at once to a Pod that the kubelet has listed', async () => {
-    node.ledger.record(allocated)
-    node.listed = holdsAny('7')
-    await clock.advance(10_000)
-    node.lose(lost)
-    await clock.advance(0)
-    expect(node.events).toHaveLength(1)
-  })
-
   it('is reported to no Pod that has ended, and without a Pod costs no question', async () => {
     await clock.advance(0)
     const asked = node.asked
@@ -412,5 +285,203 @@ describe('a device that is gone', () => {
     node.lose(lost)
     await clock.advance(10_000)
     expect(node.events).toEqual([])
+  })
+})
+
+describe('lost claims of running containers', () => {
+  const held = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' }
+  const free = { [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' }
+  const restored = [`${slot(0)} node-a`, `${slot(1)} C:7:node-a`]
+
+  beforeEach(() => {
+    node.users = new Map([[pod, 1]])
+    node.listed = new Map([...holds(slot(0)), ...holdsAny('7')])
+  })
+
+  /** The first reconcile, with all claims recorded. */
+  async function started(): Promise<void> {
+    node.put(held)
+    node.run()
+    await clock.advance(0)
+    expect(node.asked).toBe(1)
+  }
+
+  it('R7 R84 are restored at once, at both levels, when freed by another program', async () => {
+    await started()
+    node.put(free)
+    await clock.advance(0)
+    expect(node.usage()).toEqual(held)
+    expect(node.written.splice(0)).toEqual(restored)
+    node.instances.remove(key)
+    node.put({})
+    // With a back-off the second time.
+    await clock.advance(1000)
+    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
+    expect(node.written.toSorted()).toEqual(restored)
+  })
+
+  it('R84 are restored once this node joins the Instance that another recreated', async () => {
+    await started()
+    node.instances.remove(key)
+    node.put(free, { nodes: ['node-b' as NodeName] })
+    await clock.advance(0)
+    expect(node.usage()).toEqual(free)
+    node.put(free, { nodes: ['node-b' as NodeName, 'node-a' as NodeName] })
+    await clock.advance(0)
+    expect(node.usage()).toEqual(held)
+  })
+
+  it('R84 are known before slots are offered, also from before a restart', async () => {
+    node.put(free)
+    node.ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
+    await node.reconciler.begin(node.stop.signal)
+    expect(node.ledger.claimsIn('cam-8120fe' as InstanceName)).toEqual({
+      [slot(0)]: 'node-a',
+      [slot(1)]: 'C:7:node-a',
+    })
+    expect(node.written).toEqual([])
+  })
+
+  it('delay the start by a second at most if the kubelet does not answer', async () => {
+    node.hanging = true
+    let begun = false
+    const beginning = node.reconciler.begin(node.stop.signal).then(() => {
+      begun = true
+    })
+    await clock.advance(999)
+    expect(begun).toBe(false)
+    await clock.advance(1)
+    await beginning
+    expect(begun).toBe(true)
+    node.hanging = false
+    node.run()
+    await clock.advance(0)
+  })
+
+  it('cost no write and no extra reconcile if there are none', async () => {
+    await started()
+    for (const capacity of [4, 5, 6]) node.put(held, { capacity })
+    await clock.advance(100_000)
+    expect(node.written).toEqual([])
+    // Every ten seconds.
+    expect(node.asked).toBe(11)
+  })
+
+  it('are not guessed if no record tells the slot of an id: an Event reports it', async () => {
+    node.configurations.put({ metadata: { name: 'cam', namespace: 'default' } } as Configuration)
+    node.listed = holdsAny('7')
+    node.put(free)
+    node.run()
+    await clock.advance(60_000)
+    expect(node.written).toEqual([])
+    expect(node.events).toEqual([
+      expect.stringMatching(/^Configuration default\/cam UnknownSlot: .*has 7 of akri.sh\/cam/),
+    ])
+  })
+
+  it('R7 are not restored if another node has claimed the slot: an Event reports it', async () => {
+    await started()
+    node.put({ ...held, [slot(0)]: 'node-b' })
+    await clock.advance(60_000)
+    expect(node.written).toEqual([])
+    expect(node.events).toEqual([
+      expect.stringMatching(
+        /^Instance default\/cam-8120fe SlotUsedTwice: .*cam-8120fe-0.* node-b /,
+      ),
+    ])
+    // The next conflict is reported again.
+    node.put(held)
+    await clock.advance(10_000)
+    node.put({ ...held, [slot(0)]: 'node-b' })
+    await clock.advance(10_000)
+    expect(node.events).toHaveLength(2)
+  })
+
+  it.each<[string, Partial<Instance['spec']>, Record<string, string>, number]>([
+    ['they are beyond the capacity', { capacity: 1 }, {}, 1],
+    ['the Instance is full', { capacity: 2 }, { [slot(0)]: 'node-b', [slot(2)]: 'node-b' }, 3],
+  ])(
+    'A20 R7 are restored also if %s, and an Event reports a claim too many',
+    async (_, more, others, held) => {
+      await started()
+      node.listed = holdsAny('7')
+      node.ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
+      node.put(others, more)
+      await clock.advance(60_000)
+      expect(node.usage()).toEqual({ ...others, [slot(1)]: 'C:7:node-a' })
+      const reported = node.events.filter((each) => each.includes('BeyondCapacity'))
+      expect(reported).toEqual(
+        held > (more.capacity ?? 0) ? [expect.stringContaining(`${held} slots are held`)] : [],
+      )
+    },
+  )
+
+  it('R7 are restored at growing intervals if a program frees them again', async () => {
+    await started()
+    node.listed = holds(slot(0))
+    node.ledger.remove({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
+    node.put({ ...free, [slot(0)]: 'node-a' })
+    await clock.advance(0)
+    node.instances.onChange(() => {
+      if (node.usage()[slot(0)] !== '') queueMicrotask(() => node.put(free))
+    }, node.stop.signal)
+    node.put(free)
+    await clock.advance(600_000)
+    // At once, then after 1 s, 2 s, 4 s … 30 s, each shortened by up to half.
+    expect(node.written.length).toBeGreaterThan(10)
+    expect(node.written.length).toBeLessThan(50)
+  })
+
+  it('R90 are forgotten when their Pod ends while the Instance does not exist', async () => {
+    await started()
+    node.instances.remove(key)
+    await clock.advance(10_000)
+    expect(node.ledger.list()).toHaveLength(2)
+    node.listed = new Map()
+    node.users?.clear()
+    node.podGone()
+    await clock.advance(0)
+    expect(node.ledger.list()).toEqual([])
+  })
+
+  it('wait until all Pods have been seen', async () => {
+    node.synced = false
+    node.put(held)
+    node.run()
+    await clock.advance(0)
+    node.put(free)
+    await clock.advance(0)
+    expect(node.usage()).toEqual(free)
+    node.synced = true
+    await clock.advance(1000)
+    expect(node.usage()).toEqual(held)
+  })
+
+  it('A2 are restored also if a restarted kubelet does not list them yet', async () => {
+    await started()
+    node.listed = new Map()
+    node.instances.remove(key)
+    await clock.advance(10_000)
+    expect(Object.keys(node.ledger.claimsIn('cam-8120fe' as InstanceName))).toEqual([
+      slot(0),
+      slot(1),
+    ])
+    node.put(free)
+    await clock.advance(0)
+    expect(node.usage()).toEqual(held)
+  })
+
+  it.each(['cluster', 'kubelet'])('are retried soon after a failure of the %s', async (which) => {
+    await started()
+    const before = node.listed
+    if (which === 'cluster') node.failing = true
+    else node.listed = undefined
+    node.put(free)
+    await clock.advance(500)
+    expect(node.usage()).toEqual(free)
+    node.failing = false
+    node.listed = before
+    await clock.advance(1000)
+    expect(node.usage()).toEqual(held)
   })
 })
