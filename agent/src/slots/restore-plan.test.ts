@@ -1,6 +1,5 @@
 import type { Instance, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { instanceWith } from '../testing/objects.js'
 import type { SlotAllocation } from './allocation-ledger.js'
@@ -67,35 +66,5 @@ describe('the restore plan', () => {
   it('restores nothing if the Instance of that name in another namespace records the claim', () => {
     const other = instanceWith({ [slot(0)]: 'C:7:node-a' }, {}, { namespace: 'other' })
     expect(plan([allocation], instanceWith({}), other)).toEqual(nothing)
-  })
-
-  it('R7 R84 takes no slot from another claim, and ends with all claims written', () => {
-    const usage = fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:x')
-    const anyAllocation = fc
-      .nat({ max: 4 })
-      .chain((index) =>
-        fc.constantFrom<SlotAllocation>(
-          { slot: slot(index), resourceName: 'akri.sh/cam-8120fe', id: slot(index) },
-          { slot: slot(index), resourceName: 'akri.sh/cam', id: '0' },
-        ),
-      )
-    fc.assert(
-      fc.property(fc.array(usage, { maxLength: 4 }), fc.array(anyAllocation), (usages, all) => {
-        const before: Record<string, string> = Object.fromEntries(
-          usages.map((value, index) => [slot(index), value]),
-        )
-        const now: Record<string, string> = { ...before }
-        for (let step = 0; ; step++) {
-          const [next] = plan(all, instanceWith(now)).restore
-          if (next === undefined) break
-          expect(now[next.allocation.slot] ?? '').toBe('')
-          now[next.allocation.slot] = next.usage
-          expect(step).toBeLessThan(5)
-        }
-        for (const [name, value] of Object.entries(before))
-          if (value !== '') expect(now[name]).toBe(value)
-        for (const { slot: name } of all) expect(now[name] ?? '').not.toBe('')
-      }),
-    )
   })
 })

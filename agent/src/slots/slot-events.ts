@@ -1,6 +1,6 @@
 import { GROUP, type InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey } from '@akrijs/kube/objects'
-import type { Clock, Logger } from '@akrijs/runtime'
+import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
@@ -13,7 +13,6 @@ interface SlotEventsOptions {
   readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly book: Pick<SlotBook, 'allocations' | 'isLost'>
   readonly node: NodeName
-  readonly clock: Pick<Clock, 'monotonicMs'>
   readonly log: Logger
   readonly observer: AgentObserver
 }
@@ -25,25 +24,13 @@ export interface LostDevice {
   readonly instance: InstanceName
 }
 
-interface Awaited extends LostDevice {
-  /** Monotonic time until which the Pods of young allocations are awaited. */
-  readonly until: number
-  /** The Pods that have their Event. */
-  readonly podsWithEvent: Set<ObjectKey>
-}
-
-/**
- * How long the Pods of a lost device are awaited, in milliseconds. The kubelet lists a Pod whose
- * init containers run only when the other containers start.
- */
-const AWAIT_MS = 300_000
-
 /** Tells people what is wrong with slots of running containers, by Events and in the log. */
 export class SlotEvents {
   readonly #options: SlotEventsOptions
   /** The conflicts that were reported, until they are resolved. */
   #reported: ReadonlySet<string> = new Set()
-  readonly #lost = new Map<InstanceName, Awaited>()
+  /** Lost devices, each with the Pods that have their Event. */
+  readonly #lost = new Map<InstanceName, LostDevice & { readonly podsWithEvent: Set<ObjectKey> }>()
 
   constructor(options: SlotEventsOptions) {
     this.#options = options
@@ -86,49 +73,41 @@ export class SlotEvents {
     )
   }
 
-  /**
-   * Each Pod with the device gets an Event. The Pods of young allocations are known after one of
-   * the next answers of the kubelet.
-   * @returns whether containers of this node use the device
-   */
+  /** @returns whether containers of this node use the device */
   lose(device: LostDevice): boolean {
-    const { book, clock } = this.#options
-    if (book.allocations.inUse(device.instance).length === 0) return false
-    const until = clock.monotonicMs() + AWAIT_MS
-    this.#lost.set(device.instance, { ...device, until, podsWithEvent: new Set() })
+    if (this.#options.book.allocations.inUse(device.instance).length === 0) return false
+    this.#lost.set(device.instance, { ...device, podsWithEvent: new Set() })
     return true
   }
 
-  /** To be called when the ledger has the Pods that the kubelet lists. */
+  /**
+   * Each Pod with a lost device gets an Event. To be called when the ledger has the Pods that the
+   * kubelet lists: it lists a Pod whose init containers run only when the other containers start.
+   */
   reportLost(): void {
-    const { book, clock } = this.#options
-    for (const [name, device] of this.#lost) {
-      const isLost = book.isLost(name)
-      if (isLost) this.#reportLost(device)
-      const { allocations } = book
-      const isKnown = allocations.inUse(name).every((each) => allocations.usersOf(each))
-      if (!isLost || isKnown || clock.monotonicMs() >= device.until) this.#lost.delete(name)
-    }
-  }
-
-  #reportLost({ id, instance, podsWithEvent }: Awaited): void {
     const { kubelet, book, log, node } = this.#options
-    const device = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`
-    let users = 0
-    for (const each of book.allocations.inUse(instance))
-      for (const key of book.allocations.usersOf(each) ?? []) {
-        if (podsWithEvent.has(key)) continue
-        podsWithEvent.add(key)
-        users++
-        this.#warn(
-          { apiVersion: 'v1', kind: 'Pod', key, uid: kubelet.pods?.uidOf(key) },
-          'DeviceLost',
-          `${node} no longer finds ${device} of Instance ${instance}, which ` +
-            `the Pod has by ${each.resourceName}`,
-        )
+    for (const { id, instance, podsWithEvent } of this.#lost.values()) {
+      if (!book.isLost(instance)) {
+        this.#lost.delete(instance)
+        continue
       }
-    // Users are Pods, or the brokers of a machine without a cluster.
-    if (users > 0) log.warn({ id, instance, users }, 'device in use lost')
+      const what = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`
+      const before = podsWithEvent.size
+      for (const each of book.allocations.inUse(instance))
+        for (const key of book.allocations.usersOf(each) ?? []) {
+          if (podsWithEvent.has(key)) continue
+          podsWithEvent.add(key)
+          this.#warn(
+            { apiVersion: 'v1', kind: 'Pod', key, uid: kubelet.pods?.uidOf(key) },
+            'DeviceLost',
+            `${node} no longer finds ${what} of Instance ${instance}, which ` +
+              `the Pod has by ${each.resourceName}`,
+          )
+        }
+      // Users are Pods, or the brokers of a machine without a cluster.
+      const users = podsWithEvent.size - before
+      if (users > 0) log.warn({ id, instance, users }, 'device in use lost')
+    }
   }
 
   #reportUnresolved({ resourceName, id }: UnresolvedId, configuration: ObjectKey): void {
