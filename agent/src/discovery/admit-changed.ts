@@ -1,34 +1,27 @@
 import type { AdmittedDevice } from '../access/handler-access.js'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
 
-interface AdmittedList {
-  /** In the order of the list. */
-  readonly devices: readonly AdmittedDevice[]
-  /** The devices, properties, mounts and device nodes of the devices that have not changed. */
-  readonly sameEntries: number
-  /** The same of the other devices. */
-  readonly otherEntries: number
-}
-
 /**
  * Admits a list. A list tells all devices: only those that have changed cost work. The decision
  * about device nodes is made for each list, because the kernel may name other nodes by then.
  *
  * @param before the admitted list before
+ * @returns the devices in the order of the list, and how many devices, properties, mounts and
+ * device nodes are new or have changed
  */
 export async function admitChanged(
   before: readonly AdmittedDevice[] | undefined,
   now: readonly HashedDevice[],
   admit: (devices: readonly HashedDevice[]) => Promise<readonly AdmittedDevice[]>,
-): Promise<AdmittedList> {
+): Promise<{ readonly devices: readonly AdmittedDevice[]; readonly changed: number }> {
   const admitted = new Map(before?.map((device) => [device.id, device]))
   const toAdmit: HashedDevice[] = []
-  let [sameEntries, otherEntries] = [0, 0]
+  let changed = 0
   for (const device of now) {
+    const { properties = {}, mounts = [], deviceSpecs = [] } = device
     const isSame = admitted.get(device.id)?.hash === device.hash
-    if (isSame) sameEntries += entriesOf(device)
-    else otherEntries += entriesOf(device)
-    if (!isSame || (device.deviceSpecs ?? []).length > 0) toAdmit.push(device)
+    if (!isSame) changed += 1 + Object.keys(properties).length + mounts.length + deviceSpecs.length
+    if (!isSame || deviceSpecs.length > 0) toAdmit.push(device)
   }
   for (const device of await admit(toAdmit)) {
     const known = admitted.get(device.id)
@@ -36,13 +29,5 @@ export async function admitChanged(
     if (known?.hash !== device.hash || known.refusal !== device.refusal)
       admitted.set(device.id, device)
   }
-  const devices = now.flatMap(({ id }) => admitted.get(id) ?? [])
-  return { devices, sameEntries, otherEntries }
-}
-
-function entriesOf({ properties, mounts = [], deviceSpecs = [] }: HashedDevice): number {
-  let entries = 1 + mounts.length + deviceSpecs.length
-  // A list of the names of each device would be garbage.
-  for (const _ in properties) entries++
-  return entries
+  return { devices: now.flatMap(({ id }) => admitted.get(id) ?? []), changed }
 }

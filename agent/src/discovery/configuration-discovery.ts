@@ -1,26 +1,44 @@
 import type { Configuration } from '@akrijs/api'
-import { runAfter } from '@akrijs/runtime'
+import { backoff, runAfter } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/runtime/handler'
-import { type HandlerEndpoint, isUidOf } from '../handlers/handler-endpoint.js'
+import type { AdmittedDevice } from '../access/handler-access.js'
+import {
+  type HandlerEndpoint,
+  type HashedDevice,
+  handlerOfUid,
+  isUidOf,
+} from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { type AdmittedDevices, type ListedDevices, RANK, type RankOf } from './device-admission.js'
-import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
-import { type DeviceSet, type DiscoveredDevice, isSameSet } from './device-set.js'
+import {
+  type AgedSet,
+  type AgeingOptions,
+  ageDevices,
+  type EndpointList,
+  lostAt,
+} from './device-ageing.js'
+import { type DeviceSet, type DiscoveredDevice, isSameSet, NO_DEVICES } from './device-set.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
-import { Readmission } from './readmission.js'
 
-/** `onChange` is called when the devices or the status may have changed. */
 interface ConfigurationDiscoveryOptions
   extends AgeingOptions,
-    Omit<SessionOptions, 'mostDevices' | 'rank'> {
+    Omit<SessionOptions, 'rank' | 'list' | 'onChange' | 'onGone'> {
   readonly registry: HandlerRegistry
-  /** The most devices of one list. */
-  readonly mostDevices: number
   rankDevices: RankDevices
+  /** Called when the devices or the status may have changed. */
+  onChange(): void
 }
 
 /** Ranks the devices of a Configuration by its present Instances. */
 export type RankDevices = (configuration: Configuration) => RankOf
+
+/** A list that the checkpoint keeps. */
+export interface KeptList<Device = HashedDevice> {
+  /** The uid of the endpoint. */
+  readonly endpoint: string
+  readonly shared: boolean
+  readonly devices: readonly Device[]
+}
 
 /**
  * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
@@ -39,24 +57,24 @@ export interface DiscoveryStatus {
   }[]
 }
 
+/** Between decisions about devices that are refused for now, in milliseconds. */
+const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
+
 /**
  * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
- * of all sessions.
+ * of all endpoints.
  */
 export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
-  /** The uids of endpoints with a session or a list, in the order in which they came. */
-  readonly #seniority = new Set<string>()
-  readonly #readmission: Readmission
+  /**
+   * By endpoint, in the order in which the endpoints came. Lists without a session are from before
+   * a restart, of an endpoint that left, or of the handler before an edit.
+   */
+  readonly #lists = new Map<string, EndpointList>()
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
-  /**
-   * Lists without a session: from before a restart, of an endpoint that left, or of the handler
-   * before an edit.
-   */
-  #orphans: readonly EndpointList[]
   /**
    * Start of the period without an endpoint; undefined after any answer, because all devices are in
    * lists then.
@@ -64,50 +82,34 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
+  /** Ends the decisions about devices that are refused for now. */
+  #decisions = new AbortController()
   #aged: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: undefined }
   #deviceSet: DeviceSet = NO_DEVICES
 
-  /**
-   * @param restored lists from before a restart of the agent; no handler has confirmed them since
-   */
+  /** @param restored from before a restart of the agent; no handler has confirmed them since */
   constructor(
     configuration: Configuration,
-    restored: readonly EndpointList[],
+    restored: readonly KeptList<AdmittedDevice>[],
     options: ConfigurationDiscoveryOptions,
   ) {
     this.uid = configuration.metadata.uid
     this.#configuration = configuration
-    this.#orphans = restored
-    for (const { endpoint } of restored) this.#seniority.add(endpoint)
     this.#options = options
-    this.#readmission = new Readmission({
-      ...options,
-      onChange: (before, after) => {
-        for (const session of this.#sessions.values()) session.replace(before, after)
-        this.#orphans = this.#orphans.map((list) =>
-          list.devices === before ? { ...list, devices: after } : list,
-        )
-        this.#changed()
-      },
-    })
+    const lostSince = options.clock.monotonicMs()
+    for (const list of restored)
+      this.#takeOver({ ...list, leftOut: 0, remembered: true, lostSince })
   }
 
   get handler(): string {
     return this.#configuration.spec.discoveryHandler.name
   }
 
-  /** In the order in which their endpoints came. */
-  get lists(): readonly EndpointList[] {
-    const lists = [...[...this.#sessions.values()].map(({ list }) => list), ...this.#orphans]
-    const byEndpoint = new Map(lists.map((list) => [list.endpoint, list]))
-    return [...this.#seniority].flatMap((uid) => byEndpoint.get(uid) ?? [])
-  }
-
   get status(): DiscoveryStatus {
     const { clock, unhealthyAfterMs } = this.#options
     const freshSince = clock.monotonicMs() - unhealthyAfterMs
-    const endpoints = [...this.#sessions].map(([uid, { state, reports, list, hasAnswered }]) => {
-      const isFresh = (list.lostSince ?? Infinity) > freshSince
+    const endpoints = [...this.#sessions].map(([uid, { state, reports, hasAnswered }]) => {
+      const isFresh = (this.#lists.get(uid)?.lostSince ?? Infinity) > freshSince
       const answer: HandlerAnswer = hasAnswered ? (isFresh ? 'fresh' : 'old') : 'missing'
       return { uid, state, answer, reports }
     })
@@ -145,6 +147,18 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     return this.#deviceSet
   }
 
+  /**
+   * The devices that are served, as reported, because other rules may hold after a restart. Each is
+   * in the list that describes it: so the bounds of devices bound the checkpoint.
+   */
+  get servedLists(): readonly KeptList[] {
+    const served = this.#deviceSet.devices
+    return [...this.#lists.values()].flatMap(({ endpoint, shared, devices }) => {
+      const kept = devices?.filter(({ id }) => served.get(id)?.endpoint === endpoint)
+      return kept === undefined ? [] : { endpoint, shared, devices: kept.map(asReported) }
+    })
+  }
+
   /** @returns whether the devices to serve have changed */
   admit({ devices, bound = 'perConfiguration' }: AdmittedDevices<DiscoveredDevice>): boolean {
     const { complete, devices: listed, leftOut: beyondList } = this.#aged
@@ -160,28 +174,15 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   follow(configuration: Configuration): void {
     this.#configuration = configuration
     const { clock, registry } = this.#options
-    const endpoints = new Map(registry.endpoints(this.handler).map((found) => [found.uid, found]))
+    const endpoints = registry.endpoints(this.handler)
+    const uids = new Set(endpoints.map(({ uid }) => uid))
     for (const [uid, session] of this.#sessions) {
-      if (endpoints.has(uid)) session.configure(configuration)
-      else this.#endSession(session)
+      if (uids.has(uid)) session.configure(configuration)
+      else this.#endSession(uid, session)
     }
-    for (const [uid, endpoint] of endpoints) {
-      if (this.#sessions.has(uid)) continue
-      const restored = this.#orphans.find((list) => list.endpoint === uid)
-      this.#orphans = this.#orphans.filter((list) => list !== restored)
-      const session = new DiscoverySession(configuration, endpoint, restored, {
-        ...this.#options,
-        rank: (shared) => {
-          const rankOf = this.ranks()
-          return (id) => rankOf(id, shared)
-        },
-        log: this.#options.log.child({ endpoint: uid }),
-        onChange: () => this.#changed(),
-      })
-      this.#sessions.set(uid, session)
-      this.#seniority.add(uid)
-    }
-    const isWaiting = endpoints.size === 0 && !this.#isAnswered
+    for (const endpoint of endpoints)
+      if (!this.#sessions.has(endpoint.uid)) this.#beginSession(endpoint)
+    const isWaiting = endpoints.length === 0 && !this.#isAnswered
     this.#waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
     this.#changed()
   }
@@ -198,52 +199,113 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
 
   async close(): Promise<void> {
     this.#timer.abort()
-    const parts = [this.#readmission, ...this.#sessions.values()]
-    await Promise.all(parts.map((part) => part.close()))
+    this.#decisions.abort()
+    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
     await this.#closing
   }
 
-  #endSession(session: DiscoverySession): void {
-    const { list } = session
-    const lostSince = list.lostSince ?? this.#options.clock.monotonicMs()
-    this.#sessions.delete(list.endpoint)
-    if (list.devices !== undefined) this.#orphans = [...this.#orphans, { ...list, lostSince }]
-    const closing = session.close()
-    this.#closing = this.#closing.then(() => closing)
+  #beginSession(endpoint: HandlerEndpoint): void {
+    const { uid, shared } = endpoint
+    const noList: EndpointList = {
+      ...{ endpoint: uid, shared, devices: undefined, leftOut: 0, remembered: false },
+      lostSince: this.#options.clock.monotonicMs(),
+    }
+    const list = () => this.#lists.get(uid) ?? noList
+    this.#lists.set(uid, list())
+    const session = new DiscoverySession(this.#configuration, endpoint, {
+      ...this.#options,
+      list,
+      rank: () => {
+        const rankOf = this.ranks()
+        return (id) => rankOf(id, endpoint.shared)
+      },
+      log: this.#options.log.child({ endpoint: uid }),
+      onChange: (changed) => {
+        if (changed !== undefined) this.#takeOver(changed)
+        this.#changed()
+      },
+      onGone: () => this.#options.registry.drop(endpoint),
+    })
+    this.#sessions.set(uid, session)
+  }
+
+  #endSession(uid: string, session: DiscoverySession): void {
+    this.#sessions.delete(uid)
+    const list = this.#lists.get(uid)
+    if (list?.devices === undefined) this.#lists.delete(uid)
+    else this.#lists.set(uid, lostAt(list, this.#options.clock.monotonicMs()))
+    this.#after(session.close())
+  }
+
+  #takeOver(list: EndpointList): void {
+    const { endpoint, devices } = list
+    const before = this.#lists.get(endpoint)?.devices
+    this.#lists.set(endpoint, list)
+    if (devices !== before && devices?.some(isRefusedForNow) === true) this.#decideAgain()
+  }
+
+  /**
+   * Decides again about devices that are refused because of the present state of the node: a slow
+   * answer of the kernel or a device that comes later must not last until the next list of a
+   * handler. Other lists begin with short pauses.
+   */
+  #decideAgain(): void {
+    this.#decisions.abort()
+    this.#decisions = new AbortController()
+    const { signal } = this.#decisions
+    const { clock, log, random } = this.#options
+    const decide = async () => {
+      for (const wait of backoff({ ...DECISIONS, random })) {
+        await clock.sleep(wait, signal)
+        const refused = [...this.#lists.values()].filter(hasRefusalForNow)
+        for (const list of refused) await this.#decideAbout(list, signal)
+        if (![...this.#lists.values()].some(hasRefusalForNow)) return
+      }
+    }
+    this.#after(
+      decide().catch((error: unknown) => {
+        if (!signal.aborted) log.error({ err: error }, 'refused devices not checked again')
+      }),
+    )
+  }
+
+  async #decideAbout({ endpoint, devices = [] }: EndpointList, signal: AbortSignal) {
+    const decided = await this.#options.admit(handlerOfUid(endpoint), devices.map(asReported))
+    const list = this.#lists.get(endpoint)
+    // Another list was decided about when it came.
+    if (signal.aborted || list?.devices !== devices) return
+    if (decided.every(({ refusal }, index) => refusal === devices[index]?.refusal)) return
+    this.#lists.set(endpoint, { ...list, devices: decided })
+    this.#changed()
   }
 
   /** A bug in here is a bug on the way of this Configuration: the others go on. */
   #changed(): void {
+    const { clock, log, onChange } = this.#options
     try {
-      this.#dropLost()
-      this.#readmission.follow(this.lists)
-      const now = this.#options.clock.monotonicMs()
-      this.#aged = ageDevices(this.lists, now, this.#options, this.#waitingSince)
+      this.#dropLists()
+      const lists = [...this.#lists.values()]
+      this.#aged = ageDevices(lists, clock.monotonicMs(), this.#options, this.#waitingSince)
       this.#wakeAt(this.#aged.changesAt)
     } catch (error) {
-      this.#options.log.error({ err: error }, 'device set not made')
+      log.error({ err: error }, 'device set not made')
     }
-    this.#options.onChange()
+    onChange()
   }
 
-  #dropLost(): void {
-    const { clock, removeAfterMs, registry } = this.#options
+  /** Drops lists without a session that no longer count. */
+  #dropLists(): void {
+    const { clock, removeAfterMs } = this.#options
     const now = clock.monotonicMs()
     const isAnswered = [...this.#sessions.values()].some(
       ({ state }) => state.phase === 'open' && state.listed,
     )
     this.#isAnswered ||= isAnswered
-    this.#orphans = this.#orphans.filter(
-      ({ endpoint, lostSince = now }) =>
-        // After an answer, devices of the handler before an edit are no longer asked for.
-        !(isAnswered && !isUidOf(this.handler, endpoint)) && now < lostSince + removeAfterMs,
-    )
-    const present = new Set(this.lists.map(({ endpoint }) => endpoint))
-    for (const uid of this.#seniority) if (!present.has(uid)) this.#seniority.delete(uid)
-    for (const { endpoint, absentSince } of this.#sessions.values()) {
-      // A handler that comes back registers again.
-      const isLost = absentSince !== undefined && now >= absentSince + removeAfterMs
-      if (isLost) registry.drop(endpoint)
+    for (const [uid, { lostSince = now }] of this.#lists) {
+      if (this.#sessions.has(uid)) continue
+      // After an answer, devices of the handler before an edit are no longer asked for.
+      const isOfOther = isAnswered && !isUidOf(this.handler, uid)
+      if (isOfOther || now >= lostSince + removeAfterMs) this.#lists.delete(uid)
     }
   }
 
@@ -258,6 +320,22 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
       if (!timer.signal.aborted) this.#changed()
     })
   }
+
+  /** Lets the close wait for an end. */
+  #after(end: Promise<unknown>): void {
+    const before = this.#closing
+    this.#closing = end.then(() => before)
+  }
 }
 
-const NO_DEVICES: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }
+function isRefusedForNow({ isTemporary }: AdmittedDevice): boolean {
+  return isTemporary === true
+}
+
+function hasRefusalForNow({ devices = [] }: EndpointList): boolean {
+  return devices.some(isRefusedForNow)
+}
+
+function asReported(device: AdmittedDevice): HashedDevice {
+  return device.reported ?? device
+}

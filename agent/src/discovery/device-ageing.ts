@@ -16,6 +16,11 @@ export interface EndpointList {
   readonly lostSince: number | undefined
 }
 
+/** The list after the end of its stream. */
+export function lostAt(list: EndpointList, now: number): EndpointList {
+  return { ...list, lostSince: list.lostSince ?? now }
+}
+
 export interface AgeingOptions {
   /** A device without its handler is unhealthy after so many milliseconds. */
   readonly unhealthyAfterMs: number

@@ -29,6 +29,9 @@ export interface DeviceSet {
   readonly leftOut: LeftOut | undefined
 }
 
+/** Of a Configuration that is not followed, or has no list yet. */
+export const NO_DEVICES: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }
+
 /** Devices that are listed and not served, because there are more than a bound allows. */
 export interface LeftOut {
   /** Their number. If several endpoints list too many devices, there may be more. */

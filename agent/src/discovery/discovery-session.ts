@@ -21,7 +21,7 @@ import {
 } from '../handlers/handler-endpoint.js'
 import type { AgentObserver } from '../report/observer.js'
 import { admitChanged } from './admit-changed.js'
-import type { EndpointList } from './device-ageing.js'
+import { type EndpointList, lostAt } from './device-ageing.js'
 
 export type SessionState =
   | { readonly phase: 'opening' }
@@ -53,13 +53,19 @@ export interface SessionOptions {
   readonly observer: AgentObserver
   /** The most devices of one list. */
   readonly mostDevices: number
+  /** An endpoint whose handler has left is gone after so many milliseconds. */
+  readonly removeAfterMs: number
   /** The order of devices by id, for a list with more devices. */
-  rank(shared: boolean): (id: string) => number
+  rank(): (id: string) => number
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** What the handler may give to containers of what it reports. */
   admit(handler: string, devices: readonly HashedDevice[]): Promise<readonly AdmittedDevice[]>
-  /** Called after every change of state or list. Must not throw. */
-  onChange(): void
+  /** The present list of the endpoint. */
+  list(): EndpointList
+  /** Called after every change of the state, with the list if it has changed. Must not throw. */
+  onChange(list?: EndpointList): void
+  /** Called when the endpoint is gone. */
+  onGone(): void
 }
 
 /** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
@@ -81,16 +87,15 @@ const REPORTS_MS = 10_000
  */
 const LISTS = { burst: 50, refillMs: 200 }
 /**
- * A list of more devices, properties, mounts and device nodes counts as several lists: each costs
- * time to read. Those of devices that have not changed cost only a comparison.
+ * So many new or changed devices, properties, mounts and device nodes count as one more list: each
+ * costs time to read.
  */
-const ENTRIES_OF_A_LIST = { other: 1000, same: 10_000 }
-
+const ENTRIES_OF_A_LIST = 1000
 /**
- * Attempts before the back-off is over: a burst, then one in a second. Any process that may
- * register can cause them. Then a handler that registers still waits for a second at most.
+ * An attempt before the back-off is over counts as so many lists: any process that may register can
+ * cause it. Then a handler that registers still waits for a second at most.
  */
-const EARLY_ATTEMPTS = { burst: 10, refillMs: 1000 }
+const LISTS_OF_EARLY_ATTEMPT = 5
 
 type Reports = readonly DeviceReport[] | undefined
 
@@ -105,51 +110,30 @@ interface Attempt {
   listedAt: number | undefined
 }
 
-/**
- * Keeps a discovery stream open between one Configuration and one endpoint. The list outlives the
- * stream, with the time since when no stream confirms the list.
- */
+/** Keeps a discovery stream open between one Configuration and one endpoint. */
 export class DiscoverySession {
-  readonly endpoint: HandlerEndpoint
+  readonly #endpoint: HandlerEndpoint
   readonly #options: SessionOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   readonly #budget: TokenBucket
-  readonly #earlyAttempts: TokenBucket
   /** The lists that were read and not taken from the budget. */
   #owed = 0
   #configuration: Configuration
   #state: SessionState = { phase: 'opening' }
-  #list: EndpointList
   /** The reports of the last list, and those that the status shows. */
   #reports: { readonly last: Reports; readonly shown: Reports } | undefined
   #hasAnswered = false
   #isShowingReports = false
+  /** Time of the first of the attempts in a row after which the handler had left. */
   #absentSince: number | undefined
   #attempt = newAttempt()
 
-  constructor(
-    configuration: Configuration,
-    endpoint: HandlerEndpoint,
-    restored: EndpointList | undefined,
-    options: SessionOptions,
-  ) {
+  constructor(configuration: Configuration, endpoint: HandlerEndpoint, options: SessionOptions) {
     this.#configuration = configuration
-    this.endpoint = endpoint
+    this.#endpoint = endpoint
     this.#options = options
     this.#budget = new TokenBucket({ clock: options.clock, ...LISTS })
-    this.#earlyAttempts = new TokenBucket({ clock: options.clock, ...EARLY_ATTEMPTS })
-    const { uid, shared } = endpoint
-    const lostSince = options.clock.monotonicMs()
-    const noList = {
-      endpoint: uid,
-      shared,
-      devices: undefined,
-      leftOut: 0,
-      remembered: false,
-      lostSince,
-    }
-    this.#list = restored ?? noList
     this.#running = this.#run()
   }
 
@@ -168,15 +152,6 @@ export class DiscoverySession {
   /** Whether the last list answers the present details: an edit asks again. */
   get hasAnswered(): boolean {
     return this.#hasAnswered
-  }
-
-  /** Time of the first of the attempts in a row after which the handler had left. */
-  get absentSince(): number | undefined {
-    return this.#absentSince
-  }
-
-  get list(): EndpointList {
-    return this.#list
   }
 
   /**
@@ -207,11 +182,6 @@ export class DiscoverySession {
     else this.#attempt.stop.abort()
   }
 
-  /** Takes over other refusals of the devices, unless there is another list. */
-  replace(before: readonly AdmittedDevice[], after: readonly AdmittedDevice[]): void {
-    if (this.#list.devices === before) this.#list = { ...this.#list, devices: after }
-  }
-
   async close(): Promise<void> {
     this.#stop.abort()
     this.#attempt.stop.abort()
@@ -219,50 +189,46 @@ export class DiscoverySession {
   }
 
   async #run(): Promise<void> {
-    const { clock, random, log, onChange } = this.#options
+    const { clock, random, list, onChange } = this.#options
     const backoff = new Backoff({ ...BACKOFF, random })
-    let isEarly = false
     while (!this.#stop.signal.aborted) {
-      if (isEarly) {
-        backoff.reset()
-        await this.#payForEarlyAttempt()
-      }
       const attempt = newAttempt()
       this.#attempt = attempt
       const { signal } = attempt.stop
       try {
         await this.#follow(attempt)
         if (!signal.aborted)
-          throw new DiscoveryFailedError('failed', `handler ${this.endpoint.uid} ended its stream`)
+          throw new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`)
       } catch (error) {
         if (!signal.aborted) await this.#failed(error, attempt)
       }
-      const { listedAt } = attempt
-      if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
-      this.#list = { ...this.#list, lostSince: this.#list.lostSince ?? clock.monotonicMs() }
       if (this.#stop.signal.aborted) return
-      if (!signal.aborted) onChange()
-      if (signal.aborted || attempt.isWoken) {
-        isEarly = true
-        continue
-      }
-      if (this.#state.phase === 'refused') await aborted(signal)
-      else {
-        const retryInMs = backoff.next()
-        log.debug({ retryInMs }, 'discovery retry scheduled')
-        await clock.sleep(retryInMs, signal).catch(() => undefined)
-      }
-      isEarly = signal.aborted
+      const now = clock.monotonicMs()
+      if (attempt.listedAt !== undefined && now - attempt.listedAt >= STEADY_MS) backoff.reset()
+      onChange(lostAt(list(), now))
+      if (!signal.aborted && !attempt.isWoken) await this.#rest(backoff, signal)
+      if (!signal.aborted && !attempt.isWoken) continue
+      backoff.reset()
+      this.#owed += LISTS_OF_EARLY_ATTEMPT
+      await this.#payForLists(this.#stop.signal)
     }
   }
 
+  /** Waits until the next attempt. */
+  async #rest(backoff: Backoff, signal: AbortSignal): Promise<void> {
+    if (this.#state.phase === 'refused') return aborted(signal)
+    const { clock, log } = this.#options
+    const retryInMs = backoff.next()
+    log.debug({ retryInMs }, 'discovery retry scheduled')
+    await clock.sleep(retryInMs, signal).catch(() => undefined)
+  }
+
   async #follow(attempt: Attempt): Promise<void> {
-    const { clock, observer, resolveProperties, admit, onChange, mostDevices } = this.#options
+    const { clock, observer, resolveProperties, admit, onChange, ...options } = this.#options
+    const { uid: endpoint, name: handler } = this.#endpoint
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const { signal } = attempt.stop
-    // An endpoint that registers again without a pause gives no more lists.
-    await this.#payForLists(signal)
     // An edit, and the end of the agent, do not wait for an API server that does not answer.
     const properties = await untilAborted(resolveProperties(configuration), signal)
     if (properties === undefined || signal.aborted) return
@@ -270,36 +236,34 @@ export class DiscoverySession {
     this.#state = { phase: 'open', listed: false }
     onChange()
     const askedAt = clock.monotonicMs()
-    const details = configuration.spec.discoveryHandler.discoveryDetails
     const request = {
       configuration: `${namespace}/${name} ${uid}`,
-      details,
+      details: configuration.spec.discoveryHandler.discoveryDetails,
       properties,
-      mostDevices,
-      rank: () => this.#options.rank(this.endpoint.shared),
+      mostDevices: options.mostDevices,
+      rank: () => options.rank(),
     }
-    for await (const list of this.endpoint.discover(request, signal)) {
-      const { leftOut } = list
-      const before = this.#list.devices?.length
-      const { devices, sameEntries, otherEntries } = await admitChanged(
-        this.#list.devices,
-        list.devices,
-        (changed) => admit(this.endpoint.name, changed),
+    for await (const { devices: listed, leftOut, reports } of this.#endpoint.discover(
+      request,
+      signal,
+    )) {
+      const { devices: before } = options.list()
+      const { devices, changed } = await admitChanged(before, listed, (each) =>
+        admit(handler, each),
       )
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
-      observer.handlerAnswered(name, this.endpoint.name, seconds)
+      observer.handlerAnswered(name, handler, seconds)
       attempt.listedAt ??= now
-      const { uid: endpoint, shared } = this.endpoint
-      this.#followReports(list.reports, otherEntries > 0 || devices.length !== before)
-      this.#list = { endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined }
+      this.#followReports(reports, changed > 0 || devices.length !== before?.length)
       this.#absentSince = undefined
       this.#hasAnswered = true
       this.#state = { phase: 'open', listed: true }
-      onChange()
-      const { same, other } = ENTRIES_OF_A_LIST
-      this.#owed += 1 + Math.floor(sameEntries / same + (otherEntries + leftOut) / other)
+      // Another process can be behind the endpoint by now.
+      const { shared } = this.#endpoint
+      onChange({ endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined })
+      this.#owed += 1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST)
       await this.#payForLists(signal)
     }
   }
@@ -329,19 +293,10 @@ export class DiscoverySession {
     }
   }
 
-  async #payForEarlyAttempt(): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      const wait = this.#earlyAttempts.take()
-      if (wait === 0) return
-      await this.#options.clock.sleep(wait, signal).catch(() => undefined)
-    }
-  }
-
   async #failed(error: unknown, { asked }: Attempt): Promise<void> {
-    const { clock, log, observer } = this.#options
+    const { clock, log, observer, removeAfterMs, onGone } = this.#options
     const message = messageOf(error)
-    if (asked) observer.handlerFailed(this.endpoint.name)
+    if (asked) observer.handlerFailed(this.#endpoint.name)
     const reason = reasonOf(error, asked)
     const before = this.#state
     this.#state =
@@ -350,8 +305,11 @@ export class DiscoverySession {
         : { phase: 'failed', reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
       log.warn({ err: error }, 'discovery failed')
-    const hasLeft = reason === 'Unreachable' && (await this.endpoint.hasLeft?.()) === true
-    this.#absentSince = hasLeft ? (this.#absentSince ?? clock.monotonicMs()) : undefined
+    const hasLeft = reason === 'Unreachable' && (await this.#endpoint.hasLeft?.()) === true
+    const now = clock.monotonicMs()
+    this.#absentSince = hasLeft ? (this.#absentSince ?? now) : undefined
+    // A handler that comes back registers again.
+    if (now >= (this.#absentSince ?? now) + removeAfterMs) onGone()
   }
 }
 

@@ -1,20 +1,21 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { HandlerAccess } from '../access/handler-access.js'
+import type { AdmittedDevice, HandlerAccess } from '../access/handler-access.js'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
-import { type HashedDevice, handlerOfUid } from '../handlers/handler-endpoint.js'
+import { handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
 import {
   ConfigurationDiscovery,
   type DiscoveryStatus,
+  type KeptList,
   type RankDevices,
 } from './configuration-discovery.js'
 import { admitDevices } from './device-admission.js'
-import type { AgeingOptions, EndpointList } from './device-ageing.js'
-import type { DeviceSet } from './device-set.js'
+import type { AgeingOptions } from './device-ageing.js'
+import { type DeviceSet, NO_DEVICES } from './device-set.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
@@ -34,20 +35,7 @@ interface DiscoveryOptions extends Partial<AgeingOptions> {
 
 /** What the checkpoint keeps of each Configuration. */
 export type DiscoverySnapshot = Readonly<
-  Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>
->
-
-/** A list in the checkpoint, as reported: other rules may hold after a restart. */
-type WrittenList = Omit<RestoredList, 'devices'> & {
-  readonly devices: readonly HashedDevice[] | undefined
-}
-
-type RestoredList = Omit<EndpointList, 'remembered' | 'leftOut' | 'lostSince'>
-
-/** The lists of the checkpoint that no discovery has taken over. */
-type RestoredLists = Map<
-  ObjectKey,
-  { readonly uid: string; readonly lists: readonly RestoredList[] }
+  Record<ObjectKey, { readonly uid: string; readonly lists: readonly KeptList[] }>
 >
 
 /** Asks the handlers for each Configuration and knows the devices of each. */
@@ -60,7 +48,6 @@ export class Discovery {
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
-  #restored: RestoredLists = new Map()
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
     this.#random = random
@@ -75,16 +62,20 @@ export class Discovery {
 
   /** Takes over the checkpoint. Call it before {@link start}. */
   async restore(snapshot: DiscoverySnapshot): Promise<void> {
-    const { access } = this.#options
-    const admitted = async ({ devices, ...list }: WrittenList) => ({
+    const { access, configurations } = this.#options
+    const admitted = async (list: KeptList) => ({
       ...list,
-      devices: devices && (await access.admit(handlerOfUid(list.endpoint), devices)),
+      devices: await access.admit(handlerOfUid(list.endpoint), list.devices),
     })
-    const restored = Object.entries(snapshot).map(async ([key, { uid, lists }]) => {
-      const admittedLists = await Promise.all(lists.map(admitted))
-      return [key as ObjectKey, { uid, lists: admittedLists }] as const
-    })
-    this.#restored = new Map(await Promise.all(restored))
+    for (const [text, { uid, lists }] of Object.entries(snapshot)) {
+      const key = text as ObjectKey
+      const restored = await Promise.all(lists.map(admitted))
+      const configuration = configurations.get(key)
+      // It may have gone while no agent ran.
+      if (configuration?.metadata.uid !== uid) continue
+      this.#begin(key, configuration, restored)
+      this.#follow(key)
+    }
   }
 
   start(): void {
@@ -101,9 +92,8 @@ export class Discovery {
         else this.#follow(key)
       }
     }, signal)
-    for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
-    // What is left is of Configurations that went while no agent ran.
-    this.#restored.clear()
+    const keys = [...this.#discoveries.keys(), ...configurations.list().map(keyOf)]
+    for (const key of new Set(keys)) this.#follow(key)
   }
 
   /**
@@ -111,36 +101,19 @@ export class Discovery {
    * same object until the set changes.
    */
   deviceSet(key: ObjectKey): DeviceSet {
-    return this.#discoveries.get(key)?.deviceSet ?? NOT_FOLLOWED
+    return this.#discoveries.get(key)?.deviceSet ?? NO_DEVICES
   }
 
   status(key: ObjectKey): DiscoveryStatus | undefined {
     return this.#discoveries.get(key)?.status
   }
 
-  /**
-   * The lists with the devices that are served, each in the list that describes it: so the bounds
-   * of devices bound the checkpoint.
-   */
   snapshot(): DiscoverySnapshot {
-    const current = [...this.#discoveries].map(([key, { uid, lists }]) => {
-      const served = this.deviceSet(key).devices
-      const written = lists.flatMap(({ endpoint, shared, devices }) =>
-        devices === undefined
-          ? []
-          : {
-              endpoint,
-              shared,
-              devices: devices.filter(({ id }) => served.get(id)?.endpoint === endpoint),
-            },
-      )
-      return [key, { uid, lists: written }] as const
-    })
-    // Before the start no discovery has restored lists: they outlive a second restart too.
-    const all: RestoredLists = new Map(this.#restored)
-    for (const [key, lists] of current) all.set(key, lists)
     return Object.fromEntries(
-      [...all].map(([key, { uid, lists }]) => [key, { uid, lists: lists.map(asReported) }]),
+      [...this.#discoveries].map(([key, { uid, servedLists }]) => [
+        key,
+        { uid, lists: servedLists },
+      ]),
     )
   }
 
@@ -170,29 +143,25 @@ export class Discovery {
     discovery.follow(configuration)
   }
 
-  #begin(key: ObjectKey, configuration: Configuration): ConfigurationDiscovery {
-    const { cluster, access, clock, log } = this.#options
-    const restored = this.#restored.get(key)
-    this.#restored.delete(key)
-    const lostSince = clock.monotonicMs()
-    const lists = restored?.uid === configuration.metadata.uid ? restored.lists : []
-    const discovery = new ConfigurationDiscovery(
-      configuration,
-      lists.map((list) => ({ ...list, leftOut: 0, remembered: true, lostSince })),
-      {
-        ...this.#options,
-        mostDevices: this.#options.bounds.perConfiguration,
-        random: this.#random,
-        log: log.child({ configuration: key }),
-        resolveProperties: (changed) => cluster.resolveProperties(changed),
-        admit: (handler, devices) => access.admit(handler, devices),
-        onChange: () => {
-          if (this.#discoveries.get(key) !== discovery) return
-          this.#admit(key)
-          this.#listeners.tell(key)
-        },
+  #begin(
+    key: ObjectKey,
+    configuration: Configuration,
+    restored: readonly KeptList<AdmittedDevice>[] = [],
+  ): ConfigurationDiscovery {
+    const { cluster, access, log } = this.#options
+    const discovery = new ConfigurationDiscovery(configuration, restored, {
+      ...this.#options,
+      mostDevices: this.#options.bounds.perConfiguration,
+      random: this.#random,
+      log: log.child({ configuration: key }),
+      resolveProperties: (changed) => cluster.resolveProperties(changed),
+      admit: (handler, devices) => access.admit(handler, devices),
+      onChange: () => {
+        if (this.#discoveries.get(key) !== discovery) return
+        this.#admit(key)
+        this.#listeners.tell(key)
       },
-    )
+    })
     this.#discoveries.set(key, discovery)
     return discovery
   }
@@ -218,9 +187,3 @@ export class Discovery {
     }
   }
 }
-
-function asReported({ devices, ...list }: RestoredList): WrittenList {
-  return { ...list, devices: devices?.map((device) => device.reported ?? device) }
-}
-
-const NOT_FOLLOWED: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }

@@ -18,26 +18,6 @@ afterEach(async () => {
   await world.discovery.close()
 })
 
-it('counts devices that have not changed as a tenth of the others', async () => {
-  const devices = Array.from({ length: 30_000 }, (_, index) => ({ id: `${index}` }))
-  world.discovery = world.make({ perConfiguration: 40_000, perNode: 80_000, slots: 80_000 })
-  configurations.put(configuration('default'))
-  const endpoint = new ManualEndpoint('told@a')
-  world.registry.register(endpoint)
-  world.discovery.start()
-  await clock.advance(0)
-  // A burst of 50: the first list counts 31, the others 4.
-  for (const count of [1, 2, 3, 4, 5, 6]) {
-    endpoint.list(...devices, { id: `other-${count}` })
-    await eventually(() => expect(world.found()).toContain(`other-${count}`))
-  }
-  endpoint.give('rest')
-  await clock.advance(0)
-  expect(world.listsRead).toBe(6)
-  await clock.advance(200)
-  await eventually(() => expect(world.found()).toEqual(['rest']))
-})
-
 describe('the bounds of devices', () => {
   let endpoint: ManualEndpoint
 
@@ -74,17 +54,21 @@ describe('the bounds of devices', () => {
     expect(new Set(seen)).toEqual(new Set(['id-0']))
   })
 
-  it('let a list of many properties and mounts count as several lists', async () => {
+  it('let a list count by its new or changed properties and mounts too', async () => {
     const mount = { hostPath: '/a', containerPath: '/a', readOnly: true }
-    const device = { id: 'a', mounts: Array(55_000).fill(mount) }
-    endpoint.list(device)
-    await clock.advance(0)
-    await eventually(() => expect(world.listsRead).toBe(1))
+    const device = { id: 'a', mounts: Array(30_000).fill(mount) }
+    const read = (lists: number) => eventually(() => expect(world.listsRead).toBe(lists))
+    // Of a burst of 50 lists, the first takes 31, and each other one.
+    for (let list = 1; list <= 20; list++) {
+      endpoint.list(device, { id: `other-${list}` })
+      await read(list)
+    }
+    endpoint.list({ ...device, mounts: [...device.mounts, mount] })
+    await read(21)
     endpoint.give('b')
-    // Six more than the burst.
-    await clock.advance(1000)
-    expect(world.listsRead).toBe(1)
-    await clock.advance(1000)
-    await eventually(() => expect(world.listsRead).toBe(2))
+    await clock.advance(6000)
+    expect(world.listsRead).toBe(21)
+    await clock.advance(400)
+    await read(22)
   })
 })

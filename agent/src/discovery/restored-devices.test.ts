@@ -55,8 +55,21 @@ describe('discovery', () => {
     const snapshot = {
       [key]: { uid: 'gone', lists: [{ endpoint: 'told@a', shared: true, devices }] },
     }
+    configurations.put(configuration('default'))
     await world.discovery.restore(snapshot)
-    expect(world.discovery.snapshot()).toMatchObject(snapshot)
+    world.discovery.start()
+    expect(world.found()).toEqual([])
+    expect(world.discovery.snapshot()[key]?.lists).toEqual([])
+  })
+
+  it('keeps the devices of the checkpoint if the agent ends before it starts', async () => {
+    configurations.put(configuration('default'))
+    const devices = [checked({ id: '1' })]
+    const { uid } = configuration('default').metadata
+    const snapshot = { [key]: { uid, lists: [{ endpoint: 'told@a', shared: true, devices }] } }
+    await world.discovery.restore(snapshot)
+    expect(world.discovery.snapshot()).toEqual(snapshot)
+    configurations.remove(key)
     world.discovery.start()
     expect(world.discovery.snapshot()).toEqual({})
   })
