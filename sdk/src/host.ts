@@ -1,7 +1,7 @@
 // For programs that host handlers: the agent and the CLI. A handler does not need this entry.
 
 export { AGENT_SOCKET } from './agent-socket.js'
-export { CheckedDevice, checkInTurns, DeviceListCheck } from './device-list.js'
+export { CheckedDevice, checkDeviceList, checkInTurns, DeviceListCheck } from './device-list.js'
 export { followDiscovery, openDiscovery, type ReportedList } from './discovery.js'
 export { endWithStdin } from './end-with-stdin.js'
 export {

@@ -180,27 +180,6 @@ describe('the checkpoint', () => {
     expect(asked).toBe(2)
   })
 
-  it('of many devices is made and read in turns with other work', async () => {
-    let steps = 0
-    vi.spyOn(performance, 'now').mockImplementation(() => steps++)
-    const turnsOf = async (work: Promise<unknown>) => {
-      let turns = 0
-      let isDone = false
-      const done = work.then(() => {
-        isDone = true
-      })
-      for (; !isDone; turns++) await new Promise((resolve) => setImmediate(resolve))
-      await done
-      return turns
-    }
-    // Four lists, with ten steps in a turn.
-    expect(await turnsOf(open().save(() => large(1000)))).toBeGreaterThan(300)
-    const loaded = open().load()
-    expect(await turnsOf(loaded)).toBeGreaterThan(300)
-    vi.restoreAllMocks()
-    expect(await loaded).toEqual(large(1000))
-  })
-
   it('that cannot be read costs the warm start only', async () => {
     await mkdir(file)
     const failed = vi.fn()
