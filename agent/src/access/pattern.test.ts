@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Pattern } from './pattern.js'
+import { Pattern } from './access-rules.js'
 
 describe('a pattern', () => {
   it.each<[string, string, boolean]>([
