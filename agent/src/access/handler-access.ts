@@ -1,4 +1,4 @@
-import { isTurnOver, nextTurn } from '@akrijs/runtime'
+import { inTurns } from '@akrijs/runtime'
 import type { DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
 import type { DeviceNodes, FoundNodes } from '../kubelet/device-nodes.js'
@@ -95,11 +95,9 @@ export class HandlerAccess {
     const rules = this.#rulesOf(handler)
     const nodes = await this.#findNodes(rules, devices)
     const admitted: AdmittedDevice[] = []
-    for (const device of devices) {
-      // A list can have 100,000 properties, which take 0.2 to 0.5 s together.
-      if (isTurnOver()) await nextTurn()
+    // A list can have 100,000 properties, which take 0.2 to 0.5 s together.
+    for await (const device of inTurns(devices))
       admitted.push(this.#admitDevice(handler, device, rules, nodes))
-    }
     return admitted
   }
 
