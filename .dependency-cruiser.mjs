@@ -28,9 +28,9 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'discovery/(?!checkpoint).*',
   'report/(?!node-report-writer).*',
   'plugins/allocation',
-  'handlers/(handler-(endpoint|environment|registry)|isolated-output)',
+  'handlers/(device-selection|handler-(endpoint|environment|registry)|isolated-output)',
   'kubelet/(allocation-source|device-nodes|kubelet)',
-  'cluster/(cluster|node-count|object-store|pod-demand)',
+  'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
   'broker-info/(broker-info-(patch|plan)|orphan-plan)',
   'errors|limits',
 ].join('|')})\\.ts$`

@@ -2,7 +2,6 @@
 export { HandlerAccess } from './access/handler-access.js'
 export * from './cluster/cluster.js'
 export { ObjectStore } from './cluster/object-store.js'
-export type { AgeingOptions } from './discovery/device-ageing.js'
 export {
   type DataReference,
   isSameData,
@@ -10,7 +9,8 @@ export {
   referencesOf,
   referenceText,
   resolveReferences,
-} from './discovery/property-references.js'
+} from './cluster/property-references.js'
+export type { AgeingOptions } from './discovery/device-ageing.js'
 export { KubeletUnavailableError, MissingPropertyError, PropertyRefusedError } from './errors.js'
 export { AllowedAddresses } from './handlers/handler-addresses.js'
 export { isolatedNames, runIsolated } from './handlers/isolated-handler.js'

@@ -9,13 +9,13 @@ import {
   SECRETS,
 } from '@akrijs/kube'
 import { Backoff, type Clock, type Logger, messageOf, runAfter, TokenBucket } from '@akrijs/runtime'
+import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 import {
   type DataReference,
   isSameData,
   MAX_OBJECT_BYTES,
   type ReferencedData,
-} from '../discovery/property-references.js'
-import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
+} from './property-references.js'
 
 interface DataWatchOptions {
   readonly client: ApiClient

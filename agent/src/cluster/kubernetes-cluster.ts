@@ -30,7 +30,6 @@ import {
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
-import { resolveReferences } from '../discovery/property-references.js'
 import {
   brokerInfoStep,
   claimStep,
@@ -54,6 +53,7 @@ import { CompareAndSwap } from './compare-and-swap.js'
 import { MembershipRequests } from './membership-requests.js'
 import { NodeCount } from './node-count.js'
 import { OwnNode } from './own-node.js'
+import { resolveReferences } from './property-references.js'
 import { PropertySources } from './property-sources.js'
 import { StrayInstances } from './stray-instances.js'
 import { WatchedConfigurations } from './watched-configurations.js'

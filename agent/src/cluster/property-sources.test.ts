@@ -6,16 +6,16 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
+import { PropertyForbiddenError, PropertyRefusedError, PropertyUnreadableError } from '../errors.js'
+import type { SourceBounds } from '../limits.js'
+import { configurationWith } from '../testing/objects.js'
+import { ObjectStore } from './object-store.js'
 import {
   type DataReference,
   referencesOf,
   referenceText,
   resolveReferences,
-} from '../discovery/property-references.js'
-import { PropertyForbiddenError, PropertyRefusedError, PropertyUnreadableError } from '../errors.js'
-import type { SourceBounds } from '../limits.js'
-import { configurationWith } from '../testing/objects.js'
-import { ObjectStore } from './object-store.js'
+} from './property-references.js'
 import { PropertySources } from './property-sources.js'
 
 const SECRETS = '/api/v1/namespaces/default/secrets'

@@ -1,17 +1,17 @@
 import { type Configuration, isReadableFrom } from '@akrijs/api'
 import { type ApiClient, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
 import { aborted, type Clock, Listeners, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
+import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
+import { SOURCE_BOUNDS, type SourceBounds } from '../limits.js'
+import type { ObjectCache } from './cluster.js'
+import { DataWatch } from './data-watch.js'
 import {
   type DataReference,
   type ReferencedData,
   referencesOf,
   referenceText,
-} from '../discovery/property-references.js'
-import { type SourceRefusal, SourceUsers } from '../discovery/source-users.js'
-import { MissingPropertyError, PropertyRefusedError } from '../errors.js'
-import { SOURCE_BOUNDS, type SourceBounds } from '../limits.js'
-import type { ObjectCache } from './cluster.js'
-import { DataWatch } from './data-watch.js'
+} from './property-references.js'
+import { type SourceRefusal, SourceUsers } from './source-users.js'
 
 interface PropertySourcesOptions {
   readonly client: ApiClient

@@ -3,9 +3,9 @@ import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
 import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
-import { DeviceSelection } from '../discovery/device-selection.js'
 import { InvalidResponseError } from '../errors.js'
 import { FIELDS_PER_DEVICE } from '../limits.js'
+import { DeviceSelection } from './device-selection.js'
 import type { BoundedList, DiscoverRequest } from './handler-endpoint.js'
 
 /** The most bytes of one device: a Pod's environment and an Instance hold little more. */

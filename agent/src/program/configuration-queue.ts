@@ -4,12 +4,12 @@ import { ReconcileQueue } from '@akrijs/kube/queue'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ObjectCache } from '../cluster/cluster.js'
 import type { Discovery } from '../discovery/discovery.js'
-import type { RememberedOffer } from '../discovery/remembered-offer.js'
 import type { InstanceReconciler } from '../instances/instance-reconciler.js'
 import type { DevicePlugins } from '../plugins/device-plugins.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { StatusReporter } from '../report/status-reporter.js'
 import type { SlotBook } from '../slots/slot-book.js'
+import type { RememberedOffer } from './remembered-offer.js'
 
 interface ConfigurationQueueOptions {
   readonly configurations: ObjectCache<Configuration>

@@ -12,8 +12,6 @@ export class SourceUsers {
   readonly #objects = new Map<ObjectKey, readonly string[]>()
   /** The Configurations that use an object, by their namespace. */
   readonly #users = new Map<string, Map<string, Set<ObjectKey>>>()
-  /** How many objects the Configurations of a namespace use. */
-  readonly #counts = new Map<string, number>()
 
   constructor(bounds: SourceBounds) {
     this.#bounds = bounds
@@ -46,36 +44,28 @@ export class SourceUsers {
   use(key: ObjectKey, objects: readonly string[]): SourceRefusal | undefined {
     this.#release(key)
     const { namespace } = keyParts(key)
-    const count = this.#counts.get(namespace) ?? 0
+    const used = [...this.#users.values()].filter((users) => users.has(namespace)).length
     const others = objects.filter((object) => !this.#users.has(object))
     const further = objects.filter((object) => this.#users.get(object)?.has(namespace) !== true)
-    if (count + further.length > this.#bounds.perNamespace) return 'perNamespace'
+    if (used + further.length > this.#bounds.perNamespace) return 'perNamespace'
     if (this.#users.size + others.length > this.#bounds.perAgent) return 'perAgent'
-    if (objects.length === 0) return undefined
-    this.#objects.set(key, objects)
-    this.#counts.set(namespace, count + further.length)
+    if (objects.length > 0) this.#objects.set(key, objects)
     for (const object of objects) {
-      const byNamespace = this.#users.get(object) ?? new Map<string, Set<ObjectKey>>()
-      this.#users.set(object, byNamespace)
-      byNamespace.set(namespace, (byNamespace.get(namespace) ?? new Set()).add(key))
+      const users = this.#users.get(object) ?? new Map<string, Set<ObjectKey>>()
+      this.#users.set(object, users)
+      users.set(namespace, (users.get(namespace) ?? new Set()).add(key))
     }
     return undefined
   }
 
   #release(key: ObjectKey): void {
     const { namespace } = keyParts(key)
-    let count = this.#counts.get(namespace) ?? 0
     for (const object of this.objectsOf(key)) {
-      const byNamespace = this.#users.get(object)
-      const users = byNamespace?.get(namespace)
-      users?.delete(key)
-      if (users?.size !== 0) continue
-      count--
-      byNamespace?.delete(namespace)
-      if (byNamespace?.size === 0) this.#users.delete(object)
+      const users = this.#users.get(object)
+      users?.get(namespace)?.delete(key)
+      if (users?.get(namespace)?.size === 0) users.delete(namespace)
+      if (users?.size === 0) this.#users.delete(object)
     }
     this.#objects.delete(key)
-    if (count > 0) this.#counts.set(namespace, count)
-    else this.#counts.delete(namespace)
   }
 }
