@@ -26,41 +26,12 @@ describe('the name of a property', () => {
   })
 
   it.each([
-    ...[
-      'DEBUG_ECHO_DESCRIPTION',
-      'ONVIF_DEVICE_SERVICE_URL',
-      'ONVIF_DEVICE_UUID',
-      'UDEV_DEVNODE_0',
-    ],
-    ...[
-      'ONVIF_DEVICE_IP_ADDRESS',
-      'ONVIF_DEVICE_MAC_ADDRESS',
-      'OPCUA_DISCOVERY_URL',
-      'UDEV_DEVPATH',
-    ],
-    ...[
-      'USB_RESOURCE_AKRI_SH_UDEV-MOUSE',
-      'PCI_RESOURCE_AKRI_SH_UDEV-GPU',
-      'AKRI_HTTP_DEVICE_ENDPOINT',
-    ],
-    ...[
-      'NODE_ID',
-      'NODE_NAME',
-      'SENSOR_URL',
-      'SSH_HOST',
-      'MODBUS_PROXY',
-      'CUDA_VISIBLE_DEVICES',
-      'PATHS',
-    ],
-    ...[
-      'DEVICE_PATH',
-      'AZURE_KINECT_SERIAL',
-      'MONO_MODE',
-      'GST_CAPS',
-      'ALSA_DEVICE',
-      'HOME_ID',
-      'größe',
-    ],
+    ...['DEBUG_ECHO_DESCRIPTION', 'ONVIF_DEVICE_SERVICE_URL', 'ONVIF_DEVICE_UUID'],
+    ...['UDEV_DEVNODE_0', 'ONVIF_DEVICE_IP_ADDRESS', 'ONVIF_DEVICE_MAC_ADDRESS'],
+    ...['OPCUA_DISCOVERY_URL', 'UDEV_DEVPATH', 'USB_RESOURCE_AKRI_SH_UDEV-MOUSE'],
+    ...['PCI_RESOURCE_AKRI_SH_UDEV-GPU', 'AKRI_HTTP_DEVICE_ENDPOINT', 'NODE_ID', 'NODE_NAME'],
+    ...['SENSOR_URL', 'SSH_HOST', 'MODBUS_PROXY', 'CUDA_VISIBLE_DEVICES', 'PATHS', 'DEVICE_PATH'],
+    ...['AZURE_KINECT_SERIAL', 'MONO_MODE', 'GST_CAPS', 'ALSA_DEVICE', 'HOME_ID', 'größe'],
     ...['PM2_5', 'TORCH_LEVEL', 'HELM_ANGLE', 'CARGO_WEIGHT', 'HF_FREQUENCY', 'UV_INDEX'],
     ...['ANT_DEVICE_ID', 'GENICAM_SERIAL', 'MAKE', 'LOADER_ID', 'hip_visible_devices', 'TAPE'],
     // Programs of one field read them.
