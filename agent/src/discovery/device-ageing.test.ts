@@ -12,64 +12,8 @@ const list = (endpoint: string, ids: string[] | undefined, lostSince?: number): 
   remembered: false,
   lostSince,
 })
-/** From before a restart, at that time. */
-const remembered = (endpoint: string, ids: string[], since: number): EndpointList => ({
-  ...list(endpoint, ids, since),
-  remembered: true,
-})
-const ids = (lists: EndpointList[], now: number, waitingSince?: number) => {
-  const { devices, complete } = ageDevices(lists, now, options, waitingSince)
-  return {
-    complete,
-    devices: [...devices.values()].map(
-      ({ device, healthy }) => `${device.id}${healthy ? '' : '!'}`,
-    ),
-  }
-}
 
 describe('the devices of a Configuration', () => {
-  it('are those of the list of an open stream', () => {
-    expect(ids([list('a', ['1', '2'])], 1000)).toEqual({ complete: true, devices: ['1', '2'] })
-    expect(ids([list('a', [])], 1000)).toEqual({ complete: true, devices: [] })
-  })
-
-  it('A2 A3 stay when their handler is lost, become unhealthy, and go later', () => {
-    const lost = [list('a', ['1'], 1000)]
-    expect(ids(lost, 1029)).toEqual({ complete: true, devices: ['1'] })
-    expect(ids(lost, 1030)).toEqual({ complete: true, devices: ['1!'] })
-    expect(ids(lost, 1299)).toEqual({ complete: true, devices: ['1!'] })
-    expect(ids(lost, 1300)).toEqual({ complete: true, devices: [] })
-  })
-
-  it('A3 of one handler follow its lists at once, although another handler is lost', () => {
-    expect(ids([list('a', ['1']), list('b', ['3'], 1000)], 1010)).toEqual({
-      complete: true,
-      devices: ['1', '3'],
-    })
-    expect(ids([list('a', []), list('b', ['3'], 1000)], 1010)).toEqual({
-      complete: true,
-      devices: ['3'],
-    })
-  })
-
-  it('R104 of a list from the checkpoint are incomplete: it may be outdated', () => {
-    const lists = [list('a', ['1']), remembered('b', ['3'], 1000)]
-    expect(ids(lists, 1010)).toEqual({ complete: false, devices: ['1', '3'] })
-    expect(ids(lists, 1300)).toEqual({ complete: true, devices: ['1'] })
-  })
-
-  it('A3 are not gone before a handler has come, and are gone if none comes for long', () => {
-    expect(ids([], 1000, 900).complete).toBe(false)
-    expect(ids([], 1200, 900).complete).toBe(true)
-  })
-
-  it('are incomplete before the first list of an open stream', () => {
-    expect(ids([list('a', undefined, 1000), list('b', ['1'])], 1010)).toEqual({
-      complete: false,
-      devices: ['1'],
-    })
-  })
-
   it('A5 are one device for each id, described by its first handler, also a lost one', () => {
     const described = (lists: EndpointList[], now: number) =>
       [...ageDevices(lists, now, options).devices.values()].map(({ device, endpoint, healthy }) => [

@@ -1,8 +1,8 @@
-import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube/objects'
+import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { ObjectStore } from '../cluster/object-store.js'
+import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
 import {
   configuration,
   DiscoveryHarness,
@@ -12,130 +12,63 @@ import {
 
 let world: DiscoveryHarness
 let clock: ManualClock
-let configurations: ObjectStore<Configuration>
 
 beforeEach(() => {
   world = new DiscoveryHarness()
-  ;({ clock, configurations } = world)
+  ;({ clock } = world)
 })
 
-afterEach(async () => {
-  await world.discovery.close()
-})
+afterEach(() => world.discovery.close())
 
-describe('discovery', () => {
-  it('A1 asks a handler at once when it registers, after any wait', async () => {
-    configurations.put(configuration('default'))
+describe('a handler that registers', () => {
+  it('A1 is asked at once, after any wait', async () => {
+    world.configurations.put(configuration('default'))
     world.discovery.start()
     await clock.advance(100_000)
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    await clock.advance(0)
-    endpoint.give('1')
-    await clock.advance(0)
+    await world.list(await world.register('told@a'), '1')
     expect(world.found()).toEqual(['1'])
     expect(world.discovery.deviceSet(key).complete).toBe(true)
   })
 
-  it('keeps an endpoint that serves one Configuration and not another', async () => {
-    for (const namespace of ['default', 'other']) configurations.put(configuration(namespace))
-    const endpoint = new ManualEndpoint('told@a')
-    const discover = endpoint.discover.bind(endpoint)
-    vi.spyOn(endpoint, 'discover').mockImplementation((request, signal) => {
-      // A handler can answer UNAVAILABLE, as a connection does that is not there.
-      endpoint.away = request.configuration.startsWith('other')
-      return discover(request, signal)
-    })
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    endpoint.give('1')
-    await clock.advance(700_000)
-    expect([world.found(), world.unhealthy(), world.registry.size]).toEqual([['1'], [], 1])
-    expect(endpoint.requests).toHaveLength(1)
-  })
-
-  it('A5 opens one stream for each Configuration, however often a handler registers', async () => {
-    configurations.put(configuration('default'))
-    configurations.put(configuration('other'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    for (let round = 0; round < 100; round++) {
-      world.registry.register(endpoint)
-      await clock.advance(100)
-    }
-    expect(endpoint.open).toBe(2)
-    expect(endpoint.requests).toHaveLength(2)
-    expect(world.registry.size).toBe(1)
-  })
-
-  it('A5 makes no work when a handler with open streams registers again', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    endpoint.give('1')
-    await clock.advance(0)
+  it('A5 has one stream for each Configuration, and makes no work if it registers on', async () => {
+    world.configurations.put(configuration('other'))
+    const endpoint = await world.begin()
+    await world.list(endpoint, '1')
     const changed = vi.fn()
     world.discovery.onChange(changed, new AbortController().signal)
-    world.registry.register(endpoint)
-    await clock.advance(0)
+    for (let round = 0; round < 100; round++) {
+      await world.register(endpoint)
+      await clock.advance(100)
+    }
+    expect([endpoint.open, endpoint.requests.length, world.registry.size]).toEqual([2, 2, 1])
     expect(changed).not.toHaveBeenCalled()
   })
 
-  it('A5 asks a handler that registered again when its stream has ended', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    endpoint.give('1')
-    await clock.advance(0)
+  it('A5 is asked again when its stream has ended', async () => {
+    const endpoint = await world.begin()
+    await world.list(endpoint, '1')
     endpoint.away = true
-    endpoint.fail('failed')
+    await world.fail(endpoint)
     await clock.advance(20_000)
     endpoint.away = false
-    world.registry.register(endpoint)
-    await clock.advance(0)
+    await world.register(endpoint)
     expect(endpoint.open).toBe(1)
     // The agent sees the end of the process before only after the next one has registered.
-    world.registry.register(endpoint)
-    await clock.advance(0)
-    endpoint.fail('failed')
-    await clock.advance(0)
-    expect(endpoint.open).toBe(1)
-    expect(endpoint.requests).toHaveLength(3)
+    await world.register(endpoint)
+    await world.fail(endpoint)
+    expect([endpoint.open, endpoint.requests.length]).toEqual([1, 3])
     expect(world.found()).toEqual(['1'])
   })
 
-  it('A5 asks a handler that refuses the details again when it registers again', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    endpoint.fail('invalid-details')
-    await clock.advance(0)
-    world.registry.register(endpoint)
-    await clock.advance(0)
-    expect(endpoint.requests).toHaveLength(2)
-  })
-
-  it('A5 asks a dead endpoint that registers on ten times, then once in a second', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
+  it('A5 is asked ten times while it is dead, and then once in a second', async () => {
+    const endpoint = await world.begin()
     endpoint.away = true
-    world.discovery.start()
-    await clock.advance(0)
+    await world.fail(endpoint)
     const asked = vi.spyOn(endpoint, 'discover')
     const register = async (seconds: number) => {
       asked.mockClear()
       for (let round = 0; round < seconds * 10; round++) {
-        world.registry.register(endpoint)
+        await world.register(endpoint)
         await clock.advance(100)
       }
       return asked.mock.calls.length
@@ -144,61 +77,264 @@ describe('discovery', () => {
     expect(await register(10)).toBeLessThanOrEqual(11)
     // The flood does not delay the handler itself for longer.
     endpoint.away = false
-    world.registry.register(endpoint)
+    await world.register(endpoint)
     await clock.advance(1000)
     expect(endpoint.open).toBe(1)
   })
 
-  it('A8 keeps Configurations of one name in two namespaces apart', async () => {
-    configurations.put(configuration('default', 'a'))
-    configurations.put(configuration('other', 'b'))
+  it('stays registered if it serves one Configuration and not another', async () => {
+    world.configurations.put(configuration('other'))
     const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
+    const discover = endpoint.discover.bind(endpoint)
+    vi.spyOn(endpoint, 'discover').mockImplementation((request, signal) => {
+      // A handler can answer UNAVAILABLE, as a connection does that is not there.
+      endpoint.away = request.configuration.startsWith('other')
+      return discover(request, signal)
+    })
     world.discovery.start()
+    await world.edit('')
+    await world.list(await world.register(endpoint), '1')
+    await clock.advance(700_000)
+    expect([world.found(), world.unhealthy(), world.registry.size]).toEqual([['1'], [], 1])
+    expect(endpoint.requests).toHaveLength(1)
+  })
+})
+
+describe('discovery', () => {
+  it('A8 keeps Configurations of one name in two namespaces apart', async () => {
+    const endpoint = await world.begin()
+    world.configurations.put(configuration('other'))
     await clock.advance(0)
-    endpoint.give('1')
-    await clock.advance(0)
+    await world.list(endpoint, '1')
     expect([world.found(), world.found(keyOf(configuration('other')))]).toEqual([[], ['1']])
   })
 
   it('backs off from a handler that breaks after each list, until a stream lasts', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
-    const listAndBreak = async () => {
-      endpoint.give('1')
-      await clock.advance(0)
-      endpoint.fail('failed')
-      await clock.advance(0)
-    }
+    const endpoint = await world.begin()
     const waits: number[] = []
     for (let round = 0; round < 9; round++) {
       const asked = endpoint.requests.length
-      await listAndBreak()
+      await world.list(endpoint, '1')
+      await world.fail(endpoint)
       const since = clock.monotonicMs()
       while (endpoint.requests.length === asked) await clock.advance(100)
       waits.push(clock.monotonicMs() - since)
     }
     expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
-
     endpoint.give('1')
     await clock.advance(30_000)
     const asked = endpoint.requests.length
-    endpoint.fail('failed')
+    await world.fail(endpoint)
     await clock.advance(500)
     expect(endpoint.requests).toHaveLength(asked + 1)
   })
 
   it('leaves no stream, timer or session behind', async () => {
-    configurations.put(configuration('default'))
-    const endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
+    const endpoint = await world.begin()
     await world.discovery.close()
     expect(endpoint.open).toBe(0)
     expect(clock.sleeping).toEqual([])
+  })
+})
+
+describe('after an edit of the Configuration, a handler', () => {
+  it('A6 is asked with the new details, and its old list stays until it answers', async () => {
+    const endpoint = await world.begin('old')
+    await world.list(endpoint, '1')
+    await world.edit('new')
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['old', 'new'])
+    expect(world.found()).toEqual(['1'])
+    await world.list(endpoint, '2')
+    expect(world.found()).toEqual(['2'])
+  })
+
+  it('R57 keeps its stream and its devices if other fields were edited', async () => {
+    const endpoint = await world.begin()
+    await world.list(endpoint, '1')
+    const edited = configuration('default')
+    for (const brokerSpec of [
+      { brokerPodSpec: { containers: [] } },
+      { brokerJobSpec: { template: {} } },
+      undefined,
+    ]) {
+      const spec = { ...edited.spec, ...(brokerSpec && { brokerSpec }), capacity: 7 }
+      world.configurations.put({ ...edited, spec })
+      await clock.advance(0)
+      expect(world.discovery.deviceSet(key).complete).toBe(true)
+    }
+    expect([world.found(), endpoint.requests.length, endpoint.open]).toEqual([['1'], 1, 1])
+  })
+
+  it('is asked, also if a Secret could not be read before, and the agent can end', async () => {
+    world.resolveProperties = () => new Promise(() => {})
+    const endpoint = await world.begin('old')
+    expect(endpoint.requests).toEqual([])
+    world.resolveProperties = async () => new DiscoveryProperties()
+    await world.edit('new')
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['new'])
+    world.resolveProperties = () => new Promise(() => {})
+    await world.edit('newer')
+    await world.discovery.close()
+    expect(endpoint.open).toBe(0)
+  })
+
+  it('A5 is asked again if it has refused the details, or after it registered again', async () => {
+    const endpoint = await world.begin('wrong')
+    endpoint.fail('invalid-details', 'descriptions is missing')
+    await clock.advance(1_000_000)
+    expect(endpoint.requests).toHaveLength(1)
+    expect(world.state).toEqual({ phase: 'refused', message: 'descriptions is missing' })
+    await world.register(endpoint)
+    await world.fail(endpoint, 'invalid-details')
+    await world.edit('right')
+    const asked = endpoint.requests.map(({ details }) => details)
+    expect(asked).toEqual(['wrong', 'wrong', 'right'])
+  })
+})
+
+describe('the properties of a Configuration', () => {
+  it('A7 are sent again when a Secret changes, and when a missing Secret is created', async () => {
+    world.resolveProperties = async () => {
+      throw new MissingPropertyError('there is no Secret default/lab')
+    }
+    const endpoint = await world.begin()
+    const sent = () => endpoint.requests.map(({ properties }) => properties.text('token'))
+    world.resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'first' })
+    await clock.advance(1000)
+    expect(sent()).toEqual(['first'])
+    world.resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'second' })
+    world.propertiesChanged(key)
+    await clock.advance(0)
+    expect(sent()).toEqual(['first', 'second'])
+  })
+
+  it('end a stream if a value is refused by now, and its devices are lost later', async () => {
+    const endpoint = await world.begin()
+    await world.list(endpoint, '1')
+    world.resolveProperties = () => Promise.reject(new PropertyRefusedError('no consent'))
+    world.propertiesChanged(key)
+    await clock.advance(0)
+    expect([endpoint.open, world.found()]).toEqual([0, ['1']])
+    await clock.advance(301_000)
+    expect([world.found(), endpoint.requests.length]).toEqual([[], 1])
+  })
+
+  it.each([
+    [new MissingPropertyError('there is no Secret default/lab'), 'MissingProperty'],
+    [new PropertyForbiddenError('no Role'), 'PropertyForbidden'],
+    [new PropertyRefusedError('Secret factory/lab is in another namespace'), 'PropertyRefused'],
+    [new Error('the connection broke'), 'UnreadableProperty'],
+  ])('A7 A23 are no failure of the handler, which is not asked: %s', async (error, reason) => {
+    world.resolveProperties = () => Promise.reject(error)
+    const endpoint = await world.begin()
+    expect(world.state).toEqual({ phase: 'failed', reason, message: error.message })
+    expect(world.failures).toEqual([])
+    world.resolveProperties = async () => new DiscoveryProperties()
+    await clock.advance(1000)
+    await world.fail(endpoint)
+    expect(world.failures).toEqual(['told'])
+  })
+})
+
+describe('the lists of an endpoint', () => {
+  let endpoint: ManualEndpoint
+
+  beforeEach(async () => {
+    endpoint = await world.begin()
+  })
+
+  it('are read in a burst, and then one in 200 ms; the newest counts', async () => {
+    for (let index = 0; index < 200; index++) {
+      endpoint.give(`id-${index}`)
+      await clock.advance(1)
+    }
+    expect(world.listsRead).toBe(51)
+    await clock.advance(400)
+    expect(world.found()).toEqual(['id-199'])
+  })
+
+  it.each([
+    ['devices', { devices: [{ id: 'a' }], leftOut: 30_000 }],
+    [
+      'mounts',
+      {
+        devices: [{ id: 'a', mounts: Array(30_000).fill({ hostPath: '/a', containerPath: '/a' }) }],
+        leftOut: 0,
+      },
+    ],
+  ])('count as several if they have many %s', async (_, many) => {
+    endpoint.giveList(many)
+    await clock.advance(0)
+    for (let index = 0; index < 100; index++) await world.list(endpoint, `id-${index}`)
+    // The first list takes 31 of the burst of 50.
+    expect(world.listsRead).toBe(21)
+  })
+
+  it('count once if few of many devices have changed', async () => {
+    const mount = { hostPath: '/a', containerPath: '/a', readOnly: true }
+    const large = { id: 'a', mounts: Array(3000).fill(mount) }
+    for (let index = 0; index < 100; index++) await world.list(endpoint, large, `id-${index}`)
+    // The first list takes four.
+    expect(world.listsRead).toBe(48)
+  })
+})
+
+describe('the reports of a handler', () => {
+  const shown = () => world.discovery.status(key)?.endpoints[0]?.reports?.[0]?.count
+  let endpoint: ManualEndpoint
+  let changes: number
+  const give = async (count: number, ...ids: string[]) => {
+    const report = { reason: 'HTTP status 401', count, ids: [], listed: false }
+    const devices = ids.map((id) => ({ id }))
+    endpoint.giveList({ devices, leftOut: 0, reports: count === 0 ? [] : [report] })
+    await clock.advance(0)
+  }
+
+  beforeEach(async () => {
+    endpoint = await world.begin()
+    changes = 0
+    let before: number | undefined
+    world.discovery.onChange(() => {
+      if (shown() !== before) changes++
+      before = shown()
+    }, new AbortController().signal)
+  })
+
+  it('are shown with the first list, and with each list of other devices', async () => {
+    await give(3, 'a')
+    expect(shown()).toBe(3)
+    await give(2, 'a', 'b')
+    expect(shown()).toBe(2)
+  })
+
+  it('are shown within 10 s if only they change, and at most once in 10 s', async () => {
+    await give(1)
+    for (let second = 0; second < 60; second++) {
+      await give(second % 7)
+      await clock.advance(1000)
+    }
+    expect(changes).toBeGreaterThan(3)
+    expect(changes).toBeLessThanOrEqual(7)
+    await give(9)
+    await clock.advance(10_000)
+    expect(shown()).toBe(9)
+  })
+
+  it('are not shown if the devices are left out for less than 10 s', async () => {
+    await give(0, 'a')
+    const before = changes
+    await give(1, 'a')
+    await clock.advance(9000)
+    await give(0, 'a', 'b')
+    await clock.advance(60_000)
+    expect([shown(), changes]).toEqual([undefined, before])
+  })
+
+  it('are those of the present details', async () => {
+    await give(3)
+    await world.edit('other')
+    expect(shown()).toBeUndefined()
+    await give(4)
+    expect(shown()).toBe(4)
   })
 })

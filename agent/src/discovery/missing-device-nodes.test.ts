@@ -1,28 +1,17 @@
-import type { Configuration } from '@akrijs/api'
 import type { Device } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { ObjectStore } from '../cluster/object-store.js'
-import { HandlerRegistry } from '../handlers/handler-registry.js'
-import {
-  configuration,
-  DiscoveryHarness,
-  key,
-  ManualEndpoint,
-} from '../testing/discovery-harness.js'
+import { DiscoveryHarness, key, type ManualEndpoint } from '../testing/discovery-harness.js'
 
 let world: DiscoveryHarness
 let clock: ManualClock
-let configurations: ObjectStore<Configuration>
 
 beforeEach(() => {
   world = new DiscoveryHarness()
-  ;({ clock, configurations } = world)
+  ;({ clock } = world)
 })
 
-afterEach(async () => {
-  await world.discovery.close()
-})
+afterEach(() => world.discovery.close())
 
 describe('a device node that the kernel does not name', () => {
   const withNode = (id: string): Device => {
@@ -32,11 +21,7 @@ describe('a device node that the kernel does not name', () => {
   let endpoint: ManualEndpoint
 
   beforeEach(async () => {
-    configurations.put(configuration('default'))
-    endpoint = new ManualEndpoint('told@a')
-    world.registry.register(endpoint)
-    world.discovery.start()
-    await clock.advance(0)
+    endpoint = await world.begin()
   })
 
   it.each([
@@ -44,12 +29,8 @@ describe('a device node that the kernel does not name', () => {
     ['because the node comes later', true, /no device node of this name/],
   ])('%s is offered as soon as it has a name, without a new list', async (_why, complete, text) => {
     world.kernel.complete = complete
-    const another = new ManualEndpoint('told@b')
-    world.registry.register(another)
-    await clock.advance(0)
-    endpoint.list(withNode('video0'), withNode('video1'))
-    another.give('other')
-    await clock.advance(0)
+    await world.list(endpoint, withNode('video0'), withNode('video1'))
+    await world.list(await world.register('told@b'), 'other')
     expect(world.unhealthy()).toEqual(['video0', 'video1'])
     expect(world.refusals()).toEqual([expect.stringMatching(text), expect.stringMatching(text)])
     const changed = vi.fn()
@@ -68,8 +49,7 @@ describe('a device node that the kernel does not name', () => {
   })
 
   it('is asked for with growing pauses, and with short ones after another list', async () => {
-    endpoint.list(withNode('video0'))
-    await clock.advance(0)
+    await world.list(endpoint, withNode('video0'))
     const after = async (ms: number) => {
       world.kernel.asked = 0
       await clock.advance(ms)
@@ -92,22 +72,16 @@ describe('a device node that the kernel does not name', () => {
 
   it('is offered after a restart of the agent, although its handler is away', async () => {
     world.kernel.present.add('/dev/video0')
-    endpoint.list(withNode('video0'))
-    await clock.advance(0)
-    const snapshot = JSON.parse(JSON.stringify(world.discovery.snapshot()))
-    await world.discovery.close()
+    await world.list(endpoint, withNode('video0'))
     world.kernel = { present: new Set(), complete: false, asked: 0 }
-    world.registry = new HandlerRegistry()
-    world.discovery = world.make()
-    await world.discovery.restore(snapshot)
-    world.discovery.start()
+    await world.restart()
     expect(world.unhealthy()).toEqual(['video0'])
     world.kernel.present.add('/dev/video0')
     await clock.advance(1000)
     expect(world.unhealthy()).toEqual([])
   })
 
-  it('of a list from before does not replace a newer list', async () => {
+  it('of a list from before does not replace a newer list, and leaves no timer', async () => {
     endpoint.list(withNode('video0'))
     await clock.advance(999)
     let answer: () => void = () => expect.fail()
@@ -116,17 +90,12 @@ describe('a device node that the kernel does not name', () => {
     })
     await clock.advance(1)
     delete world.kernel.answer
-    endpoint.give('other')
-    await clock.advance(0)
+    await world.list(endpoint, 'other')
     world.kernel.present.add('/dev/video0')
     answer()
     await clock.advance(300_000)
     expect(world.found()).toEqual(['other'])
-  })
-
-  it('leaves no timer behind', async () => {
-    endpoint.list(withNode('video0'))
-    await clock.advance(10_000)
+    await world.list(endpoint, withNode('video1'))
     await world.discovery.close()
     expect(clock.sleeping).toEqual([])
   })

@@ -150,6 +150,56 @@ export class DiscoveryHarness {
     )
   }
 
+  /** Starts with the Configuration of {@link key} and one endpoint of its handler. */
+  async begin(details = ''): Promise<ManualEndpoint> {
+    const endpoint = new ManualEndpoint('told@a')
+    this.registry.register(endpoint)
+    this.discovery.start()
+    await this.edit(details)
+    return endpoint
+  }
+
+  async edit(details: string): Promise<void> {
+    this.configurations.put(configuration('default', details))
+    await this.clock.advance(0)
+  }
+
+  /** Registers an endpoint, also again. */
+  async register(endpoint: ManualEndpoint | string): Promise<ManualEndpoint> {
+    const registered = typeof endpoint === 'string' ? new ManualEndpoint(endpoint) : endpoint
+    this.registry.register(registered)
+    await this.clock.advance(0)
+    return registered
+  }
+
+  /** The endpoint lists devices, each by its id or whole. */
+  async list(endpoint: ManualEndpoint, ...devices: (string | Device)[]): Promise<void> {
+    endpoint.list(
+      ...devices.map((device) => (typeof device === 'string' ? { id: device } : device)),
+    )
+    await this.clock.advance(0)
+  }
+
+  async fail(endpoint: ManualEndpoint, failure: DiscoveryFailedError['failure'] = 'failed') {
+    endpoint.fail(failure)
+    await this.clock.advance(0)
+  }
+
+  /** Another agent starts with the checkpoint; no handler has registered. */
+  async restart(): Promise<void> {
+    const snapshot = this.discovery.snapshot()
+    await this.discovery.close()
+    this.registry = new HandlerRegistry()
+    this.discovery = this.make()
+    await this.discovery.restore(snapshot)
+    this.discovery.start()
+  }
+
+  /** The state of the session of the only endpoint. */
+  get state() {
+    return this.discovery.status(key)?.endpoints[0]?.state
+  }
+
   found(configuration = key): string[] {
     return [...this.discovery.deviceSet(configuration).devices.keys()]
   }
