@@ -1,13 +1,6 @@
-import { commanderOptions } from '@akrijs/runtime/program'
-import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { type AgentProgramOptions, agentOptions, slotGraceMs } from './agent-options.js'
-
-function parsed(...args: readonly string[]): AgentProgramOptions {
-  const program = new Command().exitOverride().configureOutput({ writeErr: () => {} })
-  for (const option of commanderOptions(agentOptions)) program.addOption(option)
-  return program.parse(['--node', 'node-a', ...args], { from: 'user' }).opts<AgentProgramOptions>()
-}
+import { programOptions as parsed } from '../testing/program-options.js'
+import { slotGraceMs } from './agent-options.js'
 
 describe('the options of the agent', () => {
   it('R92 keep a slot without a container for 20 s, and for 5 min with a container runtime', () => {

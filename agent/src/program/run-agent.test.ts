@@ -1,26 +1,16 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import {
-  mkdir,
-  mkdtemp,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
-import http from 'node:http'
+import * as fs from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { text } from 'node:stream/consumers'
 import { inspect } from 'node:util'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
-import { FakeApiServer } from '@akrijs/kube/testing'
+import { answerWith, FakeApiServer } from '@akrijs/kube/testing'
 import { RegistrationService } from '@akrijs/proto/device-plugin'
 import {
+  type Clock,
   type Logger,
   type LogMethod,
   silentLogger,
@@ -32,10 +22,10 @@ import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
 import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
-import type { AgentProgramOptions } from './agent-options.js'
+import { programOptions } from '../testing/program-options.js'
 import { runAgent } from './run-agent.js'
 
 /** Runs before each start of a process. */
@@ -51,117 +41,77 @@ vi.mock(import('node:child_process'), async (importOriginal) => {
   return { ...original, spawn }
 })
 
+const LAB = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
+const INSTANCE = '/apis/akri.sh/v0/namespaces/default/instances/lab-8120fe'
+
 let directory: string
-let api: http.Server
-/** Whether the API server answers, with no objects at all. */
-let serving: boolean
-/** The objects that were created. */
-let posted: unknown[]
+let server: FakeApiServer
+let kubelet: SimulatedKubelet
+let handlers: string
 let stop: AbortController
-let running: Promise<void> | undefined
+let running: Promise<void>
 let clock: ManualClock
+/** The options that name this environment. */
+let place: string[]
+let metricsPort: number
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-run-'))
-  serving = false
-  posted = []
+  handlers = path.join(directory, 'h')
+  await mkdir(handlers, { mode: 0o700 })
+  server = new FakeApiServer(systemClock)
+  server.put('/api/v1/nodes/node-a', {})
+  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
   stop = new AbortController()
   clock = new ManualClock()
-  api = http.createServer((request, response) => {
-    if (!serving) return response.writeHead(503).end()
-    if (request.method === 'POST') {
-      void text(request).then((body) => posted.push(JSON.parse(body)))
-      return response.writeHead(201, { 'content-type': 'application/json' }).end('{}')
-    }
-    response.writeHead(200, { 'content-type': 'application/json' })
-    // A watch goes on, and tells of nothing.
-    if (request.url?.includes('watch=')) return response.flushHeaders()
-    return response.end(
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'List',
-        metadata: { resourceVersion: '1' },
-        items: [],
-      }),
-    )
-  })
-  await once(api.listen(0, '127.0.0.1'), 'listening')
+  running = Promise.resolve()
+  const probe = createServer().listen(0)
+  await once(probe, 'listening')
+  metricsPort = (probe.address() as AddressInfo).port
+  await new Promise((resolve) => probe.close(resolve))
+  place = [
+    ['--kubeconfig', await kubeconfig((await server.listen()).href)],
+    ['--metrics-port', String(metricsPort)],
+    ['--handlers-directory', handlers],
+    ['--state-directory', path.join(directory, 's')],
+    ['--plugin-directory', kubelet.pluginDirectory],
+    ['--pod-resources-socket', kubelet.podResourcesSocket],
+  ].flat()
 })
 
 afterEach(async () => {
   stop.abort()
   await running
-  api.closeAllConnections()
-  await new Promise((resolve) => api.close(resolve))
+  spawning.before = () => {}
+  await kubelet.close()
+  await server.close()
   await rm(directory, { recursive: true, force: true })
 })
 
-function serverOfApi(): string {
-  const { port } = api.address() as AddressInfo
-  return `http://127.0.0.1:${port}`
-}
-
-async function kubeconfig(server = serverOfApi()): Promise<string> {
+async function kubeconfig(server: string): Promise<string> {
   const file = path.join(directory, 'kubeconfig')
-  const cluster = { name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }
-  const context = { name: 'x', context: { cluster: 'c', user: 'u' } }
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': 'x',
-    clusters: [cluster],
-    contexts: [context],
+    clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    users: [{ name: 'u', user: {} }],
   }
-  await writeFile(file, JSON.stringify({ ...config, users: [{ name: 'u', user: {} }] }))
+  await writeFile(file, JSON.stringify(config))
   return file
 }
 
-async function freePort(): Promise<number> {
-  const probe = http.createServer().listen(0)
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  await new Promise((resolve) => probe.close(resolve))
-  return port
-}
-
-async function optionsOf(handlersDirectory: string, pluginDirectory: string, metricsPort: number) {
-  return {
-    node: 'node-a',
-    pod: undefined,
-    podNamespace: undefined,
-    handlersDirectory,
-    pluginDirectory,
-    podResourcesSocket: path.join(directory, 'r.sock'),
-    criSocket: undefined,
-    stateDirectory: path.join(directory, 's'),
-    brokerInfo: 'on',
-    handler: [],
-    handlerMounts: [],
-    handlerAddresses: [],
-    handlerDevices: [],
-    handlerEnvironment: [],
-    isolated: 'off',
-    handlerVariables: [],
-    handlersGroup: undefined,
-    kubeconfig: await kubeconfig(),
-    metricsPort,
-    unhealthyAfter: 30,
-    removeAfter: 300,
-    maxConfigurationDevices: 1000,
-    maxDevices: 2000,
-    maxSlots: 20_000,
-    maxResourceNames: 4000,
-    newResourceNames: 500,
-    slotGrace: undefined,
-    slotHandover: 15,
-    compatibility: 'off',
-    logLevel: 'error',
-  } as const
-}
-
-function run(options: AgentProgramOptions): Promise<void> {
-  return runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent(options, { packagesFrom: directory, clock, ...context }),
+function run(
+  args: readonly string[] = [],
+  { of = clock, log = silentLogger }: { of?: Clock; log?: Logger } = {},
+): Promise<void> {
+  return runInContext({ log, signal: stop.signal }, (context) =>
+    runAgent(programOptions(...place, ...args), {
+      packagesFrom: directory,
+      clock: of,
+      ...context,
+    }),
   )
 }
 
@@ -172,24 +122,53 @@ const later = (look: () => unknown) =>
     await look()
   })
 
+async function ask(at: string): Promise<[status: number, text: string]> {
+  const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
+  return [answer.status, await answer.text()]
+}
+
+/** Makes a Configuration of the handler `sensor`. */
+function configure(discoveryProperties: readonly object[] = []) {
+  const discoveryHandler = { name: 'sensor', discoveryDetails: '', discoveryProperties }
+  const spec = { discoveryHandler, capacity: 1 }
+  return server.put(LAB, { apiVersion: 'akri.sh/v0', kind: 'Configuration', spec })
+}
+
+/** The same, and the checkpoint of an agent with a device. @returns its file */
+async function configureWithCheckpoint(): Promise<string> {
+  const { uid } = configure().metadata
+  const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
+  const discovery = { 'default/lab': { uid, lists } }
+  await mkdir(path.join(directory, 's'))
+  const checkpoint = path.join(directory, 's/checkpoint.json')
+  await writeFile(checkpoint, JSON.stringify({ version: 1, node: 'node-a', discovery }))
+  return checkpoint
+}
+
+/** Serves the handler `sensor`, which lists what the function returns. */
+async function serveSensor(
+  devices: (token: string | undefined) => { id: string; properties?: Record<string, string> }[],
+): Promise<void> {
+  const sensor = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover({ properties }) {
+      yield devices(properties.text('token'))
+    },
+  })
+  const served = await serve(sensor, { directory: handlers, log: silentLogger })
+  onTestFinished(() => served.close())
+}
+
 it('A23 the agent answers probes, has metrics, and leaves no socket and no port', async () => {
-  const metricsPort = await freePort()
-  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
-  const options = await optionsOf(handlers, plugins, metricsPort)
-  running = run(options)
-  const ask = async (at: string) => {
-    const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
-    return [answer.status, await answer.text()] as const
-  }
+  server.answer = answerWith(503, '')
+  running = run()
   // The agent waits for an unreachable cluster: its probes do not lead to a restart.
-  await eventually(async () =>
-    expect(await ask('/readyz')).toEqual([
-      503,
-      expect.stringContaining('waiting for the API server'),
-    ]),
-  )
+  const waits = [503, expect.stringContaining('waiting for the API server')]
+  await eventually(async () => expect(await ask('/readyz')).toEqual(waits))
   expect((await ask('/healthz'))[0]).toBe(200)
-  serving = true
+  server.answer = undefined
   await later(async () => expect((await ask('/readyz'))[0]).toBe(200))
   expect((await ask('/healthz'))[0]).toBe(200)
   expect((await ask('/metrics'))[1]).toMatch(
@@ -197,101 +176,23 @@ it('A23 the agent answers probes, has metrics, and leaves no socket and no port'
   )
   expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
   await rm(path.join(handlers, 'agent-registration.sock'))
-  await eventually(async () =>
-    expect(await ask('/healthz')).toEqual([
-      503,
-      `${handlers}/agent-registration.sock does not answer\n`,
-    ]),
-  )
+  const lost = [503, `${handlers}/agent-registration.sock does not answer\n`]
+  await eventually(async () => expect(await ask('/healthz')).toEqual(lost))
 
   stop.abort()
   await running
   await expect(ask('/healthz')).rejects.toThrow()
-  expect([await readdir(handlers), await readdir(plugins)]).toEqual([[], []])
-})
-
-it('an API server that failed shows as an Event of the Pod of the agent', async () => {
-  const options = await optionsOf(
-    path.join(directory, 'h'),
-    path.join(directory, 'p'),
-    await freePort(),
-  )
-  running = run({ ...options, pod: 'akri-agent-x', podNamespace: 'akri' })
-  const metrics = `http://127.0.0.1:${options.metricsPort}/metrics`
-  await later(async () =>
-    expect(await (await fetch(metrics)).text()).toMatch(
-      /^akri_node_problems_total\{problem="ApiRequestFailed"\} [1-9]/m,
-    ),
-  )
-  expect(posted).toEqual([])
-  serving = true
-  await later(() =>
-    expect(posted).toContainEqual(
-      expect.objectContaining({
-        kind: 'Event',
-        reason: 'ApiRequestFailed',
-        involvedObject: expect.objectContaining({
-          apiVersion: 'v1',
-          kind: 'Pod',
-          namespace: 'akri',
-          name: 'akri-agent-x',
-        }),
-      }),
-    ),
-  )
+  expect(await readdir(handlers)).toEqual([])
+  expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
 })
 
 it('a start that fails after the agent was started leaves no socket', async () => {
-  serving = true
-  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
-  const options = await optionsOf(handlers, plugins, await freePort())
   // No SDK can be resolved from the directory: the handlers cannot be started.
-  let problem: unknown
-  run({ ...options, isolated: 'on' }).catch((error: unknown) => {
-    problem = error
-  })
-  await later(() => expect(String(problem)).toContain('@akrijs/sdk is not installed'))
+  const ended = run(['--isolated']).catch(String)
+  await later(() => expect(Promise.race([ended, undefined])).resolves.toBeDefined())
+  expect(await ended).toContain('@akrijs/sdk is not installed')
   expect(await readdir(handlers)).toEqual([])
 })
-
-const LAB = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
-
-/** An API server with a Configuration, and a kubelet. */
-async function environmentWith(discoveryHandler: object) {
-  const server = new FakeApiServer(systemClock)
-  const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
-  onTestFinished(async () => {
-    stop.abort()
-    await running
-    spawning.before = () => {}
-    await kubelet.close()
-    await server.close()
-  })
-  const { metadata } = server.put(LAB, {
-    apiVersion: 'akri.sh/v0',
-    kind: 'Configuration',
-    spec: { discoveryHandler, capacity: 1 },
-  })
-  const options = {
-    ...(await optionsOf(path.join(directory, 'h'), kubelet.pluginDirectory, await freePort())),
-    kubeconfig: await kubeconfig((await server.listen()).href),
-    podResourcesSocket: kubelet.podResourcesSocket,
-  }
-  await mkdir(options.handlersDirectory, { mode: 0o700 })
-  return { server, kubelet, options, uid: metadata.uid }
-}
-
-/** The same, and the checkpoint of an agent with a device. */
-async function environmentWithCheckpoint() {
-  const opened = await environmentWith({ name: 'sensor', discoveryDetails: '' })
-  const { server, kubelet, options, uid } = opened
-  const lists = [{ endpoint: 'sensor', shared: true, devices: [{ id: 'foo0' }] }]
-  const discovery = { 'default/lab': { uid, lists } }
-  await mkdir(options.stateDirectory)
-  const checkpoint = path.join(options.stateDirectory, 'checkpoint.json')
-  await writeFile(checkpoint, JSON.stringify({ version: 1, node: options.node, discovery }))
-  return { server, kubelet, options, checkpoint }
-}
 
 /** The texts of the files below a directory, by name. */
 async function filesBelow(place: string): Promise<Record<string, string>> {
@@ -304,41 +205,22 @@ async function filesBelow(place: string): Promise<Record<string, string>> {
 
 it('A7 a Secret reaches its handler after each change, and no log, file or object', async () => {
   const digestOf = (value: string) => createHash('sha256').update(value).digest('hex')
-  /** Finds one device, and reports a digest of its token, not the token. */
-  const sensor = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover({ properties }) {
-      const token = properties.text('token')
-      const DIGEST = token === undefined ? 'none' : digestOf(token)
-      yield [{ id: 'foo0', properties: { DIGEST } }]
-    },
-  })
   const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
-  const { server, options } = await environmentWith({
-    name: 'sensor',
-    discoveryDetails: '',
-    discoveryProperties: [{ name: 'token', ...from }],
-  })
+  configure([{ name: 'token', ...from }])
   const lines: string[] = []
   const write: LogMethod = (fields, message) =>
     void lines.push(inspect({ fields, message }, { depth: Number.POSITIVE_INFINITY }))
   const log: Logger = { debug: write, info: write, warn: write, error: write, child: () => log }
-  const begin = async () => {
+  const begin = () => {
     stop = new AbortController()
-    running = runInContext({ log, signal: stop.signal }, (context) =>
-      runAgent(options, { packagesFrom: directory, ...context }),
-    )
+    running = run([], { of: systemClock, log })
   }
   const SECRET = '/api/v1/namespaces/default/secrets/lab'
   const shows = (digest: string) =>
     eventually(async () => {
-      const instance = server.objects.get(
-        '/apis/akri.sh/v0/namespaces/default/instances/lab-8120fe',
-      )
-      expect(instance?.spec).toMatchObject({ brokerProperties: { DIGEST: digest } })
-      const { 'checkpoint.json': checkpoint } = await filesBelow(options.stateDirectory)
+      const properties = { brokerProperties: { DIGEST: digest } }
+      expect(server.objects.get(INSTANCE)?.spec).toMatchObject(properties)
+      const { 'checkpoint.json': checkpoint } = await filesBelow(path.join(directory, 's'))
       expect(checkpoint).toContain(digest)
     })
   const values = ['s3cret-word', 'an0ther-word']
@@ -355,9 +237,10 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
         for (const encoding of ['utf8', 'base64', 'hex'] as const)
           expect(text.includes(Buffer.from(value).toString(encoding)), place).toBe(false)
   }
-  await begin()
-  const served = await serve(sensor, { directory: options.handlersDirectory, log: silentLogger })
-  onTestFinished(() => served.close())
+  begin()
+  await serveSensor((token) => [
+    { id: 'foo0', properties: { DIGEST: token === undefined ? 'none' : digestOf(token) } },
+  ])
   await shows('none')
   for (const value of values) {
     server.put(SECRET, { data: { token: Buffer.from(value).toString('base64') } })
@@ -367,7 +250,7 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
   // A restarted agent must not log the Secret either.
   stop.abort()
   await running
-  await begin()
+  begin()
   server.remove(SECRET)
   await shows('none')
   expect(lines.join('\n')).toMatch(/agent started.*agent started/s)
@@ -375,43 +258,27 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
 })
 
 it('an agent offers no more new names of resources than the Node has room for', async () => {
-  const discoveryHandler = { name: 'sensor', discoveryDetails: '' }
-  const { server, kubelet, options } = await environmentWith(discoveryHandler)
+  configure()
   const old = Array.from({ length: 30 }, (_, index) => [`akri.sh/old-${index}`, '0'])
   server.put('/api/v1/nodes/node-a', { status: { capacity: Object.fromEntries(old) } })
   // For the Configuration, and for two of four devices.
-  const maxResourceNames = old.length + 3
-  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
-    runAgent({ ...options, maxResourceNames }, { packagesFrom: directory, ...context }),
-  )
-  const sensor = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover() {
-      yield ['foo0', 'foo1', 'foo2', 'foo3'].map((id) => ({ id }))
-    },
-  })
-  const served = await serve(sensor, { directory: options.handlersDirectory, log: silentLogger })
-  onTestFinished(() => served.close())
-  await eventually(() =>
-    expect(JSON.stringify(server.objects.get('/apis/akri.sh/v0/nodereports/node-a'))).toContain(
-      '"reason":"TooManyResources"',
-    ),
-  )
+  running = run(['--max-resource-names', String(old.length + 3)], { of: systemClock })
+  await serveSensor(() => ['foo0', 'foo1', 'foo2', 'foo3'].map((id) => ({ id })))
+  const report = () => JSON.stringify(server.objects.get('/apis/akri.sh/v0/nodereports/node-a'))
+  await eventually(() => expect(report()).toContain('"reason":"TooManyResources"'))
   expect(kubelet.resources).toHaveLength(3)
   expect(kubelet.resources).toContain('akri.sh/lab')
 })
 
 it('an agent ends in time while the API server does not answer', async () => {
-  const { server, kubelet, options } = await environmentWithCheckpoint()
+  await configureWithCheckpoint()
   let isWriting = false
   server.before = ({ method, path: of }) => {
     if (method !== 'POST' || !of.endsWith('/instances')) return undefined
     isWriting = true
     return new Promise(() => {})
   }
-  running = run(options)
+  running = run()
   await later(() => expect(isWriting).toBe(true))
   stop.abort()
   // The kubelet kills the agent after 20 s.
@@ -421,24 +288,22 @@ it('an agent ends in time while the API server does not answer', async () => {
 })
 
 it('an agent that lost its kubelet is not ready, and ends', async () => {
-  const metricsPort = await freePort()
-  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
+  const plugins = path.join(directory, 'p')
   await mkdir(plugins)
   // As a container sees a directory that was replaced on its node.
-  const mounted = await open(plugins)
+  const mounted = await fs.open(plugins)
   onTestFinished(() => mounted.close())
-  serving = true
-  const options = await optionsOf(handlers, `/proc/self/fd/${mounted.fd}`, metricsPort)
-  const ended = run(options).catch((error: unknown) => error)
+  const ended = run(['--plugin-directory', `/proc/self/fd/${mounted.fd}`]).catch(
+    (error: unknown) => error,
+  )
   running = ended.then(() => {})
-  const ready = () => fetch(`http://127.0.0.1:${metricsPort}/readyz`)
-  await later(async () => expect((await ready()).status).toBe(200))
+  await later(async () => expect((await ask('/readyz'))[0]).toBe(200))
   // The socket of a kubelet that was killed.
   const killed = createServer().listen(path.join(plugins, 'a.sock'))
   await once(killed, 'listening')
   await rename(path.join(plugins, 'a.sock'), path.join(plugins, 'kubelet.sock'))
   await new Promise((resolve) => killed.close(resolve))
-  await later(async () => expect((await ready()).status).toBe(503))
+  await later(async () => expect((await ask('/readyz'))[0]).toBe(503))
   await rm(plugins, { recursive: true })
   await later(() => expect(Promise.race([ended, undefined])).resolves.toBeDefined())
   expect(await ended).toMatchObject({ code: 'AKRI_ERR_KUBELET_GONE' })
@@ -453,123 +318,87 @@ async function install(name: string, manifest: object, module: string, text: str
 }
 
 it('a restarted agent offers its checkpoint before it starts isolated handlers', async () => {
-  const { kubelet, options } = await environmentWithCheckpoint()
-  await install(
-    'sensor',
-    { main: 'dist/main.js', akri: { contract: 1, handlers: [{ name: 'sensor' }] } },
-    'dist/main.js',
-    '',
-  )
+  await configureWithCheckpoint()
+  const akri = { contract: 1, handlers: [{ name: 'sensor' }] }
+  await install('sensor', { main: 'dist/main.js', akri }, 'dist/main.js', '')
   // A program that serves no handler, and ends with its standard input.
   await install('@akrijs/sdk', {}, 'dist/akri-handler.js', 'process.stdin.resume()')
-
   const atStart = new Promise<string[]>((resolve) => {
     spawning.before = () => resolve(kubelet.resources)
   })
-  running = run({ ...options, handler: ['sensor'], isolated: 'on' })
+  running = run(['--handler', 'sensor', '--isolated'])
   expect(await atStart).toEqual(['akri.sh/lab', 'akri.sh/lab-8120fe'])
 })
 
-describe('a problem of the node', () => {
-  type Environment = Awaited<ReturnType<typeof environmentWithCheckpoint>>
+const refusing = (code: number) => () => {
+  server.refusal = ({ method, path: of }) =>
+    method === 'POST' && of.endsWith('/instances')
+      ? { status: code, message: 'not today' }
+      : undefined
+}
 
-  const refusing = (code: number) => (on: Environment) => {
-    on.server.refusal = ({ method, path: of }) =>
-      method === 'POST' && of.endsWith('/instances')
-        ? { status: code, message: 'not today' }
-        : undefined
-  }
-  /** @param prepare makes the temporary file of the checkpoint, which has to be written again */
-  const spoiling = (prepare: (file: string) => Promise<unknown>) => async (on: Environment) => {
-    // A write can be under way.
-    await eventually(() => prepare(temporaryOf(on.checkpoint)))
-    on.server.remove(LAB)
-  }
+/** @param prepare makes the temporary file of the checkpoint, which has to be written again */
+const spoiling = (prepare: (file: string) => Promise<unknown>) => async (checkpoint: string) => {
+  // A write can be under way.
+  await eventually(() => prepare(temporaryOf(checkpoint)))
+  server.remove(LAB)
+}
 
-  /** A kubelet that refuses each plugin, on the socket where the agent looks for one. */
-  async function refusePlugins(on: Environment) {
-    await on.kubelet.close()
-    await mkdir(on.options.pluginDirectory, { recursive: true })
-    const kubelet = new Server()
-    kubelet.addService(RegistrationService, {
-      register: (_call: unknown, done: sendUnaryData<object>) =>
-        done({ code: status.INVALID_ARGUMENT, details: 'not today' }),
-    })
-    await new Promise<void>((resolve, reject) =>
-      kubelet.bindAsync(
-        `unix:${on.options.pluginDirectory}/kubelet.sock`,
-        ServerCredentials.createInsecure(),
-        (error) => (error ? reject(error) : resolve()),
-      ),
-    )
-    onTestFinished(() => kubelet.forceShutdown())
-  }
-
-  type Cause = (on: Environment) => unknown
-
-  it.each<[what: string, problem: string, text: RegExp, at: 'start' | 'ready', cause: Cause]>([
-    ['a busy API server', 'ApiRequestFailed', /\b429\b.*not today/, 'start', refusing(429)],
-    ['an API server that fails', 'ApiRequestFailed', /500\b.*not today/, 'start', refusing(500)],
-    ['a missing right', 'ApiRequestFailed', /instances: 403\b.*not/, 'start', refusing(403)],
-    [
-      'a kubelet that refuses',
-      'RegistrationFailed',
-      /_ARGUMENT: not today/,
-      'start',
-      refusePlugins,
-    ],
-    [
-      'a full disk',
-      'DiskFull',
-      /a disk of the node is full: .*ENOSPC/,
-      'ready',
-      spoiling((file) => symlink('/dev/full', file)),
-    ],
-    [
-      'a state that cannot be written',
-      'StateNotWritten',
-      /EISDIR/,
-      'ready',
-      spoiling((file) => mkdir(file)),
-    ],
-  ])('is one Event, in a metric and in the log: %s', async (_what, problem, text, at, cause) => {
-    const on = await environmentWithCheckpoint()
-    const { server, options } = on
-    const pod = '/api/v1/namespaces/akri/pods/akri-agent-x'
-    const { metadata } = server.put(pod, { spec: { nodeName: options.node } })
-    if (at === 'start') await cause(on)
-    const lines: string[] = []
-    const note = (fields: object, message: string) =>
-      void lines.push(`${message} ${String('err' in fields && fields.err)}`)
-    const log: Logger = { ...silentLogger, warn: note, error: note, child: () => log }
-    running = runInContext({ log, signal: stop.signal }, (context) =>
-      runAgent(
-        { ...options, pod: 'akri-agent-x', podNamespace: 'akri' },
-        { packagesFrom: directory, ...context },
-      ),
-    )
-    const ask = (at: string) => fetch(`http://127.0.0.1:${options.metricsPort}/${at}`)
-    await eventually(async () => expect((await ask('readyz')).status).toBe(200))
-    if (at === 'ready') await cause(on)
-    await eventually(async () =>
-      expect(await (await ask('metrics')).text()).toMatch(
-        new RegExp(`^akri_node_problems_total\\{problem="${problem}"\\} [1-9]`, 'm'),
-      ),
-    )
-    const events = () =>
-      [...server.objects]
-        .filter(([of]) => of.startsWith('/api/v1/namespaces/akri/events/'))
-        .map(([, event]) => event)
-    const said = { reason: problem, message: expect.stringMatching(text) }
-    server.refusal = () => undefined
-    await eventually(() =>
-      expect(events()).toEqual([
-        expect.objectContaining({
-          ...said,
-          involvedObject: expect.objectContaining({ uid: metadata.uid }),
-        }),
-      ]),
-    )
-    expect(lines.join('\n')).toMatch(/not today|ENOSPC|EISDIR/)
+/** A kubelet that refuses each plugin, on the socket where the agent looks for one. */
+async function refusePlugins() {
+  await kubelet.close()
+  const refusing = new Server()
+  refusing.addService(RegistrationService, {
+    register: (_call: unknown, done: sendUnaryData<object>) =>
+      done({ code: status.INVALID_ARGUMENT, details: 'not today' }),
   })
+  const socket = `unix:${kubelet.pluginDirectory}/kubelet.sock`
+  await new Promise<void>((resolve, reject) =>
+    refusing.bindAsync(socket, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
+  )
+  onTestFinished(() => refusing.forceShutdown())
+}
+
+type Cause = (checkpoint: string) => unknown
+
+it.each<[what: string, problem: string, text: RegExp, at: 'start' | 'ready', cause: Cause]>([
+  ['a busy API server', 'ApiRequestFailed', /\b429\b.*not today/, 'start', refusing(429)],
+  ['an API server that fails', 'ApiRequestFailed', /500\b.*not today/, 'start', refusing(500)],
+  ['a missing right', 'ApiRequestFailed', /instances: 403\b.*not/, 'start', refusing(403)],
+  ['a kubelet that refuses', 'RegistrationFailed', /_ARGUMENT: not today/, 'start', refusePlugins],
+  [
+    'a full disk',
+    'DiskFull',
+    /a disk of the node is full: .*ENOSPC/,
+    'ready',
+    spoiling((file) => fs.symlink('/dev/full', file)),
+  ],
+  ['an unwritable state', 'StateNotWritten', /EISDIR/, 'ready', spoiling((file) => mkdir(file))],
+])('a problem is one Event, in a metric and in the log: %s', async (...row) => {
+  const [, problem, text, at, cause] = row
+  const checkpoint = await configureWithCheckpoint()
+  const pod = '/api/v1/namespaces/akri/pods/akri-agent-x'
+  const { metadata } = server.put(pod, { spec: { nodeName: 'node-a' } })
+  if (at === 'start') await cause(checkpoint)
+  const lines: string[] = []
+  const note = (fields: object, message: string) =>
+    void lines.push(`${message} ${String('err' in fields && fields.err)}`)
+  const log: Logger = { ...silentLogger, warn: note, error: note, child: () => log }
+  const args = ['--pod', 'akri-agent-x', '--pod-namespace', 'akri']
+  running = run(args, { of: systemClock, log })
+  await eventually(async () => expect((await ask('/readyz'))[0]).toBe(200))
+  if (at === 'ready') await cause(checkpoint)
+  const line = new RegExp(`^akri_node_problems_total\\{problem="${problem}"\\} [1-9]`, 'm')
+  await eventually(async () => expect((await ask('/metrics'))[1]).toMatch(line))
+  server.refusal = () => undefined
+  const events = () =>
+    [...server.objects]
+      .filter(([of]) => of.startsWith('/api/v1/namespaces/akri/events/'))
+      .map(([, event]) => event)
+  const involvedObject = expect.objectContaining({ kind: 'Pod', uid: metadata.uid })
+  const event = { reason: problem, message: expect.stringMatching(text), involvedObject }
+  await eventually(() => expect(events()).toEqual([expect.objectContaining(event)]))
+  expect(lines.join('\n')).toMatch(/not today|ENOSPC|EISDIR/)
 })
