@@ -29,7 +29,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'report/(?!node-report-writer).*',
   'plugins/allocation',
   'handlers/(device-selection|handler-(endpoint|environment|registry)|isolated-output)',
-  'kubelet/(allocation-source|device-nodes|kubelet)',
+  'kubelet/(device-nodes|kubelet)',
   'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
   'broker-info/(broker-info-(patch|plan)|orphan-plan)',
   'errors|limits',

@@ -54,7 +54,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
         ...handler,
         async *discover(context) {
           for await (const list of handler.discover(context)) {
-            const kept = await boundList(list, bound, context.signal)
+            const kept = boundList(list, bound)
             leftOut = kept.leftOut
             yield kept.devices
           }

@@ -5,10 +5,9 @@ import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
 import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
 import { KubeletGoneError, PluginRefusedError } from '../errors.js'
 import { isPluginSocket, PLUGIN_OPTIONS } from '../plugins/plugin-server.js'
-import type { AllocationSource } from './allocation-source.js'
+import { type AllocationSource, PodResources } from './allocation-sources.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from './kubelet.js'
 import { isAnswerOfServer, LocalService } from './local-service.js'
-import { PodResources } from './pod-resources.js'
 
 interface KubeletSocketsOptions {
   readonly pluginDirectory: string

@@ -70,8 +70,7 @@ export class Liveness {
     const served = this.#options.plugins()
     const sockets = new Set(served.map(({ socket }) => socket))
     // A plugin that is served again has another socket.
-    for (const socket of [...this.#silent.keys()])
-      if (!sockets.has(socket)) this.#silent.delete(socket)
+    for (const socket of this.#silent.keys()) if (!sockets.has(socket)) this.#silent.delete(socket)
     const end = clock.monotonicMs() + DIAL_MS
     // In order, so that requests of the kubelet come in between.
     for (const { socket } of this.#toDial(served)) {
@@ -79,24 +78,17 @@ export class Liveness {
       if (await isServed(socket)) this.#silent.delete(socket)
       else if (!this.#silent.has(socket)) this.#silent.set(socket, clock.monotonicMs())
     }
-    const lost = served.find(
-      ({ socket }) =>
-        clock.monotonicMs() - (this.#silent.get(socket) ?? clock.monotonicMs()) >= MEND_MS,
-    )
+    const now = clock.monotonicMs()
+    const lost = served.find(({ socket }) => now - (this.#silent.get(socket) ?? now) >= MEND_MS)
     return lost && `the device plugin of ${lost.resourceName} does not answer on ${lost.socket}`
   }
 
-  /**
-   * Silent plugins are dialled in each probe, because the kubelet counts consecutive failures only.
-   */
+  /** The silent plugins, because the kubelet counts consecutive failures only, and then others. */
   #toDial(served: readonly ServedPlugin[]): ServedPlugin[] {
-    const isSilent = ({ socket }: ServedPlugin) => this.#silent.has(socket)
-    const again = served.filter(isSilent).slice(0, DIALS)
     const first = this.#next % Math.max(1, served.length)
-    const others = [...served.slice(first), ...served.slice(0, first)].filter(
-      (plugin) => !isSilent(plugin),
-    )
-    this.#next = first + DIALS - again.length
-    return [...again, ...others.slice(0, DIALS - again.length)]
+    this.#next = first + DIALS
+    const inTurn = [...served.slice(first), ...served.slice(0, first)].slice(0, DIALS)
+    const silent = served.filter(({ socket }) => this.#silent.has(socket)).slice(0, DIALS)
+    return [...new Set([...silent, ...inTurn])]
   }
 }

@@ -26,8 +26,8 @@ interface MeasuredState {
 }
 
 const RESULTS = ['Success', 'Fail'] as const
-/** The most Configurations and handlers that have gone and still have series between scrapes. */
-const SPARE_SERIES = 100
+/** The most Configurations, and the most handlers, with series: those with the oldest go. */
+const MAX_SERIES = 2000
 const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
 
 /** The metrics of an agent. The first three names are those of the existing system. */
@@ -47,8 +47,6 @@ export class AgentMetrics implements AgentObserver {
   readonly #responses: Counter
   /** The Configurations and the handlers that have series in these two. */
   readonly #measured = { configurations: new Set<string>(), handlers: new Set<string>() }
-  /** How many of them there may be before those that have gone are looked for. */
-  #roomUntil = SPARE_SERIES
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
@@ -143,9 +141,10 @@ export class AgentMetrics implements AgentObserver {
     this.#answered(handler, 'Success')
     if (seconds === undefined) return
     const { configurations } = this.#measured
-    if (!configurations.has(configuration)) this.#makeRoom()
     configurations.add(configuration)
     this.#responseTime.observe({ configuration }, seconds)
+    const [oldest] = configurations
+    if (oldest !== undefined && configurations.size > MAX_SERIES) this.#forgetTime(oldest)
   }
 
   handlerFailed(handler: string): void {
@@ -154,12 +153,12 @@ export class AgentMetrics implements AgentObserver {
 
   #answered(handler: string, result: (typeof RESULTS)[number], count = 1): void {
     const { handlers } = this.#measured
-    if (!handlers.has(handler)) {
-      this.#makeRoom()
+    if (!handlers.has(handler))
       for (const each of RESULTS) this.#responses.inc(seriesOf(handler, each), 0)
-    }
     handlers.add(handler)
     this.#responses.inc(seriesOf(handler, result), count)
+    const [oldest] = handlers
+    if (oldest !== undefined && handlers.size > MAX_SERIES) this.#forgetResponses(oldest)
   }
 
   /**
@@ -171,19 +170,19 @@ export class AgentMetrics implements AgentObserver {
     const { configurations, handlers } = this.#measured
     const names = new Set(present.map(({ metadata }): string => metadata.name))
     for (const configuration of configurations)
-      if (!names.has(configuration) && configurations.delete(configuration))
-        this.#responseTime.remove({ configuration })
+      if (!names.has(configuration)) this.#forgetTime(configuration)
     const named = new Set(present.map(({ spec }) => spec.discoveryHandler.name))
-    for (const handler of handlers)
-      if (!named.has(handler) && handlers.delete(handler))
-        for (const each of RESULTS) this.#responses.remove(seriesOf(handler, each))
-    this.#roomUntil = 2 * (configurations.size + handlers.size) + SPARE_SERIES
+    for (const handler of handlers) if (!named.has(handler)) this.#forgetResponses(handler)
   }
 
-  /** Looks at all Configurations now and then only: there can be thousands of new names at once. */
-  #makeRoom(): void {
-    const { configurations, handlers } = this.#measured
-    if (configurations.size + handlers.size >= this.#roomUntil) this.#forgetSeries()
+  #forgetTime(configuration: string): void {
+    this.#measured.configurations.delete(configuration)
+    this.#responseTime.remove({ configuration })
+  }
+
+  #forgetResponses(handler: string): void {
+    this.#measured.handlers.delete(handler)
+    for (const each of RESULTS) this.#responses.remove(seriesOf(handler, each))
   }
 
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void {

@@ -1,4 +1,4 @@
-import { PodResources } from '../../../agent/src/kubelet/pod-resources.js'
+import { PodResources } from '../../../agent/src/kubelet/allocation-sources.js'
 
 /** The allocations of a container. */
 export interface Allocated {

@@ -8,7 +8,7 @@ import {
 } from '@akrijs/proto/runtime'
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ContainerRuntime } from './container-runtime.js'
+import { ContainerRuntime } from './allocation-sources.js'
 
 const [CREATED, RUNNING, EXITED] = [0, 1, 2] as const
 
