@@ -1,53 +1,42 @@
-import { once } from 'node:events'
-import { link, readdir, rename, rm } from 'node:fs/promises'
-import net from 'node:net'
+import { readdir, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
-import type { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import {
+  type DiscoverRequest,
+  type DiscoverResponse,
+  DiscoveryHandlerService,
+  RegistrationClient,
+} from '@akrijs/proto/discovery'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { serveHealth } from '@akrijs/runtime/program'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { credentials, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
-import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
-import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
-import { type Agent, startAgent } from './agent.js'
+import type { AgentOptions } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
-const NODE = 'node-a' as NodeName
-
 let home: NodeEnvironment
-let directory: string
-let cluster: MemoryCluster
-let kubelet: SimulatedKubelet
-let sockets: KubeletSockets
 let metrics: AgentMetrics
-let agent: Agent | undefined
 
 beforeEach(async () => {
   home = await NodeEnvironment.open()
-  ;({ directory, cluster, kubelet, sockets } = home)
   metrics = new AgentMetrics({
-    node: NODE,
-    configurations: () => cluster.configurations.list(),
-    instances: () => cluster.instances.list(),
+    node: 'node-a' as NodeName,
+    configurations: () => home.cluster.configurations.list(),
+    instances: () => home.cluster.instances.list(),
     queued: () => 0,
-    endpoints: () => agent?.registry.size ?? 0,
+    endpoints: () => home.agent.registry.size,
     apiSilenceMs: () => 0,
   })
 })
 
-afterEach(async () => {
-  await agent?.close()
-  agent = undefined
-  await home.close()
-})
+afterEach(() => home.close())
 
 /**
  * Lists two devices or none if the details ask for that, and otherwise one device; throws a
@@ -68,25 +57,15 @@ const handler = defineDiscoveryHandler({
   },
 })
 
-const discoveryHandler = (found: boolean) => ({
-  name: 'told',
-  discoveryDetails: `found: ${found}`,
-  discoveryProperties: [],
-})
+/** A Configuration of that handler. */
+const wanted = (discoveryDetails: string, name = 'told') =>
+  manifest({ discoveryHandler: { name, discoveryDetails, discoveryProperties: [] } })
 
-async function start(load = async () => handler, clock: Clock = systemClock): Promise<void> {
-  agent = await startAgent({
-    cluster,
-    kubelet: sockets,
-    clock,
-    log: silentLogger,
-    node: NODE,
-    observer: metrics,
-    handlersDirectory: directory,
-    checkpointFile: path.join(directory, 'checkpoint.json'),
-    embedded: [{ name: 'told', load }],
-  })
-}
+const start = (load = async () => handler, options: Partial<AgentOptions> = {}) =>
+  home.start({ observer: metrics, embedded: [{ name: 'told', load }], ...options })
+
+const offers = (resource: string, count: number) =>
+  eventually(() => expect(home.allocatable(resource)).toEqual([count]))
 
 /** The values of the metrics with these names and labels, in the Prometheus format. */
 async function measured(...lines: readonly string[]): Promise<(number | undefined)[]> {
@@ -98,14 +77,11 @@ async function measured(...lines: readonly string[]): Promise<(number | undefine
 }
 
 it('A23 an agent counts what happens, from the first list to the last release', async () => {
-  const [good, bad] = [
-    manifest({ discoveryHandler: discoveryHandler(true) }),
-    manifest({ discoveryHandler: discoveryHandler(false) }),
-  ]
+  const [good, bad] = [wanted('found: true'), wanted('found: false')]
   await start()
-  await cluster.apply(good, bad)
+  await home.cluster.apply(good, bad)
   const resource = `akri.sh/${good.name}-8120fe`
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await offers(resource, 1)
   await eventually(async () =>
     expect(
       await measured(
@@ -117,15 +93,10 @@ it('A23 an agent counts what happens, from the first list to the last release', 
       ),
     ).toEqual([1, 1, 1, 3, 1]),
   )
-  await eventually(async () => {
-    const [failures] = await measured(
-      'akri_discovery_response_result{discovery_handler_name="told",result="Fail"}',
-    )
-    expect(failures).toBeGreaterThan(0)
-  })
+  const failed = 'akri_discovery_response_result{discovery_handler_name="told",result="Fail"}'
+  await eventually(async () => expect((await measured(failed))[0]).toBeGreaterThan(0))
 
-  const container = { name: 'main', resources: { [resource]: 1 } }
-  await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
+  await home.admit('p', resource)
   const held = `akri_slots{configuration="${good.name}",holder="this_node"}`
   expect(
     await measured(
@@ -135,7 +106,7 @@ it('A23 an agent counts what happens, from the first list to the last release', 
       'akri_slot_reclaims_total',
     ),
   ).toEqual([1, 1, 1, 0])
-  kubelet.remove('p')
+  home.kubelet.remove('p')
   await eventually(async () =>
     expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]),
   )
@@ -150,28 +121,30 @@ it('an agent with many Configurations adds few listeners to each signal', async 
       yield [{ id: 'foo0' }]
     },
   })
-  const many = Array.from({ length: 30 }, (_, index) => {
-    const name = index % 2 === 0 ? 'told' : 'remote'
-    return manifest({ discoveryHandler: { ...discoveryHandler(true), name } })
-  })
+  const many = Array.from({ length: 30 }, (_, index) =>
+    wanted('found: true', index % 2 === 0 ? 'told' : 'remote'),
+  )
   let server: HandlerServer | undefined
   const warnings = await listenerWarnings(async () => {
     await start()
-    server = await serve(remote, { directory, environment: {}, log: silentLogger })
-    await cluster.apply(...many)
-    for (const { name } of many)
-      await eventually(() => expect(kubelet.resource(`akri.sh/${name}`).allocatable).toBe(1))
-    await cluster.apply(...many.slice(0, 3))
-    await eventually(() => expect(cluster.instances.list()).toHaveLength(3))
-    await agent?.close()
+    server = await serve(remote, {
+      directory: home.directory,
+      environment: {},
+      log: silentLogger,
+    })
+    await home.cluster.apply(...many)
+    for (const { name } of many) await offers(`akri.sh/${name}`, 1)
+    await home.cluster.apply(...many.slice(0, 3))
+    await eventually(() => expect(home.cluster.instances.list()).toHaveLength(3))
+    await home.stop()
     await server.close()
   })
   expect(warnings).toEqual([])
 })
 
 it('an agent shows a bug of one object as InternalError, and serves all others', async () => {
-  const named = (name: string, discoveryDetails: string) => ({
-    ...manifest({ discoveryHandler: { ...discoveryHandler(true), discoveryDetails } }),
+  const named = (name: string, details: string) => ({
+    ...wanted(details),
     name: name as ConfigurationName,
   })
   const [good, broken, poisoned] = [
@@ -179,170 +152,149 @@ it('an agent shows a bug of one object as InternalError, and serves all others',
     named('broken', 'found: false'),
     named('poisoned', '{ found: true, two: true }'),
   ]
-  const create = cluster.createInstance.bind(cluster)
-  const creating = vi.spyOn(cluster, 'createInstance').mockImplementation(async (draft) => {
+  const create = home.cluster.createInstance.bind(home.cluster)
+  const creating = vi.spyOn(home.cluster, 'createInstance').mockImplementation(async (draft) => {
     if (draft.name === 'poisoned-8120fe') throw new TypeError('poisoned device')
     return create(draft)
   })
   const conditions = (name: string) =>
-    cluster.statuses
+    home.cluster.statuses
       .get(objectKey('default', name))
       ?.conditions.map(({ type, status, reason, message }) => [
         `${type} ${status}`,
         `${reason}: ${message}`,
       ])
+  const served = ['Ready True', expect.stringContaining('AllDevicesServed')]
+  const bug = (text: RegExp) => expect.stringMatching(text)
   await start()
-  await cluster.apply(broken, poisoned, good)
+  await home.cluster.apply(broken, poisoned, good)
   await eventually(() => {
     expect(conditions('broken')).toContainEqual([
       'Discovering False',
-      expect.stringMatching(/^InternalError: .*no such bus/),
+      bug(/^InternalError: .*no such bus/),
     ])
     expect(conditions('poisoned')).toContainEqual([
       'Ready False',
-      expect.stringMatching(/^InternalError: .*poisoned device/),
+      bug(/^InternalError: .*poisoned device/),
     ])
-    expect(conditions('good')).toContainEqual([
-      'Ready True',
-      expect.stringContaining('AllDevicesServed'),
-    ])
-    for (const resource of ['akri.sh/good-8120fe', 'akri.sh/poisoned-a19705'])
-      expect(kubelet.resource(resource).allocatable).toBe(1)
+    expect(conditions('good')).toContainEqual(served)
+    expect(home.allocatable('akri.sh/good-8120fe', 'akri.sh/poisoned-a19705')).toEqual([1, 1])
   })
   creating.mockRestore()
-  await eventually(() =>
-    expect(conditions('poisoned')).toContainEqual([
-      'Ready True',
-      expect.stringContaining('AllDevicesServed'),
-    ]),
-  )
+  await eventually(() => expect(conditions('poisoned')).toContainEqual(served))
 })
 
 it('a restarted agent offers its checkpoint while the import of a handler hangs', async () => {
-  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  const configuration = wanted('found: true')
   const resource = `akri.sh/${configuration.name}-8120fe`
   const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
   await start()
-  await cluster.apply(configuration)
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await home.cluster.apply(configuration)
+  await offers(resource, 1)
   expect(await registrations()).toEqual([2])
-  await agent?.close()
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+  await home.stop()
+  await offers(resource, 0)
 
   let atImport: ReturnType<typeof registrations> | undefined
   await start(() => {
     atImport = registrations()
     return new Promise(() => {})
   })
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await offers(resource, 1)
   await eventually(async () => expect(await atImport).toEqual([4]))
 })
 
 it('a restarted agent lists the id of a lost device before its handler answers', async () => {
-  const found = manifest({ discoveryHandler: discoveryHandler(true) })
-  const apply = (configuration: typeof found) => cluster.apply(configuration)
-  await start()
-  await apply(found)
+  const found = wanted('found: true')
   const resource = `akri.sh/${found.name}`
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
-  const container = { name: 'main', resources: { [resource]: 1 } }
-  await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
-  const [id = expect.fail('no id')] = kubelet.devices(resource).keys()
-  const details = 'found: true\nnone: true'
-  const none = { ...discoveryHandler(true), discoveryDetails: details }
-  await apply({ ...found, spec: { ...found.spec, discoveryHandler: none } })
-  await eventually(() =>
-    expect(Object.fromEntries(kubelet.devices(resource))).toEqual({ [id]: false }),
-  )
-  await agent?.close()
-  kubelet.giveUp(resource)
+  await start()
+  await home.cluster.apply(found)
+  await offers(resource, 1)
+  await home.admit('p', resource)
+  const [id = expect.fail('no id')] = home.kubelet.devices(resource).keys()
+  const listsLost = () =>
+    eventually(() =>
+      expect(Object.fromEntries(home.kubelet.devices(resource))).toEqual({ [id]: false }),
+    )
+  await home.cluster.apply({ ...wanted('found: true\nnone: true'), name: found.name })
+  await listsLost()
+  await home.stop()
+  home.kubelet.giveUp(resource)
   await start(() => new Promise(() => {}))
-  await eventually(() =>
-    expect(Object.fromEntries(kubelet.devices(resource))).toEqual({ [id]: false }),
-  )
+  await listsLost()
 })
 
-it('an agent is healthy while it replaces lost sockets, and names silent plugins', async () => {
+it('an agent is healthy while it replaces the lost socket of a plugin', async () => {
   let ahead = 0
-  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
-  const resource = `akri.sh/${configuration.name}-8120fe`
-  await start(undefined, { ...systemClock, monotonicMs: () => ahead })
-  const health = await serveHealth(
-    {
-      port: 0,
-      host: '127.0.0.1',
-      ready: () => undefined,
-      healthy: async () => agent?.healthy(),
-      metrics: async () => '',
-    },
-    { log: silentLogger },
-  )
-  const probe = async () => {
-    const answer = await fetch(`http://127.0.0.1:${health.port}/healthz`)
-    return [answer.status, (await answer.text()).trim()]
-  }
-  // A probe can have the verdict of the probe before.
-  const isHealthy = async () => {
-    expect(await agent?.healthy()).toBeUndefined()
-    expect(await probe()).toEqual([200, 'ok'])
-  }
-  const socketOf = async () => {
-    const names = await readdir(kubelet.pluginDirectory)
-    return names
-      .filter((name) => name.startsWith(`akri-${resource.slice(8)}-`))
-      .map((name) => path.join(kubelet.pluginDirectory, name))
-  }
-  const settled = async () => {
-    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
-    ahead += 15_000
-  }
-  try {
-    await cluster.apply(configuration)
-    await settled()
-    await isHealthy()
-
-    await isHealthy()
-    await settled()
-    await isHealthy()
-
-    const [removed = ''] = await socketOf()
-    await rm(removed)
-    await isHealthy()
-    await eventually(async () => expect(await socketOf()).toHaveLength(1))
-    ahead += 15_000
-    await isHealthy()
-
-    // The socket file exists, but has no listener.
-    const [lost = ''] = await socketOf()
-    const dying = net.createServer()
-    await once(dying.listen(path.join(directory, 'dying.sock')), 'listening')
-    await link(path.join(directory, 'dying.sock'), path.join(directory, 'dead.sock'))
-    await new Promise((resolve) => dying.close(resolve))
-    await rename(path.join(directory, 'dead.sock'), lost)
-    await isHealthy()
-    ahead += 15_000
-    await eventually(async () =>
-      expect(await probe()).toEqual([
-        503,
-        `the device plugin of ${resource} does not answer on ${lost}`,
-      ]),
-    )
-  } finally {
-    await health.close()
-  }
+  const configuration = wanted('found: true')
+  const prefix = `akri-${configuration.name}-8120fe-`
+  const sockets = async () =>
+    (await readdir(home.kubelet.pluginDirectory)).filter((name) => name.startsWith(prefix))
+  await start(undefined, { clock: { ...systemClock, monotonicMs: () => ahead } })
+  await home.cluster.apply(configuration)
+  await offers(`akri.sh/${configuration.name}-8120fe`, 1)
+  ahead += 15_000
+  expect(await home.agent.healthy()).toBeUndefined()
+  const [removed = expect.fail()] = await sockets()
+  await rm(path.join(home.kubelet.pluginDirectory, removed))
+  expect(await home.agent.healthy()).toBeUndefined()
+  await eventually(async () => expect(await sockets()).toHaveLength(1))
+  ahead += 15_000
+  expect(await home.agent.healthy()).toBeUndefined()
 })
 
 it('A2 an agent leaves a running agent of the same node alone, and ends', async () => {
-  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
-  await cluster.apply(configuration)
-  await start()
+  const configuration = wanted('found: true')
   const resource = `akri.sh/${configuration.name}-8120fe`
-  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
-  const running = agent
-  const register = vi.spyOn(sockets, 'register')
-  const discovered = vi.fn(async () => handler)
-  await expect(start(discovered)).rejects.toThrow('is served by another process already')
-  expect([register.mock.calls, discovered.mock.calls]).toEqual([[], []])
-  expect(kubelet.resource(resource).allocatable).toBe(1)
-  agent = running
+  await home.cluster.apply(configuration)
+  await start()
+  await offers(resource, 1)
+  const register = vi.spyOn(home.sockets, 'register')
+  const load = vi.fn(async () => handler)
+  await expect(home.another({ embedded: [{ name: 'told', load }] })).rejects.toThrow(
+    'is served by another process already',
+  )
+  expect([register.mock.calls, load.mock.calls]).toEqual([[], []])
+  expect(home.allocatable(resource)).toEqual([1])
+})
+
+/** Serves a handler as those of the existing system: it registers once, and sends one list. */
+async function serveOnce(): Promise<string> {
+  const server = new Server()
+  onTestFinished(() => server.forceShutdown())
+  const socket = path.join(home.directory, 'sensor.sock')
+  server.addService(DiscoveryHandlerService, {
+    discover(call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) {
+      const device = { id: 'foo0', properties: {}, mounts: [], deviceSpecs: [] }
+      call.write({ devices: [device], reports: [] })
+    },
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    )
+  })
+  const address = `unix:${home.directory}/agent-registration.sock`
+  const client = new RegistrationClient(address, credentials.createInsecure())
+  const registration = { name: 'sensor', endpoint: socket, endpointType: 0, shared: true } as const
+  await new Promise<void>((resolve, reject) => {
+    client.registerDiscoveryHandler(registration, (error) => (error ? reject(error) : resolve()))
+  })
+  client.close()
+  return socket
+}
+
+it('A4 a handler that registers once is asked by the next agent, also if it was idle', async () => {
+  await home.start()
+  const socket = await serveOnce()
+  // Also an agent that is killed leaves it.
+  await eventually(async () =>
+    expect(JSON.parse(await readFile(home.checkpointFile, 'utf8')).handlers).toEqual([
+      { name: 'sensor', socket, shared: true, owner: `user ${process.getuid?.()}` },
+    ]),
+  )
+  await home.start()
+  const configuration = wanted('', 'sensor')
+  await home.cluster.apply(configuration)
+  await offers(`akri.sh/${configuration.name}`, 1)
 })

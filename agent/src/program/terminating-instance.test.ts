@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { CONFIGURATIONS, INSTANCES, parseNodeReport } from '@akrijs/api'
 import { type ApiClient, type NodeName, objectKey, Resource } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
@@ -9,7 +8,6 @@ import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
-import { type Agent, startAgent } from './agent.js'
 
 const NODES = ['node-a', 'node-b'] as [NodeName, NodeName]
 const [BY_INSTANCE, BY_CONFIGURATION] = ['akri.sh/cam-8120fe', 'akri.sh/cam'] as const
@@ -30,43 +28,26 @@ class TestNode {
   readonly name: NodeName
   readonly home: NodeEnvironment
   readonly #client: ApiClient
-  #running: { readonly agent: Agent; readonly cluster: KubernetesCluster } | undefined
+  #cluster: KubernetesCluster | undefined
 
-  private constructor(name: NodeName, home: NodeEnvironment, client: ApiClient) {
+  constructor(name: NodeName, home: NodeEnvironment, client: ApiClient) {
     this.name = name
     this.home = home
     this.#client = client
   }
 
-  static async open(name: NodeName, client: ApiClient): Promise<TestNode> {
-    return new TestNode(name, await NodeEnvironment.open(), client)
-  }
-
   async start(): Promise<void> {
-    const { directory, sockets } = this.home
-    const shared = { clock: systemClock, log: silentLogger, node: this.name }
+    const { name: node } = this
+    const shared = { clock: systemClock, log: silentLogger, node }
     const cluster = new KubernetesCluster({ ...shared, client: this.#client })
     cluster.start()
-    const agent = await startAgent({
-      ...shared,
-      cluster,
-      kubelet: sockets,
-      handlersDirectory: directory,
-      checkpointFile: path.join(directory, 'checkpoint.json'),
-      embedded: [{ name: 'lab', load: async () => handler }],
-    })
-    this.#running = { agent, cluster }
+    this.#cluster = cluster
+    await this.home.start({ node, cluster, embedded: [{ name: 'lab', load: async () => handler }] })
   }
 
   async stop(): Promise<void> {
-    await this.#running?.agent.close()
-    await this.#running?.cluster.close()
-    this.#running = undefined
-  }
-
-  admit(name: string, resource: string) {
-    const containers = [{ name: 'main', resources: { [resource]: 1 } }]
-    return this.home.kubelet.admit({ uid: name, name, namespace: 'default', containers })
+    await this.home.stop()
+    await this.#cluster?.close()
   }
 }
 
@@ -83,7 +64,8 @@ describe('a deleted Instance that a finalizer holds', () => {
       spec: { discoveryHandler: { name: 'lab', discoveryDetails: '' }, capacity: 3 },
     })
     for (const name of NODES) server.put(`/api/v1/nodes/${name}`, {})
-    nodes = await Promise.all(NODES.map((name) => TestNode.open(name, client)))
+    nodes = []
+    for (const name of NODES) nodes.push(new TestNode(name, await NodeEnvironment.open(), client))
     for (const node of nodes) await node.start()
   })
 
@@ -97,7 +79,7 @@ describe('a deleted Instance that a finalizer holds', () => {
 
   const offered = () =>
     [BY_INSTANCE, BY_CONFIGURATION].map((resource) =>
-      nodes.map(({ home }) => home.kubelet.resource(resource).allocatable),
+      nodes.flatMap(({ home }) => home.allocatable(resource)),
     )
   const instance = () =>
     server.objects.get('/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe') ??
@@ -117,8 +99,8 @@ describe('a deleted Instance that a finalizer holds', () => {
       ])
       expect(instance().spec).toMatchObject({ nodes: expect.arrayContaining(NODES) })
     })
-    await a.admit('p', BY_INSTANCE)
-    await b.admit('q', BY_CONFIGURATION)
+    await a.home.admit('p', BY_INSTANCE)
+    await b.home.admit('q', BY_CONFIGURATION)
     const { metadata, spec } = structuredClone(instance())
     const { deviceUsage } = spec as { readonly deviceUsage: Record<string, string> }
     const held = Object.entries(deviceUsage).filter(([, usage]) => usage !== '')
@@ -150,7 +132,7 @@ describe('a deleted Instance that a finalizer holds', () => {
           conditions: expect.arrayContaining([expect.objectContaining(ready)]),
         })
     })
-    await expect(a.admit('later-a', BY_INSTANCE)).rejects.toThrow()
+    await expect(a.home.admit('later-a', BY_INSTANCE)).rejects.toThrow()
     // An agent that starts now meets the same state.
     await a.stop()
     await eventually(() => expect(offered()[0]?.[0]).toBe(0))
@@ -171,7 +153,7 @@ describe('a deleted Instance that a finalizer holds', () => {
       // Of the slots of node-b, q holds one by the Configuration.
       expect(offered()[0]).toEqual([3, 2])
     })
-    await a.admit('later-a', BY_INSTANCE)
-    await b.admit('later-b', BY_INSTANCE)
+    await a.home.admit('later-a', BY_INSTANCE)
+    await b.home.admit('later-b', BY_INSTANCE)
   })
 })
