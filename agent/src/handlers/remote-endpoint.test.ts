@@ -4,12 +4,13 @@ import os from 'node:os'
 import path from 'node:path'
 import { isServed, silentLogger } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { Metadata, type Server, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { serveDiscovery } from '../../../sdk/src/handler-server.js'
 import { ServeMetrics } from '../../../sdk/src/metrics.js'
 import { eventually } from '../../../test/support/eventually.js'
+import { grpcServer } from '../testing/grpc-server.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import type { BoundedList } from './handler-endpoint.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
@@ -17,15 +18,14 @@ import { RemoteEndpoint } from './remote-endpoint.js'
 type Call = ServerWritableStream<Buffer, Buffer>
 
 let directory: string
-let server: Server
+let server: Server | undefined
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-remote-'))
-  server = new Server()
 })
 
 afterEach(async () => {
-  server.forceShutdown()
+  server?.forceShutdown()
   await rm(directory, { recursive: true, force: true })
 })
 
@@ -41,7 +41,6 @@ const registration = (shared: boolean) =>
 
 /** A handler of another implementation: its bytes are not checked on their way out. */
 async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> {
-  server = new Server()
   const bytes = (value: Buffer) => value
   const method = {
     path: '/v0.DiscoveryHandler/Discover',
@@ -52,13 +51,8 @@ async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> 
     responseSerialize: bytes,
     responseDeserialize: bytes,
   } as const
-  server.addService({ discover: method }, { discover })
   const socket = path.join(directory, 's.sock')
-  await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
-      error === null ? resolve() : reject(error),
-    ),
-  )
+  server = await grpcServer(socket, { discover: method }, { discover })
   return registration(true)
 }
 
@@ -310,7 +304,7 @@ describe('an endpoint that is registered again', () => {
     const [one, two] = [open(endpoint), open(endpoint)]
     await Promise.all([one.next(), two.next()])
     expect(endpoint.registerAgain(registration(false))).toBe(false)
-    server.forceShutdown()
+    server?.forceShutdown()
     await expect(one.next()).rejects.toThrow(/sensor/)
     await expect(two.next()).rejects.toThrow(/sensor/)
     expect(endpoint.shared).toBe(false)
@@ -335,7 +329,7 @@ describe('an endpoint that is registered again', () => {
     const endpoint = await handler(write)
     const before = open(endpoint)
     await before.next()
-    server.forceShutdown()
+    server?.forceShutdown()
     await expect(before.next()).rejects.toThrow(/sensor/)
     await handler(write)
     const after = open(endpoint)
@@ -356,7 +350,7 @@ describe('an endpoint that is registered again', () => {
     const endpoint = await handler(write)
     const [busy, idle] = [open(endpoint), open(endpoint)]
     await Promise.all([busy.next(), idle.next()])
-    server.forceShutdown()
+    server?.forceShutdown()
     await expect(idle.next()).rejects.toThrow(/sensor/)
     await handler(write)
     endpoint.registerAgain(registration(false))
@@ -380,7 +374,7 @@ describe('an endpoint that is registered again', () => {
     expect(endpoint.shared).toBe(false)
     endpoint.registerAgain(registration(true))
     expect(endpoint.shared).toBe(false)
-    server.forceShutdown()
+    server?.forceShutdown()
     await expect(discovery.next()).rejects.toThrow(/sensor/)
     // The next process sends its value before its first list.
     expect(endpoint.shared).toBe(false)

@@ -1,116 +1,118 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import {
-  type Container,
-  type ListContainersResponse,
-  RuntimeServiceService,
-} from '@akrijs/proto/runtime'
-import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ContainerRuntime } from './allocation-sources.js'
+import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
+import { type Container, RuntimeServiceService } from '@akrijs/proto/runtime'
+import type { Server, sendUnaryData } from '@grpc/grpc-js'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { grpcServer } from '../testing/grpc-server.js'
+import { type AllocationSource, ContainerRuntime, PodResources } from './allocation-sources.js'
 
 const [CREATED, RUNNING, EXITED] = [0, 1, 2] as const
 
 let directory: string
 let socket: string
-let server: Server
-let containers: Container[]
+let server: Server | undefined
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-cri-'))
   socket = path.join(directory, 'cri.sock')
-  containers = []
-  server = new Server()
-  server.addService(RuntimeServiceService, {
-    listContainers: (_call: unknown, answer: sendUnaryData<ListContainersResponse>) =>
-      answer(null, { containers }),
-  })
-  await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
-      error ? reject(error) : resolve(),
-    ),
-  )
 })
 
 afterEach(async () => {
-  server.forceShutdown()
+  server?.forceShutdown()
   await rm(directory, { recursive: true, force: true })
 })
 
-function container(
+/** The ids of each Pod, with the slots that are known, by resource. */
+async function allocationsOf(source: AllocationSource) {
+  const all = await source.list(AbortSignal.timeout(5000))
+  const text = (id: string, slot: string | undefined) => (slot ? `${id} is ${slot}` : id)
+  return Object.fromEntries(
+    [...all].map(([resource, pods]) => [
+      resource,
+      pods.map(({ pod, ids, slots }) =>
+        [pod, ...[...ids].map((id) => text(id, slots?.get(id)))].join(' '),
+      ),
+    ]),
+  )
+}
+
+const container = (
   pod: string,
   state: Container['state'],
   slots: Record<string, string>,
-): Container {
-  const labels = { 'io.kubernetes.pod.namespace': 'default', 'io.kubernetes.pod.name': pod }
-  const annotations = Object.fromEntries(
-    Object.entries(slots).map(([slot, value]) => [`akri.agent.slot-${slot}`, value]),
-  )
-  return {
-    id: `${pod}-${state}`,
-    state,
-    labels,
-    annotations: { 'io.kubernetes.container.hash': 'x', ...annotations },
-  }
-}
+): Container => ({
+  id: `${pod}-${state}`,
+  state,
+  labels: { 'io.kubernetes.pod.namespace': 'default', 'io.kubernetes.pod.name': pod },
+  annotations: Object.fromEntries([
+    ['io.kubernetes.container.hash', 'x'],
+    ...Object.entries(slots).map(([slot, value]) => [`akri.agent.slot-${slot}`, value]),
+  ]),
+})
 
-const list = async () =>
-  Object.fromEntries(
-    [...(await new ContainerRuntime(socket).list(AbortSignal.timeout(5000)))].map(
-      ([resource, all]) => [resource, all.map(({ pod, ids }) => `${pod}: ${[...ids]}`)],
-    ),
-  )
-
-describe('the slots of containers, by their annotations', () => {
-  it('R39 R40 R91 are those of containers that have not ended, at both levels', async () => {
-    containers = [
-      container('a', RUNNING, {
-        'my-cam-8120fe-0': 'my-cam-8120fe-0',
-        'my-cam-a19705-1': 'C:4:my-cam-a19705-1',
-      }),
+it.each<[what: string, containers: Container[], found: Record<string, string[]>]>([
+  [
+    'those of containers that have not ended, at both levels',
+    [
+      container('a', RUNNING, { 'my-cam-8120fe-0': 'my-cam-8120fe-0' }),
+      container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' }),
       container('b', CREATED, { 'my-cam-8120fe-10': 'my-cam-8120fe-10' }),
       container('c', EXITED, { 'my-cam-8120fe-2': 'my-cam-8120fe-2' }),
-    ]
-    expect(await list()).toEqual({
-      'akri.sh/my-cam-8120fe': ['default/a: my-cam-8120fe-0', 'default/b: my-cam-8120fe-10'],
-      'akri.sh/my-cam': ['default/a: 4'],
-    })
+    ],
+    {
+      'akri.sh/my-cam-8120fe': [
+        'default/a my-cam-8120fe-0 is my-cam-8120fe-0',
+        'default/b my-cam-8120fe-10 is my-cam-8120fe-10',
+      ],
+      'akri.sh/my-cam': ['default/a 4 is my-cam-a19705-1'],
+    },
+  ],
+  [
+    'those of Instances with long digests too',
+    [container('a', RUNNING, { 'cam-8120fe8120fe8121-1': 'C:4:cam-8120fe8120fe8121-1' })],
+    { 'akri.sh/cam': ['default/a 4 is cam-8120fe8120fe8121-1'] },
+  ],
+  [
+    'none by annotations of other programs',
+    [container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' })],
+    {},
+  ],
+])('R39 R40 R91 allocations by annotations are %s', async (_, containers, found) => {
+  server = await grpcServer(socket, RuntimeServiceService, {
+    listContainers: (_call: unknown, done: sendUnaryData<object>) => done(null, { containers }),
   })
+  expect(await allocationsOf(new ContainerRuntime(socket))).toEqual(found)
+})
 
-  it('are those of Instances with long digests too', async () => {
-    containers = [
-      container('a', RUNNING, {
-        'my-cam-8120fe8120fe8120-0': 'my-cam-8120fe8120fe8120-0',
-        'my-cam-8120fe8120fe8121-1': 'C:4:my-cam-8120fe8120fe8121-1',
-      }),
-    ]
-    expect(await list()).toEqual({
-      'akri.sh/my-cam-8120fe8120fe8120': ['default/a: my-cam-8120fe8120fe8120-0'],
-      'akri.sh/my-cam': ['default/a: 4'],
-    })
+it('allocations are unknown if the runtime does not answer', async () => {
+  await expect(allocationsOf(new ContainerRuntime(socket))).rejects.toMatchObject({
+    code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
+    kind: 'transient',
   })
+})
 
-  it('R40 map each id to its slot', async () => {
-    containers = [container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' })]
-    const allocated = await new ContainerRuntime(socket).list(AbortSignal.timeout(5000))
-    expect(allocated.get('akri.sh/my-cam')?.map(({ slots }) => slots)).toEqual([
-      new Map([['4', 'my-cam-a19705-1']]),
-    ])
+it('allocations by podresources are those of all containers of all Pods', async () => {
+  const ofContainer = (name: string, ...deviceIds: string[]) => ({
+    name,
+    devices: [{ resourceName: 'akri.sh/cam', deviceIds, topology: undefined }],
+    ...{ cpuIds: [], memory: [], dynamicResources: [] },
   })
-
-  it('leave out annotations of other programs', async () => {
-    containers = [
-      container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' }),
-    ]
-    expect(await list()).toEqual({})
+  const podResources = [
+    {
+      name: 'a',
+      namespace: 'default',
+      containers: [ofContainer('x', '0', '1'), ofContainer('y', '2')],
+    },
+    { name: 'b', namespace: 'other', containers: [ofContainer('z', '3')] },
+  ]
+  server = await grpcServer(socket, PodResourcesListerService, {
+    list: (_call: unknown, done: sendUnaryData<object>) => done(null, { podResources }),
+    getAllocatableResources: () => {},
+    get: () => {},
   })
-
-  it('are unknown if the runtime does not answer', async () => {
-    server.forceShutdown()
-    await expect(list()).rejects.toMatchObject({
-      code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
-      kind: 'transient',
-    })
+  expect(await allocationsOf(new PodResources(socket))).toEqual({
+    'akri.sh/cam': ['default/a 0 1', 'default/a 2', 'other/b 3'],
   })
 })

@@ -14,12 +14,12 @@ import { createServer, type Server as NetServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
-import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { grpcServer } from '../testing/grpc-server.js'
 import { missingForNoWatches, runScript, withoutWatches } from '../testing/run-script.js'
 import { KubeletSockets } from './kubelet-sockets.js'
 
@@ -48,27 +48,15 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-async function grpc(
-  socket: string,
-  service: Parameters<Server['addService']>[0],
-  methods: Parameters<Server['addService']>[1],
-): Promise<Server> {
-  const server = new Server()
-  server.addService(service, methods)
-  await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
-      error ? reject(error) : resolve(),
-    ),
-  )
-  open.unshift(() => server.forceShutdown())
-  return server
-}
-
-const kubelet = (answer: (request: RegisterRequest) => Parameters<sendUnaryData<object>>[0]) =>
-  grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
-    register: ({ request }: { request: RegisterRequest }, done: sendUnaryData<object>) =>
-      done(answer(request), {}),
+async function kubelet(
+  register: (request: RegisterRequest, answer: sendUnaryData<object>) => void,
+): Promise<void> {
+  const server = await grpcServer(path.join(plugins, 'kubelet.sock'), RegistrationService, {
+    register: (call: { request: RegisterRequest }, answer: sendUnaryData<object>) =>
+      register(call.request, answer),
   })
+  open.unshift(() => server.forceShutdown())
+}
 
 function listen(socket: string): Promise<NetServer> {
   const server = createServer()
@@ -108,9 +96,9 @@ describe('the sockets of a kubelet', () => {
 
   it('accept a registration with the fields that the kubelet needs', async () => {
     let asked: RegisterRequest | undefined
-    await kubelet((request) => {
+    await kubelet((request, answer) => {
       asked = request
-      return null
+      answer(null, {})
     })
     await sockets.register(plugin, new AbortController().signal)
     expect(asked).toEqual({
@@ -127,10 +115,8 @@ describe('the sockets of a kubelet', () => {
       kind: 'transient',
       message: expect.stringMatching(/kubelet\.sock: there is no such socket \(ENOENT\)/),
     })
-    await kubelet(() => ({
-      code: status.INVALID_ARGUMENT,
-      details: 'the version is not supported',
-    }))
+    const details = 'the version is not supported'
+    await kubelet((_, answer) => answer({ code: status.INVALID_ARGUMENT, details }))
     await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
       code: 'AKRI_ERR_PLUGIN_REFUSED',
       kind: 'transient',
@@ -142,30 +128,11 @@ describe('the sockets of a kubelet', () => {
 
   it('abort a registration on request', async () => {
     const stop = new AbortController()
-    await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
-      register: () => stop.abort(),
-    })
+    await kubelet(() => stop.abort())
     await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
   })
 
-  it('A21 report a kubelet that recreated its socket, and nothing else', async () => {
-    await listen(path.join(plugins, 'kubelet.sock'))
-    await sockets.open()
-    const [restarted, looked] = [vi.fn(), vi.fn()]
-    sockets.onRestart(restarted, new AbortController().signal)
-    sockets.onDirectoryRead(looked, new AbortController().signal)
-    await writeFile(path.join(plugins, 'something'), '')
-    await listen(path.join(plugins, 'new.sock'))
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something']))
-    })
-    expect(restarted).not.toHaveBeenCalled()
-    await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
-    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
-  })
-
-  it('A21 report a new socket with the inode number of the old one', async () => {
+  it('A21 report a kubelet that recreated its socket, also with its inode, and no more', async () => {
     const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
     await listen(socket)
     await link(socket, aside)
@@ -174,10 +141,10 @@ describe('the sockets of a kubelet', () => {
     const [restarted, looked] = [vi.fn(), vi.fn()]
     sockets.onRestart(restarted, new AbortController().signal)
     sockets.onDirectoryRead(looked, new AbortController().signal)
-    await writeFile(path.join(plugins, 'something'), '')
+    await listen(path.join(plugins, 'new.sock'))
     await eventually(async () => {
       await clock.advance(1000)
-      expect(looked).toHaveBeenCalled()
+      expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock']))
     })
     expect(restarted).not.toHaveBeenCalled()
     await rm(socket)
@@ -292,39 +259,4 @@ describe('the sockets of a kubelet', () => {
       ])
     },
   )
-
-  it('add up the allocations of all containers of all Pods', async () => {
-    const devices = (...deviceIds: string[]) => [
-      { resourceName: 'akri.sh/cam', deviceIds, topology: undefined },
-    ]
-    const container = (name: string, ...ids: string[]) => ({
-      name,
-      devices: devices(...ids),
-      cpuIds: [],
-      memory: [],
-      dynamicResources: [],
-    })
-    await grpc(path.join(directory, 'r.sock'), PodResourcesListerService, {
-      list: (_call: unknown, done: sendUnaryData<object>) =>
-        done(null, {
-          podResources: [
-            {
-              name: 'a',
-              namespace: 'default',
-              containers: [container('x', '0', '1'), container('y', '2')],
-            },
-            { name: 'b', namespace: 'other', containers: [container('z', '3')] },
-          ],
-        }),
-      getAllocatableResources: () => {},
-      get: () => {},
-    })
-    const all = await sockets.listAllocated(new AbortController().signal)
-    expect(
-      [...all].map(([resource, pods]) => [
-        resource,
-        pods.map(({ pod, ids }) => `${pod} ${[...ids]}`),
-      ]),
-    ).toEqual([['akri.sh/cam', ['default/a 0,1', 'default/a 2', 'other/b 3']]])
-  })
 })

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
@@ -20,7 +21,7 @@ import { LocalService } from './local-service.js'
 
 let directory: string
 let server: Server
-let front: net.Server
+let listener: net.Server
 /** All connections so far, and the open ones. */
 let made: number
 const connections = new Set<net.Socket>()
@@ -44,30 +45,22 @@ beforeEach(async () => {
       else waiting.push(() => answer(null, {}))
     },
   })
-  const behind = path.join(directory, 'behind.sock')
-  await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${behind}`, ServerCredentials.createInsecure(), (error) =>
-      error ? reject(error) : resolve(),
-    ),
-  )
-  front = net.createServer((socket) => {
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  listener = net.createServer((connection) => {
     made++
-    connections.add(socket)
-    socket.on('close', () => connections.delete(socket))
-    socket.on('error', () => socket.destroy())
-    const inner = net.connect(behind)
-    inner.on('error', () => socket.destroy())
-    socket.pipe(inner).pipe(socket)
+    connections.add(connection)
+    connection.on('close', () => connections.delete(connection))
+    injector.injectConnection(connection)
   })
-  const socket = path.join(directory, 'front.sock')
-  await new Promise<void>((resolve) => front.listen(socket, resolve))
+  const socket = path.join(directory, 'service.sock')
+  await once(listener.listen(socket), 'listening')
   service = new LocalService(RegistrationClient, socket)
 })
 
 afterEach(async () => {
   server.forceShutdown()
   for (const connection of connections) connection.destroy()
-  await new Promise((resolve) => front.close(resolve))
+  await new Promise((resolve) => listener.close(resolve))
   await rm(directory, { recursive: true, force: true })
 })
 

@@ -11,11 +11,12 @@ import {
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
-import { credentials, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { credentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
+import { grpcServer } from '../testing/grpc-server.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import type { AgentOptions } from './agent.js'
@@ -260,20 +261,14 @@ it('A2 an agent leaves a running agent of the same node alone, and ends', async 
 
 /** Serves a handler as those of the existing system: it registers once, and sends one list. */
 async function serveOnce(): Promise<string> {
-  const server = new Server()
-  onTestFinished(() => server.forceShutdown())
   const socket = path.join(home.directory, 'sensor.sock')
-  server.addService(DiscoveryHandlerService, {
+  const server = await grpcServer(socket, DiscoveryHandlerService, {
     discover(call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) {
       const device = { id: 'foo0', properties: {}, mounts: [], deviceSpecs: [] }
       call.write({ devices: [device], reports: [] })
     },
   })
-  await new Promise<void>((resolve, reject) => {
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
-      error ? reject(error) : resolve(),
-    )
-  })
+  onTestFinished(() => server.forceShutdown())
   const address = `unix:${home.directory}/agent-registration.sock`
   const client = new RegistrationClient(address, credentials.createInsecure())
   const registration = { name: 'sensor', endpoint: socket, endpointType: 0, shared: true } as const

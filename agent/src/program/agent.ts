@@ -19,7 +19,7 @@ import { InstanceReconciler } from '../instances/instance-reconciler.js'
 import { ResourceNames, type ResourceNamesOptions } from '../instances/resource-names.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
-import type { DeviceBounds, ResourceNameBounds } from '../limits.js'
+import type { DeviceBounds } from '../limits.js'
 import { DevicePlugins } from '../plugins/device-plugins.js'
 import { type AgentObserver, noopObserver, type ReconciledKind } from '../report/observer.js'
 import { StatusReporter } from '../report/status-reporter.js'
@@ -67,7 +67,7 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   /** The network addresses at which handlers may serve. @default none */
   readonly handlerAddresses?: HandlerAddresses
   /** The names of resources on the Node. @default there is no Node */
-  readonly resourceNames?: ResourceNameBounds & Pick<ResourceNamesOptions, 'read'>
+  readonly resourceNames?: Pick<ResourceNamesOptions, 'read' | 'bounds'>
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
   /**
@@ -135,11 +135,13 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const ledger = book.allocations
   const shared = { ...options, signal, observer, instances, configurations, registry, book, ledger }
 
-  const brokerInfo = openBrokerInfo(shared, closer)
+  const { brokerInfoDirectory: directory, resourceNames } = options
+  const brokerInfo = directory ? closer.own(new BrokerInfo({ ...shared, directory })) : undefined
   const directories = options.offerBrokerInfo === false ? undefined : brokerInfo
   const claims = new SlotClaims({ ...shared, directories })
   const plugins = closer.own(new DevicePlugins({ ...shared, claims }))
-  const names = resourceNames(shared, plugins)
+  const offered = () => plugins.resources
+  const names = resourceNames && new ResourceNames({ ...shared, ...resourceNames, offered })
   const slots = slotReconciler(shared, claims, brokerInfo)
   await Promise.all([slots.begin(signal), names?.read()])
   // After the first answer of the kubelet: directories of running containers stay.
@@ -241,30 +243,8 @@ async function serveRegistrations(
   return server
 }
 
-/** What the parts that are made here need. */
-type Shared = AgentOptions & { readonly observer: AgentObserver; readonly ledger: AllocationLedger }
-
-function openBrokerInfo(shared: Shared, closer: Closer): BrokerInfo | undefined {
-  const { brokerInfoDirectory: directory } = shared
-  return directory === undefined ? undefined : closer.own(new BrokerInfo({ ...shared, directory }))
-}
-
-function resourceNames(
-  { resourceNames: bounds, clock, log }: AgentOptions,
-  plugins: DevicePlugins,
-): ResourceNames | undefined {
-  if (bounds === undefined) return undefined
-  return new ResourceNames({
-    clock,
-    log,
-    bounds,
-    read: bounds.read,
-    offered: () => plugins.resources,
-  })
-}
-
 function slotReconciler(
-  shared: Shared & { readonly book: SlotBook },
+  shared: AgentOptions & { readonly book: SlotBook; readonly ledger: AllocationLedger },
   claims: SlotClaims,
   brokerInfo: BrokerInfo | undefined,
 ): SlotReconciler {

@@ -21,10 +21,11 @@ import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
-import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
+import { grpcServer } from '../testing/grpc-server.js'
 import { programOptions } from '../testing/program-options.js'
 import { runAgent } from './run-agent.js'
 
@@ -347,17 +348,11 @@ const spoiling = (prepare: (file: string) => Promise<unknown>) => async (checkpo
 /** A kubelet that refuses each plugin, on the socket where the agent looks for one. */
 async function refusePlugins() {
   await kubelet.close()
-  const refusing = new Server()
-  refusing.addService(RegistrationService, {
-    register: (_call: unknown, done: sendUnaryData<object>) =>
-      done({ code: status.INVALID_ARGUMENT, details: 'not today' }),
+  const refused = { code: status.INVALID_ARGUMENT, details: 'not today' }
+  const socket = path.join(kubelet.pluginDirectory, 'kubelet.sock')
+  const refusing = await grpcServer(socket, RegistrationService, {
+    register: (_call: unknown, done: sendUnaryData<object>) => done(refused),
   })
-  const socket = `unix:${kubelet.pluginDirectory}/kubelet.sock`
-  await new Promise<void>((resolve, reject) =>
-    refusing.bindAsync(socket, ServerCredentials.createInsecure(), (error) =>
-      error ? reject(error) : resolve(),
-    ),
-  )
   onTestFinished(() => refusing.forceShutdown())
 }
 

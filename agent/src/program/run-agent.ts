@@ -198,9 +198,11 @@ function apiPartsOf(options: AgentProgramOptions, { client, cluster, pods, metri
     handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
     resourceNames: {
       read: () => nodeResourceNames(client, options.node as NodeName),
-      most: options.maxResourceNames,
-      atOnce: options.maxDevices,
-      perHour: options.newResourceNames,
+      bounds: {
+        most: options.maxResourceNames,
+        atOnce: options.maxDevices,
+        perHour: options.newResourceNames,
+      },
     },
   } satisfies Partial<AgentOptions>
 }
