@@ -80,11 +80,12 @@ describe('a handler may give to containers', () => {
 
   const NO_NODE = 'because the kernel has no device node of this name; a link is none'
   const KERNEL = 'because it opens the memory or the kernel of the node'
-  it.each<[rules: string, handler: string, told: string, ...reported: string[]]>([
-    ...['sensor', 'onvif', 'opcua', 'debugEcho', 'constructor'].flatMap((handler) => [
-      ['', handler, `add ${handler}=/ to MOUNTS`, 'mount / ro'] as const,
-      ['', handler, `add ${handler}=/dev/null:rw to DEVICES`, 'node /dev/null rw'] as const,
-      ['', handler, `add ${handler}=/dev/mem:rw to DEVICES`, 'node /dev/mem rw'] as const,
+  type Refused = [rules: string, handler: string, told: string, ...reported: string[]]
+  it.each<Refused>([
+    ...['sensor', 'onvif', 'opcua', 'debugEcho', 'constructor'].flatMap((handler): Refused[] => [
+      ['', handler, `add ${handler}=/ to MOUNTS`, 'mount / ro'],
+      ['', handler, `add ${handler}=/dev/null:rw to DEVICES`, 'node /dev/null rw'],
+      ['', handler, `add ${handler}=/dev/mem:rw to DEVICES`, 'node /dev/mem rw'],
     ]),
     ['', 'udev', 'the mount of "/dev/null" (ro); only if you trust', 'mount /dev/null ro'],
     ['', 'udev', 'add udev=/run/a.sock:rw to MOUNTS', 'mount /run/a.sock rw'],
