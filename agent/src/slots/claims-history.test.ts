@@ -225,7 +225,7 @@ class Node {
       cluster,
       clock,
       observer: noopObserver,
-      ledger: book.allocations,
+      book,
     })
     return {
       book,

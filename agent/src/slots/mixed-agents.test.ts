@@ -216,7 +216,7 @@ class World {
       cluster,
       clock,
       observer: noopObserver,
-      ledger: book.allocations,
+      book,
     })
     const options = { book, node, compatibility }
     const resource =

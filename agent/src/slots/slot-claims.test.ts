@@ -50,7 +50,7 @@ beforeEach(() => {
       },
     },
     clock,
-    ledger: book.allocations,
+    book,
     observer: noopObserver,
     directories: {
       open: async (_instance, which) => `/reports/${which}`,
@@ -119,6 +119,22 @@ describe('an allocation', () => {
     await expect(allocate([A, B, C])).rejects.toThrow(`cam-8120fe or its slot ${C} is gone`)
     expect(doneTo('release')).toEqual([`release ${A} node-a`, `release ${B} node-a`])
     expect(book.allocations.list()).toEqual([])
+  })
+
+  it('A17 R68 at both levels is refused if its device goes during the claim', async () => {
+    for (const [resource, id] of [[one, A] as const, [any, '0'] as const]) {
+      serve()
+      answer = async () => {
+        book.withdraw(servedWith(), true)
+        return { outcome: 'claimed' }
+      }
+      done = []
+      await expect(claims.allocate(resource, [[id]])).rejects.toThrow('cam-8120fe was removed')
+      expect(done.map((each) => each.split(' ')[0])).toEqual([
+        ...['prepare', 'claim', 'release', 'discard'],
+      ])
+      expect(book.allocations.list()).toEqual([])
+    }
   })
 
   it('R85 of any device is chosen again after a lost race, ten times', async () => {

@@ -11,11 +11,14 @@ import {
 import type { AgentObserver } from '../report/observer.js'
 import type { AllocationLedger } from './allocation-ledger.js'
 import type { ChosenSlot, Resource } from './resource.js'
+import type { SlotBook } from './slot-book.js'
 
 interface SlotClaimsOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly ledger: Pick<AllocationLedger, 'record'>
+  readonly book: Pick<SlotBook, 'served'> & {
+    readonly allocations: Pick<AllocationLedger, 'record'>
+  }
   readonly observer: Pick<AgentObserver, 'claimed'>
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
@@ -156,9 +159,14 @@ export class SlotClaims {
     { level, name: resourceName }: Resource,
     containers: readonly (readonly ChosenSlot[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    const { ledger, directories } = this.#options
+    const { book, directories } = this.#options
+    // A claim takes its time. A device that went before the allocation shows in no list.
+    for (const { instance } of containers.flat())
+      if (book.served(instance.name) === undefined)
+        throw new AllocationRefusedError(`the device of Instance ${instance.name} was removed`)
     const opened = new Map<SlotName, string | undefined>()
-    for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })
+    for (const { slot, id } of containers.flat())
+      book.allocations.record({ slot, resourceName, id })
     for (const { instance, slot } of containers.flat())
       if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
     return containers.map((slots) => containerAllocation(level, slots, opened))

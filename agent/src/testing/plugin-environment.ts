@@ -60,7 +60,7 @@ export class PluginEnvironment {
       cluster,
       clock: this.#clock,
       observer: noopObserver,
-      ledger: this.ledger,
+      book: this.#book,
     })
   }
 

@@ -93,7 +93,7 @@ export class SlotReconcilerHarness {
       },
       clock: this.clock,
       observer: noopObserver,
-      ledger: { record: () => {} },
+      book: { served: () => servedWith(), allocations: { record: () => {} } },
     })
     this.reconciler = new SlotReconciler({
       clock: this.clock,
