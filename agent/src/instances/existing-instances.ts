@@ -54,17 +54,20 @@ export class ExistingInstances {
   readonly #byName: ReadonlyMap<InstanceName, Instance>
   /** The names with a long digest, by the printable id of the device. */
   readonly #long = new Map<string, Set<InstanceName>>()
-  readonly hasLongNames: boolean
+  /** All Instances of devices that have an Instance with a long name. */
+  readonly withLongNames: ReadonlySet<InstanceName>
 
   constructor(instances: readonly Instance[]) {
     this.#byName = new Map(instances.map((instance) => [instance.metadata.name, instance]))
     const long = instances.filter(({ metadata }) => hasLongDigest(metadata.name))
-    this.hasLongNames = long.length > 0
     for (const instance of long) {
       const id = deviceIdOf(instance)
       if (id === undefined) continue
       this.#long.set(id, (this.#long.get(id) ?? new Set()).add(instance.metadata.name))
     }
+    const others = this.#long.size === 0 ? [] : instances
+    const sameDevice = others.filter((other) => this.#long.has(deviceIdOf(other) ?? ''))
+    this.withLongNames = new Set([...long, ...sameDevice].map(({ metadata }) => metadata.name))
   }
 
   get(name: InstanceName): Instance | undefined {

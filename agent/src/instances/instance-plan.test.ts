@@ -160,16 +160,19 @@ describe('the plan of the Instances of a Configuration', () => {
     }
   })
 
-  it('depends on claims only where a device has a long name', async () => {
-    const claims = async (...instances: Instance[]) => {
+  it('depends on the claims of a device with a long name, and of no other device', async () => {
+    const claimed = async (...instances: Instance[]) => {
       const takenNames = new Map()
-      const devices = found({ id: 'foo0' })
+      const devices = found({ id: 'foo0' }, { id: 'foo1' })
       const input = { configuration, takenNames, node, devices, instances }
-      return (await planInstances(input)).dependsOnClaims
+      return [...(await planInstances(input)).claimed].sort()
     }
-    const long = `lab-${deviceDigest('foo0', { shared: true }, 'long')}`
-    expect(await claims(instance('foo0', ['node-a']))).toBe(false)
-    expect(await claims(instance('foo0', ['node-a']), instance('foo0', [], long))).toBe(true)
+    const [first, other] = [instance('foo0', ['node-a']), instance('foo1', ['node-a'])]
+    const name = `lab-${deviceDigest('foo0', { shared: true }, 'long')}`
+    expect(await claimed(first, other)).toEqual([])
+    expect(await claimed(first, other, instance('foo0', [], name))).toEqual(
+      [first.metadata.name, name].sort(),
+    )
   })
 
   it.each<[string, string, boolean, string[], boolean]>([

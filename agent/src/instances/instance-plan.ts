@@ -16,8 +16,8 @@ export interface InstancePlan {
   readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
   readonly taken: readonly TakenName[]
-  /** Whether claims can change the plan: devices have long names. */
-  readonly dependsOnClaims: boolean
+  /** The Instances whose claims can change the plan: those of devices with long names. */
+  readonly claimed: ReadonlySet<InstanceName>
 }
 
 export interface PlannedInstance extends ServedInstance {
@@ -109,7 +109,7 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
     }
   }
   const left = planLeaves(input, { existing, served, digests })
-  return { served, left, collisions, taken, dependsOnClaims: existing.hasLongNames }
+  return { served, left, collisions, taken, claimed: existing.withLongNames }
 }
 
 interface PlanState {

@@ -227,6 +227,21 @@ describe('the Instances of a node', () => {
     expect(changed).toEqual([key, key])
   })
 
+  it('are planned again after claims of a device with a long name, and of no other', async () => {
+    const ids = collidingIds()
+    devices = seen('foo0', ...ids)
+    await reconciler.reconcile(key)
+    await reconciler.reconcile(key)
+    const changed: ObjectKey[] = []
+    reconciler.onChange((which) => changed.push(which), new AbortController().signal)
+    const claim = (name: string) =>
+      cluster.claimSlot(objectKey('default', name), `${name}-0` as SlotName, NODE)
+    await claim(nameOf('foo0'))
+    expect(changed).toEqual([])
+    await claim(`${wanted.name}-${deviceDigest(ids[1], PLACE, 'long')}`)
+    expect(changed).toEqual([key])
+  })
+
   it('are left and served no more once their Configuration is refused', async () => {
     await reconciler.reconcile(key)
     const rivals = new ObjectStore<Configuration>()

@@ -1,5 +1,5 @@
 import type { Configuration, Instance, InstanceName } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { Listeners, TokenBucket } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
@@ -96,9 +96,10 @@ export class InstanceReconciler {
     this.#options = options
     const { cluster, instances, signal } = options
     this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
-    instances.onChange((configuration, { isMinor }) => {
-      const plan = this.#states.get(configuration)?.plan
-      if (!isMinor || plan?.dependsOnClaims !== false) this.#changed.tell(configuration)
+    instances.onChange((configuration, { instance, isMinor }) => {
+      const { plan = NO_PLAN } = this.#states.get(configuration) ?? {}
+      const name = keyParts(instance).name as InstanceName
+      if (!isMinor || plan === NO_PLAN || plan.claimed.has(name)) this.#changed.tell(configuration)
     }, signal)
   }
 
@@ -473,7 +474,7 @@ const NO_PLAN: InstancePlan = {
   left: new Map(),
   collisions: [],
   taken: [],
-  dependsOnClaims: true,
+  claimed: new Set(),
 }
 
 /** Takes a change of an Instance or a plugin. @returns whether there was one */
