@@ -11,7 +11,7 @@ import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
-  /** In the order of the ids of their devices. */
+  /** In the order of the ids of their devices; those with one short digest together. */
   readonly served: ReadonlyMap<InstanceName, PlannedInstance>
   readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
@@ -128,16 +128,17 @@ function planLeaves(
     ({ spec, metadata }) => spec.nodes.includes(node) && !served.has(metadata.name),
   )
   if (others.length === 0) return left
-  /** The names that served devices have, or could have, with the printable id of one of these. */
-  const texts = new Set(others.map(deviceIdOf))
-  const names = new Set<InstanceName>()
-  for (const planned of served.values())
-    if (texts.has(printable(planned.device.id)))
+  /** By the printable id of one of these, the names that served devices have, or could have. */
+  const names = new Map(others.map((instance) => [deviceIdOf(instance), new Set<InstanceName>()]))
+  for (const planned of served.values()) {
+    const ofDevice = names.get(printable(planned.device.id))
+    if (ofDevice !== undefined)
       for (const length of ['short', 'long'] as const)
-        names.add(instanceName(configuration.metadata.name, digests.of(planned, length)))
+        ofDevice.add(instanceName(configuration.metadata.name, digests.of(planned, length)))
+  }
   for (const instance of others) {
     const { name } = instance.metadata
-    const isRenamed = deviceIdOf(instance) !== undefined && names.has(name)
+    const isRenamed = names.get(deviceIdOf(instance))?.has(name) === true
     // Containers keep their claims until they end.
     if (isRenamed && !isUsedBy(instance, node)) left.set(name, { instance, device: 'renamed' })
     if (!isRenamed && complete) left.set(name, { instance, device: 'gone' })
