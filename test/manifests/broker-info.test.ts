@@ -108,9 +108,9 @@ describe.skipIf(!isRoot)(`the init container of the agent${needs}`, () => {
     expect(lines[2] ?? '').toBe(content)
   })
 
-  it('lets the agent start, and says why, if it may not mount', async () => {
+  it('R68 lets the agent start, and says why, if it may not mount: root alone may look', async () => {
     const prefix = 'setpriv --bounding-set=-all --inh-caps=-all'
-    const lines = await onNode(`init ${SIZE}; ls ${AT}`, prefix)
-    expect(lines).toEqual(['exit 0', expect.stringContaining('it cannot be mounted')])
+    const lines = await onNode(`init ${SIZE}; ls ${AT}; stat -c %a ${AT}`, prefix)
+    expect(lines).toEqual(['exit 0', expect.stringContaining('it cannot be mounted'), '700'])
   })
 })
