@@ -71,8 +71,12 @@ describe('the stale cache of a node', () => {
    * Both nodes see this Instance. Then the watches fall silent: only the other node sees its own
    * writes.
    */
-  async function start(deviceUsage: Record<string, string>, capacity = 2): Promise<void> {
-    server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes: [NODE_A, NODE_B] }) })
+  async function start(
+    deviceUsage: Record<string, string>,
+    capacity = 2,
+    nodes = [NODE_A, NODE_B],
+  ): Promise<void> {
+    server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes }) })
     ;[late, other] = [open(NODE_A), open(NODE_B)]
     await eventually(() => {
       for (const { instances } of [late, other]) expect(instances.get(key)).toBeDefined()
@@ -97,6 +101,13 @@ describe('the stale cache of a node', () => {
     expect(await late.releaseSlot(key, slot(0), NODE_A)).toBe('changed')
     expect(await late.claimSlot(key, slot(1), NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
     expect(usage()).toEqual({ [slot(0)]: NODE_B, [slot(1)]: NODE_B })
+  })
+
+  it('A10 does not delete an Instance that the other node has joined', async () => {
+    await start({}, 2, [NODE_A])
+    server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }) })
+    expect(await late.leaveInstance(key, NODE_A)).toBe('left')
+    expect(server.objects.get(PATH)).toMatchObject({ spec: { nodes: [NODE_B] } })
   })
 
   it('A20 claims no slot more than the capacity while claims are beyond the capacity', async () => {
