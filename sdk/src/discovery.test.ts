@@ -7,6 +7,7 @@ import {
   InvalidDetailsError,
 } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { followDiscovery, openDiscovery } from './discovery.js'
 import { InvalidDeviceListError } from './errors.js'
 import type { ReportedDevices } from './reported-devices.js'
@@ -142,6 +143,18 @@ describe('openDiscovery', () => {
       [1, 1],
     ])
     expect(new Set(seen.map(([devices]) => devices)).size).toBe(1)
+  })
+
+  it('has an empty list of a handler that returned without a list', async () => {
+    const { stop, lists } = open(async function* ({ signal }) {
+      if (signal.aborted) yield [{ id: 'a' }]
+    })
+    let first: unknown
+    void lists.next().then(({ value }) => {
+      first = value
+    })
+    await eventually(() => expect(first).toEqual([]))
+    stop.abort()
   })
 
   it('keeps the last list of a handler that returned, and ends only with the signal', async () => {
