@@ -20,6 +20,8 @@ describe('servers whose URLs differ by their spelling', () => {
   ])('by %s are one device with one id, in any order', (_, better, other) => {
     expect(urls([listed(better), listed(other)])).toEqual([better])
     expect(urls([listed(other), listed(better)])).toEqual([better])
+    const apart = 'opc.tcp://plc2:4840'
+    expect(urls([listed(other), listed(apart), listed(better)])).toEqual([better, apart])
   })
 
   it('keep their id if there is only one spelling', () => {
