@@ -285,10 +285,12 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       effect: 'NoExecute',
       tolerationSeconds: 1_000_000,
     }
-    for (const [at, name] of programs) {
+    const custom = { enabled: true, name: 'custom', image: { repository: 'handler' } }
+    for (const [at, name] of [...programs, ['custom.discovery', 'custom-daemonset'] as const]) {
       const chosen = { nodeSelectors: { camera: 'true' }, tolerations: [toleration] }
       const values = nested([
         ...everything,
+        ['custom.discovery', custom],
         ...Object.entries(chosen).map(([key, value]) => [`${at}.${key}`, value] as const),
       ])
       expect((await workloads(values))[name]).toMatchObject({
