@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { advertisedIds, chooseSlots, preferredIds } from './configuration-resource.js'
 import { preferredSlots } from './instance-resource.js'
-import { type InstanceSlots, instanceSlots } from './instance-slots.js'
+import { type InstanceSlots, instanceSlots } from './slot-book.js'
 
 const NODE = 'node-a' as NodeName
 

@@ -8,9 +8,8 @@ import {
 } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../errors.js'
-import type { InstanceSlots } from './instance-slots.js'
 import type { AdvertisedDevice, ChosenSlot, PreferenceRequest, Resource } from './resource.js'
-import type { SlotBook } from './slot-book.js'
+import type { InstanceSlots, SlotBook } from './slot-book.js'
 
 // The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
 // The advertised ids, the preference and Allocate are all computed here, from the same slots and

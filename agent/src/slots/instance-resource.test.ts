@@ -8,8 +8,7 @@ import type { ServedInstance } from '../instances/served-instance.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { ConfigurationResource } from './configuration-resource.js'
 import { InstanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
-import { instanceSlots } from './instance-slots.js'
-import { SlotBook } from './slot-book.js'
+import { instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 const NODE = 'node-a' as NodeName

@@ -1,9 +1,8 @@
 import { formatSlotUsage, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../errors.js'
-import { type InstanceSlots, slotsInClaimOrder } from './instance-slots.js'
 import type { AdvertisedDevice, ChosenSlot, PreferenceRequest, Resource } from './resource.js'
-import type { SlotBook } from './slot-book.js'
+import { type InstanceSlots, type SlotBook, slotsInClaimOrder } from './slot-book.js'
 
 interface InstanceResourceOptions {
   readonly book: SlotBook
