@@ -113,7 +113,7 @@ describe('the device plugins of both levels', () => {
     await offers(2, 'akri.sh/cam')
   }
 
-  it('R2 R15 R21 R24 R81 are registered before any device, and offer each of its slots', async () => {
+  it('R2 R15 R21 R24 R81 are registered before any device, and offer each slot', async () => {
     await serveConfiguration()
     await eventually(() => expect(kubelet.resources).toEqual(['akri.sh/cam']))
     expect(health('akri.sh/cam')).toEqual({})
@@ -137,7 +137,7 @@ describe('the device plugins of both levels', () => {
     await later(() => expect(health()[slot(0)]).toBe(true))
   })
 
-  it('R16 R19 R23 offer the claims of the other level as unhealthy, and no id for them', async () => {
+  it('R16 R19 R23 offer claims of the other level as unhealthy, and no id for them', async () => {
     await both()
     await kubelet.admit(pod('p', 'akri.sh/cam', 1))
     await eventually(() => expect(Object.values(health())).toEqual([false, true, true]))
@@ -198,7 +198,7 @@ describe('the device plugins of both levels', () => {
     await eventually(() => expect(lists).toBeGreaterThan(0))
   })
 
-  it('R18 R87 R112 A17 refuse a slot that another node has just claimed, and send the rest', async () => {
+  it('R18 R87 R112 A17 refuse a slot that another node just claimed, and send all', async () => {
     await serve(served)
     await offers(3)
     // The other node wins the race between the kubelet's choice and our claim.

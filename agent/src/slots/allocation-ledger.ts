@@ -81,7 +81,7 @@ export class AllocationLedger {
     const { claimed, configurations, isYounger } = listed
     const claimedAs = new Map<string, SlotName>()
     for (const each of claimed) {
-      // Two slots with one id are an error of another writer. The slot that was known before counts.
+      // Two slots with one id are an error of another writer: the slot of before counts.
       if (!claimedAs.has(idOf(each)) || this.has(each)) claimedAs.set(idOf(each), each.slot)
     }
     const resolved = new Map<string, { allocation: SlotAllocation; users: Set<ObjectKey> }>()
