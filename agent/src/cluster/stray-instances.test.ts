@@ -150,6 +150,10 @@ describe('the Instances that an agent sees', () => {
     expect(cluster.instances.get(keyOf('cam-000001'))?.spec.nodes).toEqual([OTHER])
     expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/shared': 'true' })
     expect(await cluster.joinInstance(keyOf('cam-000001'), NODE)).toBe('joined')
+    // A local one of another node is for that node to label.
+    put('cam-000002', local(OTHER))
+    expect(await create('000002', false)).toBe('exists')
+    expect(labelsOf('cam-000002')).toBeUndefined()
   })
 
   it('can be left although a policy forbids the label', async () => {

@@ -219,6 +219,11 @@ describe('Ready of a node', () => {
       'False DeviceRefused: 1 of 2 devices are not offered; device "x": handler cam may not',
     ],
     [
+      'has refused details before lost devices',
+      { devices: lost, states: [{ phase: 'refused', message: 'no' }] },
+      'False InvalidDetails: no',
+    ],
+    [
       'has devices that no handler vouches for',
       { devices: lost },
       'False HandlerLost: 1 of 1 devices are not vouched for by their handler',
