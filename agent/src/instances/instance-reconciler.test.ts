@@ -268,12 +268,12 @@ describe('the Instances of a node', () => {
     devices = seen('foo0', 'foo1')
     await clashing.reconcile(key)
     expect(cluster.instances.list().map(({ metadata }) => metadata.name)).toEqual([nameOf('foo1')])
-    expect(clashing.taken(key)).toEqual([{ device: 'foo0', owner: `line/${name}` }])
+    expect(clashing.view(key).taken).toEqual([{ device: 'foo0', owner: `line/${name}` }])
     expect(calls).not.toContain(`serve ${name}`)
     rivals.remove(keyOf(owner))
     await clashing.reconcile(key)
     expect(instanceOf('foo0')).toBeDefined()
-    expect(clashing.taken(key)).toEqual([])
+    expect(clashing.view(key).taken).toEqual([])
   })
 
   it('R84 record the claims of running containers from their creation on', async () => {
@@ -721,11 +721,11 @@ describe('the Instances of a node', () => {
     devices = seen('foo0', 'foo1')
     refused = new Set([nameOf('foo1'), configuration.metadata.name])
     expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 60_000 })
-    expect(reconciler.refusals(key)).toHaveLength(2)
+    expect(reconciler.view(key).refusals).toHaveLength(2)
     expect(calls).toEqual([`serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
     refused.clear()
     expect(await reconciler.reconcile(key)).toEqual({})
-    expect(reconciler.refusals(key)).toEqual([])
+    expect(reconciler.view(key).refusals).toEqual([])
     expect(instanceOf('foo1')).toBeDefined()
     expect(calls).toContain(`serve ${configuration.metadata.name}`)
   })
@@ -756,7 +756,7 @@ describe('the Instances of a node', () => {
     calls = []
     await offerOnly('both')
     expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 60_000 })
-    expect(reconciler.refusals(key)).toHaveLength(1)
+    expect(reconciler.view(key).refusals).toHaveLength(1)
     expect(new Set(calls)).toEqual(
       new Set([`serve ${wanted.name}`, `serve ${nameOf('foo0')} by its Configuration`]),
     )
@@ -805,7 +805,7 @@ describe('the Instances of a node', () => {
     const names = [nameOf(ids[0]), `${wanted.name}-${deviceDigest(ids[1], PLACE, 'long')}`]
     const list = () => cluster.instances.list().map(({ metadata }) => metadata.name)
     expect(list()).toEqual(names)
-    expect(reconciler.collisions(key)).toEqual([])
+    expect(reconciler.view(key).collisions).toEqual([])
     const [, second] = cluster.instances.list()
     expect(second?.spec.cdiName).toBe(names[1]?.replace(/^(.*)-/, 'akri.sh/$1='))
     reconciler = makeReconciler()
@@ -827,7 +827,7 @@ describe('the Instances of a node', () => {
     await reconciler.reconcile(key)
     await reconciler.reconcile(key)
     expect(cluster.instances.list()).toHaveLength(1)
-    expect(reconciler.collisions(key)).toMatchObject([{ kept: ids[0], refused: ids[1] }])
+    expect(reconciler.view(key).collisions).toMatchObject([{ kept: ids[0], refused: ids[1] }])
     expect(cluster.events).toMatchObject([{ reason: 'DigestCollision' }])
   })
 })

@@ -1,4 +1,4 @@
-import type { Configuration, Instance, InstanceName } from '@akrijs/api'
+import type { Configuration, InstanceName } from '@akrijs/api'
 import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { Listeners, TokenBucket } from '@akrijs/runtime'
@@ -56,6 +56,25 @@ export interface HeldInstance {
   readonly finalizers: readonly string[]
 }
 
+/** What the status of a Configuration says of its Instances on this node. */
+export interface InstancesView {
+  /** Devices without an Instance, because other devices have their digests. */
+  readonly collisions: readonly DigestCollision[]
+  /** Resources that are not offered, because their names are new. */
+  readonly refusals: readonly NameRefusal[]
+  /** Devices without an Instance, because an older Configuration has its name. */
+  readonly taken: readonly TakenName[]
+  /** The Instances whose deletion keeps a device from being offered. */
+  readonly held: readonly HeldInstance[]
+  /**
+   * How many devices have an Instance. A shared Instance counts before it names this node: then
+   * nodes that wait to join all at once do not report twice.
+   */
+  readonly present: number
+  /** The Instances that this node serves. */
+  readonly served: readonly PlannedInstance[]
+}
+
 /** What this node does for one Configuration. */
 interface ServedState {
   /** Of the Configuration: another one can have its name later, whose devices are not known yet. */
@@ -108,32 +127,21 @@ export class InstanceReconciler {
     this.#changed.add(listener, signal)
   }
 
-  /**
-   * Devices of this Configuration that have no Instance, because other devices have their digests.
-   */
-  collisions(configuration: ObjectKey): readonly DigestCollision[] {
-    return this.#states.get(configuration)?.plan.collisions ?? []
-  }
-
-  /** Resources of this Configuration that are not offered, because their names are new. */
-  refusals(configuration: ObjectKey): readonly NameRefusal[] {
-    return this.#states.get(configuration)?.refusals ?? []
-  }
-
-  /**
-   * Devices of this Configuration that have no Instance, because an older Configuration has its
-   * name.
-   */
-  taken(configuration: ObjectKey): readonly TakenName[] {
-    return this.#states.get(configuration)?.plan.taken ?? []
-  }
-
-  /** The Instances of this Configuration whose deletion keeps a device from being offered. */
-  held(configuration: ObjectKey): readonly HeldInstance[] {
-    return this.#present(configuration).flatMap(({ metadata }) => {
+  view(key: ObjectKey): InstancesView {
+    const { configurations, instances, node } = this.#options
+    const configuration = configurations.get(key)
+    const { plan = NO_PLAN, refusals = [] } = this.#states.get(key) ?? {}
+    const { collisions, taken, served } = plan
+    const present =
+      configuration === undefined
+        ? []
+        : presentInstances(served, { configuration, instances, node })
+    const held = present.flatMap(({ metadata }) => {
       const { name, deletionTimestamp, finalizers = [] } = metadata
       return deletionTimestamp === undefined ? [] : { name, finalizers }
     })
+    const all = [...served.values()]
+    return { collisions, refusals, taken, held, present: present.length, served: all }
   }
 
   /** Whether the devices have changed since the last pass. */
@@ -141,27 +149,6 @@ export class InstanceReconciler {
     const devices = this.#options.deviceSet(configuration)
     const before = this.#states.get(configuration)?.devices
     return devices !== before && devices.devices.size + (before?.devices.size ?? 0) > 0
-  }
-
-  /**
-   * How many devices of this Configuration have an Instance. A shared Instance counts before it
-   * names this node: then nodes that wait to join all at once do not report twice.
-   */
-  present(configuration: ObjectKey): number {
-    return this.#present(configuration).length
-  }
-
-  #present(key: ObjectKey): Instance[] {
-    const { configurations, instances, node } = this.#options
-    const configuration = configurations.get(key)
-    const { served } = this.#states.get(key)?.plan ?? NO_PLAN
-    if (configuration === undefined) return []
-    return presentInstances(served, { configuration, instances, node })
-  }
-
-  /** The Instances of this Configuration that this node serves. */
-  served(configuration: ObjectKey): Iterable<PlannedInstance> {
-    return this.#states.get(configuration)?.plan.served.values() ?? []
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {

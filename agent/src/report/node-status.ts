@@ -4,26 +4,16 @@ import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { isUidOf } from '../handlers/handler-endpoint.js'
-import type { DigestCollision } from '../instances/device-names.js'
-import type { TakenName } from '../instances/instance-plan.js'
-import type { HeldInstance } from '../instances/instance-reconciler.js'
-import type { NameRefusal } from '../instances/resource-names.js'
+import type { InstancesView } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { deviceReportsText, mergeReports, remarksOf } from './device-reports.js'
 
-interface StatusInput {
+interface StatusInput extends Omit<InstancesView, 'served'> {
   readonly configuration: Configuration
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet
-  readonly collisions: readonly DigestCollision[]
-  /** Resources that are not offered, because their names are new. */
-  readonly refusals: readonly NameRefusal[]
-  readonly taken: readonly TakenName[]
-  readonly held: readonly HeldInstance[]
   /** Resources that the kubelet does not have. */
   readonly registrations: readonly RegistrationProblem[]
-  /** How many of the devices have an Instance. */
-  readonly present: number
   /** The error of the last reconcile; undefined after a success. */
   readonly failure?: unknown
 }

@@ -1,10 +1,12 @@
 import type { Configuration, DeviceProblem, NodeStatus } from '@akrijs/api'
-import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
+import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
+import type { DeviceSet } from '../discovery/device-set.js'
 import type { Discovery } from '../discovery/discovery.js'
-import type { InstanceReconciler } from '../instances/instance-reconciler.js'
+import type { InstancesView } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import {
@@ -17,16 +19,13 @@ import { mergeReports } from './device-reports.js'
 import { brokenStatus, nodeStatus, refusedStatus } from './node-status.js'
 import { ProblemEvents } from './problem-events.js'
 
+type View = Omit<InstancesView, 'served'> & { readonly served: readonly ServedDevice[] }
+
 interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'reportStatus' | 'recordEvent'>
   readonly configurations: AcceptedConfigurations
   readonly discovery: Pick<Discovery, 'status' | 'deviceSet'>
-  readonly reconciler: Pick<
-    InstanceReconciler,
-    'collisions' | 'held' | 'present' | 'refusals' | 'taken'
-  > & {
-    served(configuration: ObjectKey): Iterable<ServedDevice>
-  }
+  readonly reconciler: { view(configuration: ObjectKey): View }
   readonly plugins: {
     /** The resources of a Configuration that the kubelet does not have. */
     registrationProblems(configuration: ObjectKey): readonly RegistrationProblem[]
@@ -57,17 +56,17 @@ export class StatusReporter {
 
   /** @param failure the error of the reconcile before; undefined after a success */
   async report(key: ObjectKey, failure?: unknown): Promise<void> {
-    const { cluster, node } = this.#options
-    this.#logHeld(key)
-    const report = this.#reportOf(key, failure)
+    const { cluster, node, reconciler } = this.#options
+    const view = reconciler.view(key)
+    this.#logHeld(key, view)
+    const report = this.#reportOf(key, view, failure)
     if (report === undefined) return this.#events.forget(key)
     this.#events.followStatus(key, report.status)
     await cluster.reportStatus(key, node, report.status, report.problems)
   }
 
-  #logHeld(configuration: ObjectKey): void {
-    const { log, reconciler } = this.#options
-    const [first, ...others] = reconciler.held(configuration)
+  #logHeld(configuration: ObjectKey, { held: [first, ...others] }: View): void {
+    const { log } = this.#options
     if (first === undefined) {
       if (this.#holding.delete(configuration))
         log.info({ configuration }, 'no Instance is held any more')
@@ -81,54 +80,38 @@ export class StatusReporter {
     }
   }
 
-  #reportOf(key: ObjectKey, failure: unknown): Report | undefined {
-    const { cluster, configurations, log } = this.#options
+  #reportOf(key: ObjectKey, view: View, failure: unknown): Report | undefined {
+    const { cluster, configurations, discovery, plugins, log } = this.#options
     const rival = configurations.rival(key)
     if (rival !== undefined)
       return { status: refusedStatus(cluster.configurations.get(key), rival) }
     const configuration = configurations.get(key)
     if (configuration === undefined) return undefined
     try {
-      const status = this.#statusOf(key, configuration, failure)
-      return status && { status, problems: this.#problemsOf(key, configuration) }
+      const found = discovery.status(key)
+      if (found === undefined) return undefined
+      const devices = discovery.deviceSet(key)
+      const registrations = plugins.registrationProblems(key)
+      const input = { ...view, configuration, discovery: found, devices, registrations, failure }
+      const status = nodeStatus(input)
+      return { status, problems: this.#problemsOf(configuration, found, devices, view) }
     } catch (error) {
       log.error({ configuration: key, err: error }, 'status not computed')
       return { status: brokenStatus(configuration, error) }
     }
   }
 
-  #statusOf(
-    key: ObjectKey,
+  #problemsOf(
     configuration: Configuration,
-    failure: unknown,
-  ): NodeStatus | undefined {
-    const { discovery, reconciler, plugins } = this.#options
-    const status = discovery.status(key)
-    return (
-      status &&
-      nodeStatus({
-        configuration,
-        discovery: status,
-        devices: discovery.deviceSet(key),
-        collisions: reconciler.collisions(key),
-        refusals: reconciler.refusals(key),
-        taken: reconciler.taken(key),
-        held: reconciler.held(key),
-        registrations: plugins.registrationProblems(key),
-        present: reconciler.present(key),
-        failure,
-      })
-    )
-  }
-
-  #problemsOf(key: ObjectKey, { metadata }: Configuration): readonly DeviceProblem[] | undefined {
-    const { book, discovery, reconciler } = this.#options
-    const { endpoints = [] } = discovery.status(key) ?? {}
-    const served = [...reconciler.served(key)]
+    { endpoints }: DiscoveryStatus,
+    devices: DeviceSet,
+    { served }: View,
+  ): readonly DeviceProblem[] | undefined {
     const reports = mergeReports(endpoints.map((endpoint) => endpoint.reports)) ?? []
     const problems = problemsByInstance(reports, served)
-    this.#events.followDevices(key, problems, served)
-    const found = findings(discovery.deviceSet(key), served, book.lost(metadata.name))
+    this.#events.followDevices(keyOf(configuration), problems, served)
+    const lost = this.#options.book.lost(configuration.metadata.name)
+    const found = findings(devices, served, lost)
     const hasList = endpoints.some(({ state }) => state.phase === 'open' && state.listed)
     return hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
   }
