@@ -31,7 +31,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'handlers/(device-selection|handler-(endpoint|environment|registry)|isolated-output)',
   'kubelet/(device-nodes|kubelet)',
   'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
-  'broker-info/(broker-info-(patch|plan)|orphan-plan)',
+  'broker-info/broker-info-plan',
   'errors|limits',
 ].join('|')})\\.ts$`
 

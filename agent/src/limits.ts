@@ -99,3 +99,20 @@ export const REPORT_BOUNDS = {
   /** The Pods to end, each with at most 700 bytes. The next ones have room when these are gone. */
   podsToEnd: 100,
 }
+
+/** What workloads report by files, and keep on the disk of their node. */
+export const BROKER_INFO = {
+  /** The files of a workload that are reported: facts about a device, no data of it. */
+  files: 32,
+  fileBytes: 4096,
+  /** Of all files of a workload together. */
+  workloadBytes: 16_384,
+  /** A directory with more entries is not read: each entry costs some system calls. */
+  directoryEntries: 200,
+  /** Far more than what is reported: a workload may keep drafts there. */
+  diskBytes: 1_048_576,
+  diskFiles: 1000,
+  /** Of one Instance: each watcher receives the whole object. */
+  instanceEntries: 128,
+  instanceBytes: 65_536,
+}

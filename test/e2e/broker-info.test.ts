@@ -158,7 +158,7 @@ describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () 
     )
   })
 
-  it('is ended by the controller if its files fill the disk, and nobody sees them', async () => {
+  it('is ended by the controller if it fills the disk by a file that no program sees', async () => {
     account = await Account.create(world.client, 'controller', world.namespace)
     controller = new HostController('one', world.namespace, { KUBECONFIG: account.kubeconfig })
     await controller.lead()

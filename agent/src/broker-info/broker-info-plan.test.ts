@@ -1,252 +1,216 @@
-import type { Instance, InstanceSpec, SlotName } from '@akrijs/api'
+import type { Instance, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { applyJsonPatch } from '@akrijs/kube/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BrokerReports } from '../cluster/cluster.js'
-import { brokerInfoPatch } from './broker-info-patch.js'
-import {
-  isEmpty,
-  MAX_INSTANCE_BYTES,
-  MAX_INSTANCE_ENTRIES,
-  planBrokerInfo,
-} from './broker-info-plan.js'
+import { BROKER_INFO } from '../limits.js'
+import { instanceWith } from '../testing/objects.js'
+import { ORPHAN_MS, planBrokerInfo, planOrphans } from './broker-info-plan.js'
 
-const A = 'node-a' as NodeName
-const B = 'node-b' as NodeName
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const [A, B, C] = ['node-a', 'node-b', 'node-c'] as NodeName[] as [NodeName, NodeName, NodeName]
+/** A slot by its index; anything else is the name of no slot. */
+const slot = (index: string | number) =>
+  (/^\d$/.test(String(index)) ? `cam-8120fe-${index}` : index) as SlotName
+const bySlot = <T>(values: Record<string, T>) =>
+  Object.entries(values).map(([index, value]) => [slot(index), value] as const)
 
-type Subject = Pick<Instance, 'spec' | 'status'>
-
-function instance(deviceUsage: Record<string, string>, status?: Instance['status']): Subject {
-  const spec = { deviceUsage } as Partial<InstanceSpec> as InstanceSpec
-  return status === undefined ? { spec } : { spec, status }
+/** @param entries such as `version=1@0`, the last part being the slot of the writer */
+function instance(usage: Record<number, string>, entries = ''): Instance {
+  const subject = instanceWith(Object.fromEntries(bySlot(usage)), { nodes: [A, B] })
+  const all = entries.split(' ').map((entry) => entry.split(/[=@]/))
+  const written = all.filter(([, , writer]) => writer !== undefined)
+  const status = {
+    brokerInfo: Object.fromEntries(all.map(([name, content]) => [name, content])),
+    brokerInfoSlots: Object.fromEntries(
+      written.map(([name, , writer = '']) => [name, slot(writer)]),
+    ),
+  }
+  return entries === '' ? subject : { ...subject, status }
 }
 
-/** The files by slot; `fresh` names the files that have just been written. */
+function entriesOf({ status }: Instance): string[] {
+  const slots = new Map(Object.entries(status?.brokerInfoSlots ?? {}))
+  const contents = Object.entries(status?.brokerInfo ?? {})
+  return contents.map(([name, content]) => {
+    const writer = slots.get(name)
+    return `${name}=${content}${writer === undefined ? '' : `@${writer.at(-1)}`}`
+  })
+}
+
+/** @param fresh the names of files that have just been written */
 function reports(
-  files: Record<string, Record<string, string>>,
-  fresh: readonly string[] = [],
-  abandoned: SlotName[] = [],
+  files: Record<number, Record<string, string>>,
+  { fresh = [], abandoned = [] }: { fresh?: string[]; abandoned?: (string | number)[] } = {},
 ): BrokerReports {
-  const workloads = Object.entries(files).map(
-    ([name, content]) =>
-      [
-        name as SlotName,
-        { files: new Map(Object.entries(content)), fresh: new Set(fresh) },
-      ] as const,
-  )
-  return { workloads: new Map(workloads), abandoned: new Set(abandoned) }
+  const workloads = bySlot(files).map(([name, own]) => {
+    const report = { files: new Map(Object.entries(own)), fresh: new Set(fresh) }
+    return [name, report] as const
+  })
+  return { workloads: new Map(workloads), abandoned: new Set(abandoned.map(slot)) }
 }
 
-function after(subject: Subject, node: NodeName, given: BrokerReports): Subject {
-  const whole = { ...subject, metadata: { resourceVersion: '1' } } as Instance
-  const patch = brokerInfoPatch(whole, planBrokerInfo(subject, node, given))
-  const applied = applyJsonPatch(whole, patch)
-  return 'value' in applied ? (applied.value as Subject) : expect.fail(applied.refused)
+function after(subject: Instance, node: NodeName, reported: BrokerReports): Instance {
+  const applied = applyJsonPatch(subject, planBrokerInfo(subject, node, reported).patch)
+  return 'value' in applied ? (applied.value as Instance) : expect.fail(applied.refused)
 }
-
-const entries = ({ status }: Subject) => status?.brokerInfo
-const owners = ({ status }: Subject) => status?.brokerInfoSlots
 
 describe('the entries of brokerInfo', () => {
-  it('R69 equal the files of the workload, and follow them', () => {
-    const empty = instance({ [slot(0)]: A })
-    const first = after(empty, A, reports({ [slot(0)]: { version: '1', state: 'busy' } }))
-    expect(entries(first)).toEqual({ version: '1', state: 'busy' })
-    const second = after(first, A, reports({ [slot(0)]: { version: '2' } }, ['version']))
-    expect(entries(second)).toEqual({ version: '2' })
-    expect(owners(second)).toEqual({ version: slot(0) })
-  })
-
-  it('R69 belong to slots that this node claims, and to no others', () => {
-    const subject = instance({ [slot(0)]: B, [slot(1)]: '' })
-    const wanted = reports({ [slot(0)]: { a: '1' }, [slot(1)]: { b: '1' }, [slot(2)]: { c: '1' } })
-    expect(isEmpty(planBrokerInfo(subject, A, wanted))).toBe(true)
-  })
-
-  it('R69 stay untouched by a node whose workloads did not write them', () => {
-    const subject = instance(
-      { [slot(0)]: A, [slot(1)]: B },
-      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(1) } },
-    )
-    expect(isEmpty(planBrokerInfo(subject, A, reports({ [slot(0)]: {} }, [], [slot(1)])))).toBe(
-      true,
-    )
-  })
-
-  it('R69 are removed with the slot of their workload, once it is free and abandoned', () => {
-    const subject = instance(
-      { [slot(0)]: '' },
-      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
-    )
-    expect(isEmpty(planBrokerInfo(subject, B, reports({})))).toBe(true)
-    expect(planBrokerInfo(subject, B, reports({}, [], [slot(0)])).remove).toEqual(['a'])
-    const beyond = instance({}, subject.status)
-    expect(planBrokerInfo(beyond, B, reports({}, [], [slot(0)])).remove).toEqual(['a'])
-  })
-
-  it('R69 of a slot that this node claims are removed if its workload has no directory', () => {
-    const subject = instance(
-      { [slot(0)]: A },
-      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
-    )
-    expect(planBrokerInfo(subject, A, reports({})).remove).toEqual(['a'])
-  })
-
-  it('R69 have the last write of a name, and the one before after its workload is gone', () => {
-    const both = instance({ [slot(0)]: A, [slot(1)]: B })
-    const ofA = reports({ [slot(0)]: { version: 'a' } })
-    const first = after(both, A, reports({ [slot(0)]: { version: 'a' } }, ['version']))
-    const second = after(first, B, reports({ [slot(1)]: { version: 'b' } }, ['version']))
-    expect(entries(second)).toEqual({ version: 'b' })
-    expect(isEmpty(planBrokerInfo(second, A, ofA))).toBe(true)
-    const freed = after(
-      { ...second, spec: { ...second.spec, deviceUsage: { [slot(0)]: A, [slot(1)]: '' } } },
+  const free = instance({ 0: '' }, 'a=1@0 b=1@1')
+  const shared = { 0: A, 1: B }
+  const byHand = instance({ 0: A }, 'note=x version=x')
+  const noSlots = ['__proto__', 'constructor', 'cam']
+  const odd = instance({ 0: A }, noSlots.map((name) => `${name}=1@${name}`).join(' '))
+  it.each<[string, Instance, NodeName, BrokerReports, string[]]>([
+    ['stay while no node has abandoned the slot', free, B, reports({}), ['a=1@0', 'b=1@1']],
+    ['vanish with an abandoned slot', free, B, reports({}, { abandoned: [0, 1] }), []],
+    [
+      'have the last write of a name',
+      instance(shared, 'a=1@0'),
       B,
-      reports({}, [], [slot(1)]),
-    )
-    expect(entries(freed)).toEqual({})
-    const third = after(freed, A, ofA)
-    expect(entries(third)).toEqual({ version: 'a' })
-    expect(owners(third)).toEqual({ version: slot(0) })
-  })
-
-  it('R69 of an unknown writer stay, unless a workload writes them', () => {
-    const subject = instance(
-      { [slot(0)]: A },
-      { brokerInfo: { note: 'by hand', version: 'by hand' } },
-    )
-    const next = after(subject, A, reports({ [slot(0)]: { version: '1' } }))
-    expect(entries(next)).toEqual({ note: 'by hand', version: '1' })
-    expect(owners(next)).toEqual({ version: slot(0) })
-  })
-
-  it.each(['constructor', 'toString', 'hasOwnProperty'])('R69 can have the name %s', (name) => {
-    const subject = instance({ [slot(0)]: A })
-    const next = after(subject, A, reports({ [slot(0)]: { [name]: '1' } }))
-    expect(Object.entries(entries(next) ?? {})).toEqual([[name, '1']])
-    expect(isEmpty(planBrokerInfo(next, A, reports({ [slot(0)]: { [name]: '1' } })))).toBe(true)
-    expect(planBrokerInfo(next, A, reports({})).remove).toEqual([name])
-  })
-
-  it('R69 are not confused by a slot name that is no slot', () => {
-    for (const odd of ['__proto__', 'constructor', '', 'cam']) {
-      const status = { brokerInfo: { a: '1' }, brokerInfoSlots: { a: odd } }
-      expect(() =>
-        planBrokerInfo(instance({ [slot(0)]: A }, status), A, reports({}, [], [odd as SlotName])),
-      ).not.toThrow()
-    }
+      reports({ 1: { a: '2' } }, { fresh: ['a'] }),
+      ['a=2@1'],
+    ],
+    [
+      'do not have an older write of a name',
+      instance(shared, 'a=2@1'),
+      A,
+      reports({ 0: { a: '1' } }),
+      ['a=2@1'],
+    ],
+    [
+      'of another program stay, unless a workload writes them',
+      byHand,
+      A,
+      reports({ 0: { version: '1' } }),
+      ['note=x', 'version=1@0'],
+    ],
+    ['may name no slot', odd, A, reports({}, { abandoned: noSlots }), []],
+  ])('R69 %s', (_title, subject, node, reported, wanted) => {
+    const next = after(subject, node, reported)
+    expect(entriesOf(next)).toEqual(wanted)
+    expect(planBrokerInfo(next, node, reported).patch).toEqual([])
   })
 
   it('R69 have a largest number, and existing entries stay', () => {
     const many = (from: number, count: number) =>
-      Object.fromEntries(
-        Array.from({ length: count }, (_, index) => [
-          `f${String(from + index).padStart(4, '0')}`,
-          'x',
-        ]),
-      )
-    const subject = instance({ [slot(0)]: A, [slot(1)]: B })
-    const first = after(subject, A, reports({ [slot(0)]: many(0, MAX_INSTANCE_ENTRIES - 1) }))
-    const plan = planBrokerInfo(first, B, reports({ [slot(1)]: many(5000, 3) }))
-    expect(plan.set.map(({ name }) => name)).toEqual(['f5000'])
-    expect(plan.leftOut.map(({ name }) => name)).toEqual(['f5001', 'f5002'])
-    expect(plan.remove).toEqual([])
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`f${from + index}`, 'x']))
+    const full = reports({ 0: many(1000, BROKER_INFO.instanceEntries - 1) })
+    const first = after(instance(shared), A, full)
+    const more = reports({ 1: many(5000, 3) })
+    const { leftOut } = planBrokerInfo(first, B, more)
+    expect(leftOut.map(({ name }) => name)).toEqual(['f5001', 'f5002'])
+    expect(entriesOf(after(first, B, more))).toEqual([...entriesOf(first), 'f5000=x@1'])
   })
 
   it('R69 have a largest size in all, and an entry that outgrows it is removed', () => {
-    const half = 'x'.repeat(MAX_INSTANCE_BYTES / 2)
-    const subject = after(
-      instance({ [slot(0)]: A }),
-      A,
-      reports({ [slot(0)]: { a: half, b: half } }),
-    )
-    const grown = reports({ [slot(0)]: { a: half, b: `${half}x` } }, ['b'])
-    const plan = planBrokerInfo(subject, A, grown)
-    expect(plan).toEqual({ set: [], remove: ['b'], leftOut: [{ name: 'b', slot: slot(0) }] })
+    const half = 'x'.repeat(BROKER_INFO.instanceBytes / 2)
+    const subject = instance({ 0: A }, `a=${half}@0 b=${half}@0`)
+    const grown = reports({ 0: { a: half, b: `${half}x` } }, { fresh: ['b'] })
+    expect(planBrokerInfo(subject, A, grown).leftOut).toEqual([{ name: 'b', slot: slot(0) }])
     const next = after(subject, A, grown)
+    expect(entriesOf(next)).toEqual([`a=${half}@0`])
     // Nothing to do until something changes: two nodes must not write in turns.
-    expect(isEmpty(planBrokerInfo(next, A, grown))).toBe(true)
+    expect(planBrokerInfo(next, A, grown).patch).toEqual([])
   })
 
-  it('R69 come to rest, each with a workload or none, however nodes take turns', () => {
-    const files = fc.dictionary(
-      fc.constantFrom('a', 'b', 'c', 'constructor'),
-      fc.constantFrom('1', '2'),
-      { maxKeys: 4 },
-    )
+  it('R69 equal the files of workloads with slots, and rest, however nodes take turns', () => {
+    const names = fc.constantFrom('a', 'b', 'c', 'constructor')
+    const files = fc.dictionary(names, fc.constantFrom('1', '2'), { maxKeys: 4 })
+    const index = fc.nat({ max: 3 })
     const step = fc.oneof(
-      fc.record({ do: fc.constant('write' as const), index: fc.nat({ max: 3 }), files }),
-      fc.record({
-        do: fc.constant('hold' as const),
-        index: fc.nat({ max: 3 }),
-        by: fc.constantFrom(A, B, ''),
-      }),
-      fc.record({ do: fc.constant('report' as const), node: fc.constantFrom(A, B) }),
+      fc.record({ index, files }),
+      fc.record({ index, holder: fc.constantFrom(A, B, '') }),
+      fc.record({ reporter: fc.constantFrom(A, B) }),
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-        const usage = new Map<SlotName, string>()
-        const written = new Map<SlotName, Map<string, string>>()
-        const fresh = new Map<SlotName, Set<string>>()
-        let subject: Subject = instance({})
-        const abandoned = new Set([0, 1, 2, 3].map(slot))
-        const current = (): Subject => ({
-          ...subject,
-          spec: { ...subject.spec, deviceUsage: Object.fromEntries(usage) },
-        })
+        const usage = new Map<number, string>()
+        const workloads = new Map<number, { files: Map<string, string>; fresh: Set<string> }>()
+        let subject = instance({})
+        /** @returns whether there was nothing to write */
         const report = (node: NodeName) => {
-          const ownFiles = [...written].filter(([name]) => usage.get(name) === node)
-          const workloads = ownFiles.map(
-            ([name, content]) =>
-              [name, { files: content, fresh: fresh.get(name) ?? new Set<string>() }] as const,
-          )
-          const given = { workloads: new Map(workloads), abandoned }
-          const now = current()
-          const plan = planBrokerInfo(now, node, given)
-          for (const { slot: of } of plan.set) expect(usage.get(of)).toBe(node)
-          for (const name of plan.remove) {
-            const owner = Object.hasOwn(now.status?.brokerInfoSlots ?? {}, name)
-              ? now.status?.brokerInfoSlots?.[name]
-              : undefined
-            expect([node, '', undefined]).toContain(usage.get(owner as SlotName))
+          const { spec } = instance(Object.fromEntries(usage))
+          subject = { ...subject, spec }
+          const own = [...workloads].filter(([index]) => usage.get(index) === node)
+          const reported = {
+            workloads: new Map(own.map(([index, workload]) => [slot(index), workload])),
+            abandoned: new Set([0, 1, 2, 3].map(slot)),
           }
-          subject = after(now, node, given)
-          for (const [name] of ownFiles) fresh.delete(name)
-          return isEmpty(plan)
+          const { patch } = planBrokerInfo(subject, node, reported)
+          const [before, next] = [subject, after(subject, node, reported)]
+          subject = next
+          const rest = entriesOf(next)
+          for (const lost of entriesOf(before).filter((entry) => !rest.includes(entry))) {
+            const [name = '', , writer = ''] = lost.split(/[=@]/)
+            const isOverwritten = own.some(([, { fresh }]) => fresh.has(name))
+            if (!isOverwritten) expect([node, '', undefined]).toContain(usage.get(Number(writer)))
+          }
+          for (const [, { fresh }] of own) fresh.clear()
+          return patch.length === 0
         }
         for (const step of steps) {
-          if (step.do === 'report') report(step.node)
-          else if (step.do === 'hold') {
-            usage.set(slot(step.index), step.by)
-            written.set(slot(step.index), new Map())
-            fresh.delete(slot(step.index))
+          if ('reporter' in step) report(step.reporter)
+          else if ('holder' in step) {
+            usage.set(step.index, step.holder)
+            workloads.delete(step.index)
           } else {
-            const content = new Map(Object.entries(step.files))
-            const before = written.get(slot(step.index))
-            fresh.set(
-              slot(step.index),
-              new Set(
-                [...content]
-                  .filter(([name, text]) => before?.get(name) !== text)
-                  .map(([name]) => name),
-              ),
-            )
-            written.set(slot(step.index), content)
+            const before = workloads.get(step.index)?.files
+            const written = Object.entries(step.files)
+            const fresh = written.filter(([name, text]) => before?.get(name) !== text)
+            workloads.set(step.index, {
+              files: new Map(written),
+              fresh: new Set(fresh.map(([name]) => name)),
+            })
           }
         }
         for (let round = 0; round < 3; round++) for (const node of [A, B]) report(node)
         expect(report(A) && report(B)).toBe(true)
-        const held = [...written].filter(([name]) => (usage.get(name) ?? '') !== '')
-        const names = new Set(held.flatMap(([, content]) => [...content.keys()]))
-        expect(new Set(Object.keys(entries(subject) ?? {}))).toEqual(names)
-        for (const [name, owner] of Object.entries(owners(subject) ?? {})) {
-          const content = written.get(owner as SlotName)?.get(name)
-          expect(Object.entries(entries(subject) ?? {})).toContainEqual([name, content])
-        }
+        const held = [...workloads].filter(([index]) => (usage.get(index) ?? '') !== '')
+        const all = held.flatMap(([index, { files }]) =>
+          [...files].map(([name, content]) => `${name}=${content}@${index}`),
+        )
+        expect(all).toEqual(expect.arrayContaining(entriesOf(subject)))
+        const nameOf = (entry: string) => entry.split('=')[0]
+        expect(new Set(entriesOf(subject).map(nameOf))).toEqual(new Set(all.map(nameOf)))
       }),
       { numRuns: 200 },
     )
+  })
+})
+
+describe('the plan of orphans', () => {
+  const plan = (since: number | undefined, now: number, { node = A, usage = '', own = false }) =>
+    planOrphans(
+      instance({ 0: usage }, 'state=done@0'),
+      new Map(since === undefined ? [] : [[slot(0), since]]),
+      { node, now, hasDirectory: () => own },
+    )
+  const gone = new Set([slot(0)])
+
+  it.each([
+    [A, ORPHAN_MS],
+    [B, 2 * ORPHAN_MS],
+    [C, Number.POSITIVE_INFINITY],
+  ])('leaves entries to the node of the slot, then to the first node: %s', (node, graceMs) => {
+    const begin = plan(undefined, 100, { node })
+    const { orphans } = begin
+    expect(begin).toEqual({
+      orphans: new Map([[slot(0), 100]]),
+      abandoned: new Set(),
+      recheckInMs: graceMs,
+    })
+    expect(plan(orphans.get(slot(0)), 99 + graceMs, { node })).toMatchObject(
+      node === C ? {} : { abandoned: new Set(), recheckInMs: 1 },
+    )
+    const over = plan(100, 100 + 2 * ORPHAN_MS, { node })
+    expect(over.abandoned).toEqual(node === C ? new Set() : gone)
+    const own = plan(Number.NEGATIVE_INFINITY, 0, { node })
+    expect(own).toMatchObject({ abandoned: gone, recheckInMs: Number.POSITIVE_INFINITY })
+  })
+
+  it('forgets a slot that is claimed again, and a slot whose workload is still here', () => {
+    for (const change of [{ usage: B }, { own: true }])
+      expect(plan(0, ORPHAN_MS, change)).toMatchObject({ orphans: new Map(), abandoned: new Set() })
   })
 })

@@ -1,7 +1,7 @@
 import { TokenBucket } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
-import { WRITE_BUDGET } from './broker-info-reconciler.js'
+import { WRITE_BUDGET } from './broker-info.js'
 
 describe('the write budget of a node', () => {
   it('R69 allows a hundred writes at once and then ten a second, after any pause', async () => {

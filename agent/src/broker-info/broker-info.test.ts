@@ -10,13 +10,13 @@ import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { BROKER_INFO } from '../limits.js'
 import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 import { FollowedWorkload } from './followed-workload.js'
-import { MAX_DISK_BYTES } from './workload-bound.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
 const NODE = 'node-a' as NodeName
@@ -348,7 +348,7 @@ describe('reports of workloads', () => {
     })
 
     const fill = (directory: string) =>
-      writeFile(path.join(directory, 'large'), Buffer.alloc(2 * MAX_DISK_BYTES))
+      writeFile(path.join(directory, 'large'), Buffer.alloc(2 * BROKER_INFO.diskBytes))
 
     it('leaves the Pod alone that gets the slot while the files before are removed', async () => {
       await fill(await allocate(0))
@@ -356,9 +356,8 @@ describe('reports of workloads', () => {
       vi.spyOn(FollowedWorkload.prototype, 'read').mockImplementationOnce(async function (
         this: FollowedWorkload,
       ) {
-        const refused = await read.call(this)
+        await read.call(this)
         await allocate(0)
-        return refused
       })
       await soon(() => expect(events()).not.toEqual([]))
       ledger.record(held())

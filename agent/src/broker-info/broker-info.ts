@@ -1,30 +1,65 @@
-import { setMaxListeners } from 'node:events'
-import type { SlotName } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
-import { ReconcileQueue } from '@akrijs/kube/queue'
-import { runAfter } from '@akrijs/runtime'
+import { holderOf, type PodToEnd, type SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
+import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
+import type { Cluster } from '../cluster/cluster.js'
+import type { NodePods } from '../kubelet/kubelet.js'
 import type { WorkloadDirectoryMaker } from '../plugins/allocation.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
-import { BrokerInfoReconciler, type BrokerInfoReconcilerOptions } from './broker-info-reconciler.js'
+import { entryOf, type Orphans, planBrokerInfo, planOrphans } from './broker-info-plan.js'
+import { FollowedWorkload } from './followed-workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
-interface BrokerInfoOptions extends Omit<BrokerInfoReconcilerOptions, 'directories' | 'onChange'> {
+interface BrokerInfoOptions {
+  readonly cluster: Pick<
+    Cluster,
+    'instances' | 'reportBrokerInfo' | 'recordEvent' | 'reportPodsToEnd'
+  >
+  readonly node: NodeName
+  /** The slots of running containers, also when their Instance has lost the claim. */
   readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'usersOf' | 'onChange'>
+  /** The Pods of this node; undefined if Pods are not watched. */
+  readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly observer: Pick<AgentObserver, 'failed' | 'reconciling'>
   /**
    * The directory of the workloads' directories: the same path for the kubelet, which mounts them.
    */
   readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
 }
 
 /**
  * A file is empty when its writer opens it. It is read so long after the first change, in
- * milliseconds.
+ * milliseconds, or half as long.
  */
 const SETTLE_MS = 50
+/**
+ * The least time from one write of an Instance to the next, and from one reading to the next, in
+ * milliseconds.
+ */
+const WRITE_MS = 900
+const READ_MS = 450
+/** How often a directory is read that cannot be watched, in milliseconds. */
+const POLL_MS = 2000
 /** How often all files are read in case that a change was missed, in milliseconds. */
 const RESCAN_MS = 30_000
+
+/**
+ * Bounds what all workloads of a node together make the agent write, however often they change
+ * their files.
+ */
+export const WRITE_BUDGET = { burst: 100, refillMs: 100 }
+
+interface FollowedInstance {
+  readonly workloads: Map<SlotName, FollowedWorkload>
+  orphans: Orphans
+  /** The earliest time of the next reconcile. */
+  notBefore: number
+  /** Reconciles of one Instance run in order. */
+  last: Promise<unknown>
+}
 
 /**
  * What workloads write into their directories becomes `status.brokerInfo` of their Instances. A
@@ -34,8 +69,9 @@ const RESCAN_MS = 30_000
 export class BrokerInfo implements WorkloadDirectoryMaker {
   readonly #options: BrokerInfoOptions
   readonly #directories: WorkloadDirectories
-  readonly #reconciler: BrokerInfoReconciler
   readonly #queue: ReconcileQueue<ObjectKey>
+  readonly #budget: TokenBucket
+  readonly #instances = new Map<ObjectKey, FollowedInstance>()
   readonly #stop = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
   #isFull = false
@@ -44,16 +80,10 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     this.#options = options
     const { clock, log, observer, directory } = options
     this.#directories = new WorkloadDirectories(directory, log)
-    this.#reconciler = new BrokerInfoReconciler({
-      ...options,
-      directories: this.#directories,
-      onChange: (key) => this.#addSoon(key),
-    })
-    // A listener for each directory that has just changed.
-    setMaxListeners(0, this.#stop.signal)
+    this.#budget = new TokenBucket({ clock, ...WRITE_BUDGET })
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
-      reconcile: (key) => observer.reconciling('BrokerInfo', () => this.#reconciler.reconcile(key)),
+      reconcile: (key) => observer.reconciling('BrokerInfo', () => this.#reconcile(key)),
       onError: (instance, error, retryInMs) =>
         log.warn({ instance, err: error, retryInMs }, 'broker info not reported'),
     })
@@ -72,15 +102,19 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       return []
     })
     void this.#directories.removeAside()
-    for (const { instance, slot, path } of found)
-      this.#reconciler.follow(instance, slot, path, false)
-    cluster.instances.onChange((key) => this.#changed(key), this.#stop.signal)
+    for (const { instance, slot, path } of found) this.#follow(instance, slot, path, false)
+    // Most Instances have neither an entry nor a workload.
+    const changed = (key: ObjectKey) => {
+      const { brokerInfoSlots = {} } = cluster.instances.get(key)?.status ?? {}
+      if (this.#instances.has(key) || Object.keys(brokerInfoSlots).length > 0) this.#queue.add(key)
+    }
+    cluster.instances.onChange(changed, this.#stop.signal)
     ledger.onChange((slot) => {
-      for (const key of this.#reconciler.keys)
-        if (this.#reconciler.has(key, slot)) this.#queue.add(key)
+      for (const [key, { workloads }] of this.#instances)
+        if (workloads.has(slot)) this.#queue.add(key)
     }, this.#stop.signal)
-    for (const instance of cluster.instances.list()) this.#changed(keyOf(instance))
-    for (const key of this.#reconciler.keys) this.#queue.add(key)
+    for (const instance of cluster.instances.list()) changed(keyOf(instance))
+    for (const key of this.#instances.keys()) this.#queue.add(key)
     this.#running = Promise.all([this.#queue.run(this.#stop.signal), this.#rescan()])
   }
 
@@ -91,17 +125,19 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   async open(instance: ObjectKey, slot: SlotName): Promise<string | undefined> {
     try {
       const path = await this.#directories.renew(instance, slot)
-      this.#reconciler.follow(instance, slot, path, true)
-      // Later, because the kubelet waits and the directory is empty.
-      if (this.#directories.hasAside || this.#reconciler.isDue(instance)) this.#addSoon(instance)
+      this.#follow(instance, slot, path, true)
       return path
     } catch (error) {
-      this.#reconciler.unfollow(instance, slot)
-      this.#queue.add(instance)
+      const workloads = this.#instances.get(instance)?.workloads
+      workloads?.get(slot)?.close()
+      workloads?.delete(slot)
       const { log, observer } = this.#options
       log.warn({ slot, err: error }, 'broker info directory not made')
       observer.failed('StateNotWritten', error)
       return undefined
+    } finally {
+      // Later, because the kubelet waits and the directory is empty.
+      this.#queue.add(instance, SETTLE_MS)
     }
   }
 
@@ -122,9 +158,10 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    * Reports at once what the workload has written: its slot is about to be freed. Never rejects.
    */
   async flush(key: ObjectKey, slot: SlotName): Promise<void> {
-    await this.#reconciler
-      .flush(key, slot)
-      .catch((error: unknown) =>
+    const workload = this.#instances.get(key)?.workloads.get(slot)
+    workload?.expire()
+    if (workload !== undefined)
+      await this.#reconcile(key, { atOnce: true }).catch((error: unknown) =>
         this.#options.log.warn({ slot, err: error }, 'last broker info not reported'),
       )
   }
@@ -132,16 +169,133 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   async close(): Promise<void> {
     this.#stop.abort()
     await this.#running
-    await this.#reconciler.close()
+    for (const { last, workloads } of this.#instances.values()) {
+      await last
+      for (const workload of workloads.values()) workload.close()
+    }
     await this.#directories.close()
   }
 
-  #changed(key: ObjectKey): void {
-    if (this.#reconciler.isDue(key)) this.#queue.add(key)
+  #follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
+    const { workloads } = this.#followed(key)
+    workloads.get(slot)?.close()
+    const workload = new FollowedWorkload(path, isNew, {
+      onChange: () => this.#queue.add(key, SETTLE_MS),
+      onRefusal: (message) => this.#refused(key, slot, message),
+    })
+    workloads.set(slot, workload)
   }
 
-  #addSoon(key: ObjectKey): void {
-    runAfter(this.#options.clock, SETTLE_MS, this.#stop.signal, () => this.#queue.add(key))
+  #followed(key: ObjectKey): FollowedInstance {
+    const followed = this.#instances.get(key) ?? {
+      workloads: new Map(),
+      orphans: new Map(),
+      notBefore: Number.NEGATIVE_INFINITY,
+      last: Promise.resolve(),
+    }
+    this.#instances.set(key, followed)
+    return followed
+  }
+
+  #reconcile(key: ObjectKey, { atOnce = false } = {}): Promise<ReconcileResult> {
+    const followed = this.#followed(key)
+    const result = followed.last.then(() => this.#update(key, this.#followed(key), atOnce))
+    followed.last = result.catch(() => undefined)
+    return result
+  }
+
+  async #update(
+    key: ObjectKey,
+    followed: FollowedInstance,
+    atOnce: boolean,
+  ): Promise<ReconcileResult> {
+    const { cluster, node, clock } = this.#options
+    const { workloads } = followed
+    const waitMs = followed.notBefore - clock.monotonicMs()
+    if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
+    await this.#dropFreed(key, followed)
+    for (const workload of [...workloads.values()].filter(({ isDue }) => isDue)) {
+      followed.notBefore = clock.monotonicMs() + READ_MS
+      await workload.read()
+    }
+    this.#reportPodsToEnd()
+    void this.#directories.removeAside()
+    const instance = cluster.instances.get(key)
+    if (instance === undefined) {
+      if (workloads.size === 0) this.#instances.delete(key)
+      return {}
+    }
+    const { orphans, abandoned, recheckInMs } = planOrphans(instance, followed.orphans, {
+      node,
+      now: clock.monotonicMs(),
+      hasDirectory: (slot) => workloads.has(slot),
+    })
+    followed.orphans = orphans
+    const reports = { workloads: new Map(workloads), abandoned }
+    const { patch, leftOut } = planBrokerInfo(instance, node, reports)
+    for (const { slot, name } of leftOut) workloads.get(slot)?.refusals.add('room', name)
+    if (patch.length > 0) {
+      const budgetInMs = this.#budget.take()
+      if (budgetInMs > 0 && !atOnce) return { requeueAfterMs: budgetInMs }
+      followed.notBefore = clock.monotonicMs() + WRITE_MS
+      await cluster.reportBrokerInfo(key, node, reports)
+    }
+    for (const { fresh } of reports.workloads.values()) fresh.clear()
+    if (workloads.size + orphans.size === 0) this.#instances.delete(key)
+    // Of a workload beyond its bound, the kubelet may not have named the Pod yet.
+    const isPolled = [...workloads.values()].some(
+      ({ isDue, refusals }) => isDue || refusals.mustEnd,
+    )
+    const nextMs = isPolled ? Math.min(recheckInMs, POLL_MS) : recheckInMs
+    return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : {}
+  }
+
+  /**
+   * Drops the directories of workloads whose slot this node does not hold, and no container has.
+   */
+  async #dropFreed(key: ObjectKey, { workloads, orphans }: FollowedInstance): Promise<void> {
+    const { cluster, ledger, node } = this.#options
+    for (const [slot, workload] of [...workloads]) {
+      const isFree = () => {
+        const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
+        return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
+      }
+      if (!isFree() || !(await this.#directories.drop(workload, isFree))) continue
+      orphans.set(slot, Number.NEGATIVE_INFINITY)
+      workload.close()
+      // Another workload may have the slot by now.
+      if (workloads.get(slot) === workload) workloads.delete(slot)
+    }
+  }
+
+  /** Asks for the end of the Pods whose workloads are beyond their bound. */
+  #reportPodsToEnd(): void {
+    const { cluster, kubelet, ledger } = this.#options
+    const pods = new Map<ObjectKey, PodToEnd>()
+    for (const { workloads } of this.#instances.values())
+      for (const [slot, { refusals, podUids }] of workloads) {
+        const users = refusals.mustEnd
+          ? ledger.ofSlot(slot).map((held) => ledger.usersOf(held))
+          : []
+        for (const pod of users.flatMap((keys) => [...(keys ?? [])])) {
+          const uid = kubelet.pods?.uidOf(pod)
+          if (uid === undefined) continue
+          if (!podUids.has(pod)) podUids.set(pod, uid)
+          if (podUids.get(pod) === uid) pods.set(pod, { uid, slot })
+        }
+      }
+    cluster.reportPodsToEnd(pods)
+  }
+
+  #refused(key: ObjectKey, slot: SlotName, message: string): void {
+    const { cluster, log } = this.#options
+    cluster.recordEvent({
+      regarding: { kind: 'Instance', key },
+      type: 'Warning',
+      reason: 'BrokerInfoRefused',
+      message: `the workload of slot ${slot}: ${message}`,
+    })
+    log.warn({ slot, reason: message }, 'broker info refused')
   }
 
   async #rescan(): Promise<void> {
@@ -149,8 +303,10 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     while (!signal.aborted) {
       await this.#options.clock.sleep(RESCAN_MS, signal).catch(() => undefined)
       void this.#directories.removeAside({ again: true })
-      this.#reconciler.expire()
-      for (const key of this.#reconciler.keys) this.#queue.add(key)
+      for (const [key, { workloads }] of this.#instances) {
+        for (const workload of workloads.values()) workload.expire()
+        this.#queue.add(key)
+      }
       await this.#reportRoom()
     }
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { chmod, open, opendir, rename, rmdir, unlink } from 'node:fs/promises'
+import { chmod, type FileHandle, open, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { codeOf } from '@akrijs/runtime'
 
 /**
@@ -10,9 +10,14 @@ import { codeOf } from '@akrijs/runtime'
 const MAX_PASSES = 3
 const MAX_MOVES = 100_000
 
-/** open(2): finds a directory without the right to read it. */
-const O_PATH = 0o10000000
-const FIND = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
+/**
+ * open(2) with O_PATH: finds an entry without opening it, and without the right to read it. Opening
+ * a pipe or a device can block or have an effect.
+ */
+export const FIND = 0o10000000 | constants.O_NOFOLLOW
+
+/** Errors that the workload can cause at any moment: another entry has the name, or none. */
+export const CHANGED = ['ENOENT', 'EISDIR', 'ENOTDIR', 'ELOOP']
 
 /**
  * Removes a directory tree of any size and depth, while another process may still write into it.
@@ -40,7 +45,7 @@ export async function removeTree(directory: string | Buffer, signal: AbortSignal
         left++
         if (!isDirectory) return unlink(child)
         await pinned(child, branch)
-        await rmdir(child).catch(unless('ENOTEMPTY'))
+        await rmdir(child)
       })
       if (left === 0 || moved > MAX_MOVES || (moved === before && pass >= MAX_PASSES)) return
     }
@@ -53,16 +58,12 @@ async function pinned(
   directory: string | Buffer,
   work: (path: string) => Promise<unknown>,
 ): Promise<boolean> {
-  const handle = await open(directory, FIND).catch(unless('ENOENT', 'ENOTDIR', 'ELOOP'))
+  const flags = FIND | constants.O_DIRECTORY
+  await using handle = await open(directory, flags).catch(unless(...CHANGED))
   if (handle === undefined) return false
-  try {
-    const path = `/proc/self/fd/${handle.fd}`
-    await chmod(path, 0o700).catch(unless('EPERM'))
-    await work(path)
-    return true
-  } finally {
-    await handle.close()
-  }
+  await chmod(pathOf(handle), 0o700).catch(unless('EPERM'))
+  await work(pathOf(handle))
+  return true
 }
 
 async function eachEntry(
@@ -70,18 +71,30 @@ async function eachEntry(
   signal: AbortSignal,
   work: (child: Buffer, isDirectory: boolean) => Promise<unknown>,
 ): Promise<void> {
-  // Names as bytes: they need not be UTF-8.
-  for await (const entry of await opendir(directory, { encoding: 'buffer' as BufferEncoding })) {
+  for await (const { child, isDirectory } of entriesOf(directory)) {
     if (signal.aborted) return
-    // Another entry may have the name by now. The next pass handles it.
-    await work(
-      Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]),
-      entry.isDirectory(),
-    ).catch(unless('ENOENT', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY'))
+    // The next pass handles an entry that has just changed.
+    await work(child, isDirectory).catch(unless(...CHANGED, 'ENOTEMPTY'))
   }
 }
 
-function unless(...codes: readonly string[]): (error: unknown) => undefined {
+/** @yields paths as bytes: names need not be UTF-8 */
+export async function* entriesOf(
+  directory: string,
+): AsyncGenerator<{ readonly child: Buffer; readonly isDirectory: boolean }, void, void> {
+  for await (const entry of await opendir(directory, { encoding: 'buffer' as BufferEncoding }))
+    yield {
+      child: Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]),
+      isDirectory: entry.isDirectory(),
+    }
+}
+
+/** The path of an open handle, because Node has no openat(2). */
+export function pathOf(handle: FileHandle): string {
+  return `/proc/self/fd/${handle.fd}`
+}
+
+export function unless(...codes: readonly string[]): (error: unknown) => undefined {
   return (error) => {
     if (codes.includes(String(codeOf(error)))) return undefined
     throw error

@@ -115,12 +115,6 @@ export class WorkloadDirectories {
     })
   }
 
-  /** Whether a directory waits for its first removal. */
-  get hasAside(): boolean {
-    for (const state of this.#aside.values()) if (state === 'new') return true
-    return false
-  }
-
   /**
    * Removes the directories that were moved aside, also by an earlier agent. Never rejects.
    * @param again whether to include directories whose removal has failed

@@ -20,8 +20,7 @@ import {
 } from '@akrijs/api'
 import type { JsonPatch, NodeName } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
-import { brokerInfoPatch } from '../broker-info/broker-info-patch.js'
-import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
+import { planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import type {
   BrokerReports,
   DeviceUsage,
@@ -157,7 +156,7 @@ export function brokerInfoStep(
   reports: BrokerReports,
 ): InstanceStep<'reported' | 'gone'> {
   if (instance === undefined) return { done: 'gone' }
-  const plan = planBrokerInfo(instance, node, reports)
-  if (isEmpty(plan)) return { done: 'reported' }
-  return { patch: brokerInfoPatch(instance, plan), subresource: 'status', result: 'reported' }
+  const { patch } = planBrokerInfo(instance, node, reports)
+  if (patch.length === 0) return { done: 'reported' }
+  return { patch, subresource: 'status', result: 'reported' }
 }

@@ -56,6 +56,7 @@ export async function runScript(
     bundle: true,
     platform: 'node',
     format: 'esm',
+    target: 'node20',
     conditions: ['akri-source'],
     banner: { js: BANNER },
   })
