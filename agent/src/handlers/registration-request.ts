@@ -125,14 +125,9 @@ function checkedHost(endpoint: string): {
   const url = new URL(endpoint)
   const { protocol, pathname, search, username, password } = url
   const address = plainAddress(hostOf(url))
-  const plain =
-    protocol === 'http:' &&
-    (pathname === '/' || pathname === '') &&
-    search === '' &&
-    username === '' &&
-    password === ''
+  const rest = `${pathname}${search}${username}${password}`
   // The name of a host could mean another host at the next look.
-  if (!plain || isIP(address) === 0) throw refuse()
+  if (protocol !== 'http:' || !['', '/'].includes(rest) || isIP(address) === 0) throw refuse()
   // URL drops the default port of http.
   const port = url.port === '' ? 80 : Number(url.port)
   const host = `${isIPv6(address) ? `[${address}]` : address}:${port}`

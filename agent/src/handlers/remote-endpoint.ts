@@ -218,7 +218,9 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const reading = { ...bound, check: new DeviceListCheck() }
     try {
       for await (const message of messages) {
-        const list = await this.#read(message, reading, signal)
+        const list = await readResponse(message, reading, signal).catch((error: unknown) => {
+          throw this.#failed(messageOf(error), { cause: error })
+        })
         if (signal.aborted) return
         yield hasReports ? list : { ...list, reports: undefined }
         stream.resume()
@@ -237,18 +239,6 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#registration = this.#next ?? this.#registration
     this.#isRegistered = this.#next !== undefined
     this.#next = undefined
-  }
-
-  async #read(
-    message: Buffer,
-    reading: Parameters<typeof readResponse>[1],
-    signal: AbortSignal,
-  ): Promise<BoundedList> {
-    try {
-      return await readResponse(message, reading, signal)
-    } catch (error) {
-      throw this.#failed(messageOf(error), { cause: error })
-    }
   }
 
   #failure(error: ServiceError, answered: boolean): DiscoveryFailedError {

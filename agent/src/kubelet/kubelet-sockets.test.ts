@@ -132,7 +132,7 @@ describe('the sockets of a kubelet', () => {
     await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
   })
 
-  it('A21 report a kubelet that recreated its socket, also with its inode, and no more', async () => {
+  it('A21 report a kubelet that recreated its socket, also with its inode, only', async () => {
     const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
     await listen(socket)
     await link(socket, aside)
