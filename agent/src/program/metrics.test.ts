@@ -10,6 +10,18 @@ const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, 
 const configuration = (name: string, handler: string) =>
   ({ metadata: { name }, spec: { discoveryHandler: { name: handler } } }) as Configuration
 
+/** The metrics of the node `a`. */
+const metricsOf = (state: Partial<ConstructorParameters<typeof AgentMetrics>[0]>) =>
+  new AgentMetrics({
+    node: 'a',
+    configurations: () => [],
+    instances: () => [],
+    endpoints: () => 0,
+    queued: () => 0,
+    apiSilenceMs: () => 0,
+    ...state,
+  })
+
 it('counts Instances and slots of its node, by the names of the existing system', async () => {
   let instances = [
     instance(true, ['a', 'b'], { 's-0': 'a', 's-1': 'C:0:b' }),
@@ -17,8 +29,7 @@ it('counts Instances and slots of its node, by the names of the existing system'
     instance(true, ['b'], { 't-0': 'b', 't-1': '' }),
   ]
   const problems: string[] = []
-  const metrics = new AgentMetrics({
-    node: 'a',
+  const metrics = metricsOf({
     configurations: () => [configuration('cam', 'onvif'), configuration('disk', 'udev')],
     instances: () => instances,
     endpoints: () => 3,
@@ -71,14 +82,7 @@ it('counts Instances and slots of its node, by the names of the existing system'
 
 it('keeps series of 2,000 Configurations at most between two scrapes', async () => {
   const present = Array.from({ length: 2100 }, (_, index) => configuration(`cam-${index}`, 'h'))
-  const metrics = new AgentMetrics({
-    node: 'a',
-    configurations: () => present,
-    instances: () => [],
-    endpoints: () => 0,
-    queued: () => 0,
-    apiSilenceMs: () => 0,
-  })
+  const metrics = metricsOf({ configurations: () => present })
   for (const { metadata } of present) metrics.handlerAnswered(metadata.name, 'h', 1)
   const text = await metrics.registry.metrics()
   const counts = text.match(/^akri_discovery_response_time_count/gm)
@@ -87,14 +91,7 @@ it('keeps series of 2,000 Configurations at most between two scrapes', async () 
 
 it('forgets Configurations and handlers that no Configuration has any more', async () => {
   let configurations: Configuration[] = []
-  const metrics = new AgentMetrics({
-    node: 'a',
-    configurations: () => configurations,
-    instances: () => [],
-    endpoints: () => 0,
-    queued: () => 0,
-    apiSilenceMs: () => 0,
-  })
+  const metrics = metricsOf({ configurations: () => configurations })
   const empty = await metrics.registry.metrics()
   const series = async () => (await metrics.registry.metrics()).match(/"(cam|h)-\d+"/g)
   for (let round = 0; round < 50; round++) {

@@ -108,11 +108,7 @@ function run(
   { of = clock, log = silentLogger }: { of?: Clock; log?: Logger } = {},
 ): Promise<void> {
   return runInContext({ log, signal: stop.signal }, (context) =>
-    runAgent(programOptions(...place, ...args), {
-      packagesFrom: directory,
-      clock: of,
-      ...context,
-    }),
+    runAgent(programOptions(...place, ...args), { packagesFrom: directory, clock: of, ...context }),
   )
 }
 
