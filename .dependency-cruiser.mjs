@@ -28,7 +28,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'discovery/(?!checkpoint).*',
   'report/(?!node-report-writer).*',
   'plugins/allocation',
-  'handlers/(device-selection|handler-(endpoint|environment|registry)|isolated-output)',
+  'handlers/(device-selection|handler-(endpoint|registry)|isolated-output)',
   'kubelet/(device-nodes|kubelet)',
   'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
   'broker-info/broker-info-plan',

@@ -21,7 +21,6 @@ import {
   packageDirectory,
   type ReadHandlerName,
 } from '@akrijs/runtime/handler'
-import { handlerEnvironment } from './handler-environment.js'
 import { IsolatedOutput, MAX_HANDLER_LINE } from './isolated-output.js'
 
 interface IsolatedHandlerOptions {
@@ -50,6 +49,27 @@ const MAX_REASON = 2000
 const TERM_MS = 5000
 /** Time for the last lines of a process that ended, in milliseconds. */
 const LAST_LINES_MS = 1000
+
+/** Variables of the agent that a handler in a process of its own gets. None of them is a secret. */
+const PASSED_ON = [
+  // For programs that a handler starts, and for texts and times.
+  'PATH',
+  'TMPDIR',
+  'LANG',
+  'LC_ALL',
+  'TZ',
+  // For Node.js: the memory limit of the container, and the authorities of certificates.
+  'NODE_ENV',
+  'NODE_OPTIONS',
+  'NODE_EXTRA_CA_CERTS',
+  // For akri-handler, and for the handler debugEcho.
+  'LOG_LEVEL',
+  'DEBUG_ECHO_AVAILABILITY_FILE',
+  'DEBUG_ECHO_INSTANCES_SHARED',
+]
+
+/** Variables that would make the handler serve on the network, or on the port of the agent. */
+const WITHHELD = ['POD_IP', 'METRICS_PORT']
 
 /**
  * A handler in its own process, where its failures and leaks stay. It registers over its socket as
@@ -142,7 +162,7 @@ export class IsolatedHandler {
     // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
     // Nothing is written to its standard input, whose end tells it that this process is gone.
     return spawn(process.execPath, [program, '--until-stdin-ends', module], {
-      env: { ...handlerEnvironment(process.env, directory, variables), LOG_LEVEL: logLevel },
+      env: { ...handlerEnvironment(directory, variables), LOG_LEVEL: logLevel },
       detached: true,
     })
   }
@@ -192,7 +212,7 @@ export function isolatedNames({
     const program = handlerProgram(from)
     const args = [program, '--until-stdin-ends', '--print-names', module]
     const output = await promisify(execFile)(process.execPath, args, {
-      env: handlerEnvironment(process.env, directory, variables),
+      env: handlerEnvironment(directory, variables),
       timeout: MODULE_LOAD_MS,
       killSignal: 'SIGKILL',
     }).catch((error: unknown) => {
@@ -234,4 +254,17 @@ function handlerProgram(from: string): string {
     `@akrijs/sdk is not installed where ${from} can find it, and isolated handlers need it; ` +
       'run npm install @akrijs/sdk',
   )
+}
+
+/**
+ * The environment of a handler in a process of its own. The environment of the agent can hold
+ * credentials of the Pod or of the user, which are no concern of a handler.
+ * @param names further variables, which the operator names
+ */
+function handlerEnvironment(directory: string, names: readonly string[]): Record<string, string> {
+  const passedOn = [...PASSED_ON, ...names].flatMap((name): [string, string][] => {
+    const value = process.env[name]
+    return value === undefined || WITHHELD.includes(name) ? [] : [[name, value]]
+  })
+  return { ...Object.fromEntries(passedOn), DISCOVERY_HANDLERS_DIRECTORY: directory }
 }

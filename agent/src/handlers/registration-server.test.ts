@@ -119,7 +119,7 @@ describe('the registration of handlers', () => {
             expect(uid.slice(name.length + 1)).toMatch(/^http:\/\/10\.0\.0\.7:80$|good\.sock$/)
         }
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     )
     expect(await world.register('good', good)).toBe('taken')
   })

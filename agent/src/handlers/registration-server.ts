@@ -17,7 +17,7 @@ import { MAX_ENDPOINTS, REGISTRATION_CALLS } from '../limits.js'
 import { AddressHolders, type HandlerAddresses } from './handler-addresses.js'
 import type { HandlerRegistry } from './handler-registry.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
-import { RegistrationSocket } from './registration-socket.js'
+import { openRegistrationSocket } from './registration-socket.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 export interface RegistrationServerOptions {
@@ -76,6 +76,7 @@ export function rememberedHandlers(
 export class RegistrationServer {
   readonly #options: RegistrationServerOptions
   readonly #holders: AddressHolders
+  readonly #server = new Server(REGISTRATION_CALLS)
   readonly #stop = new AbortController()
   readonly #closer = new Closer()
   #socket = ''
@@ -86,50 +87,41 @@ export class RegistrationServer {
     setMaxListeners(0, this.#stop.signal)
     const { addresses, clock } = options
     this.#holders = new AddressHolders(addresses, clock, this.#stop.signal)
+    this.#server.addService(RegistrationService, {
+      registerDiscoveryHandler: (
+        { request }: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
+        answer: sendUnaryData<Empty>,
+      ) =>
+        void this.#register(request).then(
+          () => answer(null, {}),
+          (error: unknown) => {
+            // At the end of the agent its handlers may just be starting.
+            const level = this.#stop.signal.aborted ? 'info' : 'warn'
+            options.log[level]({ err: error }, 'registration refused')
+            const code = error instanceof RegistrationRefusedError ? error.status : status.INTERNAL
+            answer({ code, details: messageOf(error) })
+          },
+        ),
+    })
   }
 
   /** @throws SocketUnusableError */
   static async open(options: RegistrationServerOptions): Promise<RegistrationServer> {
     const server = new RegistrationServer(options)
-    await server.#open()
+    // `bindAsync` knows no limit of connections.
+    const injector = server.#server.createConnectionInjector(ServerCredentials.createInsecure())
+    const socket = await openRegistrationSocket(options, (connection) =>
+      injector.injectConnection(connection),
+    )
+    server.#socket = server.#closer.own(socket).path
+    server.#closer.add(() => server.#server.forceShutdown())
+    server.#closer.add(() => server.#stop.abort())
     return server
   }
 
   /** The path. */
   get socket(): string {
     return this.#socket
-  }
-
-  async #open(): Promise<void> {
-    const { log } = this.#options
-    const server = new Server(REGISTRATION_CALLS)
-    server.addService(RegistrationService, {
-      registerDiscoveryHandler: (
-        call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
-        answer: sendUnaryData<Empty>,
-      ) => {
-        this.#register(call.request).then(
-          () => answer(null, {}),
-          (error: unknown) => {
-            // At the end of the agent its handlers may just be starting.
-            const level = this.#stop.signal.aborted ? 'info' : 'warn'
-            log[level]({ err: error }, 'registration refused')
-            answer({
-              code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
-              details: messageOf(error),
-            })
-          },
-        )
-      },
-    })
-    // `bindAsync` knows no limit of connections.
-    const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
-    const socket = await RegistrationSocket.open(this.#options, (connection) =>
-      injector.injectConnection(connection),
-    )
-    this.#socket = this.#closer.own(socket).path
-    this.#closer.add(() => server.forceShutdown())
-    this.#closer.add(() => this.#stop.abort())
   }
 
   /**

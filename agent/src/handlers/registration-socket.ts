@@ -20,74 +20,56 @@ interface RegistrationSocketOptions {
   readonly log: Logger
 }
 
-/** The socket on which handlers register. */
-export class RegistrationSocket {
-  readonly path: string
-  readonly #options: RegistrationSocketOptions
-  readonly #listener: net.Server
-  readonly #connections = new Set<net.Socket>()
-  #inode: number | undefined
-
-  private constructor(
-    options: RegistrationSocketOptions,
-    onConnection: (connection: net.Socket) => void,
-  ) {
-    this.#options = options
-    this.path = path.join(options.directory, AGENT_SOCKET)
-    this.#listener = net.createServer((connection) => {
-      // A handler of the SDK whose connection ends registers again.
-      const [oldest] = this.#connections
-      if (oldest !== undefined && this.#connections.size >= MAX_REGISTRATION_CONNECTIONS) {
-        this.#connections.delete(oldest)
-        oldest.destroy()
-      }
-      this.#connections.add(connection)
-      connection.once('close', () => this.#connections.delete(connection))
-      // Without a listener, the reset of a connection would end the process.
-      connection.on('error', () => connection.destroy())
-      onConnection(connection)
-    })
-  }
-
-  /** @throws SocketUnusableError */
-  static async open(
-    options: RegistrationSocketOptions,
-    onConnection: (connection: net.Socket) => void,
-  ): Promise<RegistrationSocket> {
-    const socket = new RegistrationSocket(options, onConnection)
-    await socket.#open()
-    return socket
-  }
-
-  async #open(): Promise<void> {
-    const { directory, group, log } = this.#options
-    let isOpenToGroup = group !== undefined
-    if (group !== undefined)
-      await openDirectoryToGroup(directory, group).catch((error: unknown) => {
-        // Devices are more important: handlers of the agent's user go on.
+/** The socket on which handlers register. @throws SocketUnusableError */
+export async function openRegistrationSocket(
+  { directory, group, log }: RegistrationSocketOptions,
+  onConnection: (connection: net.Socket) => void,
+): Promise<{ readonly path: string; close(): Promise<void> }> {
+  const socket = path.join(directory, AGENT_SOCKET)
+  const isOpenToGroup =
+    group !== undefined &&
+    (await openDirectoryToGroup(directory, group).then(
+      () => true,
+      // Devices are more important: handlers of the agent's user go on.
+      (error: unknown) => {
         log.error({ err: error }, 'directory of handlers not opened to their group')
-        isOpenToGroup = false
-      })
-    await makeRoomForSocket(this.path)
-    this.#listener.listen(this.path)
-    await once(this.#listener, 'listening').catch((error: unknown) => {
-      const message = `cannot listen on ${this.path}: ${messageOf(error)}`
-      throw new SocketUnusableError(message, { cause: error })
-    })
-    this.#listener.on('error', (err) => log.error({ err }, 'connection of a handler not accepted'))
-    if (group !== undefined && isOpenToGroup) await giveToGroup(this.path, group)
-    await chmod(this.path, 0o660)
-    this.#inode = (await lstat(this.path)).ino
-  }
-
-  async close(): Promise<void> {
-    const closed = once(this.#listener, 'close')
-    this.#listener.close()
-    for (const connection of this.#connections) connection.destroy()
-    await closed
-    // During an upgrade the socket of the next agent may be there.
-    const found = await lstat(this.path).catch(() => undefined)
-    if (found?.ino === this.#inode) await rm(this.path, { force: true })
+        return false
+      },
+    ))
+  await makeRoomForSocket(socket)
+  const connections = new Set<net.Socket>()
+  const listener = net.createServer((connection) => {
+    // A handler of the SDK whose connection ends registers again.
+    const [oldest] = connections
+    if (oldest !== undefined && connections.size >= MAX_REGISTRATION_CONNECTIONS) {
+      connections.delete(oldest)
+      oldest.destroy()
+    }
+    connections.add(connection)
+    connection.once('close', () => connections.delete(connection))
+    // Without a listener, the reset of a connection would end the process.
+    connection.on('error', () => connection.destroy())
+    onConnection(connection)
+  })
+  await once(listener.listen(socket), 'listening').catch((error: unknown) => {
+    const message = `cannot listen on ${socket}: ${messageOf(error)}`
+    throw new SocketUnusableError(message, { cause: error })
+  })
+  listener.on('error', (err) => log.error({ err }, 'connection of a handler not accepted'))
+  if (isOpenToGroup) await giveToGroup(socket, group)
+  await chmod(socket, 0o660)
+  const { ino } = await lstat(socket)
+  return {
+    path: socket,
+    async close() {
+      const closed = once(listener, 'close')
+      listener.close()
+      for (const connection of connections) connection.destroy()
+      await closed
+      // During an upgrade the socket of the next agent may be there.
+      const found = await lstat(socket).catch(() => undefined)
+      if (found?.ino === ino) await rm(socket, { force: true })
+    },
   }
 }
 
