@@ -146,7 +146,7 @@ export class NodeReportWriter {
       status: storedStatus(status),
       problems: problems ? storedProblems(problems) : reportedByHandler(before?.problems),
     }
-    // Each change of a claim reports the status again: slots that wait go with no such report.
+    // Each pass reports the status again: slots that wait go with no such report.
     if (isDeepStrictEqual(before, reported)) return
     this.#statuses.set(key, reported)
     this.statusChanged()
