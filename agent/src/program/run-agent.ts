@@ -45,9 +45,7 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   const directory = path.join(options.stateDirectory, 'isolated')
   const isolation = { from, directory, variables: options.handlerVariables }
   const isIsolated = options.isolated === 'on'
-  const directories = [options.stateDirectory, options.handlersDirectory]
-  for (const made of isIsolated ? [...directories, directory] : directories)
-    await mkdir(made, { recursive: true, mode: 0o700 })
+  await makeDirectories(options, ...(isIsolated ? [directory] : []))
   let agent: Agent | undefined
   let starting = 'starting'
   const api = await openApi(options, context, () => agent)
@@ -64,10 +62,8 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   closer.own(kubelet)
   const ended = Promise.race([aborted(signal), kubelet.gone])
   void ended.then(() => runAfter(clock, LAST_WRITES_MS, api.over.signal, () => api.over.abort()))
-  /** @returns whether the agent still has to run @throws KubeletGoneError */
-  const until = async (event: Promise<unknown>): Promise<boolean> => {
-    const gone = await Promise.race([event.then(() => undefined), ended])
-    if (gone !== undefined) throw gone
+  const until = async (event: Promise<unknown>) => {
+    await firstOf(event, ended)
     return !signal.aborted
   }
   const handlers = await findHandlerPackages(
@@ -95,6 +91,20 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   if (isIsolated && (await until(running.offered)))
     endHandlers = runIsolated(handlers, { ...isolation, logLevel: options.logLevel, clock, log })
   await until(ended)
+}
+
+async function makeDirectories(
+  { stateDirectory, handlersDirectory }: AgentProgramOptions,
+  ...others: readonly string[]
+): Promise<void> {
+  for (const directory of [stateDirectory, handlersDirectory, ...others])
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+}
+
+/** Waits for the event or the end of the agent. @throws KubeletGoneError */
+async function firstOf(event: Promise<unknown>, ended: Promise<unknown>): Promise<void> {
+  const gone = await Promise.race([event.then(() => undefined), ended])
+  if (gone !== undefined) throw gone
 }
 
 interface Api {
