@@ -108,7 +108,7 @@ describe.skipIf(!isRoot)(`the init container of the agent${needs}`, () => {
     expect(lines[2] ?? '').toBe(content)
   })
 
-  it('R68 lets the agent start, and says why, if it may not mount: root alone may look', async () => {
+  it('R68 lets the agent start, and only root look, if it may not mount', async () => {
     const prefix = 'setpriv --bounding-set=-all --inh-caps=-all'
     const lines = await onNode(`init ${SIZE}; ls ${AT}; stat -c %a ${AT}`, prefix)
     expect(lines).toEqual(['exit 0', expect.stringContaining('it cannot be mounted'), '700'])

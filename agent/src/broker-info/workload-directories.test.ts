@@ -92,6 +92,8 @@ describe('the directories of workloads', () => {
     await chmod(directory, 0o000)
     await directories.renew(instance, slot)
     expect(await readdir(directory)).toEqual([])
+    // The kubelet waits for the new directory, and not for the removal of the old one.
+    expect(await readdir(parent())).toHaveLength(2)
     await directories.removeAside()
     expect(await readdir(parent())).toEqual([slot])
   })
