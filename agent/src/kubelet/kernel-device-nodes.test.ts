@@ -48,22 +48,14 @@ describe('the device nodes of the kernel', () => {
     writeFile(path.join(root, directory, 'uevent'), text)
 
   it.each([
-    ['char', '1:3', 'virtual/mem/null', 'null'],
     ['char', '10:183', 'virtual/misc/hw_random', 'hwrng'],
     ['char', '10:196', 'virtual/misc/vfio', 'vfio/vfio'],
-    ['char', '10:200', 'virtual/misc/tun', 'net/tun'],
-    ['char', '10:236', 'virtual/misc/device-mapper', 'mapper/control'],
     ['char', '13:64', 'virtual/input/input0/event0', 'input/event0'],
-    ['char', '116:2', 'pci/sound/card0/pcmC0D0p', 'snd/pcmC0D0p'],
     ['char', '189:129', 'usb2/2-1', 'bus/usb/002/002'],
     ['char', '189:16383', 'usb128/128-1', 'bus/usb/128/128'],
     ['char', '202:1', 'virtual/msr/msr1', 'cpu/1/msr'],
-    ['char', '203:0', 'virtual/cpuid/cpu0', 'cpu/0/cpuid'],
     ['char', '212:4', 'usb1/1-1/dvb/dvb0.frontend0', 'dvb/adapter0/frontend0'],
-    ['char', '226:128', 'pci/drm/renderD128', 'dri/renderD128'],
-    ['char', '241:0', 'virtual/vfio/12', 'vfio/12'],
     ['char', '250:7', 'virtual/anything/at-all', 'a/name/of-its-driver'],
-    ['block', '8:1', 'pci/ata1/block/sda/sda1', 'sda1'],
     ['block', '104:0', 'pci/block/cciss!c0d0', 'cciss/c0d0'],
   ])('have the names that the kernel gives: %s %s %s is /dev/%s', async (...device) => {
     const [type, number, directory, name] = device
