@@ -1,116 +1,79 @@
-import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
+import { type ConfigurationName, type InstanceName, MAX_RESOURCE_NAME } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
-import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
-import { checked, configurationWith, instanceWith } from '../testing/objects.js'
+import type { DeviceSet } from '../discovery/device-set.js'
+import { collidingIds } from '../testing/colliding-ids.js'
+import { configurationWith, found, instanceOfDevice, seen, setOf } from '../testing/objects.js'
 import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, isOwnedBy } from './existing-instances.js'
 import { deviceDigest } from './instance-name.js'
 import { type InstancePlanInput, planInstances, presentInstances } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
-const configuration = configurationWith({
-  handler: 'debugEcho',
-  capacity: 2,
-  brokerProperties: { SITE: 'north', A: 'of the configuration' },
-})
+const configuration = configurationWith()
+const shared = { shared: true } as const
 
-function found(
-  ...devices: (Pick<DiscoveredDevice['device'], 'id' | 'properties'> & {
-    shared?: boolean
-    healthy?: boolean
-  })[]
-): DeviceSet {
+/** The plan, with the served names by device and the names of Instances to leave. */
+async function plan(
+  devices: DeviceSet,
+  instances: InstancePlanInput['instances'] = [],
+  input: Partial<InstancePlanInput> = {},
+) {
+  const all = { configuration, takenNames: new Map(), node, devices, instances, ...input }
+  const { served, left, ...rest } = await planInstances(all)
+  const each = [...served.values()]
   return {
-    complete: true,
-    leftOut: undefined,
-    devices: new Map(
-      devices.map(({ shared = true, healthy = true, ...device }) => [
-        device.id,
-        { device: checked(device), shared, healthy, endpoint: 'embedded-debugEcho' },
-      ]),
-    ),
+    ...rest,
+    served: Object.fromEntries(each.map(({ device, name }) => [device.id, name])),
+    properties: each.map(({ properties }) => properties),
+    existing: each.flatMap(({ existing }) => existing ?? []),
+    leave: [...left.keys()],
+    left: [...left.values()],
   }
 }
 
-function instance(
-  deviceId: string | undefined,
-  nodes: string[],
-  name = `lab-${deviceDigest(deviceId ?? 'foo0', { shared: true })}`,
-): Instance {
-  return instanceWith(
-    {},
-    { configurationName: configuration.metadata.name, nodes: nodes as NodeName[] },
-    {
-      name: name as InstanceName,
-      ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: 'lab', uid: 'u1' }],
-      ...(deviceId === undefined ? {} : { annotations: { [DEVICE_ID_ANNOTATION]: deviceId } }),
-    },
-  )
-}
-
-async function plan(
-  devices: DeviceSet,
-  instances: readonly Instance[] = [],
-  input: Partial<InstancePlanInput> = {},
-) {
-  const takenNames = new Map()
-  const { served, left, collisions, taken } = await planInstances({
-    ...{ configuration, takenNames, node, devices, instances },
-    ...input,
-  })
-  return { served: [...served.values()], leave: [...left.values()], collisions, taken }
-}
-
 describe('the plan of the Instances of a Configuration', () => {
-  it('makes no Instance with the name of an older Configuration, and leaves one', async () => {
-    const older = configurationWith({}, { name: 'lab-8120fe' as ConfigurationName, uid: 'u0' })
-    const { served, leave, taken } = await plan(
-      found({ id: 'foo0' }, { id: 'foo1' }),
-      [instance('foo0', ['node-a', 'node-b'])],
-      { takenNames: new Map([['lab-8120fe', older]]) },
-    )
-    expect(served.map(({ name }) => name)).toEqual(['lab-a19705'])
-    expect(leave.map(({ instance: { metadata } }) => metadata.name)).toEqual(['lab-8120fe'])
-    expect(taken).toEqual([{ device: 'foo0', owner: 'default/lab-8120fe' }])
-  })
-
   it('R60 R98 has an Instance for each device; properties of the Configuration win', async () => {
-    const { served, leave } = await plan(
-      found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }),
+    const brokerProperties = { SITE: 'north', A: 'of the configuration' }
+    const devices = setOf(
+      found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }),
+      found({ id: 'foo1' }),
     )
-    expect(served.map(({ name }) => name)).toEqual(['lab-8120fe', 'lab-a19705'])
-    expect(served[0]?.properties).toEqual({ A: 'of the configuration', B: 'b', SITE: 'north' })
-    expect(leave).toEqual([])
+    const input = { configuration: configurationWith({ brokerProperties }) }
+    expect(await plan(devices, [], input)).toMatchObject({
+      served: { foo0: 'lab-8120fe', foo1: 'lab-a19705' },
+      properties: [{ ...brokerProperties, B: 'b' }, brokerProperties],
+      leave: [],
+    })
   })
 
   it('R3 names a local device after its node too', async () => {
-    const { served } = await plan(found({ id: 'foo0', shared: false }))
-    expect(served[0]?.name).toBe('lab-fbcb99')
+    const { served } = await plan(setOf(found({ id: 'foo0' }, { shared: false })))
+    expect(served).toEqual({ foo0: 'lab-fbcb99' })
   })
 
-  it('leaves the Instance of a device that is not in a complete set', async () => {
-    const gone = instance('foo1', ['node-a', 'node-b'])
-    expect((await plan(found({ id: 'foo0' }), [gone])).leave).toEqual([
-      { instance: gone, device: 'gone' },
-    ])
+  it('makes no Instance with the name of an older Configuration, and leaves one', async () => {
+    const older = configurationWith({}, { name: 'lab-8120fe' as ConfigurationName, uid: 'u0' })
+    const takenNames = new Map([['lab-8120fe', older]])
+    expect(
+      await plan(seen('foo0', 'foo1'), [instanceOfDevice('foo0')], { takenNames }),
+    ).toMatchObject({
+      served: { foo1: 'lab-a19705' },
+      leave: ['lab-8120fe'],
+      taken: [{ device: 'foo0', owner: 'default/lab-8120fe' }],
+    })
   })
 
-  it('A2 leaves no Instance while the set is incomplete', async () => {
-    const devices = { ...found(), complete: false }
-    expect((await plan(devices, [instance('foo0', ['node-a'])])).leave).toEqual([])
+  it('A2 leaves the Instance of a device that is not in a complete set', async () => {
+    const instance = instanceOfDevice('foo1', { nodes: ['node-a', 'node-b'] })
+    expect((await plan(seen('foo0'), [instance])).left).toEqual([{ instance, device: 'gone' }])
+    expect((await plan({ ...seen(), complete: false }, [instance])).left).toEqual([])
   })
 
   it('ignores Instances without this node, or of an earlier Configuration', async () => {
-    const former = instance('foo1', ['node-a'])
-    const elsewhere = instance('foo0', ['node-b'])
-    const owned = {
-      ...former,
-      metadata: {
-        ...former.metadata,
-        ownerReferences: [{ apiVersion: '', kind: 'Configuration', name: 'lab', uid: 'u0' }],
-      },
-    }
-    expect((await plan(found(), [elsewhere, owned])).leave).toEqual([])
+    const elsewhere = instanceOfDevice('foo0', { nodes: ['node-b'] })
+    const ownerReferences = [{ apiVersion: '', kind: 'Configuration', name: 'lab', uid: 'u0' }]
+    const former = instanceOfDevice('foo1', { metadata: { ownerReferences } })
+    expect((await plan(seen(), [elsewhere, former])).leave).toEqual([])
   })
 
   it.each([
@@ -119,76 +82,195 @@ describe('the plan of the Instances of a Configuration', () => {
     ['of another kind', {}, { kind: 'Camera' }],
     ['of another name', {}, { name: 'other' }],
   ])('ignores an Instance with a forged owner reference %s', async (_what, metadata, reference) => {
-    const own = instance('foo0', ['node-a', 'node-b'])
-    const [owner] = own.metadata.ownerReferences ?? []
-    const forged = {
-      ...own,
-      metadata: {
-        ...own.metadata,
-        ...metadata,
-        ownerReferences: [{ ...(owner ?? expect.fail()), ...reference }],
-      },
-    }
-    expect(isOwnedBy(own, configuration)).toBe(true)
-    expect(isOwnedBy(forged, configuration)).toBe(false)
-    const { served, leave } = await plan(found({ id: 'foo0' }), [forged])
-    expect(served.map(({ existing }) => existing)).toEqual([undefined])
-    expect(leave).toEqual([])
+    const own = instanceOfDevice('foo0')
+    const [owner = expect.fail()] = own.metadata.ownerReferences ?? []
+    const ownerReferences = [{ ...owner, ...reference }]
+    const forged = instanceOfDevice('foo0', { metadata: { ...metadata, ownerReferences } })
+    expect([own, forged].map((each) => isOwnedBy(each, configuration))).toEqual([true, false])
+    expect(await plan(seen('foo0'), [forged])).toMatchObject({ existing: [], leave: [] })
   })
 
   it('takes over an Instance without device id, of another implementation, by name', async () => {
-    const other = instance(undefined, ['node-b'], 'lab-8120fe')
-    const { served, collisions } = await plan(found({ id: 'foo0' }), [other])
-    expect(served[0]?.existing).toBe(other)
-    expect(collisions).toEqual([])
+    const other = instanceOfDevice('foo0', { nodes: ['node-b'], isAnnotated: false })
+    const { existing, collisions } = await plan(seen('foo0'), [other])
+    expect([existing, collisions]).toEqual([[other], []])
   })
 
   it('R3 knows the Instance of an id with control characters again, by its digest', async () => {
     const id = 'camera\u001b[2J\ud800\n'
-    const digest = deviceDigest(id, { shared: true })
-    expect(deviceIdAnnotation(id)).toEqual({
-      [DEVICE_ID_ANNOTATION]: 'camera\ufffd[2J\ufffd\ufffd',
-    })
+    const text = 'camera\ufffd[2J\ufffd\ufffd'
+    expect(deviceIdAnnotation(id)).toEqual({ [DEVICE_ID_ANNOTATION]: text })
     // As this agent writes it, and as an API server keeps what an earlier agent wrote.
-    for (const annotation of [deviceIdAnnotation(id)[DEVICE_ID_ANNOTATION], id]) {
-      const existing = instance(annotation, ['node-a'], `lab-${digest}`)
-      const { served, leave, collisions } = await plan(found({ id }), [existing])
-      expect(served.map(({ name, existing }) => [name, existing])).toEqual([
-        [`lab-${digest}`, existing],
-      ])
-      expect([leave, collisions]).toEqual([[], []])
+    for (const annotation of [text, id]) {
+      const annotations = { [DEVICE_ID_ANNOTATION]: annotation }
+      const present = instanceOfDevice(id, { metadata: { annotations } })
+      expect(await plan(setOf(found({ id })), [present])).toMatchObject({
+        served: { [id]: `lab-${deviceDigest(id, shared)}` },
+        ...{ existing: [present], leave: [], collisions: [] },
+      })
     }
+    const twins = ['a\u0001', 'a\u0002']
+    const present = twins.map((each) => instanceOfDevice(each))
+    expect((await plan(seen(...twins), present)).existing).toEqual(present)
   })
 
-  it('depends on the claims of a device with a long name, and of no other device', async () => {
-    const claimed = async (...instances: Instance[]) => {
-      const takenNames = new Map()
-      const devices = found({ id: 'foo0' }, { id: 'foo1' })
-      const input = { configuration, takenNames, node, devices, instances }
-      return [...(await planInstances(input)).claimed].sort()
-    }
-    const [first, other] = [instance('foo0', ['node-a']), instance('foo1', ['node-a'])]
-    const name = `lab-${deviceDigest('foo0', { shared: true }, 'long')}`
-    expect(await claimed(first, other)).toEqual([])
-    expect(await claimed(first, other, instance('foo0', [], name))).toEqual(
-      [first.metadata.name, name].sort(),
-    )
+  it('depends on claims only where a device has a long name', async () => {
+    const [short, long] = [instanceOfDevice('foo0'), instanceOfDevice('foo0', { length: 'long' })]
+    expect((await plan(seen('foo0'), [short])).dependsOnClaims).toBe(false)
+    expect((await plan(seen('foo0'), [short, long])).dependsOnClaims).toBe(true)
   })
 
-  it.each<[string, string, boolean, string[], boolean]>([
-    ['a shared Instance of its device before the node has joined', 'x', true, ['node-b'], true],
-    ['no Instance of another device', 'y', true, ['node-a'], false],
-    ['no Instance of a device of another node', 'x', false, ['node-b'], false],
-    ['the Instance of a device of its own', 'x', false, ['node-a'], true],
-  ])('counts %s', async (_, text, shared, nodes, isPresent) => {
-    const place = shared ? ({ shared } as const) : ({ shared, node } as const)
-    const made = instance(text, nodes, `lab-${deviceDigest('x', place)}`)
-    const present = { ...made, spec: { ...made.spec, shared } }
-    const devices = found({ id: 'x', shared })
+  it.each([
+    ['a shared Instance of its device before the node has joined', 'x', true, 'node-b', true],
+    ['no Instance of another device', 'y', true, 'node-a', false],
+    ['no Instance of a device of another node', 'x', false, 'node-b', false],
+    ['the Instance of a device of its own', 'x', false, 'node-a', true],
+  ])('counts %s', async (_, text, isShared, member, isPresent) => {
+    const made = instanceOfDevice('x', { shared: isShared })
+    const annotations = deviceIdAnnotation(text)
+    const spec = { ...made.spec, nodes: [member as NodeName] }
+    const present = { ...made, spec, metadata: { ...made.metadata, annotations } }
+    const devices = setOf(found({ id: 'x' }, { shared: isShared }))
     const input = { configuration, takenNames: new Map(), node, devices, instances: [present] }
     const { served } = await planInstances(input)
     const instances = { get: (key: ObjectKey) => (key === keyOf(present) ? present : undefined) }
     const counted = presentInstances(served, { configuration, instances, node })
     expect(counted).toEqual(isPresent ? [present] : [])
   })
+})
+
+const [first, second] = collidingIds()
+const short = `lab-${deviceDigest(first, shared)}`
+const long = (id: string) => `lab-${deviceDigest(id, shared, 'long')}`
+
+describe('the name of a device whose short digest another device has too', () => {
+  it('is short for the first id, and long for the others, in any order of the list', async () => {
+    const ids = ['camera-16258', 'camera-26847', 'camera-60728'] as const
+    const served = { [ids[0]]: 'lab-9a007d', [ids[1]]: long(ids[1]), [ids[2]]: long(ids[2]) }
+    for (const order of [ids, ids.toReversed()])
+      expect(await plan(seen(...order))).toMatchObject({ served, leave: [], collisions: [] })
+    expect(long(ids[1])).toMatch(/^lab-[0-9a-f]{16}$/)
+  })
+
+  const elsewhere = { nodes: ['node-b'] }
+  it.each<[string, string[], Parameters<typeof instanceOfDevice>, object, leave?: string[]]>([
+    ...[[first, second] as const, [second, first] as const].flatMap<
+      [string, string[], Parameters<typeof instanceOfDevice>, object]
+    >(([holder, other]) => [
+      [
+        'is short for the device of the present Instance',
+        [first, second],
+        [holder, elsewhere],
+        { [holder]: short, [other]: long(other) },
+      ],
+      // The other device may still be there on the other node.
+      ['is long while another node has it', [other], [holder, elsewhere], { [other]: long(other) }],
+    ]),
+    [
+      'stays long while its Instance exists, also if the short name is free',
+      [first, second],
+      [first, { length: 'long' }],
+      { [first]: long(first), [second]: short },
+    ],
+    [
+      'stays long without the other',
+      [first],
+      [first, { length: 'long' }],
+      { [first]: long(first) },
+    ],
+    ['is not that of a gone device', [second], [first], { [second]: long(second) }, [short]],
+    [
+      'is short for the first device if another implementation wrote the Instance',
+      [first, second],
+      [second, { isAnnotated: false }],
+      { [first]: short, [second]: long(second) },
+    ],
+  ])('%s: %j, %j', async (_, ids, present, served, leave = []) => {
+    expect(await plan(seen(...ids), [instanceOfDevice(...present)])).toMatchObject({
+      served,
+      leave,
+    })
+    const incomplete = { ...seen(...ids), complete: false }
+    expect(await plan(incomplete, [instanceOfDevice(...present)])).toMatchObject({ leave: [] })
+  })
+
+  it('is kept by the served device, and by used slots, without the Instances', async () => {
+    const memory = {
+      deviceOf: (name: InstanceName) => (name === short ? second : undefined),
+      longInUse: new Set<InstanceName>(),
+    }
+    expect((await plan(seen(first, second), [], { memory })).served).toEqual({
+      [first]: long(first),
+      [second]: short,
+    })
+    const used = { deviceOf: () => undefined, longInUse: new Set([long(first) as InstanceName]) }
+    for (const instances of [[], [instanceOfDevice(first, elsewhere)]])
+      expect((await plan(seen(first), instances, { memory: used })).served).toEqual({
+        [first]: long(first),
+      })
+  })
+
+  it('differs between local devices of two nodes, also if they have one id', async () => {
+    const name = `lab-${deviceDigest('foo', { shared: false, node })}` as InstanceName
+    const held = instanceOfDevice('foo', { shared: false, ...elsewhere, metadata: { name } })
+    expect(await plan(setOf(found({ id: 'foo' }, { shared: false })), [held])).toMatchObject({
+      served: { foo: `lab-${deviceDigest('foo', { shared: false, node }, 'long')}` },
+      ...{ existing: [], leave: [] },
+    })
+  })
+
+  it.each<[string, string, string, kept: string, left?: string]>([
+    ['without claims', '', '', 'long', 'short'],
+    ['with claims in both', 'node-b', 'node-b', 'long', 'short'],
+    ['with claims by the long name', '', 'node-b', 'long', 'short'],
+    ['with claims by the short name', 'node-b', '', 'short', 'long'],
+    // Its own containers have claims there.
+    ['with claims of this node by the short name', 'node-a', 'node-b', 'long'],
+  ])('of two that two nodes made at once, %s, is one for all', async (_, ...row) => {
+    const [inShort, inLong, kept, left] = row
+    const names: Readonly<Record<string, string>> = { short, long: long(second) }
+    const both = [
+      instanceOfDevice(second, { usage: inShort }),
+      instanceOfDevice(second, { length: 'long', usage: inLong }),
+    ]
+    for (const complete of [true, false])
+      expect(await plan({ ...seen(second), complete }, both)).toMatchObject({
+        served: { [second]: names[kept] },
+        leave: left === undefined ? [] : [names[left]],
+      })
+  })
+
+  it('is no name if it is too long for a resource, or if another device has it', async () => {
+    const name = 'l'.repeat(MAX_RESOURCE_NAME - 16) as ConfigurationName
+    const digest = deviceDigest(first, shared)
+    const named = (text: string) =>
+      plan(seen(first, second), [], {
+        configuration: configurationWith({}, { name: text as ConfigurationName }),
+      })
+    expect(await named(name)).toMatchObject({
+      served: { [first]: `${name}-${digest}` },
+      collisions: [{ digest, kept: first, refused: second }],
+    })
+    expect((await named(name.slice(1))).collisions).toEqual([])
+
+    const annotations = deviceIdAnnotation('another')
+    const held = instanceOfDevice(second, {
+      length: 'long',
+      ...elsewhere,
+      metadata: { annotations },
+    })
+    expect(await plan(seen(first, second), [held])).toMatchObject({
+      served: { [first]: short },
+      collisions: [{ digest: long(second).slice(4), kept: 'another', refused: second }],
+    })
+  })
+})
+
+it('each of 10,000 devices has an Instance of its own', async () => {
+  // Two pairs of these have one short digest each.
+  const ids = Array.from({ length: 10_000 }, (_, n) => `camera-${n + 2000}`)
+  const { served, collisions } = await plan(seen(...ids))
+  const names = Object.values(served)
+  expect([new Set(names).size, collisions]).toEqual([ids.length, []])
+  expect(names.filter((name) => name.length === long('').length)).toHaveLength(2)
 })

@@ -9,6 +9,9 @@ import {
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 import { CheckedDevice } from '@akrijs/sdk/host'
+import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
+import { deviceIdAnnotation } from '../instances/existing-instances.js'
+import { type DigestLength, deviceDigest } from '../instances/instance-name.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 
 // Objects for tests.
@@ -21,6 +24,22 @@ export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Devic
     mounts: mounts.map((mount) => ({ readOnly: false, ...mount })),
     deviceSpecs: deviceSpecs.map((spec) => ({ ...spec })),
   })
+}
+
+/** A shared device in the list of an endpoint. */
+export function found(device: Device, more: Partial<DiscoveredDevice> = {}): DiscoveredDevice {
+  return { device: checked(device), shared: true, healthy: true, endpoint: 'e', ...more }
+}
+
+/** The complete set of these devices. */
+export function setOf(...devices: DiscoveredDevice[]): DeviceSet {
+  const byId = new Map(devices.map((each) => [each.device.id, each]))
+  return { complete: true, leftOut: undefined, devices: byId }
+}
+
+/** The complete set of shared devices with a property NAME. */
+export function seen(...ids: string[]): DeviceSet {
+  return setOf(...ids.map((id) => found({ id, properties: { NAME: id } })))
 }
 
 const METADATA = {
@@ -59,6 +78,46 @@ export function instanceWith(
       ...spec,
     },
   }
+}
+
+/** How the Instance of a device came to be. */
+export interface Made {
+  readonly length?: DigestLength
+  readonly shared?: boolean
+  /** @default node-a */
+  readonly nodes?: readonly string[]
+  /** The claim of its only slot. */
+  readonly usage?: string
+  /** False if it is of another implementation, which writes no id of a device. */
+  readonly isAnnotated?: boolean
+  readonly metadata?: Partial<Instance['metadata']>
+}
+
+/** The Instance that a Configuration `lab` has for a device. */
+export function instanceOfDevice(
+  id: string,
+  {
+    length,
+    shared = true,
+    nodes = ['node-a'],
+    usage = '',
+    isAnnotated = true,
+    metadata,
+  }: Made = {},
+): Instance {
+  const place = shared ? ({ shared } as const) : { shared, node: nodes[0] as NodeName }
+  const name = `lab-${deviceDigest(id, place, length)}` as InstanceName
+  const configurationName = 'lab' as ConfigurationName
+  return instanceWith(
+    { [`${name}-0`]: usage },
+    { configurationName, nodes: nodes as NodeName[], shared },
+    {
+      name,
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: 'lab', uid: 'u1' }],
+      ...(isAnnotated && { annotations: deviceIdAnnotation(id) }),
+      ...metadata,
+    },
+  )
 }
 
 /** By default the Instance `cam-8120fe` of the Configuration `cam`, with capacity 2. */

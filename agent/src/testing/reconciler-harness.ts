@@ -1,0 +1,160 @@
+import type {
+  Configuration,
+  ConfigurationManifest,
+  InstanceName,
+  Offer,
+  SlotName,
+} from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { expect } from 'vitest'
+import type { ObjectCache } from '../cluster/cluster.js'
+import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
+import { InstanceIndex } from '../instances/instance-index.js'
+import { deviceDigest } from '../instances/instance-name.js'
+import { InstanceReconciler } from '../instances/instance-reconciler.js'
+import type { InstancePlugins } from '../instances/served-instance.js'
+import { DEVICE_BOUNDS } from '../limits.js'
+import { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { LostDevice } from '../slots/slot-events.js'
+import { MemoryCluster } from './memory-cluster.js'
+import { draftOf, manifest, seen } from './objects.js'
+
+export const NODE = 'node-a' as NodeName
+export const OTHER = 'node-b' as NodeName
+
+/** The reconciler of a node, on a cluster in memory, with plugins that note what they are asked. */
+export class ReconcilerHarness {
+  readonly cluster = new MemoryCluster()
+  readonly clock = new ManualClock(1_000_000)
+  /** What plugins, the book and the cluster were asked for, in order. */
+  calls: string[] = []
+  readonly lost: LostDevice[] = []
+  /** The Instance that cannot be served. */
+  failing: string | undefined
+  /** The names of resources that are refused. */
+  readonly refused = new Set<string>()
+  /** Of all plugins. */
+  registered: Promise<void> = Promise.resolve()
+  /** Ends the agent. */
+  readonly stop = new AbortController()
+  devices = seen('foo0')
+  readonly ledger = new AllocationLedger({ node: NODE, pods: undefined })
+  readonly plugins: InstancePlugins = {
+    serveConfiguration: async ({ name }) => {
+      this.calls.push(`serve ${name}`)
+      return { registered: this.registered }
+    },
+    withdrawConfiguration: async (which) => void this.calls.push(`withdraw ${which}`),
+    serve: async ({ name, healthy }, { hasResource = true } = {}) => {
+      const how = [!healthy && ' unhealthy', !hasResource && ' by its Configuration']
+      this.calls.push(`serve ${name}${how.filter(Boolean).join('')}`)
+      if (name === this.failing) throw new TypeError(`${name} cannot be served`)
+      return { registered: this.registered }
+    },
+    withdraw: async (name, { isGone } = {}) =>
+      void this.calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`),
+  }
+  wanted: ConfigurationManifest
+  configuration: Configuration
+  readonly #instances: InstanceIndex
+  reconciler: InstanceReconciler
+
+  private constructor(cluster: MemoryCluster, wanted: ConfigurationManifest) {
+    this.cluster = cluster
+    this.wanted = wanted
+    this.configuration = cluster.configurations.list()[0] ?? expect.fail()
+    const { signal } = new AbortController()
+    this.#instances = new InstanceIndex(cluster.instances, NODE, signal)
+    cluster.instances.onChange((key) => this.calls.push(`changed ${key.split('/')[1]}`), signal)
+    this.reconciler = this.make()
+  }
+
+  static async open(name?: ConfigurationManifest['name']): Promise<ReconcilerHarness> {
+    const cluster = new MemoryCluster()
+    const wanted = { ...manifest(), ...(name && { name }) }
+    await cluster.apply(wanted)
+    return new ReconcilerHarness(cluster, wanted)
+  }
+
+  /** Another reconciler, as after a restart of the agent. */
+  make(
+    configurations: ObjectCache<Configuration> = this.cluster.configurations,
+    bounds = DEVICE_BOUNDS,
+  ): InstanceReconciler {
+    const { signal } = new AbortController()
+    const options = {
+      ...{ cluster: this.cluster, instances: this.#instances, bounds, node: NODE },
+      configurations: new AcceptedConfigurations(configurations, signal),
+      ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
+      book: { lose: (_: string, name: string) => void this.calls.push(`lose ${name}`) },
+      signal: this.stop.signal,
+      deviceSet: () => this.devices,
+      deviceLost: (device: LostDevice) => void this.lost.push(device),
+      names: {
+        admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
+          this.refused.has(name) && !isKnown
+            ? ({ why: 'full', retryInMs: 60_000 } as const)
+            : undefined,
+      },
+    }
+    this.reconciler = new InstanceReconciler(options, { random: () => 0.5 })
+    return this.reconciler
+  }
+
+  get key(): ObjectKey {
+    return keyOf(this.configuration)
+  }
+
+  /** Reconciles with these devices. @default those before */
+  reconcile(devices = this.devices) {
+    this.devices = devices
+    return this.reconciler.reconcile(this.key)
+  }
+
+  /** What is asked for during some work. */
+  async callsOf(work: () => Promise<unknown>): Promise<string[]> {
+    this.calls = []
+    await work()
+    return this.calls
+  }
+
+  edit(spec: { capacity?: number; offer?: Offer; brokerProperties?: Record<string, string> }) {
+    return this.cluster.apply({ ...this.wanted, spec: { ...this.wanted.spec, ...spec } })
+  }
+
+  name(id: string): InstanceName {
+    return `${this.wanted.name}-${deviceDigest(id, { shared: true })}` as InstanceName
+  }
+
+  at(id: string): ObjectKey {
+    return objectKey('default', this.name(id))
+  }
+
+  /** The spec of the Instance of a device. */
+  spec(id = 'foo0') {
+    return this.cluster.instances.get(this.at(id))?.spec
+  }
+
+  slot(id: string, index = 0): SlotName {
+    return `${this.name(id)}-${index}` as SlotName
+  }
+
+  /**
+   * A container has a slot of the device by a resource, under the id of the device.
+   * @param resource @default that of the Configuration
+   */
+  allocate(id: string, resource: string = this.wanted.name, slot = this.slot(id)): void {
+    this.ledger.record({ slot, resourceName: `akri.sh/${resource}`, id })
+  }
+
+  /** Another program creates the Instance of a device. */
+  createOfOthers(id: string, nodes: readonly NodeName[], cdiName = '', annotations = {}) {
+    const { spec, ...draft } = draftOf(this.configuration, 1, nodes, '')
+    return this.cluster.createInstance({
+      ...draft,
+      ...{ name: this.name(id), annotations, spec: { ...spec, cdiName } },
+    })
+  }
+}
