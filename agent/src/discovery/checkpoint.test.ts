@@ -11,180 +11,111 @@ import { checked } from '../testing/objects.js'
 import { Checkpoint, type CheckpointContent } from './checkpoint.js'
 
 const NODE = 'node-a' as NodeName
+const cam = 'default/cam' as ObjectKey
+const listOf = (...ids: string[]) => ({
+  ...{ endpoint: 'e', shared: true },
+  devices: ids.map((id) => checked({ id, properties: { A: '"' } })),
+})
+const nothing: CheckpointContent = { discovery: {}, given: [], handlers: [] }
 const content: CheckpointContent = {
-  discovery: {
-    ['default/cam' as ObjectKey]: {
-      uid: 'u1',
-      lists: [
-        {
-          endpoint: 'e',
-          shared: true,
-          devices: [checked({ id: 'foo0' })],
-        },
-      ],
-    },
-  },
+  discovery: { [cam]: { uid: 'u1', lists: [listOf('foo0')] } },
   given: ['cam-8120fe-0', 'cam-8120fe8120fe8120-0'].map((slot, index) => {
     const lost = index === 1 ? ({ lost: true } as const) : {}
     return { slot: slot as SlotName, resourceName: 'akri.sh/cam', id: String(index), ...lost }
   }),
   handlers: [{ name: 'lab', socket: '/var/lib/akri/lab.sock', shared: true, owner: 'user 0' }],
 }
-const nothing: CheckpointContent = { discovery: {}, given: [], handlers: [] }
 
 let directory: string
 let file: string
+let clock: ManualClock
+/** How often the content was asked for. */
+let asked: number
+const [failed, info, warn] = [vi.fn(), vi.fn(), vi.fn()]
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-checkpoint-'))
   file = path.join(directory, 'checkpoint.json')
+  clock = new ManualClock()
+  asked = 0
+  vi.clearAllMocks()
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-const open = (node = NODE) => new Checkpoint(file, node, silentLogger)
+const open = (node = NODE) =>
+  new Checkpoint(file, node as NodeName, { ...silentLogger, info, warn }, { failed })
+const write = (text: object) => writeFile(file, JSON.stringify({ version: 1, node: NODE, ...text }))
+
+const saveSoon = (
+  checkpoint: Checkpoint,
+  changed: keyof CheckpointContent,
+  saved: () => CheckpointContent = () => content,
+) => {
+  const save = () => {
+    asked++
+    return saved()
+  }
+  checkpoint.saveSoon(save, changed, { clock, signal: new AbortController().signal })
+}
 
 describe('the checkpoint', () => {
-  it('A2 returns the saved content to the agent of the same node only', async () => {
+  it('A2 returns the saved content', async () => {
     await open().save(() => content)
     expect(await open().load()).toEqual(content)
-    expect(await open('node-b' as NodeName).load()).toEqual(nothing)
   })
 
   it('of another node is not corrupt: the log names it, and a save replaces it', async () => {
     await open().save(() => content)
-    const logged: unknown[] = []
-    const note = (fields: object, message: string) => void logged.push({ ...fields, message })
-    const other = new Checkpoint(file, 'node-b' as NodeName, {
-      ...silentLogger,
-      info: note,
-      warn: note,
-    })
+    const other = open('node-b' as NodeName)
     expect(await other.load()).toEqual(nothing)
-    expect(logged).toEqual([
-      {
-        file,
-        node: 'node-b',
-        of: NODE,
-        message: 'checkpoint of another node ignored',
-      },
-    ])
+    const fields = { file, node: 'node-b', of: NODE }
+    expect(info.mock.calls).toEqual([[fields, 'checkpoint of another node ignored']])
+    expect(warn).not.toHaveBeenCalled()
     await other.save(() => content)
     expect(await other.load()).toEqual(content)
     expect(await readdir(directory)).toEqual(['checkpoint.json'])
   })
 
   it('of an earlier version without slots and handlers is readable', async () => {
-    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: content.discovery }))
-    expect(await open().load()).toEqual({ ...nothing, discovery: content.discovery })
+    const { discovery } = content
+    await write({ discovery })
+    expect(await open().load()).toEqual({ ...nothing, discovery })
   })
 
   it.each([
     ['no slot', { slot: 'cam', resourceName: 'akri.sh/cam', id: '7' }],
     ['no claim', { slot: 'cam-8120fe-0', resourceName: 'akri.sh/cam', id: '7:node-b' }],
     ['nothing', {}],
-  ])('is ignored if it names %s', async (_, wrong) => {
-    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: {}, given: [wrong] }))
+  ])('is ignored, and moved aside, if it names %s', async (_, wrong) => {
+    await write({ discovery: {}, given: [wrong] })
     expect(await open().load()).toEqual(nothing)
+    const fields = { file, movedTo: expect.stringContaining(`${file}.corrupt-`) }
+    expect(warn.mock.calls).toMatchObject([[fields, 'unusable checkpoint ignored']])
   })
 
-  it('is written a moment after a change, together with the changes of that moment', async () => {
-    const clock = new ManualClock()
-    const checkpoint = open()
-    const { signal } = new AbortController()
-    let asked = 0
-    let now = nothing
-    const change = () =>
-      checkpoint.saveSoon(
-        () => {
-          asked++
-          return now
-        },
-        'given',
-        { clock, signal },
-      )
-    change()
-    await clock.advance(499)
-    now = content
-    change()
-    expect(asked).toBe(0)
-    await clock.advance(1)
-    await checkpoint.save(() => content)
-    expect(asked).toBe(1)
-    expect(await open().load()).toEqual(content)
-    change()
-    await clock.advance(500)
-    expect(asked).toBe(2)
-  })
-
-  it('is written a minute after a failure, without another change', async () => {
-    const clock = new ManualClock()
-    const { signal } = new AbortController()
-    const problems: string[] = []
-    const observer = { failed: (problem: string) => void problems.push(problem) }
-    const missing = path.join(directory, 'missing')
-    file = path.join(missing, 'checkpoint.json')
-    const checkpoint = new Checkpoint(file, NODE, silentLogger, observer)
-    checkpoint.saveSoon(() => content, 'given', { clock, signal })
-    await clock.advance(500)
-    await eventually(() => expect(clock.sleeping).toEqual([60_000]))
-    expect(problems).toEqual(['StateNotWritten'])
-    await mkdir(missing)
-    await clock.advance(60_000)
-    await eventually(async () => expect(await open().load()).toEqual(content))
-    expect(problems).toHaveLength(1)
-    expect(clock.sleeping).toEqual([])
-  })
-
-  /** A checkpoint of so many devices. */
-  const large = (count: number): CheckpointContent => {
-    const devices = Array.from({ length: count }, (_, index) =>
-      checked({ id: `device-${index}`, properties: { A: '"' } }),
-    )
-    const list = (endpoint: string) => ({ endpoint, shared: false, devices })
-    const configurations = ['a', 'b', 'c'].map((name) => {
-      const lists = name === 'b' ? [] : ['e', 'f'].map(list)
-      return [`default/${name}` as ObjectKey, { uid: name, lists }] as const
+  it('leaves out a list that breaks the rules of lists, and keeps the rest', async () => {
+    const wrong = { endpoint: 'w', shared: true, devices: [{ id: 'a' }, { id: 'a' }] }
+    const discovery = {
+      'default/other': { uid: 'u', lists: [wrong] },
+      [cam]: { uid: 'u1', lists: [wrong, listOf('foo0')] },
+    }
+    await write({ ...content, discovery })
+    expect(await open().load()).toEqual({
+      ...content,
+      discovery: { 'default/other': { uid: 'u', lists: [] }, ...content.discovery },
     })
-    return { ...content, discovery: Object.fromEntries(configurations) }
-  }
-
-  it('of many devices is written less often, but soon after an allocation', async () => {
-    const clock = new ManualClock()
-    const { signal } = new AbortController()
-    const checkpoint = open()
-    await checkpoint.save(() => large(1000))
-    const { size } = await stat(file)
-    let asked = 0
-    const changed = (what: keyof CheckpointContent) =>
-      checkpoint.saveSoon(
-        () => {
-          asked++
-          return content
-        },
-        what,
-        { clock, signal },
-      )
-    changed('discovery')
-    await clock.advance((size / 1000) * 2 - 1)
-    expect(asked).toBe(0)
-    await clock.advance(1)
-    await checkpoint.save(() => large(1000))
-    expect(asked).toBe(1)
-    changed('discovery')
-    changed('given')
-    changed('discovery')
-    await clock.advance(500)
-    await checkpoint.save(() => content)
-    expect(asked).toBe(2)
-    await clock.advance(100_000)
-    expect(asked).toBe(2)
+    const err = { code: 'AKRI_ERR_INVALID_DEVICE_LIST' }
+    expect(warn.mock.calls).toMatchObject(
+      ['default/other', cam].map((configuration) => [
+        { file, configuration, endpoint: 'w', err },
+        'device list of the checkpoint ignored',
+      ]),
+    )
   })
 
   it('that cannot be read costs the warm start only', async () => {
     await mkdir(file)
-    const failed = vi.fn()
-    const warn = vi.fn()
-    const checkpoint = new Checkpoint(file, NODE, { ...silentLogger, warn }, { failed })
+    const checkpoint = open()
     expect(await checkpoint.load()).toEqual(nothing)
     expect(warn.mock.calls).toMatchObject([[{ err: { code: 'EISDIR' } }, 'checkpoint not read']])
     await checkpoint.save(() => content)
@@ -195,8 +126,7 @@ describe('the checkpoint', () => {
   })
 
   it('is written again after its content could not be made', async () => {
-    const failed = vi.fn()
-    const checkpoint = new Checkpoint(file, NODE, silentLogger, { failed })
+    const checkpoint = open()
     await checkpoint.save(() => {
       throw new TypeError('a bug')
     })
@@ -205,43 +135,64 @@ describe('the checkpoint', () => {
     expect(await open().load()).toEqual(content)
   })
 
-  it('leaves out a list that breaks the rules of lists, and keeps the rest', async () => {
-    const devices = [{ id: 'a' }, { id: 'a' }]
-    const wrong = { endpoint: 'w', shared: true, devices }
-    const { uid, lists } = Object.values(content.discovery)[0] ?? { uid: '', lists: [] }
-    const discovery = {
-      'default/other': { uid: 'u', lists: [wrong] },
-      'default/cam': { uid, lists: [wrong, ...lists] },
-    }
-    const { given, handlers } = content
-    await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery, given, handlers }))
-    const warn = vi.fn()
-    const checkpoint = new Checkpoint(file, NODE, { ...silentLogger, warn })
-    expect(await checkpoint.load()).toEqual({
-      discovery: { 'default/other': { uid: 'u', lists: [] }, ...content.discovery },
-      given,
-      handlers,
-    })
-    expect(warn.mock.calls).toMatchObject(
-      ['default/other', 'default/cam'].map((configuration) => [
-        { file, configuration, endpoint: 'w', err: { code: 'AKRI_ERR_INVALID_DEVICE_LIST' } },
-        'device list of the checkpoint ignored',
-      ]),
-    )
+  it('is written a moment after a change, together with the changes of that moment', async () => {
+    const checkpoint = open()
+    let now = nothing
+    saveSoon(checkpoint, 'given', () => now)
+    await clock.advance(499)
+    now = content
+    saveSoon(checkpoint, 'given', () => now)
+    expect(asked).toBe(0)
+    await clock.advance(1)
+    await checkpoint.save(() => content)
+    expect(asked).toBe(1)
+    expect(await open().load()).toEqual(content)
+    saveSoon(checkpoint, 'given')
+    await clock.advance(500)
+    expect(asked).toBe(2)
+  })
+
+  it('is written a minute after a failure, without another change', async () => {
+    const missing = path.join(directory, 'missing')
+    file = path.join(missing, 'checkpoint.json')
+    saveSoon(open(), 'given')
+    await clock.advance(500)
+    await eventually(() => expect(clock.sleeping).toEqual([60_000]))
+    await mkdir(missing)
+    await clock.advance(60_000)
+    await eventually(async () => expect(await open().load()).toEqual(content))
+    expect(failed.mock.calls.map(([problem]) => problem)).toEqual(['StateNotWritten'])
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('of many devices is written less often, but soon after an allocation', async () => {
+    const many = Array.from({ length: 4000 }, (_, index) => `device-${index}`)
+    const large = { ...content, discovery: { [cam]: { uid: 'u1', lists: [listOf(...many)] } } }
+    const checkpoint = open()
+    await checkpoint.save(() => large)
+    const { size } = await stat(file)
+    saveSoon(checkpoint, 'discovery')
+    await clock.advance((size / 1000) * 2 - 1)
+    expect(asked).toBe(0)
+    await clock.advance(1)
+    await checkpoint.save(() => large)
+    expect(asked).toBe(1)
+    for (const changed of ['discovery', 'given', 'discovery'] as const)
+      saveSoon(checkpoint, changed)
+    await clock.advance(500)
+    await checkpoint.save(() => content)
+    await clock.advance(100_000)
+    expect(asked).toBe(2)
   })
 
   it('is written once for many changes, with the last state, and only for changes', async () => {
     const checkpoint = open()
-    let asked = 0
     let now = nothing
-    const saved = Promise.all(
-      Array.from({ length: 100 }, () =>
-        checkpoint.save(() => {
-          asked++
-          return now
-        }),
-      ),
-    )
+    const save = () => {
+      asked++
+      return now
+    }
+    const saved = Promise.all(Array.from({ length: 100 }, () => checkpoint.save(save)))
     now = content
     await saved
     expect(asked).toBe(1)

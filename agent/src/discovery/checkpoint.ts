@@ -161,22 +161,15 @@ export class Checkpoint {
   /**
    * As `save`, together with the changes of the next moment.
    * @param changed what has changed
+   * @param wait in milliseconds
    */
   saveSoon(
     content: () => CheckpointContent,
     changed: keyof CheckpointContent,
-    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+    options: { readonly clock: Clock; readonly signal: AbortSignal },
+    wait = this.#gatherMs(changed),
   ): void {
-    const ofLists = (this.#length / 1000) * GATHER_MS_PER_KB
-    const wait = changed === 'given' ? GATHER_MS : Math.max(GATHER_MS, ofLists)
-    this.#saveAfter(wait, content, { clock, signal })
-  }
-
-  #saveAfter(
-    wait: number,
-    content: () => CheckpointContent,
-    { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
-  ): void {
+    const { clock, signal } = options
     const at = clock.monotonicMs() + wait
     if (this.#dueAt !== undefined && this.#dueAt <= at) return
     this.#dueAt = at
@@ -184,9 +177,14 @@ export class Checkpoint {
       if (this.#dueAt !== at) return
       this.#dueAt = undefined
       void this.save(content).then(() => {
-        if (this.#isFailed) this.#saveAfter(RETRY_MS, content, { clock, signal })
+        if (this.#isFailed) this.saveSoon(content, changed, options, RETRY_MS)
       })
     })
+  }
+
+  #gatherMs(changed: keyof CheckpointContent): number {
+    const ofLists = (this.#length / 1000) * GATHER_MS_PER_KB
+    return changed === 'given' ? GATHER_MS : Math.max(GATHER_MS, ofLists)
   }
 
   /**
