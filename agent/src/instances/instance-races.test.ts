@@ -1,119 +1,68 @@
 import { GROUP, type Instance, slotName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
-import type { DeviceSet } from '../discovery/device-set.js'
-import { AllocationLedger, instanceOf, usageOf } from '../slots/allocation-ledger.js'
+import { instanceOf, usageOf } from '../slots/allocation-ledger.js'
 import { collidingIds } from '../testing/colliding-ids.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
-import { checked, draftOf, manifest } from '../testing/objects.js'
+import { draftOf, found, manifest, setOf } from '../testing/objects.js'
+import { ReconcilerHarness } from '../testing/reconciler-harness.js'
 import { deviceIdAnnotation, deviceIdOf } from './existing-instances.js'
-import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
-import { InstanceReconciler } from './instance-reconciler.js'
-import type { InstancePlugins, ServedInstance } from './served-instance.js'
 
 /** The first three have one short digest. */
 const IDS = ['camera-16258', 'camera-26847', 'camera-60728', 'camera-1']
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 
-/** One node of a cluster: the part of its agent that plans and writes Instances. */
-class TestNode {
-  readonly name: NodeName
-  readonly ledger: AllocationLedger
-  readonly served = new Map<string, ServedInstance>()
-  readonly #reconciler: InstanceReconciler
-  #devices: DeviceSet = { devices: new Map(), complete: true, leftOut: undefined }
-
-  constructor(name: NodeName, cluster: MemoryCluster, signal: AbortSignal) {
-    this.name = name
-    this.ledger = new AllocationLedger({ node: name, pods: undefined })
-    const plugins: InstancePlugins = {
-      serveConfiguration: async () => ({ registered: Promise.resolve() }),
-      withdrawConfiguration: async () => {},
-      serve: async (instance) => {
-        this.served.set(instance.name, instance)
-        return { registered: Promise.resolve() }
-      },
-      withdraw: async (instance) => void this.served.delete(instance),
-    }
-    this.#reconciler = new InstanceReconciler({
-      cluster,
-      instances: new InstanceIndex(cluster.instances, name, signal),
-      configurations: new AcceptedConfigurations(cluster.configurations, signal),
-      plugins,
-      book: { lose: () => {} },
-      ledger: this.ledger,
-      node: name,
-      clock: new ManualClock(),
-      log: silentLogger,
-      signal,
-      deviceSet: () => this.#devices,
-    })
-  }
-
-  get ids(): string[] {
-    return [...this.#devices.devices.keys()]
-  }
-
-  find(...ids: string[]): void {
-    const found = ids.map((id) => {
-      return [id, { device: checked({ id }), shared: true, healthy: true, endpoint: 'e' }] as const
-    })
-    const devices = new Map([...this.#devices.devices, ...found])
-    this.#devices = { ...this.#devices, devices }
-  }
-
-  async reconcile(key: ObjectKey): Promise<void> {
-    await this.#reconciler.reconcile(key)
-  }
+/** The device of each id, also of those that the node has found before. */
+function find(node: ReconcilerHarness, ...ids: string[]): void {
+  const before = node.devices.devices.values()
+  node.devices = setOf(...before, ...ids.map((id) => found({ id })))
 }
 
 async function openCluster() {
   const cluster = new MemoryCluster()
-  await cluster.apply(manifest({ capacity: 2 }))
+  const wanted = manifest({ capacity: 2 })
+  await cluster.apply(wanted)
   const [configuration = expect.fail()] = cluster.configurations.list()
-  return { cluster, configuration, key: keyOf(configuration) }
+  const nodes = NODES.map((name) => {
+    const node = new ReconcilerHarness(cluster, wanted, name)
+    node.devices = setOf()
+    return node
+  })
+  return { cluster, configuration, nodes }
 }
 
 it('a node leaves the second Instance of a device when its containers have ended', async () => {
-  const { cluster, configuration, key } = await openCluster()
-  const stop = new AbortController()
-  const [a, b] = ['node-a', 'node-b'].map(
-    (name) => new TestNode(name as NodeName, cluster, stop.signal),
-  )
-  if (a === undefined || b === undefined) return expect.fail()
+  const { cluster, configuration, nodes } = await openCluster()
+  const [a = expect.fail(), b = expect.fail()] = nodes
   const [first, second] = collidingIds()
-  b.find(second)
-  await b.reconcile(key)
+  find(b, second)
+  await b.reconcile()
   const [short = expect.fail()] = cluster.instances.list()
   const slot = slotName(short.metadata.name, 0)
-  await cluster.claimSlot(keyOf(short), slot, b.name)
+  await cluster.claimSlot(keyOf(short), slot, b.node)
   // What the other node wrote at the same moment.
   const digest = deviceDigest(second, { shared: true }, 'long')
-  const draft = draftOf(configuration, 2, [a.name], digest)
+  const draft = draftOf(configuration, 2, [a.node], digest)
   await cluster.createInstance({ ...draft, annotations: deviceIdAnnotation(second) })
-  await cluster.claimSlot(objectKey('default', draft.name), slotName(draft.name, 0), a.name)
-  a.find(first, second)
+  await cluster.claimSlot(objectKey('default', draft.name), slotName(draft.name, 0), a.node)
+  find(a, first, second)
   const settle = async () => {
-    for (let pass = 0; pass < 3; pass++) for (const node of [a, b]) await node.reconcile(key)
+    for (let pass = 0; pass < 3; pass++) for (const node of [a, b]) await node.reconcile()
     return Object.fromEntries(
       cluster.instances.list().map(({ metadata, spec }) => [metadata.name, spec.nodes]),
     )
   }
   const long = `${configuration.metadata.name}-${deviceDigest(first, { shared: true }, 'long')}`
   expect(await settle()).toEqual({
-    [short.metadata.name]: [b.name],
-    [draft.name]: [a.name, b.name],
-    [long]: [a.name],
+    [short.metadata.name]: [b.node],
+    [draft.name]: [a.node, b.node],
+    [long]: [a.node],
   })
   expect([...b.served.keys()]).toEqual([draft.name])
-  await cluster.releaseSlot(keyOf(short), slot, b.name)
-  expect(await settle()).toEqual({ [draft.name]: [a.name, b.name], [long]: [a.name] })
-  stop.abort()
+  await cluster.releaseSlot(keyOf(short), slot, b.node)
+  expect(await settle()).toEqual({ [draft.name]: [a.node, b.node], [long]: [a.node] })
 })
 
 const step = fc.record({
@@ -126,10 +75,8 @@ const step = fc.record({
 
 it('nodes that find devices in any order agree on one Instance for each, with claims', async () => {
   const run = async (steps: (typeof step extends fc.Arbitrary<infer Step> ? Step : never)[]) => {
-    const stop = new AbortController()
-    const { cluster, key } = await openCluster()
-    const nodes = NODES.map((name) => new TestNode(name, cluster, stop.signal))
-    const claim = async ({ name, ledger, served }: TestNode, id: string) => {
+    const { cluster, nodes } = await openCluster()
+    const claim = async ({ node: name, ledger, served }: ReconcilerHarness, id: string) => {
       const instance = [...served.values()].find(({ device }) => device.id === id)
       if (instance === undefined) return
       const slot = slotName(instance.name, 0)
@@ -138,11 +85,11 @@ it('nodes that find devices in any order agree on one Instance for each, with cl
       if (outcome !== 'claimed' || !served.has(instance.name)) return
       ledger.record({ slot, resourceName: `${GROUP}/${instance.name}`, id: slot })
     }
-    const work: Promise<void>[] = []
+    const work: Promise<unknown>[] = []
     for (const { node: index, finds, claims, waits } of steps) {
       const node = nodes[index] ?? expect.fail()
-      node.find(...finds)
-      const pass = node.reconcile(key)
+      find(node, ...finds)
+      const pass = node.reconcile()
       work.push(pass)
       if (waits) await pass
       if (claims !== null) work.push(claim(node, claims))
@@ -152,12 +99,12 @@ it('nodes that find devices in any order agree on one Instance for each, with cl
     for (let before = '', passes = 0; before !== state(); passes++) {
       expect(passes).toBeLessThan(20)
       before = state()
-      await Promise.all(nodes.map((node) => node.reconcile(key)))
+      await Promise.all(nodes.map((node) => node.reconcile()))
     }
 
     const claimsOf = ({ spec }: Instance) => Object.values(spec.deviceUsage)
     for (const id of IDS) {
-      const seers = nodes.filter((node) => node.ids.includes(id)).map(({ name }) => name)
+      const seers = nodes.filter(({ devices }) => devices.devices.has(id)).map(({ node }) => node)
       const all = cluster.instances.list().filter((each) => deviceIdOf(each) === id)
       // A node stays in the Instance that its containers use.
       const kept = all.filter(({ spec }) => spec.nodes.length === seers.length)
@@ -166,19 +113,18 @@ it('nodes that find devices in any order agree on one Instance for each, with cl
       )
       for (const other of all.filter((each) => !kept.includes(each)))
         for (const node of other.spec.nodes) expect(claimsOf(other)).toContain(node)
-      for (const node of nodes.filter(({ ids }) => ids.includes(id))) {
+      for (const node of nodes.filter(({ devices }) => devices.devices.has(id))) {
         const names = [...node.served.values()].filter(({ device }) => device.id === id)
         expect(names.map(({ name }) => name)).toEqual(kept.map(({ metadata }) => metadata.name))
       }
     }
-    for (const { name, ledger } of nodes)
+    for (const { node: name, ledger } of nodes)
       for (const allocation of ledger.list()) {
         const instance = cluster.instances
           .list()
           .find(({ metadata }) => metadata.name === instanceOf(allocation.slot))
         expect(instance?.spec.deviceUsage[allocation.slot]).toBe(usageOf(allocation, name))
       }
-    stop.abort()
   }
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), run), {
     numRuns: 25,

@@ -14,7 +14,7 @@ import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { InstanceIndex } from '../instances/instance-index.js'
 import { deviceDigest } from '../instances/instance-name.js'
 import { InstanceReconciler } from '../instances/instance-reconciler.js'
-import type { InstancePlugins } from '../instances/served-instance.js'
+import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
 import { DEVICE_BOUNDS } from '../limits.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/slot-events.js'
@@ -26,7 +26,9 @@ export const OTHER = 'node-b' as NodeName
 
 /** The reconciler of a node, on a cluster in memory, with plugins that note what they are asked. */
 export class ReconcilerHarness {
-  readonly cluster = new MemoryCluster()
+  readonly cluster: MemoryCluster
+  readonly wanted: ConfigurationManifest
+  readonly node: NodeName
   readonly clock = new ManualClock(1_000_000)
   /** What plugins, the book and the cluster were asked for, in order. */
   calls: string[] = []
@@ -40,33 +42,40 @@ export class ReconcilerHarness {
   /** Ends the agent. */
   readonly stop = new AbortController()
   devices = seen('foo0')
-  readonly ledger = new AllocationLedger({ node: NODE, pods: undefined })
+  readonly ledger: AllocationLedger
+  readonly served = new Map<InstanceName, ServedInstance>()
   readonly plugins: InstancePlugins = {
     serveConfiguration: async ({ name }) => {
       this.calls.push(`serve ${name}`)
       return { registered: this.registered }
     },
     withdrawConfiguration: async (which) => void this.calls.push(`withdraw ${which}`),
-    serve: async ({ name, healthy }, { hasResource = true } = {}) => {
+    serve: async (instance, { hasResource = true } = {}) => {
+      const { name, healthy } = instance
       const how = [!healthy && ' unhealthy', !hasResource && ' by its Configuration']
       this.calls.push(`serve ${name}${how.filter(Boolean).join('')}`)
       if (name === this.failing) throw new TypeError(`${name} cannot be served`)
+      this.served.set(name, instance)
       return { registered: this.registered }
     },
-    withdraw: async (name, { isGone } = {}) =>
-      void this.calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`),
+    withdraw: async (name, { isGone } = {}) => {
+      this.calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`)
+      this.served.delete(name)
+    },
   }
-  wanted: ConfigurationManifest
   configuration: Configuration
   readonly #instances: InstanceIndex
   reconciler: InstanceReconciler
 
-  private constructor(cluster: MemoryCluster, wanted: ConfigurationManifest) {
+  /** @param wanted the only Configuration of the cluster */
+  constructor(cluster: MemoryCluster, wanted: ConfigurationManifest, node = NODE) {
     this.cluster = cluster
     this.wanted = wanted
+    this.node = node
+    this.ledger = new AllocationLedger({ node, pods: undefined })
     this.configuration = cluster.configurations.list()[0] ?? expect.fail()
     const { signal } = new AbortController()
-    this.#instances = new InstanceIndex(cluster.instances, NODE, signal)
+    this.#instances = new InstanceIndex(cluster.instances, node, signal)
     cluster.instances.onChange((key) => this.calls.push(`changed ${key.split('/')[1]}`), signal)
     this.reconciler = this.make()
   }
@@ -85,7 +94,7 @@ export class ReconcilerHarness {
   ): InstanceReconciler {
     const { signal } = new AbortController()
     const options = {
-      ...{ cluster: this.cluster, instances: this.#instances, bounds, node: NODE },
+      ...{ cluster: this.cluster, instances: this.#instances, bounds, node: this.node },
       configurations: new AcceptedConfigurations(configurations, signal),
       ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
       book: { lose: (_: string, name: string) => void this.calls.push(`lose ${name}`) },
