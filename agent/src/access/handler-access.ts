@@ -178,11 +178,10 @@ export class HandlerAccess {
 
   async #findNodes({ devices: rules }: AccessRules, devices: DeviceList): Promise<FoundNodes> {
     const { paths } = this.#options
-    const asked = new Set(
-      devices.flatMap(({ deviceSpecs = [] }) => deviceSpecs.map(({ hostPath }) => hostPath)),
-    )
-    const hasPatterns = rules.some(({ host }) => !host.isExact)
-    return paths === 'unchecked' || !hasPatterns || asked.size === 0 ? NO_NODES : paths.find(asked)
+    const specs = devices.flatMap(({ deviceSpecs = [] }) => deviceSpecs)
+    const isPattern = ({ host }: PathRule) => !host.isExact
+    if (paths === 'unchecked' || specs.length === 0 || !rules.some(isPattern)) return NO_NODES
+    return paths.find(new Set(specs.map(({ hostPath }) => hostPath)))
   }
 }
 
@@ -205,13 +204,12 @@ function propertyProblem(
   const isLong = name.length > MAX_NAME
   const fitting = isLong ? [] : rules.filter((rule) => rule.name.matches(name))
   if (fitting.some((rule) => rule.name.isExact)) return undefined
-  const effect = startEffect(name, value)
-  const problem = (why: string): Problem => {
-    const rule = !isLong && /^[^=,*?\p{Cc}\s]+$/u.test(name) ? name : undefined
-    return { what: `the property ${quote(name)}, because ${why}`, kind: 'environment', rule }
-  }
-  if (effect !== undefined) return problem(effect)
-  return fitting.length > 0 ? undefined : problem('no rule for its properties has this name')
+  const isUnknown = fitting.length === 0
+  const why =
+    startEffect(name, value) ?? (isUnknown ? 'no rule for its properties has this name' : undefined)
+  if (why === undefined) return undefined
+  const rule = !isLong && /^[^=,*?\p{Cc}\s]+$/u.test(name) ? name : undefined
+  return { what: `the property ${quote(name)}, because ${why}`, kind: 'environment', rule }
 }
 
 function mountProblem(mount: Mount, rules: readonly PathRule[]): Problem | undefined {
