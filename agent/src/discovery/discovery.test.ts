@@ -9,6 +9,7 @@ import {
   key,
   ManualEndpoint,
 } from '../testing/discovery-harness.js'
+import { configurationWith } from '../testing/objects.js'
 
 let world: DiscoveryHarness
 let clock: ManualClock
@@ -163,6 +164,16 @@ describe('after an edit of the Configuration, a handler', () => {
       expect(world.discovery.deviceSet(key).complete).toBe(true)
     }
     expect([world.found(), endpoint.requests.length, endpoint.open]).toEqual([['1'], 1, 1])
+  })
+
+  it('of another name replaces the devices of the handler before once it answers', async () => {
+    await world.list(await world.begin(), '1')
+    const { uid } = world.configurations.get(key)?.metadata ?? expect.fail()
+    world.configurations.put(configurationWith({ handler: 'second' }, { uid }))
+    const second = await world.register(new ManualEndpoint('second@a', 'second'))
+    expect(world.found()).toEqual(['1'])
+    await world.list(second, '2')
+    expect(world.found()).toEqual(['2'])
   })
 
   it('is asked, also if a Secret could not be read before, and the agent can end', async () => {
