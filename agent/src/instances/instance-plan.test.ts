@@ -1,4 +1,9 @@
-import { type ConfigurationName, type InstanceName, MAX_RESOURCE_NAME } from '@akrijs/api'
+import {
+  type ConfigurationName,
+  type Instance,
+  type InstanceName,
+  MAX_RESOURCE_NAME,
+} from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
@@ -114,10 +119,14 @@ describe('the plan of the Instances of a Configuration', () => {
     expect((await plan(seen(...twins), present)).existing).toEqual(present)
   })
 
-  it('depends on claims only where a device has a long name', async () => {
-    const [short, long] = [instanceOfDevice('foo0'), instanceOfDevice('foo0', { length: 'long' })]
-    expect((await plan(seen('foo0'), [short])).dependsOnClaims).toBe(false)
-    expect((await plan(seen('foo0'), [short, long])).dependsOnClaims).toBe(true)
+  it('depends on the claims of a device with a long name, and of no other device', async () => {
+    const [short, other] = [instanceOfDevice('foo0'), instanceOfDevice('foo1')]
+    const long = instanceOfDevice('foo0', { length: 'long' })
+    const claimed = async (...instances: Instance[]) =>
+      [...(await plan(seen('foo0', 'foo1'), instances)).claimed].sort()
+    expect(await claimed(short, other)).toEqual([])
+    const both = [short, long].map(({ metadata }) => metadata.name).sort()
+    expect(await claimed(short, other, long)).toEqual(both)
   })
 
   it.each([
@@ -192,6 +201,14 @@ describe('the name of a device whose short digest another device has too', () =>
     })
     const incomplete = { ...seen(...ids), complete: false }
     expect(await plan(incomplete, [instanceOfDevice(...present)])).toMatchObject({ leave: [] })
+  })
+
+  it('is not that of a device that may be gone, if the other has a name from before', async () => {
+    const stale = [instanceOfDevice(first), instanceOfDevice(second, { shared: false })]
+    expect(await plan({ ...seen(second), complete: false }, stale)).toMatchObject({
+      served: { [second]: long(second) },
+      leave: [],
+    })
   })
 
   it('is kept by the served device, and by used slots, without the Instances', async () => {

@@ -1,5 +1,5 @@
-import type { Configuration, ConfigurationName, Instance } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import type { Configuration, ConfigurationName, Instance, SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ObjectStore } from '../cluster/object-store.js'
@@ -109,17 +109,15 @@ describe('the Instances of a node', () => {
 
   it('are planned again after claims of a device with a long name, and of no other', async () => {
     const ids = collidingIds()
-    devices = seen('foo0', ...ids)
-    await reconciler.reconcile(key)
-    await reconciler.reconcile(key)
+    for (const _ of [1, 2]) await world.reconcile(seen('foo0', ...ids))
     const changed: ObjectKey[] = []
-    reconciler.onChange((which) => changed.push(which), new AbortController().signal)
+    world.reconciler.onChange((which) => changed.push(which), new AbortController().signal)
     const claim = (name: string) =>
       cluster.claimSlot(objectKey('default', name), `${name}-0` as SlotName, NODE)
-    await claim(nameOf('foo0'))
+    await claim(world.name('foo0'))
     expect(changed).toEqual([])
-    await claim(`${wanted.name}-${deviceDigest(ids[1], PLACE, 'long')}`)
-    expect(changed).toEqual([key])
+    await claim(`${world.wanted.name}-${deviceDigest(ids[1], { shared: true }, 'long')}`)
+    expect(changed).toEqual([world.key])
   })
 
   it('are left and served no more once their Configuration is refused', async () => {
@@ -149,12 +147,12 @@ describe('the Instances of a node', () => {
     const clashing = world.make(rivals)
     await world.reconcile(seen('foo0', 'foo1'))
     expect([world.spec(), world.spec('foo1')]).toEqual([undefined, expect.anything()])
-    expect(clashing.taken(world.key)).toEqual([{ device: 'foo0', owner: `line/${name}` }])
+    expect(clashing.view(world.key).taken).toEqual([{ device: 'foo0', owner: `line/${name}` }])
     expect(world.calls).not.toContain(`serve ${name}`)
     rivals.remove(keyOf(owner))
     await world.reconcile()
     expect(world.spec()).toBeDefined()
-    expect(clashing.taken(world.key)).toEqual([])
+    expect(clashing.view(world.key).taken).toEqual([])
   })
 
   it('R84 record the claims of running containers from their creation on', async () => {
@@ -312,11 +310,11 @@ describe('the resources of Instances', () => {
   it('wait while the Node has no room for their name, are counted, and come later', async () => {
     for (const name of [world.name('foo1'), configuration()]) world.refused.add(name)
     expect(await world.reconcile(seen('foo0', 'foo1'))).toEqual({ requeueAfterMs: 60_000 })
-    expect(world.reconciler.refusals(world.key)).toHaveLength(2)
+    expect(world.reconciler.view(world.key).refusals).toHaveLength(2)
     expect(world.calls).toEqual([`serve ${world.name('foo0')}`, `changed ${world.name('foo0')}`])
     world.refused.clear()
     expect(await world.reconcile()).toEqual({})
-    expect(world.reconciler.refusals(world.key)).toEqual([])
+    expect(world.reconciler.view(world.key).refusals).toEqual([])
     expect(world.spec('foo1')).toBeDefined()
     expect(world.calls).toContain(`serve ${configuration()}`)
   })
@@ -343,7 +341,7 @@ describe('the resources of Instances', () => {
       expect(await world.reconcile()).toEqual({ requeueAfterMs: 60_000 }),
     )
     expect(new Set(calls)).toEqual(new Set([whole, `${part} by its Configuration`]))
-    expect(world.reconciler.refusals(world.key)).toHaveLength(1)
+    expect(world.reconciler.view(world.key).refusals).toHaveLength(1)
     world.refused.clear()
     expect(await world.callsOf(() => world.reconcile())).toContain(part)
   })
@@ -371,7 +369,7 @@ describe('two devices with one short digest', () => {
     const long = `${world.wanted.name}-${deviceDigest(ids[1], { shared: true }, 'long')}`
     const names = [world.name(ids[0]), long]
     const list = () => cluster.instances.list().map(({ metadata }) => metadata.name)
-    expect([list(), world.reconciler.collisions(world.key)]).toEqual([names, []])
+    expect([list(), world.reconciler.view(world.key).collisions]).toEqual([names, []])
     const [, second] = cluster.instances.list()
     expect(second?.spec.cdiName).toBe(long.replace(/^(.*)-/, 'akri.sh/$1='))
     world.make()
@@ -386,7 +384,7 @@ describe('two devices with one short digest', () => {
     for (const _ of [1, 2]) await world.reconcile(seen(...ids))
     expect(world.cluster.instances.list()).toHaveLength(1)
     const collisions = [{ kept: ids[0], refused: ids[1] }]
-    expect(world.reconciler.collisions(world.key)).toMatchObject(collisions)
+    expect(world.reconciler.view(world.key).collisions).toMatchObject(collisions)
     expect(world.cluster.events).toMatchObject([{ reason: 'DigestCollision' }])
   })
 })
