@@ -38,7 +38,7 @@ function accessBy(rules = ''): HandlerAccess {
   })
 }
 
-/** @param text `mount PATH[:PATH IN THE CONTAINER] MODE`, the same of a `node`, or `property NAME` */
+/** @param text `mount PATH[:PATH IN CONTAINER] MODE`, the same of a `node`, or `property NAME` */
 function deviceOf(text: string): Device {
   const [kind, place = '', mode = ''] = text.split(' ')
   if (kind === 'property') return { id: 'd', properties: { [place]: 'x' } }

@@ -24,7 +24,7 @@ describe('the devices of the checkpoint', () => {
     expect(world.found()).toEqual(['2'])
   })
 
-  it('stay in the checkpoint if the agent ends before it starts, not without the object', async () => {
+  it('stay in the checkpoint if the agent ends early, and go with the Configuration', async () => {
     await world.list(await world.begin(), '1')
     const snapshot = world.discovery.snapshot()
     await world.discovery.close()
