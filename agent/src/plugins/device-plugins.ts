@@ -119,14 +119,10 @@ export class DevicePlugins implements InstancePlugins {
 
   /** The plugins that have a socket now. */
   get served(): { readonly resourceName: string; readonly socket: string }[] {
-    return [...this.#plugins].flatMap(
-      ([
-        resourceName,
-        {
-          server: { socket },
-        },
-      ]) => (socket === undefined ? [] : { resourceName, socket }),
-    )
+    return [...this.#plugins].flatMap(([resourceName, { server }]) => {
+      const { socket } = server
+      return socket === undefined ? [] : { resourceName, socket }
+    })
   }
 
   /** Ends all plugins. Devices stay: the kubelet gets no last list. */
