@@ -144,7 +144,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       'details are edited so that the devices go and come',
       async () => [await apply([]), await noInstances(), await apply()],
     ],
-    ['somebody frees slots, or removes their keys', free],
+    ['a person frees slots, or removes their keys', free],
   ])(
     'R7 R84 are allocated to no other container, at both levels and on both nodes, when %s',
     async (_, blow) => {

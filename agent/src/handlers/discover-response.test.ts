@@ -136,7 +136,7 @@ describe('a message', () => {
       ).rejects.toThrow('two devices have the id "a"')
   })
 
-  it('ends early when nobody needs it', async () => {
+  it('ends early when its reader is gone', async () => {
     const stop = new AbortController()
     const reading = readResponse(message(numbered(50_000)), bound(10), stop.signal)
     stop.abort()

@@ -100,7 +100,7 @@ describe('the liveness of an agent', () => {
 
   it.each([
     ['is gone', async () => fileOf('gone')],
-    ['is nobody’s any more', () => abandoned('abandoned')],
+    ['belongs to no agent any more', () => abandoned('abandoned')],
   ])(
     'is lost if the socket of a device plugin %s for 15 s, and returns with another socket',
     async (_, make) => {

@@ -37,7 +37,7 @@ export async function checkSlots(world: World, where: string): Promise<void> {
   expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(
     slots.length,
   )
-  expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
+  expect(held.map(([slot]) => slot).sort(), `${where}: held, without a container`).toEqual(slots)
 }
 
 /** Whether the slot belongs to a device of the Configuration with this resource. */
