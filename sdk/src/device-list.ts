@@ -26,30 +26,29 @@ const MOUNT_FIELDS = ['containerPath', 'hostPath', 'readOnly'] as const
 const SPEC_FIELDS = ['containerPath', 'hostPath', 'permissions'] as const
 
 /** A device with all optional members, in the mutable shape that the generated code encodes. */
-export class CheckedDevice {
+export interface CheckedDevice {
   id: string
   properties: { [name: string]: string }
   mounts: { containerPath: string; hostPath: string; readOnly: boolean }[]
   deviceSpecs: { containerPath: string; hostPath: string; permissions: string }[]
-  #hash: string | undefined
+  /**
+   * Of the content: equal for equal devices. The order of properties does not count. Not
+   * enumerable: tests of handlers compare devices, and JSON does not have it.
+   */
+  readonly hash: string
+}
 
-  constructor({ id, properties, mounts, deviceSpecs }: Omit<CheckedDevice, 'hash'>) {
-    this.id = id
-    this.properties = properties
-    this.mounts = mounts
-    this.deviceSpecs = deviceSpecs
-  }
-
-  /** Of the content: equal for equal devices. The order of properties does not count. */
-  get hash(): string {
-    if (this.#hash === undefined) {
-      const { id, properties, mounts, deviceSpecs } = this
+export function withHash(device: Omit<CheckedDevice, 'hash'>): CheckedDevice {
+  let known: string | undefined
+  const get = () => {
+    if (known === undefined) {
+      const { id, properties, mounts, deviceSpecs } = device
       const sorted = Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1))
-      const content = JSON.stringify([id, sorted, mounts, deviceSpecs])
-      this.#hash = hash('sha256', content, 'base64')
+      known = hash('sha256', JSON.stringify([id, sorted, mounts, deviceSpecs]), 'base64')
     }
-    return this.#hash
+    return known
   }
+  return Object.defineProperty(device, 'hash', { get }) as CheckedDevice
 }
 
 /**
@@ -280,7 +279,7 @@ function checkDevice(entry: unknown, index: number): CheckedDevice {
   if (entries > MAX_DEVICE_ENTRIES) {
     refuse(`it has ${entries} properties, mounts and device nodes, more than ${MAX_DEVICE_ENTRIES}`)
   }
-  return new CheckedDevice({
+  return withHash({
     id,
     properties: checkProperties(entry.properties ?? {}, refuse),
     mounts: checkEntries(entry.mounts ?? [], 'mounts', MOUNT_FIELDS, refuse).map(

@@ -1,7 +1,13 @@
 // For programs that host handlers: the agent and the CLI. A handler does not need this entry.
 
 export { AGENT_SOCKET } from './agent-socket.js'
-export { CheckedDevice, checkDeviceList, checkInTurns, DeviceListCheck } from './device-list.js'
+export {
+  type CheckedDevice,
+  checkDeviceList,
+  checkInTurns,
+  DeviceListCheck,
+  withHash,
+} from './device-list.js'
 export { followDiscovery, openDiscovery, type ReportedList } from './discovery.js'
 export { endWithStdin } from './end-with-stdin.js'
 export {

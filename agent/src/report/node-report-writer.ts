@@ -201,6 +201,8 @@ export class NodeReportWriter {
   }
 
   reportSlots(slots: SlotsInUse): void {
+    // Each answer of the kubelet tells them, and a write would take wishes back at that time.
+    if (isDeepStrictEqual(this.#slots, slots)) return
     this.#slots = slots
     this.#writeIn(SLOTS_MS)
   }

@@ -8,7 +8,7 @@ import {
 } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
-import { CheckedDevice } from '@akrijs/sdk/host'
+import { type CheckedDevice, withHash } from '@akrijs/sdk/host'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceIdAnnotation } from '../instances/existing-instances.js'
 import { type DigestLength, deviceDigest } from '../instances/instance-name.js'
@@ -18,7 +18,7 @@ import type { ServedInstance } from '../instances/served-instance.js'
 
 /** The device as in a list that was checked. */
 export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Device): CheckedDevice {
-  return new CheckedDevice({
+  return withHash({
     id,
     properties: { ...properties },
     mounts: mounts.map((mount) => ({ readOnly: false, ...mount })),

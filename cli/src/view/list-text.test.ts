@@ -1,11 +1,11 @@
-import { CheckedDevice } from '@akrijs/sdk/host'
+import { type CheckedDevice, withHash } from '@akrijs/sdk/host'
 import { describe, expect, it } from 'vitest'
 import { listText } from './list-text.js'
 
 const NOTHING = { devices: [], reasons: new Map() }
 
 function text(devices: readonly Omit<CheckedDevice, 'hash'>[]): string[] {
-  const all = devices.map((device) => new CheckedDevice(device))
+  const all = devices.map((device) => withHash(device))
   const list = { devices: all, leftOut: NOTHING, problems: NOTHING, remarks: [] }
   return listText(list, 'text').split('\n')
 }

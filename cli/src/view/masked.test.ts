@@ -1,5 +1,5 @@
 import type { Configuration, ConfigurationName } from '@akrijs/api'
-import { CheckedDevice } from '@akrijs/sdk/host'
+import { withHash } from '@akrijs/sdk/host'
 import { describe, expect, it } from 'vitest'
 import { listText } from './list-text.js'
 import { maskObject, maskProperties } from './masked.js'
@@ -117,7 +117,7 @@ it.each(['text', 'json'] as const)(
     }
     const list = {
       devices: [
-        new CheckedDevice({
+        withHash({
           id: url,
           properties: { HUB_URL: `${url}1` },
           mounts: [],

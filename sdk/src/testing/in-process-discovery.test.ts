@@ -41,7 +41,8 @@ describe('discover', () => {
       { url: 'http://hall/' },
       { properties: { token: 'x' } },
     )
-    expect(await session.next()).toEqual([
+    // Tests of authors compare with `assert.deepEqual` of node:assert/strict: plain objects.
+    expect(await session.next()).toStrictEqual([
       { id: 'http://hall/', properties: { TOKEN: 'x' }, mounts: [], deviceSpecs: [] },
     ])
   })
