@@ -70,9 +70,15 @@ export interface OwnerIdentity {
 export function refersTo(
   reference: OwnerReference,
   namespace: string,
-  owner: OwnerIdentity,
+  { group, kind, metadata }: OwnerIdentity,
 ): boolean {
-  return referenceId(reference, namespace) === ownerId(owner)
+  return (
+    reference.uid === metadata.uid &&
+    reference.name === metadata.name &&
+    namespace === metadata.namespace &&
+    reference.kind === kind &&
+    groupOf(reference) === group
+  )
 }
 
 /** Equal for an owner and for the references that mean the owner. */
@@ -82,12 +88,13 @@ export function ownerId({ group, kind, metadata }: OwnerIdentity): string {
 }
 
 /** The {@link ownerId} of the owner that a reference means. */
-export function referenceId(
-  { apiVersion, kind, name, uid }: OwnerReference,
-  namespace: string,
-): string {
-  const group = apiVersion.slice(0, Math.max(0, apiVersion.lastIndexOf('/')))
-  return ownerId({ group, kind, metadata: { namespace, name, uid } })
+export function referenceId(reference: OwnerReference, namespace: string): string {
+  const { kind, name, uid } = reference
+  return ownerId({ group: groupOf(reference), kind, metadata: { namespace, name, uid } })
+}
+
+function groupOf({ apiVersion }: OwnerReference): string {
+  return apiVersion.slice(0, Math.max(0, apiVersion.lastIndexOf('/')))
 }
 
 /** An Event about an object, for `kubectl describe`. */

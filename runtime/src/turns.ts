@@ -41,6 +41,21 @@ export async function* inTurns<T>(items: Iterable<T>): AsyncGenerator<T, void, v
   }
 }
 
+/**
+ * The items in groups, for {@link inTurns}: where the work on an item takes less than a
+ * microsecond, the wait for each item would take longer than the work.
+ */
+export function* slices<T>(items: Iterable<T>, size = 64): Generator<readonly T[], void, void> {
+  let slice: T[] = []
+  for (const item of items) {
+    slice.push(item)
+    if (slice.length < size) continue
+    yield slice
+    slice = []
+  }
+  if (slice.length > 0) yield slice
+}
+
 function schedule(): void {
   if (isScheduled) return
   isScheduled = true

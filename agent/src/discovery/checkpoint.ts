@@ -9,11 +9,12 @@ import {
   replaceFile,
   runAfter,
 } from '@akrijs/runtime'
-import { checkDeviceList } from '@akrijs/sdk/host'
+import { checkInTurns, DeviceListCheck } from '@akrijs/sdk/host'
 import * as z from 'zod'
 import type { RememberedHandler } from '../handlers/registration-server.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
 import type { SlotAllocation } from '../slots/allocation-ledger.js'
+import type { KeptList } from './configuration-discovery.js'
 import type { DiscoverySnapshot } from './discovery.js'
 
 const VERSION = 1
@@ -126,7 +127,7 @@ export class Checkpoint {
       }
       if (content.state !== 'read') return NOTHING
       const { node: of, discovery, given, handlers } = content.value
-      if (of === this.#node) return { discovery: this.#checked(discovery), given, handlers }
+      if (of === this.#node) return { discovery: await this.#checked(discovery), given, handlers }
       this.#log.info({ ...place, node: this.#node, of }, 'checkpoint of another node ignored')
     } catch (error) {
       // The next write says whether the file system is in order.
@@ -139,23 +140,21 @@ export class Checkpoint {
    * Leaves out a list that breaks the rules of lists, which can be stricter than those of the agent
    * that wrote the list. Other lists, and the allocations, have nothing to do with the list.
    */
-  #checked(written: z.infer<typeof file>['discovery']): DiscoverySnapshot {
-    const checkedLists = (configuration: string, lists: readonly z.infer<typeof list>[]) =>
-      lists.flatMap(({ devices, ...list }) => {
+  async #checked(written: z.infer<typeof file>['discovery']): Promise<DiscoverySnapshot> {
+    const checked: Record<ObjectKey, DiscoverySnapshot[ObjectKey]> = {}
+    for (const [configuration, { uid, lists }] of Object.entries(written)) {
+      const kept: KeptList[] = []
+      for (const { devices, ...list } of lists) {
         try {
-          return { ...list, devices: checkDeviceList(devices) }
+          kept.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
         } catch (error) {
           const place = { file: this.#path, configuration, endpoint: list.endpoint }
           this.#log.warn({ ...place, err: error }, 'device list of the checkpoint ignored')
-          return []
         }
-      })
-    return Object.fromEntries(
-      Object.entries(written).map(([key, { uid, lists }]) => [
-        key as ObjectKey,
-        { uid, lists: checkedLists(key, lists) },
-      ]),
-    )
+      }
+      checked[configuration as ObjectKey] = { uid, lists: kept }
+    }
+    return checked
   }
 
   /**

@@ -1,38 +1,68 @@
+import type { ConfigurationName, InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { type DigestLength, deviceDigest } from './instance-name.js'
+import { printable } from '@akrijs/runtime'
+import { type DigestLength, deviceDigest, instanceName } from './instance-name.js'
 
-type Digests = Partial<Record<DigestLength, string>>
+/** A digest of a device, and the name of an Instance with the digest. */
+export interface DigestedName {
+  readonly digest: string
+  readonly name: InstanceName
+}
 
 interface DigestedDevice {
   readonly device: { readonly id: string }
   readonly shared: boolean
 }
 
+interface KnownDevice extends Partial<Record<DigestLength, DigestedName>> {
+  readonly shared: boolean
+  /** The printable id. */
+  readonly text: string
+}
+
 /**
- * The digests of the devices of one Configuration. A digest takes longer than the rest of the plan
- * of a device, so the digests of the plan before are kept.
+ * The digests and the printable ids of the devices of one Configuration. They take longer than the
+ * rest of the plan of a device, so those of the plan before are kept.
  */
 export class DeviceDigests {
+  readonly #configuration: ConfigurationName
   readonly #node: NodeName
-  #before = new Map<string, Digests>()
-  #now = new Map<string, Digests>()
+  /** By the id of the device. */
+  readonly #known = new Map<string, KnownDevice>()
 
-  constructor(node: NodeName) {
+  constructor(configuration: ConfigurationName, node: NodeName) {
+    this.#configuration = configuration
     this.#node = node
   }
 
-  /** Begins a plan. A device that this plan does not ask for is forgotten with the next plan. */
-  begin(): void {
-    this.#before = this.#now
-    this.#now = new Map()
+  /** Begins a plan: forgets the devices that there are no more. */
+  begin(devices: ReadonlyMap<string, unknown>): void {
+    if (this.#known.size <= devices.size) return
+    for (const id of this.#known.keys()) if (!devices.has(id)) this.#known.delete(id)
   }
 
-  of({ device: { id }, shared }: DigestedDevice, length: DigestLength = 'short'): string {
-    const place = shared ? ({ shared } as const) : ({ shared, node: this.#node } as const)
-    const key = `${shared} ${id}`
-    const known = this.#now.get(key) ?? this.#before.get(key) ?? {}
-    this.#now.set(key, known)
-    known[length] ??= deviceDigest(id, place, length)
+  of(device: DigestedDevice, length: DigestLength = 'short'): DigestedName {
+    const known = this.#knownOf(device)
+    known[length] ??= this.#name(device.device.id, device.shared, length)
     return known[length]
+  }
+
+  /** The printable id, as Instances record it. */
+  textOf(device: DigestedDevice): string {
+    return this.#knownOf(device).text
+  }
+
+  #knownOf({ device: { id }, shared }: DigestedDevice): KnownDevice {
+    const before = this.#known.get(id)
+    if (before?.shared === shared) return before
+    const known = { shared, text: printable(id) }
+    this.#known.set(id, known)
+    return known
+  }
+
+  #name(id: string, shared: boolean, length: DigestLength): DigestedName {
+    const place = shared ? ({ shared } as const) : ({ shared, node: this.#node } as const)
+    const digest = deviceDigest(id, place, length)
+    return { digest, name: instanceName(this.#configuration, digest) }
   }
 }

@@ -1,15 +1,8 @@
-import {
-  type ConfigurationName,
-  heldSlots,
-  type InstanceName,
-  MAX_RESOURCE_NAME,
-} from '@akrijs/api'
+import { heldSlots, type InstanceName, MAX_RESOURCE_NAME } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { printable } from '@akrijs/runtime'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
-import type { DeviceDigests } from './device-digests.js'
+import type { DeviceDigests, DigestedName } from './device-digests.js'
 import { deviceIdOf, type ExistingInstances, isInstanceOf } from './existing-instances.js'
-import { instanceName } from './instance-name.js'
 
 /** What this node knows of names whose Instances may be deleted. */
 export interface NameMemory {
@@ -27,29 +20,24 @@ export interface DigestCollision {
 }
 
 interface NamingInput {
-  readonly configuration: ConfigurationName
   readonly node: NodeName
   readonly digests: DeviceDigests
   readonly existing: ExistingInstances
   readonly memory: NameMemory
 }
 
-interface NamedDevice {
+interface NamedDevice extends DigestedName {
   readonly found: DiscoveredDevice
-  readonly digest: string
-  readonly name: InstanceName
 }
 
 interface BucketNames {
-  /** In the order of ids. */
   readonly named: readonly NamedDevice[]
   readonly collisions: readonly DigestCollision[]
 }
 
 /**
- * Names the devices with one short digest, in the order of their ids. One of them gets the short
- * name, the others get names with long digests. Present Instances decide, so all nodes decide alike
- * in the end:
+ * Names the devices with one short digest. One of them gets the short name, the others get names
+ * with long digests. Present Instances decide, so all nodes decide alike in the end:
  *
  * 1. A device keeps the Instance with its long name.
  * 2. A device keeps the Instance with the short name.
@@ -57,59 +45,80 @@ interface BucketNames {
  * 4. If no Instance has the short name, the first id by code units gets it.
  */
 export function nameDevices(
-  digest: string,
-  bucket: readonly DiscoveredDevice[],
+  short: DigestedName,
+  devices: readonly DiscoveredDevice[],
   input: NamingInput,
 ): BucketNames {
-  const { configuration, node, digests, existing, memory } = input
-  const short = instanceName(configuration, digest)
-  const holder = existing.get(short)
+  const { node, digests, existing, memory } = input
+  const bucket = devices.toSorted(byId)
+  const holder = existing.get(short.name)
   const candidates = bucket.filter(
     (found) =>
       (holder === undefined || isInstanceOf(holder, found, node)) && !keepsLongName(found, input),
   )
   // The Instance may be deleted while containers use its device: the device keeps its name.
-  const served = memory.deviceOf(short)
+  const served = memory.deviceOf(short.name)
   const kept = candidates.find(({ device }) => device.id === served) ?? candidates[0]
 
   const named: NamedDevice[] = []
   const collisions: DigestCollision[] = []
   for (const found of bucket) {
     if (found === kept) {
-      named.push({ found, digest, name: short })
+      named.push({ found, ...short })
       continue
     }
     const long = digests.of(found, 'long')
-    const name = instanceName(configuration, long)
-    const other = existing.get(name)
+    const other = existing.get(long.name)
     if (other !== undefined && !isInstanceOf(other, found, node))
-      collisions.push({ digest: long, kept: deviceIdOf(other) ?? '', refused: found.device.id })
-    else if (name.length <= MAX_RESOURCE_NAME) named.push({ found, digest: long, name })
+      collisions.push({
+        digest: long.digest,
+        kept: deviceIdOf(other) ?? '',
+        refused: found.device.id,
+      })
+    else if (long.name.length <= MAX_RESOURCE_NAME) named.push({ found, ...long })
     else {
       const holderId = deviceIdOf(holder) ?? kept?.device.id ?? ''
-      collisions.push({ digest, kept: holderId, refused: found.device.id })
+      collisions.push({ digest: short.digest, kept: holderId, refused: found.device.id })
     }
   }
   return { named, collisions }
 }
 
-function keepsLongName(
+/** Whether the device may keep an Instance with its long name. Nearly no device may. */
+export function mayKeepLongName(
   found: DiscoveredDevice,
-  { configuration, node, digests, existing, memory }: NamingInput,
+  { digests, existing, memory }: NamingInput,
 ): boolean {
-  const text = printable(found.device.id)
-  const recorded = existing.longNames(text)
-  // Nearly no device has a long name: its digest is computed if it may be needed.
-  const longName = () => instanceName(configuration, digests.of(found, 'long'))
-  const long = recorded.size > 0 && recorded.has(longName()) ? existing.get(longName()) : undefined
-  if (long === undefined || !isInstanceOf(long, found, node)) {
-    // The Instance was deleted, and its containers still run.
-    return memory.longInUse.size > 0 && memory.longInUse.has(longName())
-  }
+  return existing.longNames(digests.textOf(found)).size > 0 || isLongInUse(found, digests, memory)
+}
+
+function keepsLongName(found: DiscoveredDevice, input: NamingInput): boolean {
+  const { node, digests, existing, memory } = input
+  if (!mayKeepLongName(found, input)) return false
+  const { name } = digests.of(found, 'long')
+  const long = existing.longNames(digests.textOf(found)).has(name) ? existing.get(name) : undefined
+  if (long === undefined || !isInstanceOf(long, found, node))
+    return isLongInUse(found, digests, memory)
   // Two nodes can name a device at the same moment, each in another way. All nodes leave the
   // Instance without claims, or else the Instance with the short name.
-  const short = existing.get(instanceName(configuration, digests.of(found)))
+  const short = existing.get(digests.of(found).name)
   const hasBoth =
-    short !== undefined && deviceIdOf(short) === text && isInstanceOf(short, found, node)
+    short !== undefined &&
+    deviceIdOf(short) === digests.textOf(found) &&
+    isInstanceOf(short, found, node)
   return !hasBoth || heldSlots(long.spec.deviceUsage) > 0 || heldSlots(short.spec.deviceUsage) === 0
+}
+
+/** Whether containers use slots of an Instance with the long name: it may have been deleted. */
+function isLongInUse(
+  found: DiscoveredDevice,
+  digests: DeviceDigests,
+  { longInUse }: NameMemory,
+): boolean {
+  return longInUse.size > 0 && longInUse.has(digests.of(found, 'long').name)
+}
+
+function byId({ device: a }: DiscoveredDevice, { device: b }: DiscoveredDevice): number {
+  if (a.id === b.id) return 0
+  return a.id < b.id ? -1 : 1
 }

@@ -1,7 +1,11 @@
-import { GROUP, hasLongDigest, type Instance, type InstanceName } from '@akrijs/api'
-import { type NodeName, type OwnerIdentity, refersTo } from '@akrijs/kube/objects'
+import { type Configuration, GROUP, type Instance, type InstanceName } from '@akrijs/api'
+import { keyOf, type NodeName, type OwnerIdentity, objectKey, refersTo } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
+import type { InstanceIndex } from './instance-index.js'
+
+/** The Instances of the cluster, by Configuration. */
+export type InstancesToPlan = Pick<InstanceIndex, 'get' | 'of' | 'countOf' | 'longNamedOf'>
 
 /**
  * Annotation of an Instance with the id of its device: two devices with the same digest must not be
@@ -40,7 +44,7 @@ export function isOwnedBy(
  */
 export function isInstanceOf(
   instance: Instance,
-  { device, shared }: DiscoveredDevice,
+  { device, shared }: Pick<DiscoveredDevice, 'device' | 'shared'>,
   node: NodeName,
 ): boolean {
   const id = deviceIdOf(instance)
@@ -49,38 +53,48 @@ export function isInstanceOf(
   return nodes.length === 0 || nodes.includes(node) || (shared && isShared)
 }
 
-/** The Instances of one Configuration. */
+/** The present Instances of one Configuration. */
 export class ExistingInstances {
-  readonly #byName: ReadonlyMap<InstanceName, Instance>
+  readonly #configuration: Pick<Configuration, 'metadata'>
+  readonly #instances: InstancesToPlan
   /** The names with a long digest, by the printable id of the device. */
   readonly #long = new Map<string, Set<InstanceName>>()
-  /** All Instances of devices that have an Instance with a long name. */
-  readonly withLongNames: ReadonlySet<InstanceName>
 
-  constructor(instances: readonly Instance[]) {
-    this.#byName = new Map(instances.map((instance) => [instance.metadata.name, instance]))
-    const long = instances.filter(({ metadata }) => hasLongDigest(metadata.name))
-    for (const instance of long) {
+  constructor(configuration: Pick<Configuration, 'metadata'>, instances: InstancesToPlan) {
+    this.#configuration = configuration
+    this.#instances = instances
+    for (const instance of instances.longNamedOf(keyOf(configuration))) {
       const id = deviceIdOf(instance)
-      if (id === undefined) continue
+      if (id === undefined || !isOwnedBy(instance, configuration)) continue
       this.#long.set(id, (this.#long.get(id) ?? new Set()).add(instance.metadata.name))
     }
-    const others = this.#long.size === 0 ? [] : instances
-    const sameDevice = others.filter((other) => this.#long.has(deviceIdOf(other) ?? ''))
-    this.withLongNames = new Set([...long, ...sameDevice].map(({ metadata }) => metadata.name))
   }
 
   get(name: InstanceName): Instance | undefined {
-    return this.#byName.get(name)
+    const { namespace } = this.#configuration.metadata
+    const instance = this.#instances.get(objectKey(namespace, name))
+    return instance && isOwnedBy(instance, this.#configuration) ? instance : undefined
   }
 
-  [Symbol.iterator](): Iterator<Instance> {
-    return this.#byName.values()
+  /** Those that a plan does not serve. */
+  without(served: ReadonlyMap<InstanceName, { readonly existing: unknown }>): Instance[] {
+    const key = keyOf(this.#configuration)
+    let count = 0
+    for (const { existing } of served.values()) if (existing !== undefined) count++
+    if (count === this.#instances.countOf(key)) return []
+    return [...this.#instances.of(key)].filter(
+      (instance) => !served.has(instance.metadata.name) && isOwnedBy(instance, this.#configuration),
+    )
   }
 
   /** The Instances with a long name that record this printable id. */
   longNames(id: string): ReadonlySet<InstanceName> {
     return this.#long.get(id) ?? NO_NAMES
+  }
+
+  /** All Instances with a long name. */
+  get withLongNames(): InstanceName[] {
+    return [...this.#long.values()].flatMap((names) => [...names])
   }
 }
 

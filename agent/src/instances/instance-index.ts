@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { configurationOf, type Instance } from '@akrijs/api'
+import { configurationOf, hasLongDigest, type Instance } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { ObjectCache } from '../cluster/cluster.js'
@@ -10,15 +10,21 @@ interface InstanceChange {
   readonly isMinor: boolean
 }
 
+interface InstancesOfOne {
+  readonly all: Map<ObjectKey, Instance>
+  /** Those with a long digest in their name: nearly always none. */
+  readonly longNamed: Map<ObjectKey, Instance>
+}
+
 /**
  * The Instances of each Configuration: those that name the Configuration in their spec or as their
  * owner. A search among all Instances of the cluster would cost more with each node.
  */
 export class InstanceIndex {
   readonly #instances: Pick<ObjectCache<Instance>, 'get'>
-  readonly #byConfiguration = new Map<ObjectKey, Map<ObjectKey, Instance>>()
-  /** The Configurations of each Instance. */
-  readonly #configurations = new Map<ObjectKey, ReadonlySet<ObjectKey>>()
+  readonly #byConfiguration = new Map<ObjectKey, InstancesOfOne>()
+  /** The Instances as they were at the last change. */
+  readonly #indexed = new Map<ObjectKey, Instance>()
   readonly #listeners = new Listeners<[configuration: ObjectKey, change: InstanceChange]>()
 
   /** @param instances other listeners of these must come later, to find the index up to date */
@@ -26,15 +32,14 @@ export class InstanceIndex {
     this.#instances = instances
     for (const instance of instances.list()) this.#put(keyOf(instance), instance)
     instances.onChange((key) => {
-      const before = this.#configurations.get(key) ?? new Set()
-      const last = this.#indexed(key)
+      const last = this.#indexed.get(key)
       const instance = instances.get(key)
-      this.#remove(key)
+      if (last !== undefined) this.#remove(key, last)
       if (instance !== undefined) this.#put(key, instance)
-      const after = this.#configurations.get(key) ?? new Set()
       const isMinor =
         last !== undefined && instance !== undefined && hasSameFacts(last, instance, node)
-      for (const configuration of new Set([...before, ...after]))
+      const configurations = [...configurationsOf(last), ...configurationsOf(instance)]
+      for (const configuration of new Set(configurations))
         this.#listeners.tell(configuration, { instance: key, isMinor })
     }, signal)
   }
@@ -44,7 +49,17 @@ export class InstanceIndex {
   }
 
   of(configuration: ObjectKey): Iterable<Instance> {
-    return this.#byConfiguration.get(configuration)?.values() ?? []
+    return this.#byConfiguration.get(configuration)?.all.values() ?? []
+  }
+
+  /** The number of {@link of}. */
+  countOf(configuration: ObjectKey): number {
+    return this.#byConfiguration.get(configuration)?.all.size ?? 0
+  }
+
+  /** Those of {@link of} with a long digest in their name. */
+  longNamedOf(configuration: ObjectKey): Iterable<Instance> {
+    return this.#byConfiguration.get(configuration)?.longNamed.values() ?? []
   }
 
   /** Calls back for each Configuration of an Instance that was added, changed or removed. */
@@ -55,32 +70,35 @@ export class InstanceIndex {
     this.#listeners.add(listener, signal)
   }
 
-  /** The Instance as it was at the last change. */
-  #indexed(key: ObjectKey): Instance | undefined {
-    const [configuration] = this.#configurations.get(key) ?? []
-    return configuration && this.#byConfiguration.get(configuration)?.get(key)
-  }
-
   #put(key: ObjectKey, instance: Instance): void {
-    const { namespace, ownerReferences = [] } = instance.metadata
-    const configurations = new Set([configurationOf(instance)])
-    for (const { kind, name } of ownerReferences)
-      if (kind === 'Configuration') configurations.add(objectKey(namespace, name))
-    this.#configurations.set(key, configurations)
-    for (const configuration of configurations) {
-      const instances = this.#byConfiguration.get(configuration) ?? new Map<ObjectKey, Instance>()
-      this.#byConfiguration.set(configuration, instances.set(key, instance))
+    this.#indexed.set(key, instance)
+    for (const configuration of configurationsOf(instance)) {
+      const of = this.#byConfiguration.get(configuration) ?? {
+        all: new Map(),
+        longNamed: new Map(),
+      }
+      of.all.set(key, instance)
+      if (hasLongDigest(instance.metadata.name)) of.longNamed.set(key, instance)
+      this.#byConfiguration.set(configuration, of)
     }
   }
 
-  #remove(key: ObjectKey): void {
-    for (const configuration of this.#configurations.get(key) ?? []) {
-      const instances = this.#byConfiguration.get(configuration)
-      instances?.delete(key)
-      if (instances?.size === 0) this.#byConfiguration.delete(configuration)
+  #remove(key: ObjectKey, last: Instance): void {
+    this.#indexed.delete(key)
+    for (const configuration of configurationsOf(last)) {
+      const of = this.#byConfiguration.get(configuration)
+      of?.all.delete(key)
+      of?.longNamed.delete(key)
+      if (of?.all.size === 0) this.#byConfiguration.delete(configuration)
     }
-    this.#configurations.delete(key)
   }
+}
+
+function configurationsOf(instance: Instance | undefined): ObjectKey[] {
+  if (instance === undefined) return []
+  const { namespace, ownerReferences = [] } = instance.metadata
+  const owners = ownerReferences.filter(({ kind }) => kind === 'Configuration')
+  return [configurationOf(instance), ...owners.map(({ name }) => objectKey(namespace, name))]
 }
 
 /** Whether nothing differs that a plan of this node is made from, but claims. */

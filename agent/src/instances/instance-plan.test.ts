@@ -4,26 +4,42 @@ import {
   type InstanceName,
   MAX_RESOURCE_NAME,
 } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import type { NodeName } from '@akrijs/kube/objects'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { DeviceSet } from '../discovery/device-set.js'
+import { ObjectStore } from '../cluster/object-store.js'
+import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { collidingIds } from '../testing/colliding-ids.js'
 import { configurationWith, found, instanceOfDevice, seen, setOf } from '../testing/objects.js'
+import { DeviceDigests } from './device-digests.js'
 import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, isOwnedBy } from './existing-instances.js'
+import { InstanceIndex } from './instance-index.js'
 import { deviceDigest } from './instance-name.js'
-import { type InstancePlanInput, planInstances, presentInstances } from './instance-plan.js'
+import {
+  type InstancePlan,
+  type InstancePlanInput,
+  planInstances,
+  updatePlan,
+} from './instance-plan.js'
 
 const node = 'node-a' as NodeName
 const configuration = configurationWith()
 const shared = { shared: true } as const
 
+function indexOf(instances: readonly Instance[]): InstanceIndex {
+  const store = new ObjectStore<Instance>()
+  for (const instance of instances) store.put(instance)
+  return new InstanceIndex(store, node, new AbortController().signal)
+}
+
 /** The plan, with the served names by device and the names of Instances to leave. */
 async function plan(
   devices: DeviceSet,
-  instances: InstancePlanInput['instances'] = [],
+  instances: readonly Instance[] = [],
   input: Partial<InstancePlanInput> = {},
 ) {
-  const all = { configuration, takenNames: new Map(), node, devices, instances, ...input }
+  const present = indexOf(instances)
+  const all = { configuration, takenNames: new Map(), node, devices, instances: present, ...input }
   const { served, left, ...rest } = await planInstances(all)
   const each = [...served.values()]
   return {
@@ -140,11 +156,15 @@ describe('the plan of the Instances of a Configuration', () => {
     const spec = { ...made.spec, nodes: [member as NodeName] }
     const present = { ...made, spec, metadata: { ...made.metadata, annotations } }
     const devices = setOf(found({ id: 'x' }, { shared: isShared }))
-    const input = { configuration, takenNames: new Map(), node, devices, instances: [present] }
-    const { served } = await planInstances(input)
-    const instances = { get: (key: ObjectKey) => (key === keyOf(present) ? present : undefined) }
-    const counted = presentInstances(served, { configuration, instances, node })
-    expect(counted).toEqual(isPresent ? [present] : [])
+    const input = {
+      configuration,
+      takenNames: new Map(),
+      node,
+      devices,
+      instances: indexOf([present]),
+    }
+    const [planned] = (await planInstances(input)).served.values()
+    expect(planned?.presence).toBe(isPresent ? 'present' : 'absent')
   })
 })
 
@@ -291,3 +311,116 @@ it('each of 10,000 devices has an Instance of its own', async () => {
   expect([new Set(names).size, collisions]).toEqual([ids.length, []])
   expect(names.filter((name) => name.length === long('').length)).toHaveLength(2)
 })
+
+describe('the next plan', () => {
+  const ids = [first, second, 'foo0'] as const
+  const names = ids.flatMap((id) => (['short', 'long'] as const).map((length) => ({ id, length })))
+  const place = fc.nat({ max: names.length - 1 })
+  const device = fc.record({
+    healthy: fc.boolean(),
+    properties: fc.constantFrom<Record<string, string>>({}, { A: '1' }),
+  })
+  const instance = fc.record({
+    nodes: fc.constantFrom(['node-a'], ['node-b'], ['node-b', 'node-a']),
+    usage: fc.constantFrom('', 'node-a', 'node-b'),
+    metadata: fc.constantFrom(
+      {},
+      { deletionTimestamp: '2026-01-01T00:00:00Z' },
+      { annotations: deviceIdAnnotation(second) },
+    ),
+  })
+  const instanceChange: fc.Arbitrary<Change> = fc.record({
+    place,
+    instance: fc.option(instance, { freq: 2 }),
+  })
+  const change: fc.Arbitrary<Change> = fc.oneof(
+    instanceChange,
+    fc.record({ place, device: fc.option(device, { freq: 3 }) }),
+    fc.record({ generation: fc.constantFrom(1, 2) }),
+  )
+
+  /** Devices and Instances that change one by one. */
+  class World {
+    readonly #devices = new Map<string, DiscoveredDevice>()
+    readonly #instances = new Map<number, Instance>()
+    #generation = 1
+
+    change(by: Change): InstanceName | undefined {
+      const { id, length } = names[by.place ?? 0] ?? expect.fail()
+      this.#generation = by.generation ?? this.#generation
+      this.#devices.delete(by.device === undefined ? '' : id)
+      if (by.device)
+        this.#devices.set(id, found({ id, properties: by.device.properties }, by.device))
+      if (by.instance === undefined || by.place === undefined) return undefined
+      const present = instanceOfDevice(id, { length, ...by.instance })
+      if (by.instance === null) this.#instances.delete(by.place)
+      else this.#instances.set(by.place, present)
+      return present.metadata.name
+    }
+
+    input(last?: InstancePlan): InstancePlanInput {
+      return {
+        configuration: configurationWith({}, { generation: this.#generation }),
+        takenNames: new Map(),
+        node,
+        devices: setOf(...this.#devices.values()),
+        instances: indexOf([...this.#instances.values()]),
+        memory: { deviceOf: (name) => last?.served.get(name)?.device.id, longInUse: new Set() },
+      }
+    }
+  }
+
+  it('takes over what has not changed, and is as a plan without one before', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { maxLength: 12 }), async (changes) => {
+        const world = new World()
+        const digests = new DeviceDigests('lab' as ConfigurationName, node)
+        let before: InstancePlan | undefined
+        for (const each of changes) {
+          world.change(each)
+          const input = world.input(before)
+          const next = await planInstances({ ...input, digests, before })
+          expect(next).toEqual(await planInstances(input))
+          before = next
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('is not needed if all changed Instances are still those of their devices', async () => {
+    let updated = 0
+    // The claims of two Instances of one device decide which of them it keeps.
+    const seenFirst = { place: 0, device: { healthy: true, properties: {} } }
+    const unused = { place: 0, instance: { nodes: ['node-a'], usage: '', metadata: {} } }
+    const usedByShort = [
+      { place: 0, instance: { ...unused.instance, usage: 'node-b' } },
+      { ...unused, place: 1 },
+    ]
+    const changes = fc.array(instanceChange, { minLength: 1, maxLength: 3 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { maxLength: 12 }), changes, async (earlier, later) => {
+        const world = new World()
+        for (const each of earlier) world.change(each)
+        const before = await planInstances(world.input())
+        const changed = new Set(later.flatMap((each) => world.change(each) ?? []))
+        const input = world.input(before)
+        if (!updatePlan(before, changed, input)) return
+        expect(before).toEqual(await planInstances(input))
+        updated++
+      }),
+      { numRuns: 500, examples: [[[seenFirst, ...usedByShort], [unused]]] },
+    )
+    expect(updated).toBeGreaterThan(0)
+  })
+})
+
+interface Change {
+  readonly place?: number
+  readonly device?: {
+    readonly healthy: boolean
+    readonly properties: Record<string, string>
+  } | null
+  readonly instance?: object | null | undefined
+  readonly generation?: number
+}

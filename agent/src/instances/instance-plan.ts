@@ -1,18 +1,35 @@
-import { type Configuration, holderOf, type Instance, type InstanceName } from '@akrijs/api'
+import {
+  type Configuration,
+  hasLongDigest,
+  holderOf,
+  type Instance,
+  type InstanceName,
+} from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { inTurns, printable } from '@akrijs/runtime'
+import { inTurns, printable, slices } from '@akrijs/runtime'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
+import type { HashedDevice } from '../handlers/handler-endpoint.js'
 import { DeviceDigests } from './device-digests.js'
-import { type DigestCollision, type NameMemory, nameDevices } from './device-names.js'
-import { deviceIdOf, ExistingInstances, isOwnedBy } from './existing-instances.js'
-import type { InstanceIndex } from './instance-index.js'
-import { instanceName } from './instance-name.js'
+import {
+  type DigestCollision,
+  mayKeepLongName,
+  type NameMemory,
+  nameDevices,
+} from './device-names.js'
+import {
+  deviceIdOf,
+  ExistingInstances,
+  type InstancesToPlan,
+  isInstanceOf,
+  isOwnedBy,
+} from './existing-instances.js'
 import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
-  /** In the order of the ids of their devices; those with one short digest together. */
-  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
+  /** The generation of the Configuration. */
+  readonly of: number
+  readonly served: Map<InstanceName, PlannedInstance>
   readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
   readonly taken: readonly TakenName[]
@@ -21,6 +38,7 @@ export interface InstancePlan {
 }
 
 export interface PlannedInstance extends ServedInstance {
+  readonly device: HashedDevice
   readonly shared: boolean
   /** Whether nodes offer a resource of the Instance. */
   readonly hasResource: boolean
@@ -28,6 +46,8 @@ export interface PlannedInstance extends ServedInstance {
   readonly hash: string
   /** The present Instance, if it exists. */
   readonly existing: Instance | undefined
+  /** `held`: the Instance is being deleted, and its finalizers hold it. */
+  readonly presence: 'absent' | 'present' | 'held'
 }
 
 /** An Instance that this node leaves. */
@@ -49,12 +69,13 @@ export interface InstancePlanInput {
   readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
   readonly devices: DeviceSet
-  /** At least those of the Configuration. */
-  readonly instances: Iterable<Instance>
+  readonly instances: InstancesToPlan
   /** @default the node has forgotten everything */
   readonly memory?: NameMemory
   /** @default those of no plan before */
   readonly digests?: DeviceDigests
+  /** The plan before: what has not changed since is taken from it. @default none */
+  readonly before?: InstancePlan | undefined
 }
 
 /**
@@ -63,53 +84,86 @@ export interface InstancePlanInput {
  */
 export async function planInstances(input: InstancePlanInput): Promise<InstancePlan> {
   const { configuration, takenNames, node, devices, memory = NO_MEMORY } = input
-  const { digests = new DeviceDigests(node) } = input
   const { spec, metadata } = configuration
-  const existing = new ExistingInstances(
-    [...input.instances].filter((instance) => isOwnedBy(instance, configuration)),
-  )
-  digests.begin()
-  // Devices with one short digest compete for one name. Nearly all buckets have one device.
-  const buckets = new Map<string, DiscoveredDevice[]>()
-  for await (const found of inTurns([...devices.devices.values()].sort(byId))) {
-    const digest = digests.of(found)
-    const bucket = buckets.get(digest)
-    if (bucket === undefined) buckets.set(digest, [found])
-    else bucket.push(found)
-  }
-
+  const { digests = new DeviceDigests(metadata.name, node), before } = input
+  const existing = new ExistingInstances(configuration, input.instances)
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
-  const naming = { configuration: metadata.name, node, digests, existing, memory }
-  for await (const [short, bucket] of inTurns(buckets)) {
-    const names = nameDevices(short, bucket, naming)
-    collisions.push(...names.collisions)
-    for (const { found, name, digest } of names.named) {
-      const { device, shared, healthy } = found
-      const owner = takenNames.get(name)
-      if (owner !== undefined) {
-        taken.push({ device: device.id, owner: keyOf(owner) })
+  const claimed = new Set(existing.withLongNames)
+  const naming = { node, digests, existing, memory }
+  const isAlike = takenNames.size === 0 && before?.of === metadata.generation
+  const { first, others } = await byShortName(devices.devices, digests)
+  for await (const some of inTurns(slices(first)))
+    for (const [short, found] of some) {
+      const isAlone = !others.has(short) && !mayKeepLongName(found, naming)
+      const planned = isAlike && isAlone ? before.served.get(short) : undefined
+      if (planned && isPlanOf(planned, found, input.instances.get(planned.key))) {
+        served.set(short, planned)
         continue
       }
-      served.set(name, {
-        key: objectKey(metadata.namespace, name),
-        name,
-        configuration: metadata.name,
-        digest,
-        device,
-        shared,
-        healthy,
-        capacity: spec.capacity,
-        hasResource: spec.offer !== 'configuration',
-        properties: { ...device.properties, ...spec.brokerProperties },
-        hash: `${metadata.generation} ${shared} ${healthy} ${device.hash}`,
-        existing: existing.get(name),
-      })
+      const bucket = [found, ...(others.get(short) ?? [])]
+      if (bucket.some((each) => mayKeepLongName(each, naming))) claimed.add(short)
+      const names = nameDevices(digests.of(found), bucket, naming)
+      collisions.push(...names.collisions)
+      for (const { found, name, digest } of names.named) {
+        const { device, shared, healthy } = found
+        const owner = takenNames.get(name)
+        if (owner !== undefined) {
+          taken.push({ device: device.id, owner: keyOf(owner) })
+          continue
+        }
+        const present = existing.get(name)
+        served.set(name, {
+          key: objectKey(metadata.namespace, name),
+          name,
+          configuration: metadata.name,
+          digest,
+          device,
+          shared,
+          healthy,
+          capacity: spec.capacity,
+          hasResource: spec.offer !== 'configuration',
+          properties: { ...device.properties, ...spec.brokerProperties },
+          hash: `${metadata.generation} ${shared} ${healthy} ${device.hash}`,
+          existing: present,
+          presence: presenceOf(present, node),
+        })
+      }
     }
-  }
   const left = planLeaves(input, { existing, served, digests })
-  return { served, left, collisions, taken, claimed: existing.withLongNames }
+  return { of: metadata.generation, served, left, collisions, taken, claimed }
+}
+
+/**
+ * The devices by their short name. Devices with one short digest compete for the name: nearly all
+ * devices have a digest of their own.
+ */
+async function byShortName(devices: DeviceSet['devices'], digests: DeviceDigests) {
+  digests.begin(devices)
+  const first = new Map<InstanceName, DiscoveredDevice>()
+  const others = new Map<InstanceName, DiscoveredDevice[]>()
+  for await (const some of inTurns(slices(devices.values())))
+    for (const found of some) {
+      const { name } = digests.of(found)
+      if (first.has(name)) others.set(name, [...(others.get(name) ?? []), found])
+      else first.set(name, found)
+    }
+  return { first, others }
+}
+
+/** Whether a plan of the device, and of its present Instance, would be this one. */
+function isPlanOf(
+  planned: PlannedInstance,
+  { device, shared, healthy }: DiscoveredDevice,
+  existing: Instance | undefined,
+): boolean {
+  return (
+    planned.existing === existing &&
+    planned.healthy === healthy &&
+    planned.shared === shared &&
+    planned.device.hash === device.hash
+  )
 }
 
 interface PlanState {
@@ -120,13 +174,11 @@ interface PlanState {
 
 /** Plans which present Instances this node leaves. */
 function planLeaves(
-  { configuration, node, devices: { complete } }: InstancePlanInput,
+  { node, devices: { complete } }: InstancePlanInput,
   { existing, served, digests }: PlanState,
 ): Map<InstanceName, LeftInstance> {
   const left = new Map<InstanceName, LeftInstance>()
-  const others = [...existing].filter(
-    ({ spec, metadata }) => spec.nodes.includes(node) && !served.has(metadata.name),
-  )
+  const others = existing.without(served).filter(({ spec }) => spec.nodes.includes(node))
   if (others.length === 0) return left
   /** By the printable id of one of these, the names that served devices have, or could have. */
   const names = new Map(others.map((instance) => [deviceIdOf(instance), new Set<InstanceName>()]))
@@ -134,7 +186,7 @@ function planLeaves(
     const ofDevice = names.get(printable(planned.device.id))
     if (ofDevice !== undefined)
       for (const length of ['short', 'long'] as const)
-        ofDevice.add(instanceName(configuration.metadata.name, digests.of(planned, length)))
+        ofDevice.add(digests.of(planned, length).name)
   }
   for (const instance of others) {
     const { name } = instance.metadata
@@ -151,27 +203,36 @@ function isUsedBy({ spec }: Instance, node: NodeName): boolean {
 }
 
 /**
- * The Instances that devices of the plan have at present. A shared Instance counts before it names
- * this node.
+ * Brings a plan up to date with changed Instances: one that is still that of its device changes
+ * nothing else of the plan.
+ * @returns false if another plan is needed
  */
-export function presentInstances(
-  served: InstancePlan['served'],
-  { configuration, instances, node }: PresentInput,
-): Instance[] {
-  return [...served.values()].flatMap(({ key }) => {
-    const instance = instances.get(key)
-    if (instance === undefined || !isOwnedBy(instance, configuration)) return []
-    return instance.spec.shared || instance.spec.nodes.includes(node) ? instance : []
-  })
+export function updatePlan(
+  { served, claimed }: InstancePlan,
+  changed: Iterable<InstanceName>,
+  { configuration, instances, node }: UpdateInput,
+): boolean {
+  const updates: PlannedInstance[] = []
+  for (const name of changed) {
+    const planned = served.get(name)
+    const existing = planned && instances.get(planned.key)
+    if (planned === undefined || existing === undefined) return false
+    if (claimed.has(name) || hasLongDigest(name)) return false
+    if (!isOwnedBy(existing, configuration) || !isInstanceOf(existing, planned, node)) return false
+    updates.push({ ...planned, existing, presence: presenceOf(existing, node) })
+  }
+  for (const planned of updates) served.set(planned.name, planned)
+  return true
 }
 
-interface PresentInput extends Pick<InstancePlanInput, 'configuration' | 'node'> {
-  readonly instances: Pick<InstanceIndex, 'get'>
-}
+type UpdateInput = Pick<InstancePlanInput, 'configuration' | 'instances' | 'node'>
 
-function byId({ device: a }: DiscoveredDevice, { device: b }: DiscoveredDevice): number {
-  if (a.id === b.id) return 0
-  return a.id < b.id ? -1 : 1
+/** A shared Instance counts before it names this node. */
+function presenceOf(instance: Instance | undefined, node: NodeName): PlannedInstance['presence'] {
+  if (instance === undefined) return 'absent'
+  const { metadata, spec } = instance
+  if (!spec.shared && !spec.nodes.includes(node)) return 'absent'
+  return metadata.deletionTimestamp === undefined ? 'present' : 'held'
 }
 
 const NO_MEMORY: NameMemory = { deviceOf: () => undefined, longInUse: new Set() }

@@ -16,8 +16,8 @@ import {
   type InstancePlan,
   type PlannedInstance,
   planInstances,
-  presentInstances,
   type TakenName,
+  updatePlan,
 } from './instance-plan.js'
 import { type InstanceWork, inOrder, workOf } from './instance-work.js'
 import { InstanceWrites, type InstanceWritesOptions } from './instance-writes.js'
@@ -72,7 +72,7 @@ export interface InstancesView {
    */
   readonly present: number
   /** The Instances that this node serves. */
-  readonly served: readonly PlannedInstance[]
+  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
 }
 
 /** What this node does for one Configuration. */
@@ -82,6 +82,8 @@ interface ServedState {
   readonly digests: DeviceDigests
   readonly memory: NameMemory
   plan: InstancePlan
+  /** The Instances that have changed since the plan began. */
+  changed: Set<InstanceName>
   readonly running: RunningInstances
   /**
    * The Instances that wait for a write or for their plugin. What had its turn goes to the end, so
@@ -116,9 +118,11 @@ export class InstanceReconciler {
     const { cluster, instances, signal } = options
     this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
     instances.onChange((configuration, { instance, isMinor }) => {
-      const { plan = NO_PLAN } = this.#states.get(configuration) ?? {}
+      const state = this.#states.get(configuration)
       const name = keyParts(instance).name as InstanceName
-      if (!isMinor || plan === NO_PLAN || plan.claimed.has(name)) this.#changed.tell(configuration)
+      if (isMinor && state?.plan.claimed.has(name) === false) return
+      state?.changed.add(name)
+      this.#changed.tell(configuration)
     }, signal)
   }
 
@@ -128,20 +132,15 @@ export class InstanceReconciler {
   }
 
   view(key: ObjectKey): InstancesView {
-    const { configurations, instances, node } = this.#options
-    const configuration = configurations.get(key)
     const { plan = NO_PLAN, refusals = [] } = this.#states.get(key) ?? {}
     const { collisions, taken, served } = plan
-    const present =
-      configuration === undefined
-        ? []
-        : presentInstances(served, { configuration, instances, node })
-    const held = present.flatMap(({ metadata }) => {
-      const { name, deletionTimestamp, finalizers = [] } = metadata
-      return deletionTimestamp === undefined ? [] : { name, finalizers }
-    })
-    const all = [...served.values()]
-    return { collisions, refusals, taken, held, present: present.length, served: all }
+    const held: HeldInstance[] = []
+    let present = 0
+    for (const { name, presence, existing } of served.values()) {
+      if (presence !== 'absent') present++
+      if (presence === 'held') held.push({ name, finalizers: existing?.metadata.finalizers ?? [] })
+    }
+    return { collisions, refusals, taken, held, present, served }
   }
 
   /** Whether the devices have changed since the last pass. */
@@ -229,16 +228,35 @@ export class InstanceReconciler {
 
   async #plan(configuration: Configuration, state: ServedState, devices: DeviceSet): Promise<void> {
     const { configurations, instances, node } = this.#options
+    const { plan, changed } = state
+    const takenNames = configurations.takenNames(configuration)
+    state.changed = new Set()
+    const isSame =
+      state.devices === devices &&
+      plan.of === configuration.metadata.generation &&
+      takenNames.size + plan.taken.length === 0
+    if (isSame && updatePlan(plan, changed, { configuration, instances, node })) {
+      state.writes.follow(plan)
+      for (const name of changed) this.#updateWork(state, name)
+    } else await this.#planAll(configuration, state, devices)
+  }
+
+  async #planAll(configuration: Configuration, state: ServedState, devices: DeviceSet) {
+    const { configurations, instances, node } = this.#options
     const { digests, memory } = state
+    // A plan that fails is made again.
+    state.devices = undefined
     const plan = await planInstances({
       configuration,
       takenNames: configurations.takenNames(configuration),
       node,
       devices,
-      instances: instances.of(keyOf(configuration)),
+      instances,
       memory,
       digests,
+      before: state.plan,
     })
+    const { served } = state.plan
     state.devices = devices
     state.plan = plan
     state.writes.follow(plan)
@@ -246,10 +264,13 @@ export class InstanceReconciler {
     state.work = new Map()
     for (const name of before.keys()) this.#updateWork(state, name)
     const others: InstanceWork[] = []
-    for (const name of [...plan.left.keys(), ...plan.served.keys()]) {
+    const add = (name: InstanceName) => {
       const item = before.has(name) ? undefined : this.#workOf(state, name)
       if (item !== undefined) others.push(item)
     }
+    for (const name of plan.left.keys()) add(name)
+    // What the plan before had too has no new work.
+    for (const [name, planned] of plan.served) if (served.get(name) !== planned) add(name)
     for (const item of inOrder(others, node)) state.work.set(item.name, item)
     this.#reportCollisions(configuration, state)
     if (!devices.complete || state.isLossKnown) return
@@ -268,12 +289,14 @@ export class InstanceReconciler {
    */
   async #followPlan(state: ServedState): Promise<unknown[]> {
     const { plan, running } = state
-    const withdrawn = running.names.filter((name) => !plan.served.has(name))
+    const withdrawn: InstanceName[] = []
+    const changed: PlannedInstance[] = []
+    for (const [name, { hash }] of running) {
+      const planned = plan.served.get(name)
+      if (planned === undefined) withdrawn.push(name)
+      else if (planned.hash !== hash) changed.push(planned)
+    }
     throwFirst(await inParallel(withdrawn, (name) => this.#withdraw(state, name)))
-    const changed = [...plan.served.values()].filter(({ name, hash }) => {
-      const before = running.get(name)
-      return before !== undefined && before.hash !== hash
-    })
     return inParallel(changed, async (planned) => {
       // A new resource needs its name admitted first.
       const hasResource = planned.hasResource && running.get(planned.name)?.hasResource === true
@@ -421,9 +444,10 @@ export class InstanceReconciler {
     const running = new RunningInstances()
     const state: ServedState = {
       uid: metadata.uid,
-      digests: new DeviceDigests(node),
+      digests: new DeviceDigests(metadata.name, node),
       memory: { deviceOf: (name) => running.get(name)?.id, longInUse: ledger.longInstances },
       plan: NO_PLAN,
+      changed: new Set(),
       running,
       work: new Map(),
       writes: new InstanceWrites(this.#options),
@@ -457,6 +481,7 @@ export class InstanceReconciler {
 
 /** Before the first pass. Any change of an Instance may count. */
 const NO_PLAN: InstancePlan = {
+  of: 0,
   served: new Map(),
   left: new Map(),
   collisions: [],

@@ -12,7 +12,6 @@ import type { LostDevice } from '../slots/slot-events.js'
 import type { DeviceDigests } from './device-digests.js'
 import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
-import { instanceName } from './instance-name.js'
 import type { InstancePlan } from './instance-plan.js'
 
 interface LostWhileAwayInput {
@@ -46,7 +45,7 @@ export function lostWhileAway({
     if (isOfConfiguration && resources.includes(resourceName) && !plan.served.has(name))
       missing.add(name)
   }
-  for (const name of namesLeftOut(metadata.name, devices, digests, missing)) missing.delete(name)
+  for (const name of namesLeftOut(devices, digests, missing)) missing.delete(name)
   return [...missing].flatMap((name) => {
     const instance = instances.get(objectKey(metadata.namespace, name))
     // Another Instance may have the device, while containers hold slots of this Instance.
@@ -61,7 +60,6 @@ export function lostWhileAway({
  * only the digests of the devices tell.
  */
 function namesLeftOut(
-  configuration: Configuration['metadata']['name'],
   { devices, leftOut }: DeviceSet,
   digests: DeviceDigests,
   names: ReadonlySet<InstanceName>,
@@ -69,8 +67,6 @@ function namesLeftOut(
   if (names.size === 0) return []
   const lengths = [...new Set([...names].map((name) => (hasLongDigest(name) ? 'long' : 'short')))]
   return [...(leftOut?.listed ?? [])].flatMap(([id, found]) =>
-    devices.has(id)
-      ? []
-      : lengths.map((length) => instanceName(configuration, digests.of(found, length))),
+    devices.has(id) ? [] : lengths.map((length) => digests.of(found, length).name),
   )
 }

@@ -24,6 +24,10 @@ export class RunningInstances {
     return [...this.#byName.keys()]
   }
 
+  [Symbol.iterator](): Iterator<[InstanceName, RunningInstance]> {
+    return this.#byName[Symbol.iterator]()
+  }
+
   get(name: InstanceName): RunningInstance | undefined {
     return this.#byName.get(name)
   }

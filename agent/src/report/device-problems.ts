@@ -5,7 +5,9 @@ import type { DeviceSet } from '../discovery/device-set.js'
 import type { PlannedInstance } from '../instances/instance-plan.js'
 
 /** An Instance that a node serves, with its device. */
-export type ServedDevice = Pick<PlannedInstance, 'key' | 'device' | 'existing'>
+export interface ServedDevice extends Pick<PlannedInstance, 'key' | 'existing'> {
+  readonly device: Pick<PlannedInstance['device'], 'id'>
+}
 
 /** The problem of each device that its handler reports, by its Instance. */
 export type ProblemsByInstance = ReadonlyMap<ObjectKey, string>
@@ -25,7 +27,7 @@ export const MAX_FINDINGS = 100
 
 export function problemsByInstance(
   reports: readonly DeviceReport[],
-  served: readonly ServedDevice[],
+  served: Iterable<ServedDevice>,
 ): ProblemsByInstance {
   const problems = new Map<string, string>()
   for (const { listed, ids, reason } of reports)
@@ -54,11 +56,11 @@ const DEVICE_LOST: Problem = {
  */
 export function findings(
   { devices }: DeviceSet,
-  served: readonly ServedDevice[],
+  served: Iterable<ServedDevice>,
   lost: Iterable<InstanceName>,
 ): FindingsByInstance {
   const found = new Map([...lost].map((name) => [name, DEVICE_LOST]))
-  for (const { key, device } of served) {
+  for (const { key, device } of isAnyUnhealthy(devices) ? served : []) {
     const { healthy = true, refusal } = devices.get(device.id) ?? {}
     if (healthy) continue
     const refused = {
@@ -68,6 +70,11 @@ export function findings(
     found.set(nameOf(key), refusal === undefined ? HANDLER_LOST : refused)
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_FINDINGS))
+}
+
+function isAnyUnhealthy(devices: DeviceSet['devices']): boolean {
+  for (const { healthy } of devices.values()) if (!healthy) return true
+  return false
 }
 
 /** The problems as the node reports them: in order, and one of each Instance. */

@@ -43,7 +43,7 @@ export class ProblemEvents {
   followDevices(
     configuration: ObjectKey,
     problems: ProblemsByInstance,
-    served: readonly ServedDevice[],
+    served: Iterable<ServedDevice>,
   ): void {
     const recorded = this.#recordedOf(configuration)
     const before = recorded.devices

@@ -19,7 +19,9 @@ import { mergeReports } from './device-reports.js'
 import { brokenStatus, nodeStatus, refusedStatus } from './node-status.js'
 import { ProblemEvents } from './problem-events.js'
 
-type View = Omit<InstancesView, 'served'> & { readonly served: readonly ServedDevice[] }
+type View = Omit<InstancesView, 'served'> & {
+  readonly served: Pick<ReadonlyMap<unknown, ServedDevice>, 'values'>
+}
 
 interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'reportStatus' | 'recordEvent'>
@@ -108,10 +110,10 @@ export class StatusReporter {
     { served }: View,
   ): readonly DeviceProblem[] | undefined {
     const reports = mergeReports(endpoints.map((endpoint) => endpoint.reports)) ?? []
-    const problems = problemsByInstance(reports, served)
-    this.#events.followDevices(keyOf(configuration), problems, served)
+    const problems = problemsByInstance(reports, served.values())
+    this.#events.followDevices(keyOf(configuration), problems, served.values())
     const lost = this.#options.book.lost(configuration.metadata.name)
-    const found = findings(devices, served, lost)
+    const found = findings(devices, served.values(), lost)
     const hasList = endpoints.some(({ state }) => state.phase === 'open' && state.listed)
     return hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
   }
