@@ -24,6 +24,7 @@ export {
   referenceId,
   refersTo,
 } from './objects.js'
+export { applyJsonPatch } from './patches.js'
 export { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
 export { type ReflectedPart, Reflector } from './reflector.js'
 export { type DeleteOptions, Resource } from './resource.js'

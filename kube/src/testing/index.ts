@@ -1,3 +1,4 @@
+export { applyJsonPatch } from '../patches.js'
 export {
   answerWith,
   FakeApiServer,
@@ -8,4 +9,3 @@ export {
 } from './fake-api-server.js'
 export { applyFields, updateFields } from './managed-fields.js'
 export type { StoredObject, StoreRequest } from './object-store.js'
-export { applyJsonPatch } from './patches.js'

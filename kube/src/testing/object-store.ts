@@ -4,8 +4,8 @@ import { isRecord } from '@akrijs/runtime'
 import type { PatchType } from '../api-client.js'
 import { ApiError } from '../errors.js'
 import type { JsonPatch } from '../objects.js'
+import { applyJsonPatch, applyMergePatch } from '../patches.js'
 import { applyFields, updateFields } from './managed-fields.js'
-import { applyJsonPatch, applyMergePatch } from './patches.js'
 
 /** An object of the store. Its path tells its kind, namespace and name. */
 export interface StoredObject {

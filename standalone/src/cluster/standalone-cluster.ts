@@ -40,6 +40,7 @@ import {
   slotCounts,
 } from '@akrijs/api'
 import {
+  applyJsonPatch,
   keyOf,
   keyParts,
   type NodeName,
@@ -47,9 +48,8 @@ import {
   type ObjectKey,
   objectKey,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
+import { type Clock, InternalError, type Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
-import jsonPatch from 'fast-json-patch'
 import { type ClusterState, type StateFile, specDigest } from '../state/state-file.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
@@ -300,13 +300,10 @@ export class StandaloneCluster implements Cluster {
       if ('done' in step) return step.done
       if ('remove' in step) draft.instances.remove(key)
       else {
+        const patched = applyJsonPatch(instance, step.patch)
         // The step is for this very object: no test of the patch can fail.
-        const { newDocument: changed } = jsonPatch.applyPatch(
-          instance as Instance,
-          step.patch,
-          false,
-          false,
-        )
+        if ('refused' in patched) throw new InternalError(`a change of ${key}: ${patched.refused}`)
+        const changed = patched.value as Instance
         if ('subresource' in step) draft.instances.putTransient(newVersion(draft, changed))
         else putChanged(draft, changed)
         countSlots(draft, changed)

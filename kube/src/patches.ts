@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '@akrijs/runtime'
-import type { JsonPatch } from '../objects.js'
+import type { JsonPatch } from './objects.js'
 
 // JSON patches (RFC 6902) and merge patches (RFC 7396), as an API server executes them. Pure.
 
