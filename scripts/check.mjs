@@ -32,6 +32,7 @@ const CHECKS = [
     () => run(process.execPath, ['scripts/shipped.mjs', '--check']),
   ],
   [`lines of at most ${LINE} characters`, longLines],
+  ['tags of tests', tags],
   ['native addon', () => run(process.execPath, ['scripts/build-addon.mjs', '--check'])],
 ]
 
@@ -49,6 +50,27 @@ process.exit(failed > 0 ? 1 : 0)
 function run(command, args, cwd = root) {
   const result = spawnSync(command, args, { cwd, encoding: 'utf8' })
   return result.status === 0 ? undefined : `${result.stdout}${result.stderr}${result.error ?? ''}`
+}
+
+/** Each tag of a test's title has its line in docs/behaviours.md, and each line has a test. */
+function tags() {
+  const page = readFileSync(path.join(root, 'docs/behaviours.md'), 'utf8')
+  const known = new Set([...page.matchAll(/^\| ([A-Z]\d+) \|/gm)].map(([, tag]) => tag))
+  const tests = spawnSync('git', ['ls-files', '*.test.ts', '*.test.mjs', '*.contract.ts'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  const used = new Set()
+  for (const file of tests.stdout.trim().split('\n')) {
+    const text = readFileSync(path.join(root, file), 'utf8')
+    for (const [, front] of text.matchAll(/['"`]((?:(?:R\d{1,3}|[ACDWH]\d{1,2}) )+)/g))
+      for (const tag of front.trim().split(' ')) used.add(tag)
+  }
+  const problems = [
+    ...[...used].filter((tag) => !known.has(tag)).map((tag) => `${tag}: no line in the page`),
+    ...[...known].filter((tag) => !used.has(tag)).map((tag) => `${tag}: no test`),
+  ]
+  return problems.length === 0 ? undefined : `docs/behaviours.md: ${problems.join(', ')}\n`
 }
 
 /** The formatter breaks code, but no texts, regular expressions and comments. */
