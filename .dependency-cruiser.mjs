@@ -29,7 +29,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'report/(?!node-report-writer).*',
   'plugins/allocation',
   'handlers/(device-selection|handler-(endpoint|registry)|isolated-output)',
-  'kubelet/(device-nodes|kubelet)',
+  'kubelet/kubelet',
   'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
   'broker-info/broker-info-plan',
   'errors|limits',

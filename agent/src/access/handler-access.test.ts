@@ -1,9 +1,9 @@
 import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it, vi } from 'vitest'
 import { turnsOf } from '../../../test/support/turns.js'
-import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { checked } from '../testing/objects.js'
 import { Pattern, readDeviceRule, readMountRule, readNameRule } from './access-rules.js'
+import type { DeviceNodes } from './handler-access.js'
 import { HandlerAccess } from './handler-access.js'
 
 /** The device nodes that the kernel names: the last ones are no devices for containers. */

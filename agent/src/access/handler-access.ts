@@ -1,7 +1,6 @@
 import { inTurns } from '@akrijs/runtime'
 import type { DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
-import type { DeviceNodes, FoundNodes } from '../kubelet/device-nodes.js'
 import {
   isCanonicalPath,
   type NameRule,
@@ -11,6 +10,18 @@ import {
   readNameRule,
 } from './access-rules.js'
 import { MAX_NAME, startEffect } from './environment-names.js'
+
+/** The device nodes of this node, as its kernel names them. */
+export interface DeviceNodes {
+  find(paths: ReadonlySet<string>): Promise<FoundNodes>
+}
+
+export interface FoundNodes {
+  /** Those of the paths that the kernel names; a symbolic link has no name. */
+  readonly present: ReadonlySet<string>
+  /** Whether the kernel has named all its device nodes. If not, a missing path can be a node. */
+  readonly complete: boolean
+}
 
 /** A device as its handler may give it to containers, with the hash of what is reported. */
 export interface AdmittedDevice extends HashedDevice {

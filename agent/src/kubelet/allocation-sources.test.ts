@@ -6,7 +6,7 @@ import { type Container, RuntimeServiceService } from '@akrijs/proto/runtime'
 import type { Server, sendUnaryData } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { grpcServer } from '../testing/grpc-server.js'
-import { type AllocationSource, ContainerRuntime, PodResources } from './allocation-sources.js'
+import { type AllocationSource, containerRuntime, podResources } from './allocation-sources.js'
 
 const [CREATED, RUNNING, EXITED] = [0, 1, 2] as const
 
@@ -26,7 +26,7 @@ afterEach(async () => {
 
 /** The ids of each Pod, with the slots that are known, by resource. */
 async function allocationsOf(source: AllocationSource) {
-  const all = await source.list(AbortSignal.timeout(5000))
+  const all = await source(AbortSignal.timeout(5000))
   const text = (id: string, slot: string | undefined) => (slot ? `${id} is ${slot}` : id)
   return Object.fromEntries(
     [...all].map(([resource, pods]) => [
@@ -83,11 +83,11 @@ it.each<[what: string, containers: Container[], found: Record<string, string[]>]
   server = await grpcServer(socket, RuntimeServiceService, {
     listContainers: (_call: unknown, done: sendUnaryData<object>) => done(null, { containers }),
   })
-  expect(await allocationsOf(new ContainerRuntime(socket))).toEqual(found)
+  expect(await allocationsOf(containerRuntime(socket))).toEqual(found)
 })
 
 it('allocations are unknown if the runtime does not answer', async () => {
-  await expect(allocationsOf(new ContainerRuntime(socket))).rejects.toMatchObject({
+  await expect(allocationsOf(containerRuntime(socket))).rejects.toMatchObject({
     code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
     kind: 'transient',
   })
@@ -99,7 +99,7 @@ it('allocations by podresources are those of all containers of all Pods', async 
     devices: [{ resourceName: 'akri.sh/cam', deviceIds, topology: undefined }],
     ...{ cpuIds: [], memory: [], dynamicResources: [] },
   })
-  const podResources = [
+  const listed = [
     {
       name: 'a',
       namespace: 'default',
@@ -108,11 +108,11 @@ it('allocations by podresources are those of all containers of all Pods', async 
     { name: 'b', namespace: 'other', containers: [ofContainer('z', '3')] },
   ]
   server = await grpcServer(socket, PodResourcesListerService, {
-    list: (_call: unknown, done: sendUnaryData<object>) => done(null, { podResources }),
+    list: (_call: unknown, done: sendUnaryData<object>) => done(null, { podResources: listed }),
     getAllocatableResources: () => {},
     get: () => {},
   })
-  expect(await allocationsOf(new PodResources(socket))).toEqual({
+  expect(await allocationsOf(podResources(socket))).toEqual({
     'akri.sh/cam': ['default/a 0 1', 'default/a 2', 'other/b 3'],
   })
 })

@@ -1,14 +1,7 @@
 import { GROUP, type SlotName, slotNameParts } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
-import {
-  type ListPodResourcesResponse,
-  PodResourcesListerClient,
-} from '@akrijs/proto/pod-resources'
-import {
-  type Container,
-  type ListContainersResponse,
-  RuntimeServiceClient,
-} from '@akrijs/proto/runtime'
+import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
+import { type Container, RuntimeServiceService } from '@akrijs/proto/runtime'
 import { SLOT_ANNOTATION } from '../plugins/allocation.js'
 import type { Allocations, PodAllocation } from './kubelet.js'
 import { LocalService } from './local-service.js'
@@ -18,28 +11,20 @@ const MAX_LIST_BYTES = 16 * 1024 * 1024
 /** `CONTAINER_EXITED` of the container runtime interface. */
 const EXITED = 2
 
-/** Reports which containers of this node have which device ids. */
-export interface AllocationSource {
-  /** @throws KubeletUnavailableError (transient) */
-  list(signal: AbortSignal): Promise<Allocations>
-}
+/**
+ * Lists which containers of this node have which device ids.
+ * @throws KubeletUnavailableError (transient)
+ */
+export type AllocationSource = (signal: AbortSignal) => Promise<Allocations>
 
 /** The allocations, from the kubelet's podresources service. */
-export class PodResources implements AllocationSource {
-  readonly #service: LocalService<PodResourcesListerClient>
-
-  constructor(socket: string) {
-    this.#service = new LocalService(PodResourcesListerClient, socket, MAX_LIST_BYTES)
-  }
-
-  async list(signal: AbortSignal): Promise<Allocations> {
-    const { podResources } = await this.#service.ask<ListPodResourcesResponse>(
-      'the kubelet did not list its Pods',
-      signal,
-      (client, metadata, options, done) => client.list({}, metadata, options, done),
-    )
+export function podResources(socket: string): AllocationSource {
+  const service = new LocalService(socket, MAX_LIST_BYTES)
+  const { list } = PodResourcesListerService
+  return async (signal) => {
+    const answer = await service.ask('the kubelet did not list its Pods', list, {}, signal)
     return byResource(
-      podResources.flatMap(({ name, namespace, containers }) => {
+      answer.podResources.flatMap(({ name, namespace, containers }) => {
         const pod = objectKey(namespace, name)
         return containers.flatMap(({ devices }) =>
           devices.map(({ resourceName, deviceIds }) => {
@@ -55,19 +40,12 @@ export class PodResources implements AllocationSource {
  * The allocations, from the annotations of the containers: for kubelets that do not serve
  * podresources. A container that waits for its restart has exited, while its Pod is still there.
  */
-export class ContainerRuntime implements AllocationSource {
-  readonly #service: LocalService<RuntimeServiceClient>
-
-  constructor(socket: string) {
-    this.#service = new LocalService(RuntimeServiceClient, socket, MAX_LIST_BYTES)
-  }
-
-  async list(signal: AbortSignal): Promise<Allocations> {
-    const { containers } = await this.#service.ask<ListContainersResponse>(
-      'the container runtime did not list its containers',
-      signal,
-      (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
-    )
+export function containerRuntime(socket: string): AllocationSource {
+  const service = new LocalService(socket, MAX_LIST_BYTES)
+  const { listContainers } = RuntimeServiceService
+  const failure = 'the container runtime did not list its containers'
+  return async (signal) => {
+    const { containers } = await service.ask(failure, listContainers, {}, signal)
     return byResource(containers.filter(({ state }) => state !== EXITED).flatMap(slotsIn))
   }
 }

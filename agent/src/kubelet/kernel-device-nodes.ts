@@ -2,14 +2,12 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { type Clock, systemClock } from '@akrijs/runtime'
-import type { DeviceNodes, FoundNodes } from './device-nodes.js'
+import type { DeviceNodes, FoundNodes } from '../access/handler-access.js'
 
 /** A device in /sys/dev. */
 interface KernelDevice {
   /** Its type, number and directory, which identify the device. */
   readonly key: string
-  /** Its type and number. */
-  readonly number: string
   /** The last component of its directory. */
   readonly directory: string
   readonly uevent: string
@@ -63,18 +61,14 @@ export class KernelDeviceNodes implements DeviceNodes {
     if (devices === undefined) return { present: new Set(), complete: false }
     const keys = new Set(devices.map(({ key }) => key))
     for (const key of this.#nodes.keys()) if (!keys.has(key)) this.#nodes.delete(key)
-    for (const { key, number } of devices) {
-      // The kernel blocks readers of a USB device while a hub sets up its devices.
-      const node = usbNode(number)
-      if (node !== undefined) this.#nodes.set(key, node)
-    }
     const nodes = new Set(this.#nodes.values())
     const missing = new Set([...paths].filter((node) => !nodes.has(node)))
     const unread = devices.filter(({ key }) => !this.#nodes.has(key) && !this.#blocked.has(key))
-    const isLikely = likelyDirectories(missing)
-    await this.#read(unread.filter(isLikely), missing)
-    const others = unread.filter((device) => !isLikely(device))
-    await this.#read(others, missing)
+    const likely = likelyDirectories(missing)
+    for (const isLikely of [true, false]) {
+      const part = unread.filter(({ directory }) => likely.has(directory) === isLikely)
+      await this.#read(part, missing)
+    }
     return {
       present: new Set([...paths].filter((node) => !missing.has(node))),
       complete: devices.every(({ key }) => this.#nodes.has(key)),
@@ -89,9 +83,12 @@ export class KernelDeviceNodes implements DeviceNodes {
         return readdirSync(parent).flatMap((number) => {
           const target = linkTarget(path.join(parent, number))
           if (target === undefined) return []
+          const key = `${type} ${number} ${target}`
+          // The kernel blocks readers of a USB device while a hub sets up its devices.
+          const node = usbNode(`${type} ${number}`)
+          if (node !== undefined) this.#nodes.set(key, node)
           return {
-            key: `${type} ${number} ${target}`,
-            number: `${type} ${number}`,
+            key,
             directory: path.posix.basename(target),
             uevent: path.join(parent, number, 'uevent'),
           }
@@ -164,14 +161,13 @@ function usbNode(number: string): string | undefined {
  * Most directories have the name of the node, or its path with `!` for `/`. If these are read
  * first, most searches read few files.
  */
-function likelyDirectories(nodes: ReadonlySet<string>): (device: KernelDevice) => boolean {
-  const likely = new Set(
+function likelyDirectories(nodes: ReadonlySet<string>): ReadonlySet<string> {
+  return new Set(
     [...nodes].flatMap((node) => [
       path.posix.basename(node),
       node.replace('/dev/', '').replaceAll('/', '!'),
     ]),
   )
-  return ({ directory }) => likely.has(directory)
 }
 
 /** @returns undefined if the device has gone */

@@ -76,8 +76,6 @@ async function deadSocket(socket: string): Promise<void> {
   await ended
 }
 
-const plugin = { resourceName: 'akri.sh/cam', socketName: 'akri-cam.sock' }
-
 describe('the sockets of a kubelet', () => {
   it('A23 are cleared of the sockets of a dead agent, and of no others', async () => {
     await deadSocket(path.join(plugins, 'akri-dead.sock'))
@@ -100,7 +98,7 @@ describe('the sockets of a kubelet', () => {
       asked = request
       answer(null, {})
     })
-    await sockets.register(plugin, new AbortController().signal)
+    await sockets.register('akri.sh/cam', 'akri-cam.sock', new AbortController().signal)
     expect(asked).toEqual({
       version: 'v1beta1',
       endpoint: 'akri-cam.sock',
@@ -110,14 +108,18 @@ describe('the sockets of a kubelet', () => {
   })
 
   it('report why a registration failed, as a transient error', async () => {
-    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+    await expect(
+      sockets.register('akri.sh/cam', 'akri-cam.sock', new AbortController().signal),
+    ).rejects.toMatchObject({
       code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
       kind: 'transient',
       message: expect.stringMatching(/kubelet\.sock: there is no such socket \(ENOENT\)/),
     })
     const details = 'the version is not supported'
     await kubelet((_, answer) => answer({ code: status.INVALID_ARGUMENT, details }))
-    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+    await expect(
+      sockets.register('akri.sh/cam', 'akri-cam.sock', new AbortController().signal),
+    ).rejects.toMatchObject({
       code: 'AKRI_ERR_PLUGIN_REFUSED',
       kind: 'transient',
       message: expect.stringContaining(
@@ -129,7 +131,9 @@ describe('the sockets of a kubelet', () => {
   it('abort a registration on request', async () => {
     const stop = new AbortController()
     await kubelet(() => stop.abort())
-    await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
+    await expect(sockets.register('akri.sh/cam', 'akri-cam.sock', stop.signal)).rejects.toThrow(
+      /CANCELLED/,
+    )
   })
 
   it('A21 report a kubelet that recreated its socket, also with its inode, only', async () => {

@@ -1,12 +1,12 @@
 import { type FSWatcher, watch } from 'node:fs'
 import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
+import { RegistrationService } from '@akrijs/proto/device-plugin'
 import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
 import { KubeletGoneError, PluginRefusedError } from '../errors.js'
 import { isPluginSocket, PLUGIN_OPTIONS } from '../plugins/plugin-server.js'
-import { type AllocationSource, PodResources } from './allocation-sources.js'
-import type { Allocations, Kubelet, NodePods, PluginRegistration } from './kubelet.js'
+import { type AllocationSource, podResources } from './allocation-sources.js'
+import type { Kubelet, NodePods } from './kubelet.js'
 import { isAnswerOfServer, LocalService } from './local-service.js'
 
 interface KubeletSocketsOptions {
@@ -36,8 +36,8 @@ export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
   readonly pods: NodePods | undefined
   readonly #kubeletSocket: string
-  readonly #allocations: AllocationSource
-  readonly #registration: LocalService<RegistrationClient>
+  readonly listAllocated: AllocationSource
+  readonly #registration: LocalService
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
   readonly #directoryListeners = new Listeners<[names: ReadonlySet<string>]>()
@@ -62,8 +62,8 @@ export class KubeletSockets implements Kubelet {
     this.pods = options.pods
     this.pluginDirectory = options.pluginDirectory
     this.#kubeletSocket = path.join(this.pluginDirectory, 'kubelet.sock')
-    this.#registration = new LocalService(RegistrationClient, this.#kubeletSocket)
-    this.#allocations = options.allocations ?? new PodResources(options.podResourcesSocket)
+    this.#registration = new LocalService(this.#kubeletSocket)
+    this.listAllocated = options.allocations ?? podResources(options.podResourcesSocket)
     this.gone = new Promise((resolve) => {
       this.#giveUp = resolve
     })
@@ -90,25 +90,15 @@ export class KubeletSockets implements Kubelet {
     await this.#watching
   }
 
-  async register(
-    { resourceName, socketName: endpoint }: PluginRegistration,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async register(resourceName: string, endpoint: string, signal: AbortSignal): Promise<void> {
     const request = { version: 'v1beta1', endpoint, resourceName, options: PLUGIN_OPTIONS }
+    const failure = `the kubelet did not take ${resourceName}`
     try {
-      await this.#registration.ask<Empty>(
-        `the kubelet did not take ${resourceName}`,
-        signal,
-        (client, metadata, options, done) => client.register(request, metadata, options, done),
-      )
+      await this.#registration.ask(failure, RegistrationService.register, request, signal)
     } catch (error) {
       const isAnswer = error instanceof Error && isAnswerOfServer(error.cause)
       throw isAnswer ? new PluginRefusedError(error.message, { cause: error.cause }) : error
     }
-  }
-
-  listAllocated(signal: AbortSignal): Promise<Allocations> {
-    return this.#allocations.list(signal)
   }
 
   onRestart(listener: () => void, signal: AbortSignal): void {

@@ -8,11 +8,11 @@ export interface Kubelet {
   /** The Pods of this node; undefined if Pods are not watched. */
   readonly pods: NodePods | undefined
   /**
-   * Registers a plugin that already serves on `<pluginDirectory>/<socketName>`.
+   * Registers a plugin that already serves on this socket of `pluginDirectory`.
    * @throws PluginRefusedError (transient) with the answer of a kubelet that refuses
    * @throws KubeletUnavailableError (transient) if the kubelet cannot be reached
    */
-  register(plugin: PluginRegistration, signal: AbortSignal): Promise<void>
+  register(resourceName: string, socketName: string, signal: AbortSignal): Promise<void>
   /**
    * The device ids that containers of this node hold, from podresources or from the container
    * runtime.
@@ -62,9 +62,4 @@ export interface NodePods {
   startedAt(pod: ObjectKey): string | undefined
   /** Calls back after the containers of a Pod have started, and after its end or deletion. */
   onChange(listener: (change: 'started' | 'gone') => void, signal: AbortSignal): void
-}
-
-export interface PluginRegistration {
-  readonly resourceName: string
-  readonly socketName: string
 }

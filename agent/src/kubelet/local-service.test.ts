@@ -3,12 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import {
-  type Empty,
-  type RegisterRequest,
-  RegistrationClient,
-  RegistrationService,
-} from '@akrijs/proto/device-plugin'
+import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import {
   Server,
   ServerCredentials,
@@ -27,7 +22,7 @@ let made: number
 const connections = new Set<net.Socket>()
 /** Answers every request. */
 let waiting: (() => void)[]
-let service: LocalService<RegistrationClient>
+let service: LocalService
 const { signal } = new AbortController()
 
 beforeEach(async () => {
@@ -54,7 +49,7 @@ beforeEach(async () => {
   })
   const socket = path.join(directory, 'service.sock')
   await once(listener.listen(socket), 'listening')
-  service = new LocalService(RegistrationClient, socket)
+  service = new LocalService(socket)
 })
 
 afterEach(async () => {
@@ -71,9 +66,7 @@ function register(endpoint: string): Promise<Empty> {
     endpoint,
     options: undefined,
   }
-  return service.ask<Empty>('refused', signal, (client, metadata, call, done) =>
-    client.register(request, metadata, call, done),
-  )
+  return service.ask('refused', RegistrationService.register, request, signal)
 }
 
 const asked = (count: number) => expect.poll(() => waiting.length).toBe(count)

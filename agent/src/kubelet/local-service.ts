@@ -1,77 +1,49 @@
 import { connectProblem, messageOf, NO_CHANNELZ, systemClock } from '@akrijs/runtime'
-import {
-  type ChannelCredentials,
-  type Client,
-  credentials,
-  Metadata,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js'
+import { Client, credentials, Metadata, type MethodDefinition, status } from '@grpc/grpc-js'
 import { KubeletUnavailableError } from '../errors.js'
 
 /** The longest time of one call, in milliseconds. */
 const ANSWER_MS = 10_000
 
-type Done<T> = (error: Error | null, response: T) => void
-
-/** Calls at the same time share one client, and so one connection. */
-interface SharedClient<C> {
-  readonly client: C
-  users: number
-}
-
 /**
- * A gRPC service of this node behind a unix socket. A connection ends with the last call that uses
- * it.
+ * A gRPC service of this node behind a unix socket. Calls at the same time share one client, and so
+ * one connection, which ends with the last of them.
  */
-export class LocalService<C extends Client> {
+export class LocalService {
   readonly #socket: string
-  readonly #open: () => C
-  #shared: SharedClient<C> | undefined
+  readonly #maxBytes: number
+  #shared: { readonly client: Client; users: number } | undefined
 
   /** @param maxBytes the size limit of an answer */
-  constructor(
-    Service: new (address: string, channel: ChannelCredentials, options: object) => C,
-    socket: string,
-    maxBytes = 4 * 1024 * 1024,
-  ) {
+  constructor(socket: string, maxBytes = 4 * 1024 * 1024) {
     this.#socket = socket
-    const options = {
-      ...NO_CHANNELZ,
-      'grpc.max_receive_message_length': maxBytes,
-      // Otherwise the next client would share the connection and the back-off of this client.
-      'grpc.use_local_subchannel_pool': 1,
-    }
-    this.#open = () => new Service(`unix:${socket}`, credentials.createInsecure(), options)
+    this.#maxBytes = maxBytes
   }
 
   /**
    * @param failure the beginning of an error's message
    * @throws KubeletUnavailableError if the service refuses, or does not answer within ten seconds
    */
-  async ask<T>(
+  async ask<Request, Response>(
     failure: string,
+    method: MethodDefinition<Request, Response>,
+    request: Request,
     signal: AbortSignal,
-    call: (
-      client: C,
-      metadata: Metadata,
-      options: { deadline: number },
-      done: Done<T>,
-    ) => { cancel(): void },
-  ): Promise<T> {
+  ): Promise<Response> {
     this.#shared ??= { client: this.#open(), users: 0 }
     const shared = this.#shared
     shared.users++
+    const { path, requestSerialize, responseDeserialize } = method
+    const deadline = systemClock.wallMs() + ANSWER_MS
     try {
-      return await new Promise<T>((resolve, reject) => {
-        const running = call(
-          shared.client,
-          new Metadata(),
-          { deadline: systemClock.wallMs() + ANSWER_MS },
+      return await new Promise<Response>((resolve, reject) => {
+        const running = shared.client.makeUnaryRequest(
+          ...([path, requestSerialize, responseDeserialize, request] as const),
+          ...([new Metadata(), { deadline }] as const),
           (error, response) => {
             signal.removeEventListener('abort', cancel)
             if (error) reject(error)
-            else resolve(response)
+            else resolve(response as Response)
           },
         )
         const cancel = () => running.cancel()
@@ -94,13 +66,22 @@ export class LocalService<C extends Client> {
     }
   }
 
-  #retire(shared: SharedClient<C>): void {
+  #open(): Client {
+    return new Client(`unix:${this.#socket}`, credentials.createInsecure(), {
+      ...NO_CHANNELZ,
+      'grpc.max_receive_message_length': this.#maxBytes,
+      // Otherwise the next client would share the connection and the back-off of this client.
+      'grpc.use_local_subchannel_pool': 1,
+    })
+  }
+
+  #retire(shared: object): void {
     if (this.#shared === shared) this.#shared = undefined
   }
 }
 
 /** Codes of calls that end without an answer of the server. */
-const NO_ANSWER: ReadonlySet<status> = new Set([
+const NO_ANSWER: ReadonlySet<unknown> = new Set([
   status.UNAVAILABLE,
   status.DEADLINE_EXCEEDED,
   status.CANCELLED,
@@ -108,11 +89,7 @@ const NO_ANSWER: ReadonlySet<status> = new Set([
 ])
 
 /** Whether the server itself has refused the call. */
-export function isAnswerOfServer(error: unknown): error is ServiceError {
-  return (
-    error instanceof Error &&
-    'code' in error &&
-    typeof error.code === 'number' &&
-    !NO_ANSWER.has(error.code)
-  )
+export function isAnswerOfServer(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'number' && !NO_ANSWER.has(code)
 }

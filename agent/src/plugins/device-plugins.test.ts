@@ -390,7 +390,7 @@ describe('the registration of a device plugin', () => {
       await serveConfiguration()
       await serve(served)
     }
-    const names = registered.mock.calls.map(([{ resourceName }]) => resourceName)
+    const names = registered.mock.calls.map(([name]) => name)
     expect(names).toEqual(['akri.sh/cam', resource])
     expect([plugins.resources.length, await pluginFiles()]).toMatchObject([2, { length: 2 }])
   })
@@ -417,7 +417,7 @@ describe('the registration of a device plugin', () => {
     const observer = { ...noopObserver, registered: (result: string) => void counted.push(result) }
     const registering = vi.spyOn(sockets, 'register')
     const asked = new Promise<void>((onAsked) => {
-      registering.mockImplementation(async (_, signal) => {
+      registering.mockImplementation(async (_resource, _socket, signal) => {
         onAsked()
         await once(signal, 'abort')
         throw new KubeletUnavailableError('the call was cancelled')

@@ -139,7 +139,7 @@ export class PluginRegistration {
     let socket: string | undefined
     try {
       socket = await server.listen(kubelet.pluginDirectory)
-      await kubelet.register({ resourceName, socketName: path.basename(socket) }, signal)
+      await kubelet.register(resourceName, path.basename(socket), signal)
       observer.registered('accepted')
       this.#follow(undefined)
       log.debug({}, 'device plugin registered')

@@ -17,9 +17,9 @@ import {
 } from '@akrijs/runtime/program'
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
+import type { DeviceNodes } from '../access/handler-access.js'
 import { HandlerAccess } from '../access/handler-access.js'
 import { isNetwork } from '../handlers/handler-addresses.js'
-import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
 
 /** Accepts the texts that a function accepts. */

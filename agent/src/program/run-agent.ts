@@ -17,7 +17,7 @@ import { KubernetesNodePods } from '../cluster/node-pods.js'
 import { nodeResourceNames } from '../cluster/node-resource-names.js'
 import { AllowedAddresses } from '../handlers/handler-addresses.js'
 import { isolatedNames, runIsolated } from '../handlers/isolated-handler.js'
-import { ContainerRuntime } from '../kubelet/allocation-sources.js'
+import { containerRuntime } from '../kubelet/allocation-sources.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { NodeProblems } from '../report/node-problems.js'
@@ -173,7 +173,7 @@ function kubeletOf(
   pods: KubernetesNodePods,
   { log, clock = systemClock }: RunContext,
 ): KubeletSockets {
-  const allocations = criSocket === undefined ? undefined : new ContainerRuntime(criSocket)
+  const allocations = criSocket === undefined ? undefined : containerRuntime(criSocket)
   return new KubeletSockets({ pluginDirectory, podResourcesSocket, allocations, pods, clock, log })
 }
 

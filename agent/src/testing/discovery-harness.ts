@@ -5,6 +5,7 @@ import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect } from 'vitest'
 import { readDeviceRule } from '../access/access-rules.js'
+import type { DeviceNodes } from '../access/handler-access.js'
 import { HandlerAccess } from '../access/handler-access.js'
 import type { Cluster } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
@@ -17,7 +18,6 @@ import {
   type HandlerEndpoint,
 } from '../handlers/handler-endpoint.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
-import type { DeviceNodes } from '../kubelet/device-nodes.js'
 import { noopObserver } from '../report/observer.js'
 import { checked, configurationWith } from './objects.js'
 

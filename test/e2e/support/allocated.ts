@@ -1,4 +1,4 @@
-import { PodResources } from '../../../agent/src/kubelet/allocation-sources.js'
+import { podResources } from '../../../agent/src/kubelet/allocation-sources.js'
 
 /** The allocations of a container. */
 export interface Allocated {
@@ -10,7 +10,7 @@ export interface Allocated {
 
 /** Our allocations in the answer of a kubelet's `podresources` socket. */
 export async function listAllocated(socket: string): Promise<Allocated[]> {
-  const all = await new PodResources(socket).list(AbortSignal.timeout(5000))
+  const all = await podResources(socket)(AbortSignal.timeout(5000))
   return [...all]
     .filter(([resource]) => resource.startsWith('akri.sh/'))
     .flatMap(([resource, containers]) =>
