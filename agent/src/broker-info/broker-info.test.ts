@@ -311,7 +311,7 @@ describe('reports of workloads', () => {
       )
       // The kubelet names the Pod later.
       expect(podsToEnd).toEqual({})
-      ledger.recordUsers(held(), new Set([POD]))
+      ledger.record(held(), new Set([POD]))
       await soon(() => expect(podsToEnd).toEqual(asked()))
       expect(info()).toEqual({})
       ledger.remove(held())
@@ -335,7 +335,7 @@ describe('reports of workloads', () => {
       })
       await soon(() => expect(events()).not.toEqual([]))
       ledger.record(held())
-      ledger.recordUsers(held(), new Set([POD]))
+      ledger.record(held(), new Set([POD]))
       for (let round = 0; round < 5; round++) await clock.advance(2000)
       expect(podsToEnd).toEqual({})
     })
@@ -343,7 +343,7 @@ describe('reports of workloads', () => {
     it('leaves the Pod alone that has the name of the Pod before', async () => {
       const directory = await allocate(0)
       ledger.record(held())
-      ledger.recordUsers(held(), new Set([POD]))
+      ledger.record(held(), new Set([POD]))
       await fill(directory)
       await soon(() => expect(podsToEnd).toEqual(asked()))
       uidOf = () => 'uid of the next Pod'
@@ -354,7 +354,7 @@ describe('reports of workloads', () => {
     it('leaves a Pod alone that changes its files often, or removes them', async () => {
       const directory = await allocate(0)
       ledger.record(held())
-      ledger.recordUsers(held(), new Set([POD]))
+      ledger.record(held(), new Set([POD]))
       const reads = vi.spyOn(FollowedWorkload.prototype, 'read')
       const script = 'while true; do echo x >.new; mv .new new; echo x >y; rm y; done'
       await whileRunning(script, directory, () =>

@@ -1,34 +1,24 @@
-import type { InstanceName, SlotName } from '@akrijs/api'
+import type { SlotName } from '@akrijs/api'
 import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { HandlerAccess } from '../access/handler-access.js'
-import { checked } from '../testing/objects.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import type { ChosenSlot } from '../slots/resource.js'
+import { checked, servedWith } from '../testing/objects.js'
 import { containerAllocation } from './allocation.js'
-
-type GrantedSlot = Parameters<typeof containerAllocation>[1][number]
 
 const PATHS = ['/a', '/b']
 
-function granted(
-  instance: string,
-  index: number,
-  more: Partial<GrantedSlot['instance']> = {},
-): GrantedSlot {
+function granted(instance: string, index: number, more: Partial<ServedInstance> = {}): ChosenSlot {
   const slot = `${instance}-${index}` as SlotName
-  const name = instance as InstanceName
-  const digest = instance.slice(-6)
-  return {
-    instance: { name, digest, device: { id: instance }, properties: {}, ...more },
-    slot,
-    id: slot,
-  }
+  return { instance: servedWith(more, instance.slice(-6)), slot, id: slot, usage: '' }
 }
 
 /**
  * The allocation of these slots. The directory of each slot has its own path, by the index of the
  * slot.
  */
-const allocationOf = (...slots: GrantedSlot[]) =>
+const allocationOf = (...slots: ChosenSlot[]) =>
   containerAllocation(
     'instance',
     slots,

@@ -1,7 +1,6 @@
 import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
-import type { ServedInstance } from '../instances/served-instance.js'
 import type { PluginLevel } from '../report/observer.js'
 import type { ChosenSlot } from '../slots/resource.js'
 
@@ -25,17 +24,12 @@ export interface WorkloadDirectoryMaker {
   discard(instance: ObjectKey, slot: SlotName): void
 }
 
-/** A slot that is allocated to a container. */
-type GrantedSlot = Pick<ChosenSlot, 'id' | 'slot'> & {
-  readonly instance: Pick<ServedInstance, 'name' | 'digest' | 'device' | 'properties'>
-}
-
 /** The kubelet gives all of this to the container. */
 export interface ContainerAllocation {
-  readonly envs: Readonly<Record<string, string>>
-  readonly mounts: readonly Required<Mount>[]
-  readonly devices: readonly DeviceSpec[]
-  readonly annotations: Readonly<Record<string, string>>
+  readonly envs: Record<string, string>
+  readonly mounts: Required<Mount>[]
+  readonly devices: DeviceSpec[]
+  readonly annotations: Record<string, string>
 }
 
 /**
@@ -46,7 +40,7 @@ export interface ContainerAllocation {
  */
 export function containerAllocation(
   level: PluginLevel,
-  slots: readonly GrantedSlot[],
+  slots: readonly ChosenSlot[],
   directories: ReadonlyMap<SlotName, string | undefined>,
 ): ContainerAllocation {
   const envs: Record<string, string> = {}

@@ -67,7 +67,7 @@ afterEach(async () => {
 function start(observer: AgentObserver = noopObserver): DevicePlugins {
   const { book, claims } = home
   return new DevicePlugins({
-    ...{ book, claims, kubelet: sockets, node, clock, observer },
+    ...{ book, claims, kubelet: sockets, clock, observer },
     log: silentLogger,
   })
 }

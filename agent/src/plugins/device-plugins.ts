@@ -1,5 +1,5 @@
 import { type Compatibility, GROUP, type InstanceName } from '@akrijs/api'
-import { keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import { ResourceTakenError } from '../errors.js'
 import type {
@@ -13,17 +13,15 @@ import type {
 } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
-import { ConfigurationResource } from '../slots/configuration-resource.js'
-import { InstanceResource } from '../slots/instance-resource.js'
+import { configurationResource } from '../slots/configuration-resource.js'
+import { instanceResource } from '../slots/instance-resource.js'
 import type { Resource } from '../slots/resource.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { PluginRegistration } from './plugin-registration.js'
-import { PluginServer } from './plugin-server.js'
 
 interface DevicePluginsOptions {
   readonly kubelet: Kubelet
-  readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
   /** @default none */
@@ -40,7 +38,6 @@ interface DevicePlugin {
   readonly key: ObjectKey
   readonly configuration: ObjectKey
   readonly resource: Resource
-  readonly server: PluginServer
   readonly registration: PluginRegistration
   readonly started: Promise<void>
 }
@@ -56,13 +53,14 @@ export class DevicePlugins implements InstancePlugins {
   constructor(options: DevicePluginsOptions) {
     this.#options = options
     options.book.onChange(
-      (resource) => this.#plugins.get(resource)?.server.readvertise(),
+      (resource) => this.#plugins.get(resource)?.registration.readvertise(),
       this.#stop.signal,
     )
   }
 
   async serveConfiguration({ key, name }: ServedConfiguration): Promise<Serving> {
-    const plugin = this.#serve(new ConfigurationResource(name, this.#options), key, key)
+    const { book, compatibility } = this.#options
+    const plugin = this.#serve(configurationResource(name, book, compatibility), key, key)
     return { registered: plugin.started }
   }
 
@@ -85,7 +83,7 @@ export class DevicePlugins implements InstancePlugins {
       return { registered: this.#endOf(name) }
     }
     const owner = objectKey(keyParts(key).namespace, configuration)
-    const plugin = this.#serve(new InstanceResource(name, this.#options), key, owner)
+    const plugin = this.#serve(instanceResource(name, book), key, owner)
     // Before the kubelet can ask for its list.
     book.serve(instance)
     return { registered: plugin.started }
@@ -119,10 +117,16 @@ export class DevicePlugins implements InstancePlugins {
 
   /** The plugins that have a socket now. */
   get served(): { readonly resourceName: string; readonly socket: string }[] {
-    return [...this.#plugins].flatMap(([resourceName, { server }]) => {
-      const { socket } = server
-      return socket === undefined ? [] : { resourceName, socket }
-    })
+    return [...this.#plugins].flatMap(
+      ([
+        resourceName,
+        {
+          registration: { socket },
+        },
+      ]) => {
+        return socket === undefined ? [] : { resourceName, socket }
+      },
+    )
   }
 
   /** Ends all plugins. Devices stay: the kubelet gets no last list. */
@@ -142,16 +146,15 @@ export class DevicePlugins implements InstancePlugins {
     if (before?.key === key && before.resource.level === level) return before
     if (before !== undefined) throw taken(name, `${before.resource.level} ${before.key}`, key)
     const { observer = noopObserver, log } = this.#options
-    const options = { ...this.#options, observer, resource, log: log.child({ resource: name }) }
-    const server = new PluginServer(options)
     const registration = new PluginRegistration({
-      ...options,
-      server,
-      resourceName: name,
+      ...this.#options,
+      observer,
+      resource,
+      log: log.child({ resource: name }),
       onProblem: () => this.#registrations.tell(configuration),
     })
     const started = registration.start()
-    const plugin = { key, configuration, resource, server, registration, started }
+    const plugin = { key, configuration, resource, registration, started }
     this.#plugins.set(name, plugin)
     return plugin
   }

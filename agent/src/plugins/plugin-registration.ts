@@ -1,18 +1,14 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { aborted, Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { aborted, Backoff, messageOf } from '@akrijs/runtime'
 import { PluginRefusedError } from '../errors.js'
 import type { RegistrationProblem, WithdrawOptions } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
-import type { PluginServer } from './plugin-server.js'
+import { PluginServer, type PluginServerOptions } from './plugin-server.js'
 
-interface PluginRegistrationOptions {
-  readonly server: PluginServer
-  readonly resourceName: string
+interface PluginRegistrationOptions extends PluginServerOptions {
   readonly kubelet: Kubelet
-  readonly clock: Clock
-  readonly log: Logger
   readonly observer: AgentObserver
   /** Called after a change of the problem. */
   onProblem(): void
@@ -33,21 +29,29 @@ const FIRST_READ_MS = 15_000
 /** Keeps one device plugin of either level served, and registered with the kubelet. */
 export class PluginRegistration {
   readonly #options: PluginRegistrationOptions
+  readonly #server: PluginServer
   readonly #stop = new AbortController()
   /** Aborted when the plugin needs another socket. */
   #round = new AbortController()
   #running: Promise<void> = Promise.resolve()
   /** Time of the first of the failed attempts in a row. */
   #failingSince: number | undefined
-  #problem: RegistrationProblem | undefined
+  /** Why the kubelet does not have the resource. */
+  problem: RegistrationProblem | undefined
 
   constructor(options: PluginRegistrationOptions) {
     this.#options = options
+    this.#server = new PluginServer(options)
   }
 
-  /** Why the kubelet does not have the resource. */
-  get problem(): RegistrationProblem | undefined {
-    return this.#problem
+  /** The path of the socket; undefined while the plugin is not served. */
+  get socket(): string | undefined {
+    return this.#server.socket
+  }
+
+  /** Sends the device list to the kubelet soon, if it has changed. */
+  readvertise(): void {
+    this.#server.readvertise()
   }
 
   /**
@@ -55,12 +59,12 @@ export class PluginRegistration {
    * kubelet is away.
    */
   start(): Promise<void> {
-    const { kubelet, log, server } = this.#options
+    const { kubelet, log } = this.#options
     // The kubelet removes all sockets when it starts, and grpc-js does not bind again to an address
     // that it holds.
     kubelet.onRestart(() => this.#endRound(), this.#stop.signal)
     kubelet.onDirectoryRead((names) => {
-      const { socket } = server
+      const { socket } = this
       // The socket may be younger than the listing of the directory.
       if (socket === undefined || names.has(path.basename(socket)) || existsSync(socket)) return
       log.warn({ socket }, 'socket of the device plugin was removed')
@@ -72,8 +76,8 @@ export class PluginRegistration {
   }
 
   /** With a device that is gone, the kubelet has its ids as unhealthy from then on. */
-  async stop({ isGone = false }: WithdrawOptions = {}): Promise<void> {
-    this.#options.server.streams.end({ isGone })
+  async stop(options?: WithdrawOptions): Promise<void> {
+    this.#server.end(options)
     this.#follow(undefined)
     this.#stop.abort()
     this.#endRound()
@@ -82,12 +86,12 @@ export class PluginRegistration {
 
   #endRound(): void {
     this.#round.abort()
-    this.#options.server.streams.wake()
+    this.#server.wake()
   }
 
   async #keepRegistered(onFirstAttempt: () => void): Promise<void> {
-    const { clock, server } = this.#options
-    const { streams } = server
+    const { clock, log } = this.#options
+    const server = this.#server
     while (!this.#stop.signal.aborted) {
       this.#round = new AbortController()
       const { signal } = this.#round
@@ -98,48 +102,36 @@ export class PluginRegistration {
       onFirstAttempt()
       while (!signal.aborted) {
         if (isRegistered) {
+          if (!server.isRead)
+            await clock.sleep(FIRST_READ_MS, server.changed).catch(() => undefined)
+          if (server.isRead) backoff = new Backoff()
+          else if (!signal.aborted)
+            log[level](
+              {},
+              'the kubelet has registered the device plugin, and does not read its list',
+            )
+          level = 'debug'
           // The kubelet offers nothing of a plugin without a stream, until the plugin registers
           // again.
-          if (await this.#isRead(level, signal)) {
-            while (streams.size > 0 && !signal.aborted) await aborted(streams.changed)
-            backoff = new Backoff()
-          }
-          level = 'debug'
+          while (server.isRead && !signal.aborted) await aborted(server.changed)
         }
         await clock.sleep(backoff.next(), signal).catch(() => undefined)
         // The kubelet may have taken a registration whose answer came too late.
-        if (streams.size > 0) this.#follow(undefined)
-        isRegistered = streams.size > 0 || (await this.#register(level, signal))
+        if (server.isRead) this.#follow(undefined)
+        isRegistered = server.isRead || (await this.#register(level, signal))
       }
     }
     await server.close()
   }
 
-  /**
-   * Waits for the kubelet that has accepted the registration. @param level the level at which its
-   * absence is logged @returns whether it reads the list
-   */
-  async #isRead(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
-    const { clock, log, server } = this.#options
-    const { streams } = server
-    if (streams.size === 0 && !signal.aborted)
-      await clock.sleep(FIRST_READ_MS, streams.changed).catch(() => undefined)
-    if (streams.size === 0 && !signal.aborted)
-      log[level]({}, 'the kubelet has registered the device plugin, and does not read its list')
-    return streams.size > 0
-  }
-
-  /**
-   * One attempt at what is still to be done. @param level the level at which a refusal of the
-   * kubelet is logged
-   */
+  /** One attempt. @param level the level at which a refusal of the kubelet is logged */
   async #register(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
-    const { kubelet, log, observer, resourceName, server } = this.#options
+    const { kubelet, log, observer, resource } = this.#options
     if (signal.aborted) return false
     let socket: string | undefined
     try {
-      socket = await server.listen(kubelet.pluginDirectory)
-      await kubelet.register(resourceName, path.basename(socket), signal)
+      socket = await this.#server.listen(kubelet.pluginDirectory)
+      await kubelet.register(resource.name, path.basename(socket), signal)
       observer.registered('accepted')
       this.#follow(undefined)
       log.debug({}, 'device plugin registered')
@@ -160,19 +152,18 @@ export class PluginRegistration {
 
   /** @param error the failure of the last attempt; undefined after a success */
   #follow(error: unknown): void {
-    const now = this.#options.clock.monotonicMs()
+    const { clock, resource, onProblem } = this.#options
+    const now = clock.monotonicMs()
     this.#failingSince = error === undefined ? undefined : (this.#failingSince ?? now)
-    const { resourceName } = this.#options
     const isRefused = PluginRefusedError.is(error)
-    if (this.#failingSince === undefined) this.#setProblem(undefined)
-    else if (isRefused || now - this.#failingSince >= AWAY_MS)
-      this.#setProblem({ resourceName, isRefused, message: messageOf(error) })
-  }
-
-  #setProblem(problem: RegistrationProblem | undefined): void {
+    const isAway = this.#failingSince !== undefined && now - this.#failingSince >= AWAY_MS
+    // A failure does not end the problem of another failure.
+    if (error !== undefined && !isRefused && !isAway) return
+    const message = error === undefined ? undefined : messageOf(error)
     // A plugin that is being stopped may still try.
-    if (problem?.message === this.#problem?.message || this.#stop.signal.aborted) return
-    this.#problem = problem
-    this.#options.onProblem()
+    if (message === this.problem?.message || this.#stop.signal.aborted) return
+    this.problem =
+      message === undefined ? undefined : { resourceName: resource.name, isRefused, message }
+    onProblem()
   }
 }

@@ -85,7 +85,7 @@ async function openUnread(): Promise<http2.ClientHttp2Stream> {
   })
   stream.once('close', () => connected.close())
   stream.end(Buffer.alloc(5))
-  await eventually(() => expect(plugin.streams.size).toBe(1))
+  await eventually(() => expect(plugin.isRead).toBe(true))
   return stream
 }
 
@@ -157,7 +157,7 @@ it('keeps only the newest list for a kubelet that does not read', async () => {
     // As long as the larger list before may take.
     await clock.advance(100)
   }
-  plugin.streams.end()
+  plugin.end()
   expect(healthyIn(await buffer(unread))).toEqual([5000, 20])
 })
 

@@ -5,13 +5,17 @@ import net from 'node:net'
 import path from 'node:path'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import {
+  type AllocateResponse,
   type DevicePluginOptions,
   type DevicePluginServer,
   DevicePluginService,
+  type Empty,
+  type ListAndWatchResponse,
 } from '@akrijs/proto/device-plugin'
 import {
   AkriError,
   type Clock,
+  Latest,
   type Logger,
   MAX_SOCKET_PATH,
   messageOf,
@@ -19,16 +23,21 @@ import {
   objectMessage,
   runAfter,
 } from '@akrijs/runtime'
-import { type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js'
+import {
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  type ServerWritableStream,
+  status,
+} from '@grpc/grpc-js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
+import type { WithdrawOptions } from '../instances/served-instance.js'
 import { PLUGIN_CALLS } from '../limits.js'
 import type { AgentObserver } from '../report/observer.js'
-import type { Resource } from '../slots/resource.js'
+import type { AdvertisedDevice, Resource } from '../slots/resource.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
-import type { ContainerAllocation } from './allocation.js'
-import { ListStreams } from './list-streams.js'
 
-interface PluginServerOptions {
+export interface PluginServerOptions {
   readonly resource: Resource
   readonly claims: Pick<SlotClaims, 'allocate'>
   readonly clock: Clock
@@ -56,16 +65,37 @@ const SMALL_LIST = 200
  */
 const LIST_MS_PER_ID = 0.02
 
+type DeviceList = readonly AdvertisedDevice[]
+
 /** The gRPC server of one device plugin (kubelet API v1beta1), on a unix socket. */
 export class PluginServer {
-  readonly streams = new ListStreams()
   readonly #options: PluginServerOptions
   #serving: Serving | undefined
+  /** The streams on which the kubelet reads device lists: usually one. */
+  readonly #readers = new Set<Latest<DeviceList>>()
+  #change = new AbortController()
+  /** The last list. */
+  #list: DeviceList = []
   /** Whether a list is sent soon. */
   #isDue = false
 
   constructor(options: PluginServerOptions) {
     this.#options = options
+  }
+
+  /** Whether the kubelet reads the device lists. */
+  get isRead(): boolean {
+    return this.#readers.size > 0
+  }
+
+  /** Aborted by the next {@link wake}, and when a stream is opened or ended. */
+  get changed(): AbortSignal {
+    return this.#change.signal
+  }
+
+  wake(): void {
+    this.#change.abort()
+    this.#change = new AbortController()
   }
 
   /** The path of the socket; undefined while the plugin is not served. */
@@ -88,19 +118,26 @@ export class PluginServer {
 
   /** Sends the device list to the kubelet if it has changed: changes of one event make one list. */
   readvertise(): void {
-    if (this.#isDue || this.streams.size === 0) return
+    if (this.#isDue || !this.isRead) return
     this.#isDue = true
     const send = () => {
       this.#isDue = false
       this.#send()
     }
-    const { ids, changed } = this.streams
-    if (ids <= SMALL_LIST) setImmediate(send)
-    else
-      void this.#options.clock
-        .sleep(ids * LIST_MS_PER_ID, changed)
-        .catch(() => undefined)
-        .then(send)
+    const { length } = this.#list
+    if (length <= SMALL_LIST) setImmediate(send)
+    else void this.#options.clock.sleep(length * LIST_MS_PER_ID, this.changed).then(send, send)
+  }
+
+  /**
+   * Ends the streams after their last lists. With a device that is gone, a last list says that all
+   * ids are unhealthy.
+   */
+  end({ isGone = false }: WithdrawOptions = {}): void {
+    if (isGone) this.#push(this.#list.map(({ id }) => ({ id, healthy: false })))
+    for (const reader of this.#readers) reader.end()
+    this.#readers.clear()
+    this.wake()
   }
 
   /** A kubelet that does not read its list must not delay the other plugins for long. */
@@ -108,7 +145,7 @@ export class PluginServer {
     const { clock, log } = this.#options
     const serving = this.#serving
     this.#serving = undefined
-    this.streams.end()
+    this.end()
     if (serving === undefined) return
     const limit = new AbortController()
     runAfter(clock, LAST_LIST_MS, limit.signal, () => serving.destroy())
@@ -119,49 +156,58 @@ export class PluginServer {
     )
   }
 
-  #send(options: { readonly repeat?: boolean } = {}): void {
-    if (this.streams.size > 0) this.streams.send(this.#options.resource.advertise(), options)
+  /** @param repeat whether to send a list that equals the list before */
+  #send({ repeat = false } = {}): void {
+    if (this.isRead) this.#push(this.#options.resource.advertise(), repeat)
+  }
+
+  #push(list: DeviceList, repeat = false): void {
+    if (!repeat && isSame(list, this.#list)) return
+    this.#list = list
+    for (const reader of this.#readers) reader.push(list)
+  }
+
+  /** Sends lists to a kubelet until either side ends the stream. */
+  #open(call: ListCall): void {
+    if (call.cancelled) return
+    const lists = new Latest<DeviceList>()
+    this.#readers.add(lists)
+    call.once('cancelled', () => {
+      if (this.#readers.delete(lists)) this.wake()
+    })
+    this.wake()
+    void writeLists(call, lists)
+    this.#send({ repeat: true })
   }
 
   #service(): DevicePluginServer {
     return {
       getDevicePluginOptions: unary(async () => PLUGIN_OPTIONS),
-      listAndWatch: (call) => {
-        this.streams.open(call)
-        this.#send({ repeat: true })
-      },
-      getPreferredAllocation: unary(async ({ containerRequests }) => {
-        const requests = containerRequests.map((request) => ({
-          available: request.availableDeviceIDs,
-          mustInclude: request.mustIncludeDeviceIDs,
-          size: request.allocationSize,
-        }))
-        const preferred = this.#options.resource.prefer(requests)
-        return { containerResponses: preferred.map((ids) => ({ deviceIDs: [...ids] })) }
-      }),
-      allocate: unary(async ({ containerRequests }) => {
-        const allocations = await this.#allocate(containerRequests.map((each) => each.devicesIDs))
-        return {
-          containerResponses: allocations.map(({ mounts, devices, ...allocation }) => ({
-            ...allocation,
-            mounts: [...mounts],
-            devices: [...devices],
-            cdiDevices: [],
-          })),
-        }
-      }),
+      listAndWatch: (call) => this.#open(call),
+      getPreferredAllocation: unary(async ({ containerRequests }) => ({
+        containerResponses: containerRequests.map((request) => ({
+          deviceIDs: this.#options.resource.prefer({
+            available: request.availableDeviceIDs,
+            mustInclude: request.mustIncludeDeviceIDs,
+            size: request.allocationSize,
+          }),
+        })),
+      })),
+      allocate: unary(({ containerRequests }) =>
+        this.#allocate(containerRequests.map(({ devicesIDs }) => devicesIDs)),
+      ),
       preStartContainer: unary(async () => ({})),
     }
   }
 
-  async #allocate(ids: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]> {
+  async #allocate(ids: readonly (readonly string[])[]): Promise<AllocateResponse> {
     const { resource, claims, log, observer } = this.#options
     let repeat = false
     try {
       const allocations = await claims.allocate(resource, ids)
       observer.allocated(resource.level, 'granted')
       log.info({ ids }, 'allocated')
-      return allocations
+      return { containerResponses: allocations.map((each) => ({ ...each, cdiDevices: [] })) }
     } catch (error) {
       observer.allocated(resource.level, 'refused')
       log.warn({ ids, err: error }, 'allocation refused')
@@ -175,6 +221,30 @@ export class PluginServer {
       await nextIteration()
     }
   }
+}
+
+type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
+
+/** A newer list takes the place of a list that the kubelet has not read. */
+async function writeLists(call: ListCall, lists: Latest<DeviceList>): Promise<void> {
+  for await (const list of lists) {
+    const devices = list.map(({ id: ID, healthy }) => ({
+      ID,
+      health: healthy ? 'Healthy' : 'Unhealthy',
+      topology: undefined,
+    }))
+    // Until the kernel has the list. After the end of the call there is nothing more to do, and
+    // this never resolves.
+    await new Promise((onSent) => call.write({ devices }, onSent))
+  }
+  call.end()
+}
+
+function isSame(list: DeviceList, other: DeviceList): boolean {
+  return (
+    list.length === other.length &&
+    list.every(({ id, healthy }, at) => other[at]?.id === id && other[at]?.healthy === healthy)
+  )
 }
 
 /** A server that listens on a socket. */

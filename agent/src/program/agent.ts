@@ -23,7 +23,6 @@ import type { DeviceBounds } from '../limits.js'
 import { DevicePlugins } from '../plugins/device-plugins.js'
 import { type AgentObserver, noopObserver, type ReconciledKind } from '../report/observer.js'
 import { StatusReporter } from '../report/status-reporter.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import type { LostDevice } from '../slots/slot-events.js'
@@ -142,7 +141,7 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const plugins = closer.own(new DevicePlugins({ ...shared, claims }))
   const offered = () => plugins.resources
   const names = resourceNames && new ResourceNames({ ...shared, ...resourceNames, offered })
-  const slots = slotReconciler(shared, claims, brokerInfo)
+  const slots = new SlotReconciler({ ...shared, claims, brokerInfo })
   await Promise.all([slots.begin(signal), names?.read()])
   // After the first answer of the kubelet: directories of running containers stay.
   await brokerInfo?.start()
@@ -192,7 +191,7 @@ function runParts(
     await state.save()
     // Slots of containers that ended just now are free before the next agent starts.
     await slots
-      .reconcile(node, signal)
+      .reconcile(signal)
       .catch((error: unknown) => log.warn({ err: error }, 'last slot reconcile failed'))
     await state.save()
     stop.abort()
@@ -241,19 +240,4 @@ async function serveRegistrations(
     sockets.own(await RegistrationServer.open({ registry, clock, log, directory, names }))
   }
   return server
-}
-
-function slotReconciler(
-  shared: AgentOptions & { readonly book: SlotBook; readonly ledger: AllocationLedger },
-  claims: SlotClaims,
-  brokerInfo: BrokerInfo | undefined,
-): SlotReconciler {
-  const { cluster, slotGraceMs: graceMs } = shared
-  return new SlotReconciler({
-    ...shared,
-    claims,
-    slotsUsed: (used) => cluster.reportSlots(used),
-    ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
-    ...(graceMs !== undefined && { graceMs }),
-  })
 }

@@ -65,7 +65,7 @@ describe('the allocations of containers', () => {
     ['was deleted', () => users.clear()],
     ['has ended', () => ended.add(pod)],
   ])('R90 are not in use after their Pod %s', (_, end) => {
-    ledger.recordUsers(ofConfiguration(0, '5'), new Set([pod]))
+    ledger.record(ofConfiguration(0, '5'), new Set([pod]))
     expect(ledger.inUse()).toHaveLength(1)
     end()
     expect(ledger.inUse()).toEqual([])
@@ -76,7 +76,7 @@ describe('the allocations of containers', () => {
   })
 
   it('A2 follow the kubelet until all Pods have been seen', () => {
-    ledger.recordUsers(ofInstance(0), new Set([pod]))
+    ledger.record(ofInstance(0), new Set([pod]))
     users.clear()
     synced = false
     expect(ledger.inUse()).toHaveLength(1)
@@ -87,7 +87,7 @@ describe('the allocations of containers', () => {
     ledger.onChange((each) => changes.push(each), new AbortController().signal)
     for (let round = 0; round < 3; round++) {
       ledger.record(ofConfiguration(0, '7'))
-      ledger.recordUsers(ofConfiguration(0, '7'), new Set([pod]))
+      ledger.record(ofConfiguration(0, '7'), new Set([pod]))
     }
     expect(changes.splice(0)).toEqual([slot(0)])
     ledger.record(ofConfiguration(1, '7'))

@@ -24,12 +24,6 @@ export interface SlotAllocation {
 /** An id that a container uses, and whose slot no record tells. */
 export type UnresolvedId = Omit<SlotAllocation, 'slot'>
 
-interface Entry {
-  readonly allocation: SlotAllocation
-  /** The Pods of the containers; undefined until the kubelet lists them. */
-  users: ReadonlySet<ObjectKey> | undefined
-}
-
 interface ListedOptions {
   /** What Instances record for this node. */
   readonly claimed: readonly SlotAllocation[]
@@ -52,8 +46,10 @@ interface AllocationLedgerOptions {
  */
 export class AllocationLedger {
   readonly #options: AllocationLedgerOptions
-  readonly #byId = new Map<string, Entry>()
-  readonly #byInstance = new Map<InstanceName, Map<string, Entry>>()
+  readonly #byId = new Map<string, SlotAllocation>()
+  readonly #byInstance = new Map<InstanceName, Map<string, SlotAllocation>>()
+  /** By id, the Pods of the containers, once the kubelet has listed them. */
+  readonly #users = new Map<string, ReadonlySet<ObjectKey>>()
   /** The Instances with a long name that have allocations. */
   readonly longInstances = new Set<InstanceName>()
   readonly #listeners = new Listeners<[slot: SlotName]>()
@@ -62,14 +58,24 @@ export class AllocationLedger {
     this.#options = options
   }
 
-  /** Records a new allocation. An id stands for one slot at a time. */
-  record(allocation: SlotAllocation): void {
-    this.#enter(allocation).users = undefined
-  }
-
-  /** Records the Pods whose containers use the slot. */
-  recordUsers(allocation: SlotAllocation, users: ReadonlySet<ObjectKey>): void {
-    this.#enter(allocation).users = users
+  /**
+   * Records a new allocation. An id stands for one slot at a time.
+   * @param users the Pods whose containers use the slot; undefined until the kubelet lists them
+   */
+  record({ slot, resourceName, id }: SlotAllocation, users?: ReadonlySet<ObjectKey>): void {
+    const key = idOf({ resourceName, id })
+    const before = this.#byId.get(key)
+    if (before !== undefined && before.slot !== slot) this.remove(before)
+    if (users === undefined) this.#users.delete(key)
+    else this.#users.set(key, users)
+    if (before?.slot === slot) return
+    const allocation = { slot, resourceName, id }
+    const instance = instanceOf(slot)
+    const ofInstance = this.#byInstance.get(instance) ?? new Map<string, SlotAllocation>()
+    this.#byId.set(key, allocation)
+    this.#byInstance.set(instance, ofInstance.set(key, allocation))
+    if (hasLongDigest(instance)) this.longInstances.add(instance)
+    this.#listeners.tell(slot)
   }
 
   /**
@@ -109,7 +115,7 @@ export class AllocationLedger {
       }
     }
     for (const { allocation, users } of resolved.values())
-      if (!isYounger(allocation.slot)) this.recordUsers(allocation, users)
+      if (!isYounger(allocation.slot)) this.record(allocation, users)
     return [...unresolved.values()]
   }
 
@@ -119,6 +125,7 @@ export class AllocationLedger {
     const instance = instanceOf(allocation.slot)
     const ofInstance = this.#byInstance.get(instance)
     this.#byId.delete(id)
+    this.#users.delete(id)
     ofInstance?.delete(id)
     if (ofInstance?.size === 0) {
       this.#byInstance.delete(instance)
@@ -133,21 +140,22 @@ export class AllocationLedger {
 
   /** The Pods of the allocation; undefined until the kubelet lists them. */
   usersOf(allocation: SlotAllocation): ReadonlySet<ObjectKey> | undefined {
-    return this.has(allocation) ? this.#byId.get(idOf(allocation))?.users : undefined
+    return this.has(allocation) ? this.#users.get(idOf(allocation)) : undefined
   }
 
   /** The slot that an id stands for. */
   slotOf(resourceName: string, id: string): SlotName | undefined {
-    return this.#byId.get(idOf({ resourceName, id }))?.allocation.slot
+    return this.#byId.get(idOf({ resourceName, id }))?.slot
   }
 
   ofSlot(slot: SlotName): readonly SlotAllocation[] {
-    const entries = [...(this.#byInstance.get(instanceOf(slot))?.values() ?? [])]
-    return entries.map(({ allocation }) => allocation).filter((each) => each.slot === slot)
+    return this.list(instanceOf(slot)).filter((each) => each.slot === slot)
   }
 
-  list(): readonly SlotAllocation[] {
-    return Array.from(this.#byId.values(), ({ allocation }) => allocation)
+  /** @param instance @default all Instances */
+  list(instance?: InstanceName): readonly SlotAllocation[] {
+    const allocations = instance === undefined ? this.#byId : this.#byInstance.get(instance)
+    return [...(allocations?.values() ?? [])]
   }
 
   /**
@@ -155,11 +163,10 @@ export class AllocationLedger {
    * @param instance @default all Instances
    */
   inUse(instance?: InstanceName): readonly SlotAllocation[] {
-    const entries = instance === undefined ? this.#byId : this.#byInstance.get(instance)
-    return [...(entries?.values() ?? [])].flatMap(({ allocation, users }) => {
-      const isActive = (pod: ObjectKey) =>
-        isPodActive(this.#options.pods, pod, allocation.resourceName)
-      return users === undefined || [...users].some(isActive) ? allocation : []
+    const { pods } = this.#options
+    return this.list(instance).filter((each) => {
+      const users = this.#users.get(idOf(each))
+      return !users || [...users].some((pod) => isPodActive(pods, pod, each.resourceName))
     })
   }
 
@@ -180,21 +187,6 @@ export class AllocationLedger {
   /** Calls back after an allocation of the slot was added, removed or moved to another id. */
   onChange(listener: (slot: SlotName) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
-  }
-
-  #enter({ slot, resourceName, id }: SlotAllocation): Entry {
-    const key = idOf({ resourceName, id })
-    const before = this.#byId.get(key)
-    if (before?.allocation.slot === slot) return before
-    if (before !== undefined) this.remove(before.allocation)
-    const entry: Entry = { allocation: { slot, resourceName, id }, users: undefined }
-    const instance = instanceOf(slot)
-    const ofInstance = this.#byInstance.get(instance) ?? new Map<string, Entry>()
-    this.#byId.set(key, entry)
-    this.#byInstance.set(instance, ofInstance.set(key, entry))
-    if (hasLongDigest(instance)) this.longInstances.add(instance)
-    this.#listeners.tell(slot)
-    return entry
   }
 }
 

@@ -19,8 +19,8 @@ import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
 import { noopObserver } from '../report/observer.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { type AllocationLedger, usageOf } from './allocation-ledger.js'
-import { ConfigurationResource } from './configuration-resource.js'
-import { InstanceResource } from './instance-resource.js'
+import { configurationResource } from './configuration-resource.js'
+import { instanceResource } from './instance-resource.js'
 import type { Resource } from './resource.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
@@ -49,7 +49,13 @@ class World {
 
   readonly cluster: Pick<
     Cluster,
-    'configurations' | 'instances' | 'claimSlot' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'
+    | 'configurations'
+    | 'instances'
+    | 'claimSlot'
+    | 'restoreSlot'
+    | 'releaseSlot'
+    | 'recordEvent'
+    | 'reportSlots'
   > = {
     instances: this.instances,
     configurations: new ObjectStore(),
@@ -62,6 +68,7 @@ class World {
       return 'released'
     },
     recordEvent: () => {},
+    reportSlots: () => {},
   }
 
   readonly nodes = NODES.map((name) => new Node(name, this))
@@ -152,7 +159,7 @@ class Node {
 
   async reconcile(): Promise<void> {
     await this.world.clock.advance(10)
-    await this.reconciler.reconcile(this.name, new AbortController().signal)
+    await this.reconciler.reconcile(new AbortController().signal)
   }
 
   /** Admits a Pod that requests a device of the resource, as a kubelet does. */
@@ -183,12 +190,11 @@ class Node {
   }
 
   #resource(digest: string | undefined): Resource {
-    const { world, book, name: node } = this
+    const { world, book } = this
     for (const each of DIGESTS) book.serve(world.served(each))
-    const options = { book, node }
     return digest === undefined
-      ? new ConfigurationResource(CONFIGURATION, options)
-      : new InstanceResource(world.served(digest).name, options)
+      ? configurationResource(CONFIGURATION, book)
+      : instanceResource(world.served(digest).name, book)
   }
 
   #start() {
@@ -238,6 +244,7 @@ class Node {
         log: silentLogger,
         claims,
         book,
+        observer: noopObserver,
       }),
     }
   }

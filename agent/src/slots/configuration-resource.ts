@@ -6,74 +6,61 @@ import {
   type InstanceName,
   type SlotName,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../errors.js'
-import type { AdvertisedDevice, ChosenSlot, PreferenceRequest, Resource } from './resource.js'
+import type { AdvertisedDevice, PreferenceRequest, Resource } from './resource.js'
 import type { InstanceSlots, SlotBook } from './slot-book.js'
 
 // The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
 // The advertised ids, the preference and Allocate are all computed here, from the same slots and
 // claims, so they cannot disagree.
 
-interface ConfigurationResourceOptions {
-  readonly book: SlotBook
-  readonly node: NodeName
-  /** The other system that reads the ids of claims. @default off */
-  readonly compatibility?: Compatibility | undefined
-}
-
-/** The resource of a Configuration: any of its devices. */
-export class ConfigurationResource implements Resource {
-  readonly level = 'configuration'
-  readonly name: string
-  readonly #configuration: ConfigurationName
-  readonly #options: ConfigurationResourceOptions
-  readonly #form: string
-
-  constructor(configuration: ConfigurationName, options: ConfigurationResourceOptions) {
-    this.name = `${GROUP}/${configuration}`
-    this.#configuration = configuration
-    this.#options = options
-    // Agents of the other system can read `cam-0`, `cam-1` and so on.
-    this.#form = options.compatibility === 'akri-0.13' ? `${configuration}-` : NUMBERS
-  }
-
-  advertise(): readonly AdvertisedDevice[] {
-    const { book } = this.#options
-    return advertisedIds(book.all(this.#configuration), this.#inUse(), this.#form)
-  }
-
-  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const slots = this.#options.book.all(this.#configuration)
-    return requests.map((request) => preferredIds(slots, request, this.#form))
-  }
-
-  choose(requests: readonly (readonly string[])[]): readonly (readonly ChosenSlot[])[] {
-    const { book, node } = this.#options
-    const choice = chooseSlots(book.all(this.#configuration), requests, this.#form)
-    if (!choice.ok) throw new AllocationRefusedError(choice.reason)
-    return choice.containers.map((chosen) =>
-      chosen.map(({ id, owner, slot }) => {
-        const usage = formatSlotUsage({ level: 'configuration', virtualId: id, node })
-        return { id, slot, instance: owner.served, usage }
-      }),
-    )
-  }
+/**
+ * The resource of a Configuration: any of its devices.
+ * @param compatibility the other system that reads the ids of claims
+ */
+export function configurationResource(
+  configuration: ConfigurationName,
+  book: SlotBook,
+  compatibility: Compatibility = 'off',
+): Resource {
+  const { node } = book
+  const name = `${GROUP}/${configuration}`
+  // Agents of the other system can read `cam-0`, `cam-1` and so on.
+  const form = compatibility === 'akri-0.13' ? `${configuration}-` : NUMBERS
 
   /**
    * The ids of containers whose devices cannot be allocated, and whether the device is there. The
    * kubelet keeps them until the Pods end, and shows the health of each in the status of its Pod.
    */
-  #inUse(): ReadonlyMap<string, boolean> {
-    const { book } = this.#options
+  function idsInUse(instances: readonly InstanceSlots[]): ReadonlyMap<string, boolean> {
     const inUse = new Map<string, boolean>()
     const add = (instance: InstanceName, isThere: boolean) => {
-      for (const id of book.allocations.idsInUse(instance, this.name)) inUse.set(id, isThere)
+      for (const id of book.allocations.idsInUse(instance, name)) inUse.set(id, isThere)
     }
-    for (const instance of book.lost(this.#configuration)) add(instance, false)
-    for (const { served, usable } of book.all(this.#configuration))
+    for (const instance of book.lost(configuration)) add(instance, false)
+    for (const { served, usable } of instances)
       if (served.healthy && !usable) add(served.name, true)
     return inUse
+  }
+
+  return {
+    level: 'configuration',
+    name,
+    advertise() {
+      const instances = book.all(configuration)
+      return advertisedIds(instances, idsInUse(instances), form)
+    },
+    prefer: (request) => preferredIds(book.all(configuration), request, form),
+    choose(requests) {
+      const choice = chooseSlots(book.all(configuration), requests, form)
+      if (typeof choice === 'string') throw new AllocationRefusedError(choice)
+      return choice.map((chosen) =>
+        chosen.map(({ id, owner, slot }) => {
+          const usage = formatSlotUsage({ level: 'configuration', virtualId: id, node })
+          return { id, slot, instance: owner.served, usage }
+        }),
+      )
+    },
   }
 }
 
@@ -104,11 +91,6 @@ interface SlotOfId extends OwnedSlot {
   readonly id: string
 }
 
-type SlotChoice =
-  /** The slots of each container, in the order of its ids. */
-  | { readonly ok: true; readonly containers: readonly (readonly SlotOfId[])[] }
-  | { readonly ok: false; readonly reason: string }
-
 /**
  * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free
  * slot. Unclaimed ids are the smallest unused numbers. A claimed id is unhealthy while its device
@@ -138,12 +120,13 @@ export function advertisedIds(
  * with the most free slots, in the order in which the node claims them. All slots of a container
  * belong to different Instances; if that is not possible for a container, the whole request is
  * refused.
+ * @returns the slots of each container, in the order of its ids; the reason of a refusal
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
   requests: readonly (readonly string[])[],
   form = NUMBERS,
-): SlotChoice {
+): SlotOfId[][] | string {
   const claims = claimsOf(instances)
   // How many free slots the request has of an Instance.
   const taken = new Map<InstanceSlots, number>()
@@ -153,28 +136,25 @@ export function chooseSlots(
   // An id of several containers stands for the same slot in each of them.
   const chosen = new Map<string, SlotOfId>()
   const containers: SlotOfId[][] = []
-  const refused = (reason: string) => ({ ok: false, reason }) as const
   for (const ids of requests) {
     if (new Set(ids).size < ids.length)
-      return refused(`ids ${shown(ids)} of one container are not all different`)
+      return `ids ${shown(ids)} of one container are not all different`
     const idOf = new Map<InstanceSlots, string>()
     for (const id of ids) {
       const claim = claims.get(id)
       const slot = chosen.get(id) ?? (claim && { id, ...claim })
       if (slot === undefined) {
-        if (numberOf(id, form) === undefined)
-          return refused(`${shown([id])} is not an id of this resource`)
+        if (numberOf(id, form) === undefined) return `${shown([id])} is not an id of this resource`
         continue
       }
       const { owner } = slot
       const { name } = owner.served
-      if (claim?.owner.usable === false)
-        return refused(`the device of ${name} is not available now`)
+      if (claim?.owner.usable === false) return `the device of ${name} is not available now`
       const other = idOf.get(owner)
       if (other !== undefined)
-        return refused(
+        return (
           `ids ${other} and ${id} both stand for Instance ${name}, and a container ` +
-            'uses each device once',
+          'uses each device once'
         )
       idOf.set(owner, id)
       chosen.set(id, slot)
@@ -182,9 +162,7 @@ export function chooseSlots(
     const free = instances.filter((each) => !idOf.has(each) && freeCount(each) > 0)
     const available = idOf.size + free.length
     if (available < ids.length)
-      return refused(
-        `${ids.length} different devices are requested, and ${available} are available`,
-      )
+      return `${ids.length} different devices are requested, and ${available} are available`
     const owners = firstOf(free, ids.length - idOf.size, order).values()
     containers.push(
       ids.flatMap((id) => {
@@ -199,7 +177,7 @@ export function chooseSlots(
       }),
     )
   }
-  return { ok: true, containers }
+  return containers
 }
 
 /**
@@ -211,42 +189,33 @@ export function chooseSlots(
  */
 export function preferredIds(
   instances: readonly InstanceSlots[],
-  request: PreferenceRequest,
+  { available, mustInclude, size }: PreferenceRequest,
   form = NUMBERS,
 ): string[] {
-  const preferred = [...request.mustInclude]
   const claims = claimsOf(instances)
-  const left = request.available.filter((id) => !preferred.includes(id))
+  const owners = new Set<InstanceSlots>()
+  // The Instances of which an unclaimed id can still get a slot, less the ids that get one.
+  let open = instances.filter(({ free }) => free.length > 0).length
+  const isPossible = (id: string): boolean => {
+    const owner = claims.get(id)?.owner
+    const isValid = owner ? owner.usable && !owners.has(owner) : numberOf(id, form) !== undefined
+    const needed = owner === undefined || owner.free.length > 0 ? 1 : 0
+    if (!isValid || needed > open) return false
+    open -= needed
+    if (owner !== undefined) owners.add(owner)
+    return true
+  }
+  const preferred = [...mustInclude]
+  if (!preferred.every(isPossible)) return preferred
+  const included = new Set(mustInclude)
+  const left = inOrder(available, form).filter((id) => !included.has(id))
+  // A claim beyond the capacity ends if its id is not given again.
   const claimed = left.filter((id) => {
     const claim = claims.get(id)
-    // A claim beyond the capacity ends if its id is not given again.
     return claim !== undefined && !claim.owner.beyond.has(claim.slot)
   })
-  const unclaimed = left.filter((id) => !claims.has(id))
-  const room = () => Math.max(0, request.size - preferred.length)
-  const isPossible = (ids: readonly string[]) =>
-    chooseSlots(instances, [[...preferred, ...ids]], form).ok
-  // A question looks at all Instances, and a Pod may ask for a thousand devices: so many ids are
-  // asked about at once. Those that are possible together are possible one after the other.
-  const addPossible = (ids: readonly string[]): void => {
-    if (ids.length === 0 || room() === 0) return
-    if (ids.length <= room() && isPossible(ids)) {
-      preferred.push(...ids)
-      return
-    }
-    if (ids.length === 1) return
-    const half = Math.min(room(), Math.ceil(ids.length / 2))
-    addPossible(ids.slice(0, half))
-    addPossible(ids.slice(half))
-  }
-  addPossible(inOrder(claimed, form))
-  // Unclaimed ids are alike: each stands for any free slot. So many are possible.
-  const first = inOrder(unclaimed, form).slice(0, room())
-  let [possible, impossible] = [0, first.length + 1]
-  for (let count = first.length; possible + 1 < impossible; count = (possible + impossible) >> 1)
-    if (isPossible(first.slice(0, count))) possible = count
-    else impossible = count
-  preferred.push(...first.slice(0, possible))
+  for (const id of [...claimed, ...left.filter((each) => !claims.has(each))])
+    if (preferred.length < size && isPossible(id)) preferred.push(id)
   return preferred
 }
 

@@ -6,8 +6,8 @@ import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
-import { ConfigurationResource } from './configuration-resource.js'
-import { InstanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
+import { configurationResource } from './configuration-resource.js'
+import { instanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
 import { instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
@@ -153,8 +153,8 @@ function open(usage: Record<string, string> = {}, more: Partial<ServedInstance> 
   instances.put(instanceWith(usage, { capacity: 3 }))
   const served = servedWith({ capacity: 3, ...more })
   book.serve(served)
-  const one = new InstanceResource(served.name, { book, node: NODE })
-  const any = new ConfigurationResource(served.configuration, { book, node: NODE })
+  const one = instanceResource(served.name, book)
+  const any = configurationResource(served.configuration, book)
   const ofContainer = (index: number, id: string, resourceName = any.name) => {
     const allocation = { slot: slot(index), resourceName, id }
     book.allocations.record(allocation)

@@ -1,89 +1,76 @@
 import { formatSlotUsage, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../errors.js'
-import type { AdvertisedDevice, ChosenSlot, PreferenceRequest, Resource } from './resource.js'
+import type { AllocationLedger } from './allocation-ledger.js'
+import type { PreferenceRequest, Resource } from './resource.js'
 import { type InstanceSlots, type SlotBook, slotsInClaimOrder } from './slot-book.js'
 
-interface InstanceResourceOptions {
-  readonly book: SlotBook
-  readonly node: NodeName
+/** The resource of one Instance: its ids are its slots. */
+export function instanceResource(instance: InstanceName, book: SlotBook): Resource {
+  const { node } = book
+  const name = `${GROUP}/${instance}`
+  return {
+    level: 'instance',
+    name,
+
+    /**
+     * While the Instance does not exist, as before it is created again, no slot is offered. The
+     * slots of running containers stay healthy: the kubelet shows that in their Pods, and the
+     * device is there.
+     */
+    advertise() {
+      const slots = book.of(instance)
+      if (slots === undefined) return []
+      const isKept = !slots.usable && slots.served.healthy
+      const held = new Set(isKept ? book.allocations.idsInUse(instance, name) : [])
+      return Array.from(offeredSlots(slots, node), ([id, offered]) => ({
+        id,
+        healthy: offered || held.has(id),
+      }))
+    },
+
+    prefer(request) {
+      const slots = book.of(instance)
+      return slots === undefined ? [...request.mustInclude] : preferredSlots(slots, node, request)
+    },
+
+    choose(requests) {
+      const slots = book.of(instance)
+      if (slots === undefined)
+        throw new AllocationRefusedError(`the device of Instance ${instance} was removed`)
+      const offered = offeredSlots(slots, node)
+      const usage = formatSlotUsage({ level: 'instance', node })
+      return requests.map((ids) =>
+        ids.map((id) => {
+          const slot = id as SlotName
+          if (offered.get(slot) !== true)
+            throw new AllocationRefusedError(refusal(id, slots, book.allocations))
+          return { id, slot, instance: slots.served, usage }
+        }),
+      )
+    },
+  }
 }
 
-/** The resource of one Instance: its ids are its slots. */
-export class InstanceResource implements Resource {
-  readonly level = 'instance'
-  readonly name: string
-  readonly #instance: InstanceName
-  readonly #options: InstanceResourceOptions
-
-  constructor(instance: InstanceName, options: InstanceResourceOptions) {
-    this.name = `${GROUP}/${instance}`
-    this.#instance = instance
-    this.#options = options
-  }
-
-  /**
-   * While the Instance does not exist, as before it is created again, no slot is offered. The slots
-   * of running containers stay healthy: the kubelet shows that in their Pods, and the device is
-   * there.
-   */
-  advertise(): readonly AdvertisedDevice[] {
-    const { book, node } = this.#options
-    const slots = book.of(this.#instance)
-    if (slots === undefined) return []
-    const isKept = !slots.usable && slots.served.healthy
-    const held = new Set(isKept ? book.allocations.idsInUse(this.#instance, this.name) : [])
-    return Array.from(offeredSlots(slots, node), ([id, offered]) => ({
-      id,
-      healthy: offered || held.has(id),
-    }))
-  }
-
-  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const { book, node } = this.#options
-    const slots = book.of(this.#instance)
-    return requests.map((request) =>
-      slots === undefined ? request.mustInclude : preferredSlots(slots, node, request),
-    )
-  }
-
-  choose(requests: readonly (readonly string[])[]): readonly (readonly ChosenSlot[])[] {
-    const { book, node } = this.#options
-    const slots = book.of(this.#instance)
-    if (slots === undefined)
-      throw new AllocationRefusedError(`the device of Instance ${this.#instance} was removed`)
-    const offered = offeredSlots(slots, node)
-    const usage = formatSlotUsage({ level: 'instance', node })
-    return requests.map((ids) =>
-      ids.map((id) => {
-        const refusal = this.#refusal(id, slots, offered)
-        if (refusal !== undefined) throw new AllocationRefusedError(refusal)
-        return { id, slot: id as SlotName, instance: slots.served, usage }
-      }),
-    )
-  }
-
-  #refusal(
-    id: string,
-    { served: { name, healthy }, state, slots }: InstanceSlots,
-    offered: ReadonlyMap<string, boolean>,
-  ): string | undefined {
-    const shown = JSON.stringify(id.slice(0, 200))
-    if (slotIndex(name, id) === undefined) return `${shown} is not a slot of Instance ${name}`
-    if (!healthy) return `the device of Instance ${name} is not available now`
-    if (state === 'absent') return `there is no Instance ${name} yet`
-    if (state === 'leaving') return `Instance ${name} is being deleted`
-    if (!offered.has(id))
-      return `Instance ${name} has no slot ${shown}; its capacity is ${slots.size}`
-    if (offered.get(id)) return undefined
-    // The Instance may have lost the claim of a running container.
-    const slot = id as SlotName
-    const ours = this.#options.book.allocations.claimsIn(name)[slot]
-    if (ours !== undefined) return `a container of this node has slot ${id} already, by ${ours}`
-    const usage = slots.get(slot)
-    const by = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
-    return `slot ${id} is taken${by}`
-  }
+/** Why a slot is not offered. */
+function refusal(
+  id: string,
+  { served: { name, healthy }, state, slots }: InstanceSlots,
+  allocations: AllocationLedger,
+): string {
+  const slot = id as SlotName
+  const shown = JSON.stringify(id.slice(0, 200))
+  if (slotIndex(name, id) === undefined) return `${shown} is not a slot of Instance ${name}`
+  if (!healthy) return `the device of Instance ${name} is not available now`
+  if (state === 'absent') return `there is no Instance ${name} yet`
+  if (state === 'leaving') return `Instance ${name} is being deleted`
+  const usage = slots.get(slot)
+  if (usage === undefined)
+    return `Instance ${name} has no slot ${shown}; its capacity is ${slots.size}`
+  // The Instance may have lost the claim of a running container.
+  const ours = allocations.claimsIn(name)[slot]
+  if (ours !== undefined) return `a container of this node has slot ${id} already, by ${ours}`
+  return `slot ${id} is taken${'node' in usage ? ` by node ${usage.node}` : ''}`
 }
 
 /**

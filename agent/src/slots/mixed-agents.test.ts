@@ -26,8 +26,8 @@ import {
 import { noopObserver } from '../report/observer.js'
 import { ExistingAgentModel } from '../testing/existing-agent.js'
 import { configurationWith, draftOf, servedWith } from '../testing/objects.js'
-import { ConfigurationResource } from './configuration-resource.js'
-import { InstanceResource } from './instance-resource.js'
+import { configurationResource } from './configuration-resource.js'
+import { instanceResource } from './instance-resource.js'
 import type { Resource } from './resource.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
@@ -218,11 +218,10 @@ class World {
       observer: noopObserver,
       book,
     })
-    const options = { book, node, compatibility }
     const resource =
       digest === undefined
-        ? new ConfigurationResource(CONFIGURATION, options)
-        : new InstanceResource(servedWith({}, digest).name, options)
+        ? configurationResource(CONFIGURATION, book, compatibility)
+        : instanceResource(servedWith({}, digest).name, book)
     return { resource, claims }
   }
 

@@ -34,8 +34,8 @@ export interface Resource {
   readonly name: string
   /** All ids, in a stable order. */
   advertise(): readonly AdvertisedDevice[]
-  /** The ids that the kubelet should choose for each container. */
-  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
+  /** The ids that the kubelet should choose for a container. */
+  prefer(request: PreferenceRequest): string[]
   /**
    * The slots for the ids of each container.
    * @throws AllocationRefusedError

@@ -7,8 +7,8 @@ import { ObjectStore } from '../cluster/object-store.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { noopObserver } from '../report/observer.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
-import { ConfigurationResource } from './configuration-resource.js'
-import { InstanceResource } from './instance-resource.js'
+import { configurationResource } from './configuration-resource.js'
+import { instanceResource } from './instance-resource.js'
 import type { Resource } from './resource.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
@@ -36,8 +36,8 @@ beforeEach(() => {
   book = new SlotBook({ cluster: { instances }, node: NODE, kubelet: { pods: undefined }, clock })
   serve()
   const name = servedWith().name
-  one = new InstanceResource(name, { book, node: NODE })
-  any = new ConfigurationResource(servedWith().configuration, { book, node: NODE })
+  one = instanceResource(name, book)
+  any = configurationResource(servedWith().configuration, book)
   claims = new SlotClaims({
     cluster: {
       claimSlot: (_instance, which, usage) => {

@@ -117,11 +117,20 @@ export class SlotClaims {
     chosen: readonly ChosenSlot[],
     claimed: ChosenSlot[],
   ): Promise<boolean> {
+    const { cluster, observer, directories } = this.#options
     for (const target of new Map(chosen.map((each) => [each.slot, each])).values()) {
       const { slot, usage, instance } = target
       // Before the claim is written: a reconcile that finds the claim must see that it is young.
       this.#pending.add(slot)
-      const result = await this.#claim(level, target)
+      // At the same time as the claim: the kubelet waits for both, and each waits for a disk.
+      directories?.prepare(instance.key, slot)
+      let result: SlotClaim | undefined
+      try {
+        result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
+      } finally {
+        if (!isHeld(result, usage)) directories?.discard(instance.key, slot)
+      }
+      observer.claimed(level, result.outcome)
       if (result.outcome === 'claimed') claimed.push(target)
       if (isHeld(result, usage)) continue
       if (level === 'configuration') return false
@@ -132,26 +141,6 @@ export class SlotClaims {
       )
     }
     return true
-  }
-
-  /**
-   * Claims a slot, and prepares its directory at the same time: the kubelet waits for both, and
-   * each waits for a disk.
-   */
-  async #claim(
-    level: Resource['level'],
-    { instance: { key, device }, slot, usage }: ChosenSlot,
-  ): Promise<SlotClaim> {
-    const { cluster, observer, directories } = this.#options
-    directories?.prepare(key, slot)
-    let result: SlotClaim | undefined
-    try {
-      result = await cluster.claimSlot(key, slot, usage, device.id)
-      observer.claimed(level, result.outcome)
-      return result
-    } finally {
-      if (!isHeld(result, usage)) directories?.discard(key, slot)
-    }
   }
 
   /** Records the allocations of all containers, and opens a directory for each slot. */

@@ -5,7 +5,7 @@ import type { Cluster } from '../cluster/cluster.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { UnresolvedId } from './allocation-ledger.js'
-import type { ClaimConflict, LostClaim } from './restore-plan.js'
+import type { ClaimConflict, LostClaim } from './claim-plan.js'
 import type { SlotBook } from './slot-book.js'
 
 interface SlotEventsOptions {
@@ -41,29 +41,44 @@ export class SlotEvents {
    * conflict that is not among them is resolved.
    */
   reportConflicts(unresolved: readonly UnresolvedId[], conflicts: readonly ClaimConflict[]): void {
-    const configurations = new Map(
-      this.#options.cluster.configurations
-        .list()
-        .map((configuration) => [`${GROUP}/${configuration.metadata.name}`, keyOf(configuration)]),
-    )
-    const reports = new Map<string, () => void>()
-    for (const each of unresolved) {
-      const key = configurations.get(each.resourceName)
+    const { node, cluster, log, observer } = this.#options
+    const topics = new Set<string>()
+    const isNew = (topic: string) => {
+      topics.add(topic)
+      return !this.#reported.has(topic)
+    }
+    const configurations = cluster.configurations.list()
+    for (const { resourceName, id } of unresolved) {
+      const configuration = configurations.find(
+        ({ metadata }) => resourceName === `${GROUP}/${metadata.name}`,
+      )
       // Without its Configuration, nothing offers the slot to another container.
-      if (key !== undefined)
-        reports.set(`${each.resourceName} ${each.id}`, () => this.#reportUnresolved(each, key))
+      if (configuration === undefined || !isNew(`${resourceName} ${id}`)) continue
+      observer.restored('unknown')
+      log.error({ resource: resourceName, id }, 'slot of a running container is unknown')
+      this.#warn(
+        { kind: 'Configuration', key: keyOf(configuration) },
+        'UnknownSlot',
+        `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: ` +
+          'another container may get the same slot',
+      )
     }
-    for (const each of conflicts) {
-      const { allocation, takenBy } = each
-      reports.set(`${allocation.slot} ${allocation.id} ${takenBy}`, () => this.#reportTaken(each))
+    for (const { slot, id, key, usage, takenBy } of conflicts) {
+      if (!isNew(`${slot} ${id} ${takenBy}`)) continue
+      observer.restored('taken')
+      log.error({ slot, usage, by: takenBy }, 'slot of a running container was claimed again')
+      this.#warn(
+        { kind: 'Instance', key },
+        'SlotUsedTwice',
+        `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more ` +
+          'containers than the capacity use the device until one of them ends',
+      )
     }
-    for (const [topic, report] of reports) if (!this.#reported.has(topic)) report()
-    this.#reported = new Set(reports.keys())
+    this.#reported = topics
   }
 
-  reportOverCapacity({ allocation, key, usage }: LostClaim, held: number, capacity: number): void {
+  reportOverCapacity({ slot, key, usage }: LostClaim, held: number, capacity: number): void {
     const { node, log } = this.#options
-    const { slot } = allocation
     log.warn({ slot, usage, held, capacity }, 'slot restored over the capacity')
     this.#warn(
       { kind: 'Instance', key },
@@ -108,30 +123,6 @@ export class SlotEvents {
       const users = podsWithEvent.size - before
       if (users > 0) log.warn({ id, instance, users }, 'device in use lost')
     }
-  }
-
-  #reportUnresolved({ resourceName, id }: UnresolvedId, configuration: ObjectKey): void {
-    const { node, log, observer } = this.#options
-    observer.restored('unknown')
-    log.error({ resource: resourceName, id }, 'slot of a running container is unknown')
-    this.#warn(
-      { kind: 'Configuration', key: configuration },
-      'UnknownSlot',
-      `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: ` +
-        'another container may get the same slot',
-    )
-  }
-
-  #reportTaken({ allocation: { slot }, key, usage, takenBy }: ClaimConflict): void {
-    const { node, log, observer } = this.#options
-    observer.restored('taken')
-    log.error({ slot, usage, by: takenBy }, 'slot of a running container was claimed again')
-    this.#warn(
-      { kind: 'Instance', key },
-      'SlotUsedTwice',
-      `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more ` +
-        'containers than the capacity use the device until one of them ends',
-    )
   }
 
   #warn(regarding: ObjectEvent['regarding'], reason: string, message: string): void {

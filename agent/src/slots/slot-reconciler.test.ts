@@ -248,7 +248,7 @@ describe('a device that is gone', () => {
     const other = objectKey('default', 'other')
     node.users?.set(other, 1)
     node.ledger.record(allocated)
-    node.ledger.recordUsers(allocated, new Set([pod]))
+    node.ledger.record(allocated, new Set([pod]))
     node.ledger.record(young)
     node.listed = holdsAny('7')
     node.lose({ ...lost, id: undefined })
@@ -257,7 +257,7 @@ describe('a device that is gone', () => {
       `Pod ${key} (uid-of-${key}) DeviceLost: node-a no longer finds the device of Instance ` +
       'cam-8120fe, which the Pod has by akri.sh/cam'
     expect(node.events).toEqual([event(pod)])
-    node.ledger.recordUsers(young, new Set([other]))
+    node.ledger.record(young, new Set([other]))
     await clock.advance(60_000)
     expect(node.events).toEqual([event(pod), event(other)])
   })
@@ -279,7 +279,7 @@ describe('a device that is gone', () => {
     node.lose(lost)
     await clock.advance(0)
     expect(node.asked).toBe(asked)
-    node.ledger.recordUsers(allocated, new Set([pod]))
+    node.ledger.record(allocated, new Set([pod]))
     node.listed = holdsAny('7')
     node.ended.add(pod)
     node.lose(lost)

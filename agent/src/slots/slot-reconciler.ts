@@ -1,19 +1,27 @@
-import { heldSlots, type Instance, type SlotName, type UsedSlot } from '@akrijs/api'
+import {
+  heldSlots,
+  type Instance,
+  type InstanceName,
+  type SlotName,
+  type UsedSlot,
+} from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
 import { type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
-import type { Cluster, SlotsInUse } from '../cluster/cluster.js'
+import type { Cluster } from '../cluster/cluster.js'
 import type { Allocations, Kubelet } from '../kubelet/kubelet.js'
-import { type AgentObserver, noopObserver } from '../report/observer.js'
+import type { AgentObserver } from '../report/observer.js'
 import type { UnresolvedId } from './allocation-ledger.js'
 import {
   claimedSlots,
+  type LostClaim,
   type NodeSlot,
   planReclaim,
+  planRestore,
+  RestoreBackoff,
   slotId,
   type UnlistedSince,
-} from './reclaim-plan.js'
-import { type LostClaim, planRestore, RestoreBackoff, type RestorePlan } from './restore-plan.js'
+} from './claim-plan.js'
 import type { SlotBook } from './slot-book.js'
 import type { SlotClaims } from './slot-claims.js'
 import { type LostDevice, SlotEvents } from './slot-events.js'
@@ -21,7 +29,7 @@ import { type LostDevice, SlotEvents } from './slot-events.js'
 interface SlotReconcilerOptions {
   readonly cluster: Pick<
     Cluster,
-    'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'
+    'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent' | 'reportSlots'
   >
   readonly kubelet: Pick<Kubelet, 'listAllocated' | 'pods'>
   readonly node: NodeName
@@ -29,20 +37,14 @@ interface SlotReconcilerOptions {
   readonly log: Logger
   readonly claims: SlotClaims
   readonly book: SlotBook
+  readonly observer: AgentObserver
   /**
    * The time without a container after which a slot is released, if Pods are not watched or its Pod
    * is still there, in milliseconds. @default 20000
    */
-  readonly graceMs?: number
-  /** @default none */
-  readonly observer?: AgentObserver
-  /**
-   * Runs before a slot is released: its workload still owns the slot then. Must not reject.
-   * @default nothing
-   */
-  readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
-  /** Called after each answer of the kubelet. @default nothing */
-  readonly slotsUsed?: (slots: SlotsInUse) => void
+  readonly slotGraceMs?: number
+  /** The reports of brokers. Before a slot is released, its workload still owns the slot. */
+  readonly brokerInfo?: { flush(key: ObjectKey, slot: SlotName): Promise<void> } | undefined
 }
 
 /**
@@ -64,6 +66,7 @@ const LOG_INTERVAL_MS = 60_000
  * user can create and delete Pods of a node without a pause, and each reconcile asks the kubelet.
  */
 const POD_CHANGES = { burst: 50, refillMs: 500 }
+const SLOT_GRACE_MS = 20_000
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
@@ -83,7 +86,7 @@ interface Snapshot {
  * own containers only, because other nodes do not know when these end.
  */
 export class SlotReconciler {
-  readonly #options: Required<SlotReconcilerOptions>
+  readonly #options: SlotReconcilerOptions
   readonly #queue: ReconcileQueue<NodeName>
   readonly #events: SlotEvents
   readonly #backoff = new RestoreBackoff()
@@ -94,23 +97,14 @@ export class SlotReconciler {
   #isIdle = false
   /** Monotonic time of the last reconcile that was logged at level info. */
   #loggedAt = Number.NEGATIVE_INFINITY
-  /** Whether a Pod has ended or was deleted since then. */
-  #podGoneSinceLog = false
 
   constructor(options: SlotReconcilerOptions) {
-    this.#options = {
-      graceMs: 20_000,
-      observer: noopObserver,
-      beforeRelease: async () => {},
-      slotsUsed: () => {},
-      ...options,
-    }
-    const { clock, log } = options
-    this.#events = new SlotEvents(this.#options)
+    const { clock, log, observer } = options
+    this.#options = options
+    this.#events = new SlotEvents(options)
     this.#queue = new ReconcileQueue<NodeName>({
       clock,
-      reconcile: (node, signal) =>
-        this.#options.observer.reconciling('Claims', () => this.reconcile(node, signal)),
+      reconcile: (_node, signal) => observer.reconciling('Claims', () => this.reconcile(signal)),
       onError: (_node, err, retryInMs) => log.warn({ err, retryInMs }, 'slot reconcile failed'),
     })
   }
@@ -121,16 +115,10 @@ export class SlotReconciler {
    * may start later than the agent.
    */
   async begin(signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#options
     const limit = new AbortController()
-    const either = AbortSignal.any([signal, limit.signal])
-    const asking = this.#snapshot(either).catch((err: unknown) => {
-      if (!signal.aborted) log.warn({ err }, 'slots of running containers not known yet')
-    })
-    const waiting = clock.sleep(START_LIMIT_MS, either).catch(() => undefined)
-    await Promise.race([asking, waiting])
+    runAfter(this.#options.clock, START_LIMIT_MS, limit.signal, () => limit.abort())
+    await this.#snapshot(signal, AbortSignal.any([signal, limit.signal]))
     limit.abort()
-    await Promise.all([asking, waiting])
   }
 
   /** How many reconciles wait for their turn: one at most. */
@@ -144,10 +132,7 @@ export class SlotReconciler {
     // The answer after a start tells which Pod has the slots: once it has ended, another Pod whose
     // init containers still run does not keep them.
     kubelet.pods?.onChange((change) => {
-      if (change === 'gone') {
-        this.#podGoneAt = clock.monotonicMs()
-        this.#podGoneSinceLog = true
-      }
+      if (change === 'gone') this.#podGoneAt = clock.monotonicMs()
       this.#queue.add(node, changes.take())
     }, signal)
     cluster.instances.onChange((key) => {
@@ -158,7 +143,8 @@ export class SlotReconciler {
         // Not at once: the Pod of a young claim may not be seen yet.
         runAfter(clock, INTERVAL_MS, signal, () => this.#queue.add(node))
       }
-      if (this.#planRestore(instance).restore.length > 0) this.#queue.add(node)
+      if (this.#planRestore([instance], instance.metadata.name).restore.length > 0)
+        this.#queue.add(node)
     }, signal)
     this.#queue.add(node)
     return this.#queue.run(signal)
@@ -170,20 +156,18 @@ export class SlotReconciler {
   }
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
-  async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { kubelet, clock, log, slotsUsed } = this.#options
+  async reconcile(signal: AbortSignal): Promise<ReconcileResult> {
+    const { cluster, kubelet, clock } = this.#options
     const begunAt = clock.monotonicMs()
     this.#logStart(begunAt)
-    const snapshot = await this.#snapshot(signal).catch((err: unknown) => {
-      if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
-    })
+    const snapshot = await this.#snapshot(signal)
     const rechecks: number[] = []
     if (snapshot !== undefined) {
       this.#events.reportLost()
       rechecks.push(await this.#reclaim(snapshot))
-      slotsUsed(this.#used(snapshot))
+      cluster.reportSlots(this.#used(snapshot.slots))
     }
-    const plan = this.#planRestore()
+    const plan = this.#planRestore(cluster.instances.list())
     if (snapshot === undefined || kubelet.pods?.synced === false) {
       if (plan.restore.length + plan.conflicts.length > 0)
         rechecks.push(clock.monotonicMs() + RETRY_MS)
@@ -191,7 +175,7 @@ export class SlotReconciler {
       this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
     }
-    this.#isIdle = snapshot !== undefined && this.#slots(node).length === 0
+    this.#isIdle = snapshot !== undefined && this.#slots().length === 0
     rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
     const now = clock.monotonicMs()
     return {
@@ -200,31 +184,38 @@ export class SlotReconciler {
   }
 
   #logStart(now: number): void {
-    const isDue = now - this.#loggedAt >= (this.#podGoneSinceLog ? INTERVAL_MS : LOG_INTERVAL_MS)
-    if (isDue) {
-      this.#loggedAt = now
-      this.#podGoneSinceLog = false
-    }
+    const intervalMs = this.#podGoneAt > this.#loggedAt ? INTERVAL_MS : LOG_INTERVAL_MS
+    const isDue = now - this.#loggedAt >= intervalMs
+    if (isDue) this.#loggedAt = now
     // The tests of the existing system wait for these words.
     this.#options.log[isDue ? 'info' : 'debug']({}, 'reclaiming unused slots - start')
   }
 
-  /** Asks the kubelet which ids containers hold, and records the slots of these ids. */
-  async #snapshot(signal: AbortSignal): Promise<Snapshot> {
-    const { cluster, kubelet, node, clock, book, claims } = this.#options
+  /**
+   * Asks the kubelet which ids containers hold, and records the slots of these ids.
+   * @param limit ends the question too
+   * @returns undefined if the kubelet does not answer
+   */
+  async #snapshot(signal: AbortSignal, limit = signal): Promise<Snapshot | undefined> {
+    const { cluster, kubelet, node, clock, book, claims, log } = this.#options
     const askedAt = clock.monotonicMs()
-    const allocated = await kubelet.listAllocated(signal)
-    const unresolved = book.allocations.follow(allocated, {
-      claimed: claimedSlots(cluster.instances.list(), node),
-      configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
-      isYounger: (slot) => (claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt,
-    })
-    return { askedAt, allocated, slots: this.#slots(node), unresolved }
+    try {
+      const allocated = await kubelet.listAllocated(limit)
+      const unresolved = book.allocations.follow(allocated, {
+        claimed: claimedSlots(cluster.instances.list(), node),
+        configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
+        isYounger: (slot) => (claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt,
+      })
+      return { askedAt, allocated, slots: this.#slots(), unresolved }
+    } catch (err) {
+      if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
+      return undefined
+    }
   }
 
   /** The slots that this node has claimed, or whose claims were lost. */
-  #slots(node: NodeName): NodeSlot[] {
-    const { cluster, book } = this.#options
+  #slots(): NodeSlot[] {
+    const { cluster, book, node } = this.#options
     const slots = new Map<string, NodeSlot>()
     for (const each of book.allocations.list())
       slots.set(slotId(each), { ...each, claim: undefined })
@@ -233,18 +224,17 @@ export class SlotReconciler {
   }
 
   /** The claimed slots with the Pods of their containers. */
-  #used({ slots }: Snapshot): SlotsInUse {
+  #used(slots: readonly NodeSlot[]): Map<ObjectKey, UsedSlot[]> {
     const { book, kubelet } = this.#options
     const used = new Map<ObjectKey, UsedSlot[]>()
-    for (const { claim, ...allocation } of slots) {
-      const { slot } = allocation
+    for (const each of slots) {
       // Of a slot that was released just now, nothing is known any more.
-      for (const pod of [...(book.allocations.usersOf(allocation) ?? [])].sort()) {
-        if (claim === undefined) continue
-        const ofInstance = used.get(claim.key) ?? []
+      for (const pod of [...(book.allocations.usersOf(each) ?? [])].sort()) {
+        if (each.claim === undefined) continue
+        const ofInstance = used.get(each.claim.key) ?? []
         const since = kubelet.pods?.startedAt(pod)
-        ofInstance.push({ slot, pod, ...(since !== undefined && { since }) })
-        used.set(claim.key, ofInstance)
+        ofInstance.push({ slot: each.slot, pod, ...(since !== undefined && { since }) })
+        used.set(each.claim.key, ofInstance)
       }
     }
     return used
@@ -252,7 +242,7 @@ export class SlotReconciler {
 
   /** @returns the monotonic time of the next check */
   async #reclaim({ askedAt, allocated, slots }: Snapshot): Promise<number> {
-    const { kubelet, claims, book, graceMs, log } = this.#options
+    const { kubelet, claims, book, slotGraceMs = SLOT_GRACE_MS, log } = this.#options
     const { release, unlistedSince, recheckAt } = planReclaim({
       askedAt,
       allocated,
@@ -260,7 +250,7 @@ export class SlotReconciler {
       pods: kubelet.pods,
       podGoneAt: this.#podGoneAt,
       unlistedSince: this.#unlistedSince,
-      graceMs,
+      graceMs: slotGraceMs,
       lastClaimed: (slot) => claims.lastClaimed(slot),
       usersOf: (allocation) => book.allocations.usersOf(allocation),
     })
@@ -273,9 +263,9 @@ export class SlotReconciler {
   }
 
   async #release(allocation: NodeSlot, askedAt: number): Promise<void> {
-    const { cluster, claims, book, log, observer, beforeRelease } = this.#options
+    const { cluster, claims, book, log, observer, brokerInfo } = this.#options
     const { slot, claim } = allocation
-    if (claim !== undefined) await beforeRelease(claim.key, slot)
+    if (claim !== undefined) await brokerInfo?.flush(claim.key, slot)
     const outcome = await claims.exclusively(async () => {
       if ((claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt) return undefined
       // Before the write: the free slot must not look like a lost claim.
@@ -290,26 +280,22 @@ export class SlotReconciler {
     log.info({ slot, usage }, 'slot reclaimed')
   }
 
-  /** @param instance @default all Instances */
-  #planRestore(instance?: Instance): RestorePlan {
-    const { cluster, clock, book, node } = this.#options
-    return planRestore({
-      allocations: book.allocations.inUse(instance?.metadata.name),
-      instances: instance === undefined ? cluster.instances.list() : [instance],
-      node,
-      now: clock.monotonicMs(),
-      retryAt: (slot) => this.#backoff.retryAt(slot),
-    })
+  /** @param name of the only Instance, if there is one @default all Instances */
+  #planRestore(instances: readonly Instance[], name?: InstanceName) {
+    const { clock, book, node } = this.#options
+    const now = clock.monotonicMs()
+    return planRestore(book.allocations.inUse(name), instances, node, (slot) =>
+      this.#backoff.isOver(slot, now),
+    )
   }
 
   async #restore(lost: LostClaim): Promise<void> {
     const { cluster, claims, clock, book, log, observer } = this.#options
-    const { allocation, key, usage } = lost
-    const { slot } = allocation
+    const { slot, key, usage } = lost
     this.#backoff.attempt(slot, clock.monotonicMs())
     try {
       const result = await claims.exclusively(async () =>
-        book.allocations.has(allocation) ? cluster.restoreSlot(key, slot, usage) : undefined,
+        book.allocations.has(lost) ? cluster.restoreSlot(key, slot, usage) : undefined,
       )
       if (result === undefined) return
       if (result.outcome !== 'claimed') return log.debug({ slot, ...result }, 'slot not restored')

@@ -10,6 +10,7 @@ interface SlotReservationsOptions {
   readonly reservationMs: number
   /** Called when reservations of the Instance have expired. */
   onExpired(key: ObjectKey): void
+  readonly signal: AbortSignal
 }
 
 /** The last state of an Instance. */
@@ -55,7 +56,6 @@ export class SlotReservations {
   readonly #deleted = new Map<ObjectKey, Omit<LastState, 'reserved'>>()
   /** In the order of their times: all reservations last equally long. */
   readonly #expiries: { readonly key: ObjectKey; readonly at: number }[] = []
-  readonly #stop = new AbortController()
 
   constructor(options: SlotReservationsOptions) {
     this.#options = options
@@ -104,10 +104,6 @@ export class SlotReservations {
     return usage
   }
 
-  close(): void {
-    this.#stop.abort()
-  }
-
   #rememberDeleted(key: ObjectKey, { uid, deviceUsage, reserved }: LastState): void {
     const claims = { ...deviceUsage }
     // Of nodes that left before the last one.
@@ -121,8 +117,8 @@ export class SlotReservations {
 
   /** One timer for all: each timer listens to the signal, and thousands of slots can be freed. */
   #expireLater(waitMs: number): void {
-    const { clock, onExpired } = this.#options
-    runAfter(clock, waitMs, this.#stop.signal, () => {
+    const { clock, signal, onExpired } = this.#options
+    runAfter(clock, waitMs, signal, () => {
       const now = clock.monotonicMs()
       const over = this.#expiries.filter(({ at }) => at <= now)
       this.#expiries.splice(0, over.length)

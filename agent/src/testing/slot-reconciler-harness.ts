@@ -101,9 +101,7 @@ export class SlotReconcilerHarness {
       node,
       claims: this.claims,
       book: this.book,
-      slotsUsed: (used) => {
-        this.used = used
-      },
+      observer: noopObserver,
       cluster: {
         instances: this.instances,
         configurations: this.configurations,
@@ -118,6 +116,9 @@ export class SlotReconcilerHarness {
           if (this.usage()[which] !== held) return 'changed'
           this.#write(which, '')
           return 'released'
+        },
+        reportSlots: (used) => {
+          this.used = used
         },
         recordEvent: ({ regarding: { kind, key: of, uid }, reason, message }) =>
           this.events.push(`${kind} ${of}${uid ? ` (${uid})` : ''} ${reason}: ${message}`),
@@ -141,7 +142,7 @@ export class SlotReconcilerHarness {
   }
 
   reconcile(): Promise<unknown> {
-    return this.reconciler.reconcile(NODE, this.stop.signal)
+    return this.reconciler.reconcile(this.stop.signal)
   }
 
   run(): void {

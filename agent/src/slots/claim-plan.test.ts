@@ -1,8 +1,10 @@
-import type { SlotName } from '@akrijs/api'
-import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import type { Instance, SlotName } from '@akrijs/api'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { NodePods } from '../kubelet/kubelet.js'
-import { type NodeSlot, planReclaim, type ReclaimInput, slotId } from './reclaim-plan.js'
+import { instanceWith } from '../testing/objects.js'
+import type { SlotAllocation } from './allocation-ledger.js'
+import { type NodeSlot, planReclaim, planRestore, type ReclaimInput, slotId } from './claim-plan.js'
 
 const NOW = 1_000_000
 const RESOURCE = 'akri.sh/cam-8120fe'
@@ -113,5 +115,62 @@ describe('the reclaim plan', () => {
   it('forgets the grace period of a slot that the node no longer has', () => {
     const unlistedSince = new Map([[slotId(slot(1)), NOW - 5000]])
     expect(plan({ pods: undefined, unlistedSince }).unlistedSince.has(slotId(slot(1)))).toBe(false)
+  })
+})
+
+const NODE = 'node-a' as NodeName
+const SLOT = slot(0).slot
+const allocation: SlotAllocation = { slot: SLOT, resourceName: 'akri.sh/cam', id: '7' }
+
+/** The plan of a node that uses these slots, and whose back-off is over. */
+const restore = (allocations: readonly SlotAllocation[], ...instances: Instance[]) =>
+  planRestore(allocations, instances, NODE, () => true)
+const nothing = { restore: [], conflicts: [] }
+
+describe('the restore plan', () => {
+  it('R84 restores a claim that the Instance records as free, or does not record', () => {
+    const lost = { ...allocation, key: 'default/cam-8120fe', usage: 'C:7:node-a' }
+    for (const instance of [
+      instanceWith({ [SLOT]: '' }),
+      instanceWith({}),
+      instanceWith({}, { capacity: 0 }),
+    ])
+      expect(restore([allocation], instance)).toEqual({ restore: [lost], conflicts: [] })
+    expect(restore([allocation], instanceWith({ [SLOT]: 'C:7:node-a' }))).toEqual(nothing)
+  })
+
+  it('R7 leaves a slot to another claim, also of another container of this node', () => {
+    const takenBy = (usage: string, ...others: SlotAllocation[]) => {
+      const { restore: claims, conflicts } = restore(
+        [allocation, ...others],
+        instanceWith({ [SLOT]: usage }),
+      )
+      expect(claims).toEqual([])
+      return conflicts.map((conflict) => conflict.takenBy)
+    }
+    expect(takenBy('node-b')).toEqual(['node-b'])
+    expect(takenBy('node-a', { slot: SLOT, resourceName: 'akri.sh/cam-8120fe', id: SLOT })).toEqual(
+      ['node-a'],
+    )
+    // No container of this node uses that claim: it is about to be released.
+    expect(takenBy('node-a')).toEqual([])
+  })
+
+  it('waits until the back-off of the slot is over', () => {
+    expect(planRestore([allocation], [instanceWith({})], NODE, () => false)).toEqual(nothing)
+  })
+
+  it('leaves out an Instance that the node is not in, or that is being deleted', () => {
+    const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z' }
+    expect(restore([allocation], instanceWith({}, { nodes: ['node-b' as NodeName] }))).toEqual(
+      nothing,
+    )
+    expect(restore([allocation], instanceWith({}, {}, deleted))).toEqual(nothing)
+    expect(restore([allocation])).toEqual(nothing)
+  })
+
+  it('restores nothing if the Instance of that name in another namespace records the claim', () => {
+    const other = instanceWith({ [SLOT]: 'C:7:node-a' }, {}, { namespace: 'other' })
+    expect(restore([allocation], instanceWith({}), other)).toEqual(nothing)
   })
 })
