@@ -65,10 +65,8 @@ export class KernelDeviceNodes implements DeviceNodes {
     const missing = new Set([...paths].filter((node) => !nodes.has(node)))
     const unread = devices.filter(({ key }) => !this.#nodes.has(key) && !this.#blocked.has(key))
     const likely = likelyDirectories(missing)
-    for (const isLikely of [true, false]) {
-      const part = unread.filter(({ directory }) => likely.has(directory) === isLikely)
-      await this.#read(part, missing)
-    }
+    unread.sort((a, b) => Number(likely.has(b.directory)) - Number(likely.has(a.directory)))
+    await this.#read(unread, missing)
     return {
       present: new Set([...paths].filter((node) => !missing.has(node))),
       complete: devices.every(({ key }) => this.#nodes.has(key)),

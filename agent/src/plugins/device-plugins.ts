@@ -12,7 +12,7 @@ import type {
   WithdrawOptions,
 } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
-import { type AgentObserver, noopObserver } from '../report/observer.js'
+import type { AgentObserver } from '../report/observer.js'
 import { configurationResource } from '../slots/configuration-resource.js'
 import { instanceResource } from '../slots/instance-resource.js'
 import type { Resource } from '../slots/resource.js'
@@ -24,8 +24,7 @@ interface DevicePluginsOptions {
   readonly kubelet: Kubelet
   readonly clock: Clock
   readonly log: Logger
-  /** @default none */
-  readonly observer?: AgentObserver
+  readonly observer: AgentObserver
   /** What this node knows of slots. The plugins add the Instances that it serves. */
   readonly book: SlotBook
   readonly claims: SlotClaims
@@ -39,7 +38,6 @@ interface DevicePlugin {
   readonly configuration: ObjectKey
   readonly resource: Resource
   readonly registration: PluginRegistration
-  readonly started: Promise<void>
 }
 
 /** The device plugins of this node, as Configurations ask for: one for each, one for Instances. */
@@ -61,7 +59,7 @@ export class DevicePlugins implements InstancePlugins {
   async serveConfiguration({ key, name }: ServedConfiguration): Promise<Serving> {
     const { book, compatibility } = this.#options
     const plugin = this.#serve(configurationResource(name, book, compatibility), key, key)
-    return { registered: plugin.started }
+    return { registered: plugin.registration.started }
   }
 
   async withdrawConfiguration(key: ObjectKey): Promise<void> {
@@ -86,7 +84,7 @@ export class DevicePlugins implements InstancePlugins {
     const plugin = this.#serve(instanceResource(name, book), key, owner)
     // Before the kubelet can ask for its list.
     book.serve(instance)
-    return { registered: plugin.started }
+    return { registered: plugin.registration.started }
   }
 
   async withdraw(name: InstanceName, options: WithdrawOptions = {}): Promise<void> {
@@ -145,16 +143,13 @@ export class DevicePlugins implements InstancePlugins {
     const before = this.#plugins.get(name)
     if (before?.key === key && before.resource.level === level) return before
     if (before !== undefined) throw taken(name, `${before.resource.level} ${before.key}`, key)
-    const { observer = noopObserver, log } = this.#options
     const registration = new PluginRegistration({
       ...this.#options,
-      observer,
       resource,
-      log: log.child({ resource: name }),
+      log: this.#options.log.child({ resource: name }),
       onProblem: () => this.#registrations.tell(configuration),
     })
-    const started = registration.start()
-    const plugin = { key, configuration, resource, registration, started }
+    const plugin = { key, configuration, resource, registration }
     this.#plugins.set(name, plugin)
     return plugin
   }

@@ -34,32 +34,17 @@ export class PluginRegistration {
   /** Aborted when the plugin needs another socket. */
   #round = new AbortController()
   #running: Promise<void> = Promise.resolve()
+  /** Resolves after the first attempt; further attempts follow while the kubelet is away. */
+  readonly started: Promise<void>
   /** Time of the first of the failed attempts in a row. */
   #failingSince: number | undefined
   /** Why the kubelet does not have the resource. */
   problem: RegistrationProblem | undefined
 
   constructor(options: PluginRegistrationOptions) {
+    const { kubelet, log } = options
     this.#options = options
     this.#server = new PluginServer(options)
-  }
-
-  /** The path of the socket; undefined while the plugin is not served. */
-  get socket(): string | undefined {
-    return this.#server.socket
-  }
-
-  /** Sends the device list to the kubelet soon, if it has changed. */
-  readvertise(): void {
-    this.#server.readvertise()
-  }
-
-  /**
-   * Serves and registers. Resolves after the first attempt; further attempts follow while the
-   * kubelet is away.
-   */
-  start(): Promise<void> {
-    const { kubelet, log } = this.#options
     // The kubelet removes all sockets when it starts, and grpc-js does not bind again to an address
     // that it holds.
     kubelet.onRestart(() => this.#endRound(), this.#stop.signal)
@@ -70,9 +55,19 @@ export class PluginRegistration {
       log.warn({ socket }, 'socket of the device plugin was removed')
       this.#endRound()
     }, this.#stop.signal)
-    return new Promise((resolve) => {
+    this.started = new Promise((resolve) => {
       this.#running = this.#keepRegistered(resolve)
     })
+  }
+
+  /** The path of the socket; undefined while the plugin is not served. */
+  get socket(): string | undefined {
+    return this.#server.socket
+  }
+
+  /** Sends the device list to the kubelet soon, if it has changed. */
+  readvertise(): void {
+    this.#server.readvertise()
   }
 
   /** With a device that is gone, the kubelet has its ids as unhealthy from then on. */

@@ -27,7 +27,7 @@ function camera(
   const served = servedWith({ healthy, capacity }, digest)
   const usage = Object.fromEntries(usages.map((value, index) => [`${served.name}-${index}`, value]))
   const instance = instanceWith({ ...usage, [`${served.name}-9`]: beyond }, { capacity, nodes })
-  return instanceSlots({ served, instance }, node)
+  return instanceSlots(node, served, instance)
 }
 
 const advertised = (...[instances, inUse]: Parameters<typeof advertisedIds>) =>

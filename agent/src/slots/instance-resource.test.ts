@@ -13,7 +13,6 @@ import { instanceSlots, SlotBook } from './slot-book.js'
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => slotName('cam-8120fe' as InstanceName, index)
-const of = (facts: Parameters<typeof instanceSlots>[0]) => instanceSlots(facts, NODE)
 const claim = fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y')
 const claims = fc.array(claim, { maxLength: 8 })
 
@@ -28,24 +27,24 @@ function seenBy(
   const capacity = values.length
   const served = servedWith({ healthy, capacity })
   const instance = instanceWith(usage, { nodes, capacity })
-  return instanceSlots({ served, instance }, node as NodeName)
+  return instanceSlots(node as NodeName, served, instance)
 }
 
 describe('the slots of an Instance', () => {
   it('R82 A13 are usable while device and Instance are there and stay', () => {
     const served = servedWith()
     const leaving = instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })
-    expect(of({ served, instance: instanceWith({}) })).toMatchObject({ usable: true })
-    expect(of({ served, instance: leaving })).toMatchObject({ state: 'leaving', free: [] })
-    expect(of({ served, instance: undefined })).toMatchObject({ state: 'absent', free: [] })
-    const unhealthy = of({ served: servedWith({ healthy: false }), instance: instanceWith({}) })
+    expect(instanceSlots(NODE, served, instanceWith({}))).toMatchObject({ usable: true })
+    expect(instanceSlots(NODE, served, leaving)).toMatchObject({ state: 'leaving', free: [] })
+    expect(instanceSlots(NODE, served, undefined)).toMatchObject({ state: 'absent', free: [] })
+    const unhealthy = instanceSlots(NODE, servedWith({ healthy: false }), instanceWith({}))
     expect(unhealthy).toMatchObject({ usable: false, free: [] })
   })
 
   it('A20 are as many as the smaller capacity of the Instance and its Configuration', () => {
     const sizeOf = (capacity: number, written?: number) => {
       const instance = written === undefined ? undefined : instanceWith({}, { capacity: written })
-      return of({ served: servedWith({ capacity }), instance }).slots.size
+      return instanceSlots(NODE, servedWith({ capacity }), instance).slots.size
     }
     expect([sizeOf(3, 2), sizeOf(2, 3), sizeOf(2)]).toEqual([2, 2, 2])
   })
@@ -53,7 +52,7 @@ describe('the slots of an Instance', () => {
   it('R7 R84 of running containers have their ids, whatever the Instance records', () => {
     const inUse = { [slot(0)]: 'C:5:node-a', [slot(1)]: 'node-a', [slot(7)]: 'C:6:node-a' }
     const seen = (usage: Record<string, string>) =>
-      of({ served: servedWith(), instance: instanceWith(usage), inUse })
+      instanceSlots(NODE, servedWith(), instanceWith(usage), undefined, inUse)
     const lost = seen({ [slot(0)]: '', [slot(1)]: 'node-b' })
     expect([...lost.slots.values()]).toMatchObject([{ virtualId: '5' }, { node: 'node-b' }])
     const other = seen({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })

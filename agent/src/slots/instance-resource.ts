@@ -100,7 +100,7 @@ export function preferredSlots(
   node: NodeName,
   { available, mustInclude, size }: PreferenceRequest,
 ): string[] {
-  const claimed = slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot, usage]) =>
+  const claimed = slotsInClaimOrder(slots, node, nodes).flatMap(([slot, usage]) =>
     usage.level === 'instance' && usage.node === node ? slot : [],
   )
   const left = new Set(available)

@@ -53,7 +53,6 @@ interface SlotBookOptions {
   readonly slotHandoverMs?: number | undefined
 }
 
-/** An Instance that this node serves. */
 interface Entry {
   readonly served: ServedInstance
   /** Made for a question after a change of a fact: a request can change 500 slots. */
@@ -226,25 +225,23 @@ export class SlotBook {
       const instance = this.#options.cluster.instances.get(served.key)
       const usage = instance && this.#reservations.usage(served.key, instance)
       const inUse = this.allocations.claimsIn(served.name)
-      entry.slots = instanceSlots({ served, instance, usage, inUse }, this.node)
+      entry.slots = instanceSlots(this.node, served, instance, usage, inUse)
     }
     return entry.slots
   }
 }
 
-interface SlotFacts {
-  readonly served: ServedInstance
-  /** As the cluster has it; undefined before it exists. */
-  readonly instance: Instance | undefined
-  /** The claims of the Instance, with reservations. @default the Instance's own claims */
-  readonly usage?: DeviceUsage | undefined
-  /** The claims of containers of this node, as the Instance should record them. */
-  readonly inUse?: Readonly<Record<SlotName, string>>
-}
-
+/**
+ * @param instance as the cluster has it; undefined before it exists
+ * @param usage the claims of the Instance, with reservations
+ * @param inUse the claims of containers of this node, as the Instance should record them
+ */
 export function instanceSlots(
-  { served, instance, usage = instance?.spec.deviceUsage ?? {}, inUse = {} }: SlotFacts,
   node: NodeName,
+  served: ServedInstance,
+  instance: Instance | undefined,
+  usage: DeviceUsage = instance?.spec.deviceUsage ?? {},
+  inUse: Readonly<Record<SlotName, string>> = {},
 ): InstanceSlots {
   // Until the Instance follows its Configuration, the smaller of the two capacities counts.
   const capacity = Math.min(served.capacity, instance?.spec.capacity ?? served.capacity)
@@ -266,12 +263,8 @@ export function instanceSlots(
   // After the capacity was lowered, as many free slots wait as claims are beyond the capacity.
   const count = usable ? Math.max(0, unclaimed.length - beyond.size) : 0
   const claimable = new Set(unclaimed.slice(0, count))
-  const free =
-    count === 0
-      ? []
-      : slotsInClaimOrder(slots, { node, nodes }).flatMap(([slot]) =>
-          claimable.has(slot) ? slot : [],
-        )
+  const inOrder = count === 0 ? [] : slotsInClaimOrder(slots, node, nodes)
+  const free = inOrder.flatMap(([slot]) => (claimable.has(slot) ? slot : []))
   const byId = new Map<string, SlotName>()
   // Also those beyond the capacity: the kubelet knows their ids until their Pods end. Two slots
   // with one id are an error of another writer: the first counts.
@@ -289,7 +282,8 @@ export function instanceSlots(
  */
 export function slotsInClaimOrder(
   slots: ReadonlyMap<SlotName, SlotUsage>,
-  { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
+  node: NodeName,
+  nodes: readonly NodeName[],
 ): [SlotName, SlotUsage][] {
   const all = [...slots]
   const beginningAt = (index: number) => [...all.slice(index), ...all.slice(0, index)]

@@ -53,7 +53,32 @@ export class SlotClaims {
     resource: Resource,
     requests: readonly (readonly string[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    return this.exclusively(() => this.#allOrNone(resource, requests))
+    const { cluster, clock, directories } = this.#options
+    const claimed: ChosenSlot[] = []
+    return this.exclusively(async () => {
+      try {
+        for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+          const containers = resource.choose(requests)
+          if (await this.#claimAll(resource, containers.flat(), claimed))
+            return await this.#grant(resource, containers)
+        }
+        throw new AllocationRefusedError(
+          `other nodes claimed the chosen slots first, ${MAX_ATTEMPTS} times`,
+        )
+      } catch (error) {
+        // After a failed release, the slot reconciler releases the slot, because no container uses
+        // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes
+        // its time.
+        await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
+          await cluster.releaseSlot(key, slot, usage).catch(() => undefined)
+          directories?.discard(key, slot)
+        })
+        throw error
+      } finally {
+        for (const slot of this.#pending) this.#claimedAt.set(slot, clock.monotonicMs())
+        this.#pending.clear()
+      }
+    })
   }
 
   /** Runs a write of the slot reconciler between two requests of the kubelet. */
@@ -76,36 +101,6 @@ export class SlotClaims {
   forget(instance: InstanceName): void {
     for (const slot of this.#claimedAt.keys())
       if (slotIndex(instance, slot) !== undefined) this.#claimedAt.delete(slot)
-  }
-
-  async #allOrNone(
-    resource: Resource,
-    requests: readonly (readonly string[])[],
-  ): Promise<readonly ContainerAllocation[]> {
-    const { cluster, clock, directories } = this.#options
-    const claimed: ChosenSlot[] = []
-    try {
-      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        const containers = resource.choose(requests)
-        if (await this.#claimAll(resource, containers.flat(), claimed))
-          return await this.#grant(resource, containers)
-      }
-      throw new AllocationRefusedError(
-        `other nodes claimed the chosen slots first, ${MAX_ATTEMPTS} times`,
-      )
-    } catch (error) {
-      // After a failed release, the slot reconciler releases the slot, because no container uses
-      // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes its
-      // time.
-      await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
-        await cluster.releaseSlot(key, slot, usage).catch(() => undefined)
-        directories?.discard(key, slot)
-      })
-      throw error
-    } finally {
-      for (const slot of this.#pending) this.#claimedAt.set(slot, clock.monotonicMs())
-      this.#pending.clear()
-    }
   }
 
   /**
