@@ -1,8 +1,9 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
-import { AllocationLedger, type SlotAllocation, usageOf } from './allocation-ledger.js'
+import type { PodAllocation } from '../kubelet/kubelet.js'
+import { podsWith } from '../testing/objects.js'
+import { AllocationLedger, type SlotAllocation } from './allocation-ledger.js'
 
 const INSTANCE = 'cam-8120fe' as InstanceName
 const NODE = 'node-a' as NodeName
@@ -28,34 +29,28 @@ beforeEach(() => {
   users = new Map([[pod, 1]])
   ended = new Set()
   synced = true
-  const pods: NodePods = {
-    get synced() {
-      return synced
+  const pods = podsWith({ users: () => users, hasEnded: (each) => ended.has(each) })
+  ledger = new AllocationLedger({
+    node: NODE,
+    pods: {
+      ...pods,
+      get synced() {
+        return synced
+      },
     },
-    lagMs: 0,
-    users: () => users,
-    hasEnded: (each) => ended.has(each),
-    uidOf: () => undefined,
-    startedAt: () => undefined,
-    onChange: () => {},
-  }
-  ledger = new AllocationLedger({ node: NODE, pods })
+  })
 })
 
 describe('the allocations of containers', () => {
-  it('R38 R89 have the usage that their Instance should record', () => {
-    expect(usageOf(ofInstance(0), NODE)).toBe('node-a')
-    expect(usageOf(ofConfiguration(0, '4'), NODE)).toBe('C:4:node-a')
-    // The form of ids in the existing system.
-    expect(usageOf(ofConfiguration(0, 'cam-4'), NODE)).toBe('C:cam-4:node-a')
-  })
-
-  it('R84 are claims of their Instance, also beyond its capacity', () => {
-    for (const each of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) ledger.record(each)
+  it('R38 R84 R89 are claims of their Instance, also beyond its capacity', () => {
+    const all = [ofInstance(0), ofConfiguration(1, '0'), ofConfiguration(2, 'cam-4'), ofInstance(7)]
+    for (const each of all) ledger.record(each)
     ledger.record({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
     expect(ledger.claimsIn(INSTANCE)).toEqual({
       [slot(0)]: 'node-a',
       [slot(1)]: 'C:0:node-a',
+      // The form of ids in the existing system.
+      [slot(2)]: 'C:cam-4:node-a',
       [slot(7)]: 'node-a',
     })
     expect(ledger.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
@@ -64,21 +59,15 @@ describe('the allocations of containers', () => {
   it.each<[string, () => void]>([
     ['was deleted', () => users.clear()],
     ['has ended', () => ended.add(pod)],
-  ])('R90 are not in use after their Pod %s', (_, end) => {
+  ])('R90 A2 are not in use after their Pod %s, once all Pods have been seen', (what, end) => {
     ledger.record(ofConfiguration(0, '5'), new Set([pod]))
-    expect(ledger.inUse()).toHaveLength(1)
     end()
-    expect(ledger.inUse()).toEqual([])
-    expect(ledger.claimsIn(INSTANCE)).toEqual({})
+    expect([ledger.inUse(), ledger.claimsIn(INSTANCE)]).toEqual([[], {}])
+    synced = false
+    expect(ledger.inUse()).toHaveLength(what === 'has ended' ? 0 : 1)
+    synced = true
     // The Pod of the new allocation is not known yet.
     ledger.record(ofConfiguration(0, '5'))
-    expect(ledger.inUse()).toHaveLength(1)
-  })
-
-  it('A2 follow the kubelet until all Pods have been seen', () => {
-    ledger.record(ofInstance(0), new Set([pod]))
-    users.clear()
-    synced = false
     expect(ledger.inUse()).toHaveLength(1)
   })
 

@@ -1,8 +1,7 @@
 import type { Instance, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
-import type { NodePods } from '../kubelet/kubelet.js'
-import { instanceWith } from '../testing/objects.js'
+import { instanceWith, podsWith } from '../testing/objects.js'
 import type { SlotAllocation } from './allocation-ledger.js'
 import { type NodeSlot, planReclaim, planRestore, type ReclaimInput, slotId } from './claim-plan.js'
 
@@ -15,15 +14,12 @@ const slot = (index: number): NodeSlot => {
 }
 
 /** Pods that are watched 100 ms behind the kubelet; each may have so many ids. */
-const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = []): NodePods => ({
-  synced: true,
-  lagMs: 100,
-  users: () => new Map(users),
-  hasEnded: (key) => ended.includes(key),
-  onChange: () => {},
-  uidOf: () => undefined,
-  startedAt: () => undefined,
-})
+const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = []) =>
+  podsWith({
+    lagMs: 100,
+    users: () => new Map(users),
+    hasEnded: (key) => ended.includes(key),
+  })
 
 /**
  * The plan for slot 0: no container and no known Pod uses it, and its claim is older than the
@@ -137,6 +133,8 @@ describe('the restore plan', () => {
     ])
       expect(restore([allocation], instance)).toEqual({ restore: [lost], conflicts: [] })
     expect(restore([allocation], instanceWith({ [SLOT]: 'C:7:node-a' }))).toEqual(nothing)
+    // The back-off of the slot is not over.
+    expect(planRestore([allocation], [instanceWith({})], NODE, () => false)).toEqual(nothing)
   })
 
   it('R7 leaves a slot to another claim, also of another container of this node', () => {
@@ -156,20 +154,14 @@ describe('the restore plan', () => {
     expect(takenBy('node-a')).toEqual([])
   })
 
-  it('waits until the back-off of the slot is over', () => {
-    expect(planRestore([allocation], [instanceWith({})], NODE, () => false)).toEqual(nothing)
-  })
-
-  it('leaves out an Instance that the node is not in, or that is being deleted', () => {
+  it('leaves out an Instance without the node, under deletion, or with the claim elsewhere', () => {
     const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z' }
     expect(restore([allocation], instanceWith({}, { nodes: ['node-b' as NodeName] }))).toEqual(
       nothing,
     )
     expect(restore([allocation], instanceWith({}, {}, deleted))).toEqual(nothing)
     expect(restore([allocation])).toEqual(nothing)
-  })
-
-  it('restores nothing if the Instance of that name in another namespace records the claim', () => {
+    // A resource name has no namespace.
     const other = instanceWith({ [SLOT]: 'C:7:node-a' }, {}, { namespace: 'other' })
     expect(restore([allocation], instanceWith({}), other)).toEqual(nothing)
   })

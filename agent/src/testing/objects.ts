@@ -13,6 +13,7 @@ import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceIdAnnotation } from '../instances/existing-instances.js'
 import { type DigestLength, deviceDigest } from '../instances/instance-name.js'
 import type { ServedInstance } from '../instances/served-instance.js'
+import type { NodePods } from '../kubelet/kubelet.js'
 
 // Objects for tests.
 
@@ -132,6 +133,20 @@ export function servedWith(more: Partial<ServedInstance> = {}, digest = '8120fe'
     properties: {},
     healthy: true,
     capacity: 2,
+    ...more,
+  }
+}
+
+/** Pods that are all known; by default there are none. */
+export function podsWith(more: Partial<NodePods> = {}): NodePods {
+  return {
+    synced: true,
+    lagMs: 0,
+    users: () => new Map(),
+    hasEnded: () => false,
+    uidOf: () => undefined,
+    startedAt: () => undefined,
+    onChange: () => {},
     ...more,
   }
 }
