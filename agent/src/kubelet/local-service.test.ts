@@ -3,15 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
+import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { LocalService } from './local-service.js'
 
 let directory: string
@@ -31,10 +25,7 @@ beforeEach(async () => {
   waiting = []
   server = new Server()
   server.addService(RegistrationService, {
-    register: (
-      { request }: ServerUnaryCall<RegisterRequest, Empty>,
-      answer: sendUnaryData<Empty>,
-    ) => {
+    register: ({ request }: { request: RegisterRequest }, answer: sendUnaryData<object>) => {
       if (request.endpoint === 'refused')
         answer({ code: status.INVALID_ARGUMENT, details: 'on purpose' })
       else waiting.push(() => answer(null, {}))
@@ -59,13 +50,9 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-function register(endpoint: string): Promise<Empty> {
-  const request = {
-    version: 'v1beta1',
-    resourceName: `akri.sh/${endpoint}`,
-    endpoint,
-    options: undefined,
-  }
+function register(endpoint: string): Promise<unknown> {
+  const resourceName = `akri.sh/${endpoint}`
+  const request = { version: 'v1beta1', resourceName, endpoint, options: undefined }
   return service.ask('refused', RegistrationService.register, request, signal)
 }
 
@@ -74,30 +61,28 @@ const answerAll = () => {
   for (const answer of waiting.splice(0)) answer()
 }
 
-describe('a service of this node', () => {
-  it('uses one connection for simultaneous requests, and none without requests', async () => {
-    const all = Promise.all(['a', 'b', 'c'].map(register))
-    await asked(3)
-    expect(made).toBe(1)
-    answerAll()
-    await all
-    await expect.poll(() => connections.size).toBe(0)
-    const later = register('d')
-    await asked(1)
-    expect(made).toBe(2)
-    answerAll()
-    await later
-  })
+it('a service has one connection for simultaneous requests, and none without requests', async () => {
+  const all = Promise.all(['a', 'b', 'c'].map(register))
+  await asked(3)
+  expect(made).toBe(1)
+  answerAll()
+  await all
+  await expect.poll(() => connections.size).toBe(0)
+  const later = register('d')
+  await asked(1)
+  expect(made).toBe(2)
+  answerAll()
+  await later
+})
 
-  it('uses a new connection after an error; the first one still gets its answers', async () => {
-    const first = register('a')
-    await asked(1)
-    await expect(register('refused')).rejects.toThrow('on purpose')
-    const second = register('b')
-    await asked(2)
-    expect(made).toBe(2)
-    answerAll()
-    await Promise.all([first, second])
-    await expect.poll(() => connections.size).toBe(0)
-  })
+it('a service has a new connection after an error; the first one still gets its answers', async () => {
+  const first = register('a')
+  await asked(1)
+  await expect(register('refused')).rejects.toThrow('on purpose')
+  const second = register('b')
+  await asked(2)
+  expect(made).toBe(2)
+  answerAll()
+  await Promise.all([first, second])
+  await expect.poll(() => connections.size).toBe(0)
 })

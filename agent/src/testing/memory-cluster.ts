@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import {
   API_VERSION,
+  type Compatibility,
   type Configuration,
   type ConfigurationManifest,
   type Instance,
@@ -39,11 +40,17 @@ import { storedStatus } from '../report/report-content.js'
 export class MemoryCluster implements Cluster {
   readonly knownNodes: number = 1
   readonly configurations = new ObjectStore<Configuration>()
-  readonly instances = new ObjectStore<Instance>()
+  readonly instances: ObjectStore<Instance>
+  readonly #compatibility: Compatibility
   /** The last status of each Configuration. */
   readonly statuses = new Map<ObjectKey, NodeStatus>()
   readonly events: ObjectEvent[] = []
   #version = 0
+
+  constructor(compatibility: Compatibility = 'off', instances = new ObjectStore<Instance>()) {
+    this.instances = instances
+    this.#compatibility = compatibility
+  }
 
   /** Replaces all Configurations. Instances without a Configuration are removed. */
   async apply(...manifests: readonly ConfigurationManifest[]): Promise<void> {
@@ -76,38 +83,38 @@ export class MemoryCluster implements Cluster {
   async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
     await undefined
     if (this.instances.get(objectKey(draft.namespace, draft.name)) !== undefined) return 'exists'
-    const { metadata, ...object } = newInstance(draft)
+    const { metadata, ...object } = newInstance(draft, this.#compatibility)
     const versioned = this.#versioned({ uid: randomUUID(), generation: 1 })
     this.instances.put({ ...object, metadata: { ...metadata, ...versioned } })
     return 'created'
   }
 
   joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
-    return this.#change(key, (instance) => joinStep(instance, node, claims))
+    return this.#change(key, (instance) => joinStep(instance, node, claims, this.#compatibility))
   }
 
   leaveInstance(key: ObjectKey, node: NodeName) {
-    return this.#change(key, (instance) => leaveStep(instance, node))
+    return this.#change(key, (instance) => leaveStep(instance, node, this.#compatibility))
   }
 
   stayInInstance(): void {}
 
   updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.#change(key, (instance) => updateStep(instance, fields))
+    return this.#change(key, (instance) => updateStep(instance, fields, this.#compatibility))
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    return this.#change(key, (instance) =>
-      claimStep(instance, slot, usage, { inUse: false, device }),
-    )
+    const options = { inUse: false, device, compatibility: this.#compatibility }
+    return this.#change(key, (instance) => claimStep(instance, slot, usage, options))
   }
 
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#change(key, (instance) => claimStep(instance, slot, usage, { inUse: true }))
+    const options = { inUse: true, compatibility: this.#compatibility }
+    return this.#change(key, (instance) => claimStep(instance, slot, usage, options))
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#change(key, (instance) => releaseStep(instance, slot, usage))
+    return this.#change(key, (instance) => releaseStep(instance, slot, usage, this.#compatibility))
   }
 
   reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
