@@ -162,9 +162,8 @@ export class KubeletSockets implements Kubelet {
     const isRefused = hasSocket && !(await isServed(this.#kubeletSocket))
     this.#refusedSinceMs = isRefused ? (this.#refusedSinceMs ?? now) : undefined
     const isReplaced = found?.nlink === 0
+    this.problem = isRefused ? `${this.#kubeletSocket} refuses connections` : undefined
     if (isReplaced) this.problem = `${this.pluginDirectory} was deleted or replaced on the node`
-    else this.problem = isRefused ? `${this.#kubeletSocket} refuses connections` : undefined
-    if (this.problem === undefined) return
     if (isReplaced || now - (this.#refusedSinceMs ?? now) >= REFUSED_MS)
       this.#giveUp(new KubeletGoneError(`${this.problem}; a new agent looks for the kubelet again`))
   }

@@ -18,7 +18,7 @@ import { instanceResource } from '../slots/instance-resource.js'
 import type { Resource } from '../slots/resource.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
-import { PluginRegistration } from './plugin-registration.js'
+import { ResourcePlugin } from './resource-plugin.js'
 
 interface DevicePluginsOptions {
   readonly kubelet: Kubelet
@@ -32,26 +32,18 @@ interface DevicePluginsOptions {
   readonly compatibility?: Compatibility | undefined
 }
 
-interface DevicePlugin {
-  /** The Instance or Configuration of the resource. */
-  readonly key: ObjectKey
-  readonly configuration: ObjectKey
-  readonly resource: Resource
-  readonly registration: PluginRegistration
-}
-
 /** The device plugins of this node, as Configurations ask for: one for each, one for Instances. */
 export class DevicePlugins implements InstancePlugins {
   readonly #options: DevicePluginsOptions
   /** By the name of the resource. */
-  readonly #plugins = new Map<string, DevicePlugin>()
+  readonly #plugins = new Map<string, ResourcePlugin>()
   readonly #registrations = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
 
   constructor(options: DevicePluginsOptions) {
     this.#options = options
     options.book.onChange(
-      (resource) => this.#plugins.get(resource)?.registration.readvertise(),
+      (resource) => this.#plugins.get(resource)?.readvertise(),
       this.#stop.signal,
     )
   }
@@ -59,7 +51,7 @@ export class DevicePlugins implements InstancePlugins {
   async serveConfiguration({ key, name }: ServedConfiguration): Promise<Serving> {
     const { book, compatibility } = this.#options
     const plugin = this.#serve(configurationResource(name, book, compatibility), key, key)
-    return { registered: plugin.registration.started }
+    return { registered: plugin.started }
   }
 
   async withdrawConfiguration(key: ObjectKey): Promise<void> {
@@ -84,7 +76,7 @@ export class DevicePlugins implements InstancePlugins {
     const plugin = this.#serve(instanceResource(name, book), key, owner)
     // Before the kubelet can ask for its list.
     book.serve(instance)
-    return { registered: plugin.registration.started }
+    return { registered: plugin.started }
   }
 
   async withdraw(name: InstanceName, options: WithdrawOptions = {}): Promise<void> {
@@ -98,7 +90,7 @@ export class DevicePlugins implements InstancePlugins {
 
   /** The resources of a Configuration and of its Instances that the kubelet does not have. */
   registrationProblems(key: ObjectKey): readonly RegistrationProblem[] {
-    return [...this.#plugins.values()].flatMap(({ configuration, registration: { problem } }) =>
+    return [...this.#plugins.values()].flatMap(({ configuration, problem }) =>
       configuration === key && problem !== undefined ? problem : [],
     )
   }
@@ -115,15 +107,8 @@ export class DevicePlugins implements InstancePlugins {
 
   /** The plugins that have a socket now. */
   get served(): { readonly resourceName: string; readonly socket: string }[] {
-    return [...this.#plugins].flatMap(
-      ([
-        resourceName,
-        {
-          registration: { socket },
-        },
-      ]) => {
-        return socket === undefined ? [] : { resourceName, socket }
-      },
+    return [...this.#plugins].flatMap(([resourceName, { socket }]) =>
+      socket === undefined ? [] : { resourceName, socket },
     )
   }
 
@@ -137,19 +122,18 @@ export class DevicePlugins implements InstancePlugins {
    * @returns the plugin of the object, started if there was none
    * @throws ResourceTakenError if another object has the resource
    */
-  #serve(resource: Resource, key: ObjectKey, configuration: ObjectKey): DevicePlugin {
+  #serve(resource: Resource, key: ObjectKey, configuration: ObjectKey): ResourcePlugin {
     const { name, level } = resource
     // A Configuration may have the name of another Configuration's Instance, in one namespace too.
     const before = this.#plugins.get(name)
     if (before?.key === key && before.resource.level === level) return before
     if (before !== undefined) throw taken(name, `${before.resource.level} ${before.key}`, key)
-    const registration = new PluginRegistration({
+    const plugin = new ResourcePlugin({
       ...this.#options,
-      resource,
+      ...{ resource, key, configuration },
       log: this.#options.log.child({ resource: name }),
       onProblem: () => this.#registrations.tell(configuration),
     })
-    const plugin = { key, configuration, resource, registration }
     this.#plugins.set(name, plugin)
     return plugin
   }
@@ -160,9 +144,9 @@ export class DevicePlugins implements InstancePlugins {
     if (plugin?.resource.level === 'instance') await this.#end(plugin, options)
   }
 
-  #end(plugin: DevicePlugin, options?: WithdrawOptions): Promise<void> {
+  #end(plugin: ResourcePlugin, options?: WithdrawOptions): Promise<void> {
     this.#plugins.delete(plugin.resource.name)
-    return plugin.registration.stop(options)
+    return plugin.stop(options)
   }
 }
 

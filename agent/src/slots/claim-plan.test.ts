@@ -34,8 +34,8 @@ const plan = (input: Partial<ReclaimInput> = {}) =>
     podGoneAt: Number.NEGATIVE_INFINITY,
     unlistedSince: new Map(),
     graceMs: 20_000,
-    lastClaimed: () => undefined,
-    usersOf: () => undefined,
+    claims: { lastClaimed: () => undefined },
+    allocations: { usersOf: () => undefined },
     ...input,
   })
 const lists = (of: ObjectKey, ...indexes: number[]) =>
@@ -63,21 +63,21 @@ describe('the reclaim plan', () => {
   })
 
   it('R92 waits as long as the watch of Pods may be behind a claim, and a millisecond more', () => {
-    const at = (claimedAt: number) => plan({ lastClaimed: () => claimedAt })
+    const at = (claimedAt: number) => plan({ claims: { lastClaimed: () => claimedAt } })
     expect(at(NOW - 100)).toMatchObject({ release: [], recheckAt: NOW + 1 })
     expect(at(NOW - 101).release).toEqual([slot(0)])
   })
 
   it('R84 R92 keeps a slot while its Pod has fewer ids than its containers may have', () => {
-    const usersOf = () => new Set([pod])
+    const allocations = { usersOf: () => new Set([pod]) }
     const pods = watched([[pod, 2]])
     const waits = { release: [], recheckAt: never }
-    expect(plan({ usersOf, pods, allocated: lists(pod, 1) })).toMatchObject(waits)
+    expect(plan({ allocations, pods, allocated: lists(pod, 1) })).toMatchObject(waits)
     // Before the kubelet lists the slot, it may be of any Pod of the resource.
     expect(plan({ pods, allocated: lists(pod, 1) })).toMatchObject(waits)
     expect(plan({ pods, allocated: lists(pod, 1, 2) }).release).toEqual([slot(0)])
-    const other = () => new Set([objectKey('default', 'q')])
-    expect(plan({ usersOf: other, pods, allocated: lists(pod, 1) }).release).toEqual([slot(0)])
+    const other = { usersOf: () => new Set([objectKey('default', 'q')]) }
+    expect(plan({ allocations: other, pods, allocated: lists(pod, 1) }).release).toEqual([slot(0)])
   })
 
   it.each<[string, Partial<ReclaimInput>]>([
@@ -88,7 +88,7 @@ describe('the reclaim plan', () => {
       {
         pods: watched([[pod, 1]]),
         allocated: lists(pod, 1),
-        usersOf: () => new Set([pod]),
+        allocations: { usersOf: () => new Set([pod]) },
       },
     ],
   ])(
@@ -98,7 +98,12 @@ describe('the reclaim plan', () => {
       const unlistedSince = new Map([[slotId(slot(0)), NOW]])
       expect(first).toEqual({ release: [], unlistedSince, recheckAt: NOW + 20_000 })
       const later = (ms: number, claimedAt?: number) =>
-        plan({ ...input, unlistedSince, askedAt: NOW + ms, lastClaimed: () => claimedAt })
+        plan({
+          ...input,
+          unlistedSince,
+          askedAt: NOW + ms,
+          claims: { lastClaimed: () => claimedAt },
+        })
       expect(later(19_999)).toMatchObject({ release: [], recheckAt: NOW + 20_000 })
       expect(later(20_000).release).toEqual([slot(0)])
       expect(later(20_000, NOW + 5000)).toMatchObject({ release: [], recheckAt: NOW + 25_000 })

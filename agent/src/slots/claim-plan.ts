@@ -2,7 +2,12 @@ import { GROUP, holderOf, type Instance, parseSlotUsage, type SlotName } from '@
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { Backoff } from '@akrijs/runtime'
 import type { Allocations, NodePods } from '../kubelet/kubelet.js'
-import { instanceOf, type SlotAllocation, usageOf } from './allocation-ledger.js'
+import {
+  type AllocationLedger,
+  instanceOf,
+  type SlotAllocation,
+  usageOf,
+} from './allocation-ledger.js'
 
 // Which claims of this node are released, and which lost claims are written again.
 
@@ -23,22 +28,14 @@ export interface ReclaimInput {
   /** From the plan before. */
   readonly unlistedSince: UnlistedSince
   readonly graceMs: number
-  lastClaimed(slot: SlotName): number | undefined
-  /** The Pods whose containers were last seen with the allocation; undefined if none was seen. */
-  usersOf(allocation: SlotAllocation): ReadonlySet<ObjectKey> | undefined
+  readonly claims: { lastClaimed(slot: SlotName): number | undefined }
+  readonly allocations: Pick<AllocationLedger, 'usersOf'>
 }
 
 /**
  * By {@link slotId}: since when the grace period of a slot that the kubelet does not list has run.
  */
 export type UnlistedSince = ReadonlyMap<string, number>
-
-interface ReclaimPlan {
-  readonly release: readonly NodeSlot[]
-  readonly unlistedSince: UnlistedSince
-  /** Monotonic time at which a slot may become free; infinite if only an event can free one. */
-  readonly recheckAt: number
-}
 
 /**
  * `listed`: the kubelet lists the slot for a Pod. `leaving`: as `listed`, but the Pod is gone.
@@ -80,8 +77,10 @@ export function claimedSlots(instances: readonly Instance[], node: NodeName): No
  * waits for its restart, or to an init container, which is never listed. So no slot of a Pod is
  * free while the Pod has fewer ids than its containers may have. If the Pod has all of them, or if
  * Pods are not watched, the slot is free after a grace period.
+ * @returns the slots to release, and the monotonic time at which another slot may become free:
+ * infinite if only an event can free one
  */
-export function planReclaim(input: ReclaimInput): ReclaimPlan {
+export function planReclaim(input: ReclaimInput) {
   const { askedAt, graceMs, pods, podGoneAt } = input
   const release: NodeSlot[] = []
   const unlistedSince = new Map<string, number>()
@@ -91,7 +90,7 @@ export function planReclaim(input: ReclaimInput): ReclaimPlan {
     if (use === 'leaving' && askedAt - podGoneAt < LEAVING_MS)
       rechecks.push(askedAt + LEAVING_INTERVAL_MS)
     if (use === 'listed' || use === 'leaving') continue
-    const claimedAt = input.lastClaimed(slot.slot) ?? 0
+    const claimedAt = input.claims.lastClaimed(slot.slot) ?? 0
     const before = input.unlistedSince.get(slotId(slot))
     // A claim gives its container the whole grace period to start, also if this node held the slot
     // already.
@@ -106,14 +105,14 @@ export function planReclaim(input: ReclaimInput): ReclaimPlan {
   return { release, unlistedSince, recheckAt: Math.min(...rechecks) }
 }
 
-function slotUse(slot: NodeSlot, { allocated, pods, usersOf }: ReclaimInput): SlotUse {
+function slotUse(slot: NodeSlot, { allocated, pods, allocations }: ReclaimInput): SlotUse {
   const { resourceName, id } = slot
   const listed = allocated.get(resourceName) ?? []
   const holder = listed.find(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)?.pod
   if (pods?.synced !== true) return holder === undefined ? 'unknown' : 'listed'
   const users = pods.users(resourceName)
   if (holder !== undefined) return users.has(holder) ? 'listed' : 'leaving'
-  const seen = usersOf(slot)
+  const seen = allocations.usersOf(slot)
   // Before its Pod is seen, the slot may belong to any Pod of the resource.
   const candidates = [...users].filter(([pod]) => seen === undefined || seen.has(pod))
   const isIncomplete = ([pod, most]: readonly [ObjectKey, number]) =>
@@ -138,12 +137,6 @@ export interface ClaimConflict extends LostClaim {
   readonly takenBy: string
 }
 
-interface RestorePlan {
-  /** Claims to write now: those whose back-off is over. */
-  readonly restore: readonly LostClaim[]
-  readonly conflicts: readonly ClaimConflict[]
-}
-
 /**
  * Decides which claims of running containers this node writes again.
  * @param allocations what containers of this node use
@@ -156,7 +149,7 @@ export function planRestore(
   instances: readonly Instance[],
   node: NodeName,
   mayRetry: (slot: SlotName) => boolean,
-): RestorePlan {
+): { restore: LostClaim[]; conflicts: ClaimConflict[] } {
   const restore: LostClaim[] = []
   const conflicts: ClaimConflict[] = []
   if (allocations.length === 0) return { restore, conflicts }

@@ -81,14 +81,11 @@ function inOrder(ids: Iterable<string>, form: string): string[] {
   return numbered.map(({ id }) => id)
 }
 
-/** A slot, and the Instance that has it. */
-interface OwnedSlot {
+/** The slot that an id stands for, and the Instance that has it. */
+interface SlotOfId {
+  readonly id: string
   readonly owner: InstanceSlots
   readonly slot: SlotName
-}
-
-interface SlotOfId extends OwnedSlot {
-  readonly id: string
 }
 
 /**
@@ -142,7 +139,7 @@ export function chooseSlots(
     const idOf = new Map<InstanceSlots, string>()
     for (const id of ids) {
       const claim = claims.get(id)
-      const slot = chosen.get(id) ?? (claim && { id, ...claim })
+      const slot = chosen.get(id) ?? claim
       if (slot === undefined) {
         if (numberOf(id, form) === undefined) return `${shown([id])} is not an id of this resource`
         continue
@@ -234,10 +231,10 @@ function firstOf<T>(items: readonly T[], count: number, order: (a: T, b: T) => n
 }
 
 /** The slots that this node has claimed through the Configuration, by id. */
-function claimsOf(instances: readonly InstanceSlots[]): Map<string, OwnedSlot> {
-  const claims = new Map<string, OwnedSlot>()
+function claimsOf(instances: readonly InstanceSlots[]): Map<string, SlotOfId> {
+  const claims = new Map<string, SlotOfId>()
   for (const owner of instances)
-    for (const [id, slot] of owner.byId) if (!claims.has(id)) claims.set(id, { owner, slot })
+    for (const [id, slot] of owner.byId) if (!claims.has(id)) claims.set(id, { id, owner, slot })
   return claims
 }
 

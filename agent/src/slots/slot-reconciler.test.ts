@@ -174,6 +174,15 @@ describe('slots without a container, if Pods are watched', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
+  it('R84 R92 are kept if a container gets them before their release is written', async () => {
+    node.users?.clear()
+    node.beforeRelease = (which) => node.claim(which)
+    node.put({ [slot(0)]: 'node-a' })
+    await clock.advance(1000)
+    await node.reconcile()
+    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
+  })
+
   it('R84 R92 do not get the Pod of an answer that is older than their claim', async () => {
     const allocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
     node.put({ [slot(0)]: 'C:7:node-a' })

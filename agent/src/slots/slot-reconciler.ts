@@ -244,15 +244,12 @@ export class SlotReconciler {
   async #reclaim({ askedAt, allocated, slots }: Snapshot): Promise<number> {
     const { kubelet, claims, book, slotGraceMs = SLOT_GRACE_MS, log } = this.#options
     const { release, unlistedSince, recheckAt } = planReclaim({
-      askedAt,
-      allocated,
-      slots,
+      ...{ askedAt, allocated, slots, claims },
+      allocations: book.allocations,
       pods: kubelet.pods,
       podGoneAt: this.#podGoneAt,
       unlistedSince: this.#unlistedSince,
       graceMs: slotGraceMs,
-      lastClaimed: (slot) => claims.lastClaimed(slot),
-      usersOf: (allocation) => book.allocations.usersOf(allocation),
     })
     this.#unlistedSince = unlistedSince
     for (const slot of release)

@@ -13,7 +13,7 @@ interface SlotReservationsOptions {
   readonly signal: AbortSignal
 }
 
-/** The last state of an Instance. */
+/** Of an Instance. */
 interface LastState {
   readonly uid: string
   readonly deviceUsage: DeviceUsage
@@ -38,13 +38,9 @@ interface Reservation {
 const MAX_DELETED = 1000
 
 /**
- * Reserves a slot that another node frees for that node: the Pod that replaces the last one finds
- * the slot there.
- *
- * The scheduler hears of a kubelet's devices seconds late. Without reservations, all nodes would
- * offer a freed slot at once. When its last node takes the slot again, the scheduler would still
- * send new Pods to the other nodes. Their kubelets refuse these Pods, a Deployment replaces each of
- * them at once, and hundreds of Pods fail.
+ * Reserves a slot that another node frees for that node. The scheduler hears of a kubelet's devices
+ * seconds late: if all nodes offered a freed slot at once, it would send new Pods to nodes without
+ * the slot. Their kubelets refuse these Pods, and a Deployment replaces each of them, by hundreds.
  *
  * The slots of a recreated Instance, or of a node that left an Instance, are reserved until the
  * last node joins: its containers may still run, and the node joins with their claims.
@@ -123,9 +119,9 @@ export class SlotReservations {
       const over = this.#expiries.filter(({ at }) => at <= now)
       this.#expiries.splice(0, over.length)
       for (const { key } of over) {
-        const reserved = this.#last.get(key)?.reserved ?? new Map<string, Reservation>()
-        const ended = [...reserved].filter(([, { until }]) => until <= now)
-        for (const [slot] of ended) reserved.delete(slot)
+        const reserved = this.#last.get(key)?.reserved
+        const ended = [...(reserved ?? [])].filter(([, { until }]) => until <= now)
+        for (const [slot] of ended) reserved?.delete(slot)
         if (ended.length > 0) onExpired(key)
       }
       const [next] = this.#expiries

@@ -59,6 +59,8 @@ export class SlotReconcilerHarness {
   asked = 0
   /** A claim is written meanwhile. */
   onClaim: (slot: SlotName, usage: string) => void | Promise<void> = () => {}
+  /** The reports of a broker are read before its slot is released. */
+  beforeRelease: (slot: SlotName) => Promise<unknown> = async () => {}
   /** Whether the API server refuses. */
   failing = false
   /** Whether the kubelet does not answer. */
@@ -102,6 +104,11 @@ export class SlotReconcilerHarness {
       claims: this.claims,
       book: this.book,
       observer: noopObserver,
+      brokerInfo: {
+        flush: async (_key, which) => {
+          await this.beforeRelease(which)
+        },
+      },
       cluster: {
         instances: this.instances,
         configurations: this.configurations,

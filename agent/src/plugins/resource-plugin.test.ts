@@ -6,6 +6,7 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { objectKey } from '@akrijs/kube/objects'
 import {
   type AllocateResponse,
   DevicePluginClient,
@@ -21,13 +22,14 @@ import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
 import { noopObserver } from '../report/observer.js'
 import type { AdvertisedDevice } from '../slots/resource.js'
 import type { ContainerAllocation } from './allocation.js'
-import { PluginServer, pluginSocket } from './plugin-server.js'
+import { openPluginServer, pluginSocket } from './plugin-server.js'
+import { ResourcePlugin } from './resource-plugin.js'
 
 let directory: string
 let socket: string
 let clock: ManualClock
 let list: AdvertisedDevice[]
-let plugin: PluginServer
+let plugin: ResourcePlugin
 let client: DevicePluginClient
 let allocate: () => Promise<readonly ContainerAllocation[]>
 
@@ -36,7 +38,7 @@ beforeEach(async () => {
   clock = new ManualClock()
   list = []
   allocate = async () => []
-  plugin = new PluginServer({
+  plugin = new ResourcePlugin({
     resource: {
       level: 'instance',
       name: 'akri.sh/cam-8120fe',
@@ -44,18 +46,28 @@ beforeEach(async () => {
       prefer: () => [],
       choose: () => [],
     },
+    key: objectKey('default', 'cam-8120fe'),
+    configuration: objectKey('default', 'cam'),
     claims: { allocate: () => allocate() },
+    kubelet: {
+      pluginDirectory: directory,
+      register: async () => {},
+      onRestart: () => {},
+      onDirectoryRead: () => {},
+    },
     clock,
     log: silentLogger,
     observer: noopObserver,
+    onProblem: () => {},
   })
-  socket = await plugin.listen(directory)
+  await plugin.started
+  socket = plugin.socket ?? expect.fail()
   client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure(), NO_CHANNELZ)
 })
 
 afterEach(async () => {
   client.close()
-  const closed = plugin.close()
+  const closed = plugin.stop()
   await clock.advance(1000)
   await closed
   await rm(directory, { recursive: true })
@@ -85,7 +97,7 @@ async function openUnread(): Promise<http2.ClientHttp2Stream> {
   })
   stream.once('close', () => connected.close())
   stream.end(Buffer.alloc(5))
-  await eventually(() => expect(plugin.isRead).toBe(true))
+  await once(stream, 'response')
   return stream
 }
 
@@ -157,7 +169,7 @@ it('keeps only the newest list for a kubelet that does not read', async () => {
     // As long as the larger list before may take.
     await clock.advance(100)
   }
-  plugin.end()
+  void plugin.stop()
   expect(healthyIn(await buffer(unread))).toEqual([5000, 20])
 })
 
@@ -178,8 +190,19 @@ it('sends a large list once for the changes of its time, and a small one at once
   await eventually(() => expect(lists()).toEqual([1000, 3000]))
   await change(10, 60)
   await eventually(() => expect(lists()).toEqual([1000, 3000, 10]))
+  // A list that is the same is not sent again.
+  await change(10, 0)
   await change(11, 0)
   await eventually(() => expect(lists()).toEqual([1000, 3000, 10, 11]))
+})
+
+it('ends within a second if the kubelet does not read its list', async () => {
+  list = devices(5000)
+  await openUnread()
+  const stopped = plugin.stop({ isGone: true })
+  await clock.advance(1000)
+  await stopped
+  expect(existsSync(socket)).toBe(false)
 })
 
 it('answers calls under way before it ends, and removes its socket', async () => {
@@ -190,17 +213,20 @@ it('answers calls under way before it ends, and removes its socket', async () =>
     })
   const asked = ask()
   await eventually(() => expect(finish).toBeDefined())
-  const closed = plugin.close()
-  expect(existsSync(socket)).toBe(false)
+  const closed = plugin.stop()
+  await eventually(() => expect(existsSync(socket)).toBe(false))
   finish?.()
   expect(await asked).toEqual({ containerResponses: [] })
   await closed
 })
 
 it('names the socket that cannot be made', async () => {
-  await plugin.close()
   const missing = path.join(directory, 'missing')
-  await expect(plugin.listen(missing)).rejects.toThrow(/^cannot listen on .*missing.*: /)
+  const opening = openPluginServer(missing, 'akri.sh/cam', {} as never, {
+    clock,
+    log: silentLogger,
+  })
+  await expect(opening).rejects.toThrow(/^cannot listen on .*missing.*: /)
 })
 
 it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
