@@ -1,10 +1,8 @@
 import type { SlotName } from '@akrijs/api'
-import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
-import { HandlerAccess } from '../access/handler-access.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { ChosenSlot } from '../slots/resource.js'
-import { checked, servedWith } from '../testing/objects.js'
+import { servedWith } from '../testing/objects.js'
 import { containerAllocation } from './allocation.js'
 
 const PATHS = ['/a', '/b']
@@ -66,47 +64,17 @@ describe('the directory for the reports of a container', () => {
   })
 })
 
-describe('the environment of a container', () => {
-  const CAMERA = {
-    ONVIF_DEVICE_SERVICE_URL: 'http://10.0.0.7/onvif/device_service',
-    ONVIF_DEVICE_MAC_ADDRESS: '48:0f:cf:4e:1b:3d',
-  }
-  const GROUP = {
-    UDEV_DEVPATH: '/devices/pci0000:00/0000:01:00.0',
-    UDEV_DEVNODE_1: '/dev/snd/controlC0',
-    'PCI_RESOURCE_AKRI_SH_UDEV-GPU': '0000:01:00.0',
-    'USB_RESOURCE_AKRI_SH_UDEV-GPU_1': '1:3',
-  }
-
-  it.each<[handler: string, properties: Readonly<Record<string, string>>]>([
-    ['debugEcho', { DEBUG_ECHO_DESCRIPTION: 'foo0' }],
-    ['onvif', CAMERA],
-    ['opcua', { OPCUA_DISCOVERY_URL: 'opc.tcp://10.0.0.8:4840/' }],
-    ['udev', GROUP],
-  ])('R106 has each property of %s, plain and with the digest', async (handler, properties) => {
-    const node = '/dev/bus/usb/001/002'
-    const spec = { hostPath: node, containerPath: node, permissions: 'rwm' }
-    const reported: Device = {
-      id: 'd',
-      properties,
-      ...(handler === 'udev' && { deviceSpecs: [spec] }),
-    }
-    const access = new HandlerAccess({
-      paths: { find: async () => ({ present: new Set([node]), complete: true }) },
-    })
-    const [device] = await access.admit(handler, [checked(reported)])
-    if (device === undefined) return expect.fail()
-    expect(device.refusal).toBeUndefined()
-    // As the plan of Instances has it: the properties of the Configuration count.
-    const all = { ...device.properties, SITE: 'north', LD_PRELOAD: '/of/the/author.so' }
-    const { envs, devices } = containerAllocation(
-      'instance',
-      [granted('cam-8120fe', 0, { device, properties: all })],
-      new Map(),
-    )
-    const plain = { ...properties, SITE: 'north', LD_PRELOAD: '/of/the/author.so' }
-    const withDigest = Object.entries(plain).map(([name, value]) => [`${name}_8120FE`, value])
-    expect(envs).toEqual({ ...plain, ...Object.fromEntries(withDigest) })
-    expect(devices).toEqual(handler === 'udev' ? [spec] : [])
+it('R106 a container has each property, plain and with the digest, and each device node', () => {
+  const properties = { UDEV_DEVPATH: '/devices/usb1', 'USB_RESOURCE_AKRI_SH_UDEV-GPU_1': '1:3' }
+  const node = '/dev/bus/usb/001/002'
+  const deviceSpecs = [{ hostPath: node, containerPath: node, permissions: 'rwm' }]
+  const device = { id: 'd', deviceSpecs }
+  expect(allocationOf(granted('cam-8120fe', 0, { device, properties }))).toMatchObject({
+    envs: {
+      ...properties,
+      UDEV_DEVPATH_8120FE: '/devices/usb1',
+      'USB_RESOURCE_AKRI_SH_UDEV-GPU_1_8120FE': '1:3',
+    },
+    devices: deviceSpecs,
   })
 })

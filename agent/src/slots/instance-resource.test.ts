@@ -167,79 +167,61 @@ function open(usage: Record<string, string> = {}, more: Partial<ServedInstance> 
 type Opened = ReturnType<typeof open>
 
 describe('an id of an Instance is refused', () => {
-  it.each<[string, string, string, (opened: Opened) => void]>([
-    ...[
-      '',
-      '0',
-      'cam-8120fe-01',
-      'cam-8120fe--1',
-      'cam-a19705-0',
-      'ä\n',
-      `${slot(1)}000000000`,
-    ].map((id): [string, string, string, () => void] => [
-      `A20 A22 if it is ${JSON.stringify(id)}`,
-      id,
-      `${JSON.stringify(id)} is not a slot of Instance cam-8120fe`,
-      () => {},
-    ]),
-    [
-      'A20 with its beginning',
-      'x'.repeat(100_000),
-      `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`,
-      () => {},
-    ],
-    [
-      'A20 beyond the capacity',
+  const refuses = (id: string, message: string, happen: (opened: Opened) => void = () => {}) => {
+    const opened = open()
+    happen(opened)
+    expect(() => opened.one.choose([[id]])).toThrow(message)
+  }
+
+  it('A20 A22 if it is no slot of the Instance, with its beginning in the message', () => {
+    const odd = ['', '0', 'cam-8120fe-01', 'cam-8120fe--1', 'cam-a19705-0', 'ä\n']
+    for (const id of [...odd, `${slot(1)}000000000`])
+      refuses(id, `${JSON.stringify(id)} is not a slot of Instance cam-8120fe`)
+    refuses('x'.repeat(100_000), `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`)
+    refuses(
       slot(2),
       'Instance cam-8120fe has no slot "cam-8120fe-2"; its capacity is 2',
       ({ book, served }) => book.serve({ ...served, capacity: 2 }),
-    ],
+    )
+  })
+
+  it.each<[string, string, (opened: Opened) => void]>([
     [
-      'R82 of a device that its handler does not report',
-      slot(0),
+      'R82 its handler does not report the device',
       'the device of Instance cam-8120fe is not available now',
       ({ book, served }) => book.serve({ ...served, healthy: false }),
     ],
     [
-      'after the device was removed',
-      slot(0),
+      'the device was removed',
       'the device of Instance cam-8120fe was removed',
       ({ book, served }) => book.withdraw(served, false),
     ],
     [
-      'R84 A13 of an Instance that does not exist',
-      slot(0),
+      'R84 A13 the Instance does not exist',
       'there is no Instance cam-8120fe yet',
       ({ instances, served }) => instances.remove(served.key),
     ],
     [
-      'R84 A13 of an Instance under deletion',
-      slot(0),
+      'R84 A13 the Instance is under deletion',
       'Instance cam-8120fe is being deleted',
       ({ instances }) => instances.put(instanceWith({}, {}, { deletionTimestamp: '2026' })),
     ],
-    ...[
-      ['node-b', ' by node node-b'],
-      ['C:0:node-b', ' by node node-b'],
-      ['C:0:node-a', ' by node node-a'],
-      ['x:y', ''],
-    ].map(([claim = '', by]): [string, string, string, (opened: Opened) => void] => [
-      `R84 R85 by the claim ${claim}`,
-      slot(1),
-      `slot cam-8120fe-1 is taken${by}`,
-      ({ instances }) => instances.put(instanceWith({ [slot(1)]: claim }, { capacity: 3 })),
-    ]),
     [
-      'R7 R84 by a container whose claim the Instance has lost',
-      slot(0),
+      'R7 R84 a container has the slot whose claim the Instance has lost',
       'a container of this node has slot cam-8120fe-0 already, by C:7:node-a',
       ({ ofContainer }) => ofContainer(0, '7'),
     ],
-  ])('%s', (_, id, message, happen) => {
-    const opened = open()
-    happen(opened)
-    expect(() => opened.one.choose([[id]])).toThrow(message)
-  })
+  ])('if %s', (_, message, happen) => refuses(slot(0), message, happen))
+
+  it.each([
+    ['node-b', ' by node node-b'],
+    ['C:0:node-a', ' by node node-a'],
+    ['x:y', ''],
+  ])('R84 R85 by the claim %s', (claim, by) =>
+    refuses(slot(1), `slot cam-8120fe-1 is taken${by}`, ({ instances }) =>
+      instances.put(instanceWith({ [slot(1)]: claim }, { capacity: 3 })),
+    ),
+  )
 })
 
 describe('containers whose devices cannot be allocated', () => {
