@@ -143,12 +143,21 @@ describe('the device nodes of the kernel', () => {
     await eventually(async () => expect(await find('/dev/video0')).toEqual([['/dev/video0'], true]))
   })
 
-  it('are found without a wait for another device in a directory of that name', async () => {
+  it('are found without a wait for other devices that do not answer', async () => {
     nodes = new KernelDeviceNodes(root, new ManualClock())
     await plug('char', '90:0', 'devices/a/event0', 'DEVNAME=other/event0\n')
     await plug('char', '91:0', 'devices/b/event0', 'DEVNAME=input/event0\n')
-    await block('devices/a/event0')
-    expect(await find('/dev/input/event0')).toEqual([['/dev/input/event0'], false])
+    // Directories with other names are read later, and USB devices not at all.
+    const unread = [
+      ['10:0', 'devices/c'],
+      ['10:1', 'devices/d'],
+      ['189:129', 'devices/usb2/2-1'],
+    ] as const
+    for (const [number, directory] of unread) await plug('char', number, directory, '')
+    for (const directory of ['devices/a/event0', ...unread.map((each) => each[1])])
+      await block(directory)
+    const [event, usb] = ['/dev/input/event0', '/dev/bus/usb/002/002']
+    expect(await find(event, usb)).toEqual([[event, usb], false])
     await answer('devices/a/event0', 'DEVNAME=other/event0\n')
   })
 

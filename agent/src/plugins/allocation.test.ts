@@ -32,7 +32,7 @@ const mount = (containerPath: string, hostPath: string) => ({
 describe('the directory for the reports of a container', () => {
   it('R68 is its own for each device, with the digest in the variable', () => {
     // If a container has several slots of a device, the first counts.
-    const slots = [granted('cam-8120fe', 0), granted('cam-a19705', 1), granted('cam-8120fe', 1)]
+    const slots = [granted('cam-8120fe', 0), granted('cam-8120fe', 1), granted('cam-a19705', 1)]
     const { envs, mounts } = allocationOf(...slots)
     expect(envs).toEqual({
       AKRI_BROKER_INFO_DIRECTORY: '/run/akri/cam-8120fe',

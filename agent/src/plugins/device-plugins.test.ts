@@ -359,9 +359,9 @@ describe('the registration of a device plugin', () => {
   it('A8 is refused if another Instance or a Configuration has the resource', async () => {
     const name = 'cam-8120fe' as ConfigurationName
     await serve(served)
-    await expect(plugins.serve({ ...served, key: objectKey('other', name) })).rejects.toThrow(
-      /default\/cam-8120fe/,
-    )
+    const other = { ...served, key: objectKey('other', name) }
+    for (const hasResource of [true, false])
+      await expect(plugins.serve(other, { hasResource })).rejects.toThrow(/default\/cam-8120fe/)
     for (const namespace of ['default', 'other'])
       await expect(
         plugins.serveConfiguration({ key: objectKey(namespace, name), name }),
