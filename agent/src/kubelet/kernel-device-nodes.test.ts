@@ -68,7 +68,7 @@ describe('the device nodes of the kernel', () => {
     expect(await find(...others)).toEqual([[], true])
   })
 
-  it('do not include a path that only ends like a device, or that a device names itself', async () => {
+  it('do not include a path that only ends like a device, or a name by a device', async () => {
     await plug('char', '81:0', 'devices/cam/video4linux/video0', 'DEVNAME=video0\n')
     await plug('char', '81:1', 'devices/cam/video4linux/video1', 'MAJOR=81\n')
     // What a device reports of itself comes after the kernel's text.

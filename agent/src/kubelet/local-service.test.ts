@@ -61,7 +61,7 @@ const answerAll = () => {
   for (const answer of waiting.splice(0)) answer()
 }
 
-it('a service has one connection for simultaneous requests, and none without requests', async () => {
+it('one connection is for simultaneous requests, and there is none without requests', async () => {
   const all = Promise.all(['a', 'b', 'c'].map(register))
   await asked(3)
   expect(made).toBe(1)
@@ -75,7 +75,7 @@ it('a service has one connection for simultaneous requests, and none without req
   await later
 })
 
-it('a service has a new connection after an error; the first one still gets its answers', async () => {
+it('a connection is new after an error; the first one still gets its answers', async () => {
   const first = register('a')
   await asked(1)
   await expect(register('refused')).rejects.toThrow('on purpose')

@@ -123,7 +123,7 @@ describe('the device plugins of both levels', () => {
     await eventually(() => expect(health('akri.sh/cam')).toEqual({}))
   })
 
-  it('R16 R19 R23 R38 R83 A15 offer claims of others as unhealthy, until they are freed', async () => {
+  it('R16 R19 R23 R38 R83 A15 offer claims of others as unhealthy until freed', async () => {
     await both()
     await cluster.claimSlot(key, slot(1), 'node-b')
     await eventually(() => expect(Object.values(health())).toEqual([true, false, true]))
