@@ -30,7 +30,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'plugins/allocation',
   'handlers/(device-selection|handler-(endpoint|registry)|isolated-output)',
   'kubelet/kubelet',
-  'cluster/(cluster|node-count|object-store|pod-demand|property-references|source-users)',
+  'cluster/(cluster|object-store|pod-demand|property-references)',
   'broker-info/broker-info-plan',
   'errors|limits',
 ].join('|')})\\.ts$`

@@ -4,7 +4,6 @@ export * from './cluster/cluster.js'
 export { ObjectStore } from './cluster/object-store.js'
 export {
   type DataReference,
-  isSameData,
   type ReferencedData,
   referencesOf,
   referenceText,

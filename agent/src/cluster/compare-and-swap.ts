@@ -121,24 +121,21 @@ export class CompareAndSwap {
     key: ObjectKey,
     step: Exclude<InstanceStep<T>, { readonly done: T }>,
   ): Promise<ApiError | undefined> {
-    const { api, cache, answerMs } = this.#options
+    const { api, cache, answerMs: timeoutMs } = this.#options
     try {
-      if ('subresource' in step) {
-        const { patch, subresource } = step
-        const written = cache.observe(
-          await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }),
-        )
-        // A server drops fields that its schema does not have, without an error.
-        if (written !== undefined && written.status?.brokerInfoSlots === undefined) throw outdated()
-      } else if ('patch' in step)
-        this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
-      else {
+      if ('remove' in step) {
         const { uid, resourceVersion } = step.remove.metadata
         // An Instance that is already gone is a success too.
         await api.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
         // No watch shows the deletion.
         if (cache.isStray(key)) await this.read(key)
+        return undefined
       }
+      const { patch, result: _, ...subresource } = step
+      const written = this.wrote(await api.patch(key, 'json', patch, { ...subresource, timeoutMs }))
+      // A server drops fields that its schema does not have, without an error.
+      if ('subresource' in step && written && written.status?.brokerInfoSlots === undefined)
+        throw outdated()
       return undefined
     } catch (error) {
       // 422: a test of the patch failed. 409: a precondition, or a concurrent write. 404: the

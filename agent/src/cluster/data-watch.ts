@@ -1,4 +1,5 @@
-import { READABLE_FROM_ANNOTATION } from '@akrijs/api'
+import { isDeepStrictEqual } from 'node:util'
+import { type KeyedData, READABLE_FROM_ANNOTATION } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
@@ -10,12 +11,7 @@ import {
 } from '@akrijs/kube'
 import { Backoff, type Clock, type Logger, messageOf, runAfter, TokenBucket } from '@akrijs/runtime'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
-import {
-  type DataReference,
-  isSameData,
-  MAX_OBJECT_BYTES,
-  type ReferencedData,
-} from './property-references.js'
+import { type DataReference, MAX_OBJECT_BYTES, type ReferencedData } from './property-references.js'
 
 interface DataWatchOptions {
   readonly client: ApiClient
@@ -53,6 +49,7 @@ const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
  * Secret without a pause must not restart discoveries without a pause.
  */
 const CHANGES = { burst: 10, refillMs: 5000 }
+
 /**
  * The watch of one Secret or ConfigMap. The agent keeps its data only while a Configuration may use
  * the object.
@@ -101,17 +98,18 @@ export class DataWatch {
     ])
     deadline.abort()
     this.#wasLookedAt = true
+    const { kind, key } = reference
     const state = this.#state
     if (state.phase === 'unusable') return undefined
-    if (state.phase === 'usable' && state.object !== undefined) return state.object
-    const { kind, key } = reference
-    const outage = this.#outage
-    if (state.phase !== 'asking' && outage === undefined) return undefined
     if (state.phase === 'denied')
       throw new PropertyForbiddenError(
         `${kind} ${key} cannot be read: ${state.message}; the agent needs the Role ` +
           `akri-agent-read-secrets in namespace ${keyParts(key).namespace}`,
       )
+    // An outage keeps the last value. Only an answer shows that the object does not exist.
+    const outage = this.#outage
+    if (state.phase === 'usable' && (state.object !== undefined || outage === undefined))
+      return state.object
     throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${outage ?? 'no answer'}`)
   }
 
@@ -172,11 +170,9 @@ export class DataWatch {
 
   #failed(error: unknown, retryInMs: number): void {
     const { clock, reference, log } = this.#options
-    const before = this.#outage
     const message = messageOf(error)
     const fields = { kind: reference.kind, object: reference.key, err: error, retryInMs }
-    if (message === before) log.debug(fields, 'property not read')
-    else log.warn(fields, 'property not read')
+    log[message === this.#outage ? 'debug' : 'warn'](fields, 'property not read')
     // An outage keeps the last value. A right that was withdrawn does not.
     if (ApiError.is(error, 401) || ApiError.is(error, 403)) {
       this.#become({ phase: 'denied', message })
@@ -188,7 +184,6 @@ export class DataWatch {
 
   /** The failure of the last read, unless the server has answered since. */
   get #outage(): string | undefined {
-    // Only an answer of the server shows that the object does not exist.
     const contact = this.#reflector?.lastContact ?? Number.NEGATIVE_INFINITY
     return this.#failure !== undefined && contact <= this.#failure.at
       ? this.#failure.message
@@ -196,40 +191,27 @@ export class DataWatch {
   }
 
   #become(state: State): void {
-    const before = this.#state
+    const isChanged = !isDeepStrictEqual(this.#state, state)
     this.#state = state
     this.#settle()
-    if (!isSameState(before, state)) this.#report()
+    // The first look waits for the first answer.
+    if (isChanged && this.#wasLookedAt && !this.#isReporting) this.#report()
   }
 
   #report(): void {
     const { clock, onChange } = this.#options
-    // The first look waits for the first answer.
-    if (!this.#wasLookedAt || this.#isReporting) return
     const wait = this.#changes.take()
-    if (wait === 0) {
-      onChange()
-      return
-    }
-    this.#isReporting = true
-    runAfter(clock, wait, this.#stop.signal, () => {
-      this.#isReporting = false
-      onChange()
-    })
+    this.#isReporting = wait > 0
+    if (wait === 0) onChange()
+    else runAfter(clock, wait, this.#stop.signal, () => this.#report())
   }
-}
-
-function isSameState(a: State, b: State): boolean {
-  return a.phase === 'usable' && b.phase === 'usable'
-    ? isSameData(a.object, b.object)
-    : a.phase === b.phase
 }
 
 /**
  * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
  * base64.
  */
-function parseData(kind: DataReference['kind'], object: unknown): ReferencedData {
+function parseData(kind: KeyedData['kind'], object: unknown): ReferencedData {
   const { metadata, data, binaryData } = object as {
     metadata: { annotations?: Readonly<Record<string, string>> }
     data?: Readonly<Record<string, string>>
@@ -239,7 +221,7 @@ function parseData(kind: DataReference['kind'], object: unknown): ReferencedData
   for (const [key, value] of Object.entries(binaryData ?? {}))
     values.set(key, Buffer.from(value, 'base64'))
   for (const [key, value] of Object.entries(data ?? {}))
-    values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
+    values.set(key, Buffer.from(value, kind === 'Secret' ? 'base64' : 'utf8'))
   const readableFrom = metadata.annotations?.[READABLE_FROM_ANNOTATION]
   const bytes = [...values.values()].reduce((sum, { length }) => sum + length, 0)
   const isTooLarge = bytes > MAX_OBJECT_BYTES

@@ -51,7 +51,6 @@ import type {
 } from './cluster.js'
 import { CompareAndSwap } from './compare-and-swap.js'
 import { MembershipRequests } from './membership-requests.js'
-import { NodeCount } from './node-count.js'
 import { OwnNode } from './own-node.js'
 import { resolveReferences } from './property-references.js'
 import { PropertySources } from './property-sources.js'
@@ -71,24 +70,28 @@ interface KubernetesClusterOptions {
   readonly compatibility?: Compatibility
 }
 
+/** The least time between two counts of the nodes, in milliseconds: a count looks at all objects. */
+const COUNT_MS = 1000
+
 /** The cluster of an API server. */
 export class KubernetesCluster implements Cluster {
   readonly instances: ObjectCache<Instance>
   readonly configurations: ObjectCache<Configuration>
+  readonly #options: KubernetesClusterOptions
   readonly #compatibility: Compatibility
   readonly #instanceApi: Resource
-  readonly #configurationApi: Resource
-  readonly #writer: CompareAndSwap
   readonly #instances: Reflector<Instance>
-  readonly #strays: StrayInstances
-  readonly #configurations: Reflector<Configuration>
+  readonly #configurations: WatchedConfigurations
+  readonly #writer: CompareAndSwap
   readonly #properties: PropertySources
   readonly #report: NodeReportWriter
   readonly #memberships: MembershipRequests
   readonly #ownNode: OwnNode
   readonly #events: EventRecorder
+  /** What runs from the start to the end, in this order. */
+  readonly #parts: readonly { run(signal: AbortSignal): Promise<unknown> }[]
   readonly #stop = new AbortController()
-  readonly #nodes: NodeCount
+  #nodes = { most: 1, until: Number.NEGATIVE_INFINITY }
   #running: Promise<unknown> = Promise.resolve()
 
   /**
@@ -97,24 +100,21 @@ export class KubernetesCluster implements Cluster {
    */
   constructor(options: KubernetesClusterOptions, { answerMs = 10_000 } = {}) {
     const { client, clock, log, node } = options
+    this.#options = options
     this.#compatibility = options.compatibility ?? 'off'
     const { signal } = this.#stop
     // Each part listens to the signal.
     setMaxListeners(0, signal)
     this.#instanceApi = new Resource(client, INSTANCES)
-    this.#configurationApi = new Resource(client, CONFIGURATIONS)
-    const watched = (api: Resource) => ({
+    const watched = (path: string) => ({
       client,
       clock,
-      path: api.path(),
-      onError: (error: unknown, retryInMs: number) =>
-        log.warn(
-          { path: api.path(), err: error, retryInMs: Math.round(retryInMs) },
-          'watch of the API server failed',
-        ),
+      path,
+      onError: (err: unknown, ms: number) =>
+        log.warn({ path, err, retryInMs: Math.round(ms) }, 'watch of the API server failed'),
     })
     const instances = new Reflector<Instance>({
-      ...watched(this.#instanceApi),
+      ...watched(this.#instanceApi.path()),
       parts: [
         {
           query: { labelSelector: nodeSelector(node) },
@@ -125,44 +125,34 @@ export class KubernetesCluster implements Cluster {
           has: (instance) => !isShownByNode(instance, node) && isShownAsShared(instance),
         },
       ],
-      parse: (object) => {
-        const instance = parseInstanceObject(object)
-        if (instance !== undefined) this.#nodes.seen(instance.spec.nodes.length)
-        return instance
-      },
+      parse: parseInstanceObject,
     })
     this.#instances = instances
     const configurations = new WatchedConfigurations({
-      ...watched(this.#configurationApi),
+      ...watched(new Resource(client, CONFIGURATIONS).path()),
       log,
-      nodesSeen: (count) => this.#nodes.seen(count),
       invalidChanged: () => this.#report.statusChanged(),
     })
-    this.configurations = this.#configurations = configurations.cache
+    this.#configurations = configurations
+    this.configurations = configurations.cache
     const accepted = new AcceptedConfigurations(this.configurations, signal)
     const ofInstances = { ...options, api: this.#instanceApi, cache: instances }
     this.#ownNode = new OwnNode({ ...options, instances }, signal)
     this.#writer = new CompareAndSwap({ ...ofInstances, answerMs })
-    this.#strays = new StrayInstances({ ...ofInstances, writer: this.#writer })
+    const strays = new StrayInstances({ ...ofInstances, writer: this.#writer })
     // The cache has the objects of the watches, and those that the watches do not show.
     this.instances = {
-      synced: Promise.all([instances.synced, this.#strays.listed]).then(() => undefined),
+      synced: Promise.all([instances.synced, strays.listed]).then(() => undefined),
       get: (key) => instances.get(key),
       list: () => instances.list(),
       onChange: (listener, until) => instances.onChange(listener, until),
     }
     this.#properties = new PropertySources({ ...options, configurations: accepted })
-    this.#nodes = new NodeCount(clock, () => [
-      ...instances.list().map(({ spec }) => spec.nodes.length),
-      ...configurations.reporting.values(),
-    ])
-    const knownNodes = () => this.#nodes.most
+    const knownNodes = () => this.knownNodes
     const report = new NodeReportWriter({ ...options, configurations, knownNodes })
+    const ofReport = { ...options, report, instances, knownNodes }
     this.#report = report
-    this.#memberships = new MembershipRequests(
-      { ...options, report, instances, knownNodes },
-      signal,
-    )
+    this.#memberships = new MembershipRequests(ofReport, signal)
     this.#events = new EventRecorder({
       client,
       clock,
@@ -171,19 +161,13 @@ export class KubernetesCluster implements Cluster {
       source: 'akri-agent',
       host: node,
     })
+    const { cache } = configurations
+    this.#parts = [instances, strays, cache, this.#properties, report, this.#events]
   }
 
   /** Starts the watches. The caches resolve `synced` after their first list. */
   start(): void {
-    const { signal } = this.#stop
-    this.#running = Promise.all([
-      this.#instances.run(signal),
-      this.#strays.run(signal),
-      this.#configurations.run(signal),
-      this.#properties.run(signal),
-      this.#report.run(signal),
-      this.#events.run(signal),
-    ])
+    this.#running = Promise.all(this.#parts.map((part) => part.run(this.#stop.signal)))
   }
 
   async close(): Promise<void> {
@@ -192,6 +176,13 @@ export class KubernetesCluster implements Cluster {
   }
 
   get knownNodes(): number {
+    const now = this.#options.clock.monotonicMs()
+    if (now >= this.#nodes.until) {
+      const joined = this.#instances.list().map(({ spec }) => spec.nodes.length)
+      const counts = [...joined, ...this.#configurations.reporting.values()]
+      const most = counts.reduce((before, count) => Math.max(before, count), 1)
+      this.#nodes = { most, until: now + COUNT_MS }
+    }
     return this.#nodes.most
   }
 
@@ -266,8 +257,8 @@ export class KubernetesCluster implements Cluster {
   }
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
-    const found = await this.#configurationApi.get(key)
-    return found === undefined ? undefined : this.#configurations.observe(found)
+    const found = await new Resource(this.#options.client, CONFIGURATIONS).get(key)
+    return found === undefined ? undefined : this.#configurations.cache.observe(found)
   }
 
   reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {

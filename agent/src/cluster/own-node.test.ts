@@ -8,6 +8,7 @@ import { eventually } from '../../../test/support/eventually.js'
 import { NodeGoneError } from '../errors.js'
 import { instanceWith } from '../testing/objects.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
+import { nodeResourceNames } from './own-node.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 const KEY = objectKey('default', 'cam-8120fe')
@@ -101,4 +102,14 @@ it('an agent that leaves by itself does not ask for its Node', async () => {
   await seen([])
   expect(await join()).toBe('joined')
   expect(requests('GET', NODE_PATH)).toBe(0)
+})
+
+it('the names of resources of a Node are those of its capacity and allocatable', async () => {
+  const names = (node: string) => nodeResourceNames(client, node as NodeName)
+  const status = { capacity: { cpu: '2', 'akri.sh/a': '0' }, allocatable: { 'akri.sh/b': '1' } }
+  server.put('/api/v1/nodes/full', { status })
+  server.put('/api/v1/nodes/empty', { status: {} })
+  expect(await names('full')).toEqual(new Set(['cpu', 'akri.sh/a', 'akri.sh/b']))
+  expect(await names('empty')).toEqual(new Set())
+  expect(await names('none')).toBeUndefined()
 })

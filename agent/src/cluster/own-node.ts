@@ -9,6 +9,7 @@ import {
   Resource,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
+import * as z from 'zod'
 import { NodeGoneError } from '../errors.js'
 
 interface OwnNodeOptions {
@@ -30,11 +31,8 @@ const CHECK_MS = 10_000
  */
 export class OwnNode {
   readonly #options: OwnNodeOptions
-  readonly #nodes: Resource
-  /** The Instances that the node is in. */
+  /** The Instances that the node is in, without those that the agent leaves. */
   readonly #joined = new Set<ObjectKey>()
-  /** The Instances that the agent leaves. */
-  readonly #leaving = new Set<ObjectKey>()
   /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
   #isGone = false
@@ -44,13 +42,12 @@ export class OwnNode {
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
-    this.#nodes = new Resource(options.client, NODES)
     options.instances.onChange((key) => this.#follow(key), signal)
   }
 
   /** Notes that this agent takes the node out of an Instance. */
   leaves(instance: ObjectKey): void {
-    if (this.#joined.has(instance)) this.#leaving.add(instance)
+    this.#joined.delete(instance)
   }
 
   /** @throws NodeGoneError if the Node does not exist */
@@ -66,9 +63,9 @@ export class OwnNode {
   }
 
   async #check(): Promise<void> {
-    const { clock, log, node } = this.#options
+    const { client, clock, log, node } = this.#options
     const wasGone = this.#isGone
-    this.#isGone = await this.#nodes.get(objectKey('', node)).then(
+    this.#isGone = await new Resource(client, NODES).get(objectKey('', node)).then(
       (found) => found === undefined,
       (error: unknown) => {
         // The role of an operator may not allow the request.
@@ -85,14 +82,30 @@ export class OwnNode {
 
   #follow(key: ObjectKey): void {
     const { instances, node } = this.#options
-    if (instances.get(key)?.spec.nodes.includes(node)) {
-      this.#joined.add(key)
-      return
+    if (instances.get(key)?.spec.nodes.includes(node)) this.#joined.add(key)
+    else if (this.#joined.delete(key)) {
+      this.#isSuspect = true
+      // An answer of before says nothing about this change.
+      if (!this.#isGone) this.#checkedUntil = Number.NEGATIVE_INFINITY
     }
-    const isOwnChange = this.#leaving.delete(key)
-    if (!this.#joined.delete(key) || isOwnChange) return
-    this.#isSuspect = true
-    // An answer of before says nothing about this change.
-    if (!this.#isGone) this.#checkedUntil = Number.NEGATIVE_INFINITY
   }
+}
+
+const quantities = z.record(z.string(), z.unknown()).default({})
+const nodeObject = z.object({
+  status: z.object({ capacity: quantities, allocatable: quantities }),
+})
+
+/**
+ * The names of all resources in the status of a Node, also of those that nothing offers any more.
+ * @returns undefined if there is no such Node
+ */
+export async function nodeResourceNames(
+  client: ApiClient,
+  name: NodeName,
+): Promise<ReadonlySet<string> | undefined> {
+  const found = await new Resource(client, NODES).get(objectKey('', name))
+  if (found === undefined) return undefined
+  const { capacity, allocatable } = nodeObject.parse(found).status
+  return new Set([...Object.keys(capacity), ...Object.keys(allocatable)])
 }

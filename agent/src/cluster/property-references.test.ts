@@ -9,7 +9,6 @@ import {
 import { configurationWith } from '../testing/objects.js'
 import {
   type DataReference,
-  isSameData,
   type ReferencedData,
   referenceText,
   resolveReferences,
@@ -148,28 +147,5 @@ describe('the properties of a Configuration', () => {
     await expect(
       resolveReferences(referring('a', 'b', 'c', 'd', 'e'), of(quarter)),
     ).rejects.toThrow(PropertyRefusedError)
-  })
-})
-
-describe('two states of an object', () => {
-  const object = (value: string, readableFrom?: string): ReferencedData => ({
-    data: new Map([['k', Buffer.from(value)]]),
-    ...(readableFrom !== undefined && { readableFrom }),
-  })
-
-  it('give the same if their data and their consent are equal', () => {
-    expect(isSameData(object('a'), object('a'))).toBe(true)
-    expect(isSameData(undefined, undefined)).toBe(true)
-    for (const other of [
-      undefined,
-      object('b'),
-      object('a', ''),
-      { data: new Map() },
-      { data: new Map([['other', Buffer.from('a')]]) },
-      { ...object('a'), isTooLarge: true },
-    ]) {
-      expect(isSameData(object('a'), other)).toBe(false)
-      expect(isSameData(other, object('a'))).toBe(false)
-    }
   })
 })

@@ -34,20 +34,6 @@ export const MAX_OBJECT_BYTES = 256 * 1024
  */
 const MAX_PROPERTIES_BYTES = 1024 * 1024
 
-/** Whether two states of an object give the same to Configurations. */
-export function isSameData(a: ReferencedData | undefined, b: ReferencedData | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b
-  return (
-    a.readableFrom === b.readableFrom &&
-    a.isTooLarge === b.isTooLarge &&
-    a.data.size === b.data.size &&
-    [...a.data].every(([key, value]) => {
-      const other = b.data.get(key)
-      return other !== undefined && Buffer.compare(value, other) === 0
-    })
-  )
-}
-
 /** A key that is unique over both kinds. */
 export function referenceText({ kind, key }: DataReference): string {
   return `${kind}/${key}`

@@ -11,7 +11,6 @@ import {
   referencesOf,
   referenceText,
 } from './property-references.js'
-import { type SourceRefusal, SourceUsers } from './source-users.js'
 
 interface PropertySourcesOptions {
   readonly client: ApiClient
@@ -35,7 +34,8 @@ export class PropertySources {
   readonly #options: PropertySourcesOptions
   readonly #bounds: SourceBounds
   readonly #random: () => number
-  readonly #users: SourceUsers
+  /** The Configurations that use an object. A Configuration uses all its objects, or none. */
+  readonly #users = new Map<string, Set<ObjectKey>>()
   readonly #sources = new Map<string, DataWatch>()
   readonly #ending = new Set<Promise<void>>()
   readonly #stop = new AbortController()
@@ -54,7 +54,6 @@ export class PropertySources {
     this.#options = options
     this.#bounds = bounds
     this.#random = random
-    this.#users = new SourceUsers(bounds)
     this.#restarts = new TokenBucket({ clock: options.clock, ...RESTARTS })
   }
 
@@ -88,40 +87,30 @@ export class PropertySources {
     this.#update()
     const key = keyOf(configuration)
     const object = referenceText(reference)
+    const isUsed = () => this.#users.get(object)?.has(key) === true
     // There may be room by now.
-    const refusal = this.#users.isUser(object, key) ? undefined : this.#follow(key)
-    if (refusal !== undefined) {
-      const users =
-        refusal === 'perNamespace'
-          ? `the Configurations of namespace ${configuration.metadata.namespace}`
-          : 'all Configurations of this agent'
-      throw new PropertyRefusedError(
-        `with this one, ${users} would use more than ${this.#bounds[refusal]} ` +
-          'Secrets and ConfigMaps, which is a bound; refer to fewer objects',
-      )
-    }
-    if (!this.#users.isUser(object, key))
+    const refusal = isUsed() ? undefined : this.#follow(key)
+    if (refusal !== undefined) throw new PropertyRefusedError(refusal)
+    if (!isUsed())
       throw new MissingPropertyError(`Configuration ${key} no longer refers to ${object}`)
     const source = this.#sources.get(object) ?? this.#begin(object, reference)
     return source.look()
   }
 
   #begin(object: string, reference: DataReference): DataWatch {
-    const { namespace } = keyParts(reference.key)
     const source = new DataWatch({
       ...this.#options,
       random: this.#random,
       reference,
-      isUsable: (found) => {
-        for (const user of this.#users.namespacesOf(object)) {
-          if (user === namespace) return true
-          if (found !== undefined && isReadableFrom(found.readableFrom, user)) return true
-        }
-        return false
-      },
+      isUsable: (found) =>
+        [...(this.#users.get(object) ?? [])].some((key) => {
+          const user = keyParts(key).namespace
+          if (user === keyParts(reference.key).namespace) return true
+          return found !== undefined && isReadableFrom(found.readableFrom, user)
+        }),
       onChange: () => {
         const isTelling = this.#untold.size > 0
-        for (const key of this.#users.usersOf(object)) this.#untold.add(key)
+        for (const key of this.#users.get(object) ?? []) this.#untold.add(key)
         if (!isTelling) this.#tell()
       },
     })
@@ -155,23 +144,45 @@ export class PropertySources {
     for (const key of changed) this.#follow(key)
   }
 
-  /** Takes over the objects of a Configuration. @returns the bound without room for them */
-  #follow(key: ObjectKey): SourceRefusal | undefined {
+  /** Takes over the objects of a Configuration. @returns why there is no room for them */
+  #follow(key: ObjectKey): string | undefined {
     const configuration = this.#options.configurations.get(key)
     const isGone = configuration?.metadata.deletionTimestamp !== undefined
     const references = configuration === undefined || isGone ? [] : referencesOf(configuration)
     const after = new Set(references.map(referenceText))
-    const before = this.#users.objectsOf(key)
-    const refusal = this.#users.use(key, [...after])
-    for (const object of new Set([...before, ...after])) {
+    const before = [...this.#users].filter(([, users]) => users.delete(key))
+    const refusal = this.#refusal(key, after)
+    for (const object of refusal === undefined ? after : [])
+      this.#users.set(object, (this.#users.get(object) ?? new Set()).add(key))
+    for (const object of new Set([...before.map(([object]) => object), ...after])) {
       const source = this.#sources.get(object)
-      const [user] = this.#users.namespacesOf(object)
+      const isUsed = this.#users.get(object)?.size
+      if (!isUsed) this.#users.delete(object)
       // The next look reads an object at once that the Configuration may be allowed to use now.
-      if (user === undefined || (after.has(object) && source?.isUnusable === true))
-        this.#end(object)
+      if (!isUsed || (after.has(object) && source?.isUnusable === true)) this.#end(object)
       else source?.review()
     }
     return refusal
+  }
+
+  /** Why there is no room for these objects beside those of the other Configurations. */
+  #refusal(key: ObjectKey, objects: ReadonlySet<string>): string | undefined {
+    const { perAgent, perNamespace } = this.#bounds
+    // Most agents use few objects.
+    if (this.#users.size + objects.size <= Math.min(perAgent, perNamespace)) return undefined
+    const { namespace } = keyParts(key)
+    const others = [...this.#users].filter(([name, { size }]) => size > 0 && !objects.has(name))
+    const ofNamespace = others.filter(([, users]) =>
+      [...users].some((user) => keyParts(user).namespace === namespace),
+    )
+    const beyond = (users: string, most: number) =>
+      `with this one, ${users} would use more than ${most} Secrets and ConfigMaps, which is a ` +
+      'bound; refer to fewer objects'
+    if (ofNamespace.length + objects.size > perNamespace)
+      return beyond(`the Configurations of namespace ${namespace}`, perNamespace)
+    if (others.length + objects.size > perAgent)
+      return beyond('all Configurations of this agent', perAgent)
+    return undefined
   }
 
   #end(object: string): void {

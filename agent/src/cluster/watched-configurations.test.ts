@@ -34,7 +34,6 @@ beforeEach(() => {
     log: { ...silentLogger, warn: () => void refused++ },
     path: new Resource(client, CONFIGURATIONS).path(),
     onError: () => {},
-    nodesSeen: () => {},
     invalidChanged: () => void changes++,
   })
   configurations.cache.onChange(() => heard.push(capacity()), stop.signal)

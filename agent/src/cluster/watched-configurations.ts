@@ -1,6 +1,5 @@
 import {
   type Configuration,
-  type Problem,
   packedConfiguration,
   parseConfigurationObject,
   parseObjectMeta,
@@ -16,8 +15,6 @@ interface WatchedConfigurationsOptions {
   /** The path of the collection. */
   readonly path: string
   onError(error: unknown, retryInMs: number): void
-  /** Called with the number of nodes that report on a Configuration. */
-  nodesSeen(count: number): void
   /** Called after a Configuration became invalid, or is so no more. */
   invalidChanged(): void
 }
@@ -30,8 +27,9 @@ export class WatchedConfigurations {
   readonly cache: Reflector<Configuration>
   /** The nodes that report on each Configuration: the cache does not follow the status. */
   readonly reporting = new Map<ObjectKey, number>()
+  /** Those whose newest version is invalid. */
+  readonly invalid = new Map<ObjectKey, InvalidConfiguration>()
   readonly #options: WatchedConfigurationsOptions
-  readonly #invalid = new Map<ObjectKey, InvalidConfiguration>()
 
   constructor(options: WatchedConfigurationsOptions) {
     this.#options = options
@@ -46,17 +44,12 @@ export class WatchedConfigurations {
     })
   }
 
-  get invalid(): ReadonlyMap<ObjectKey, InvalidConfiguration> {
-    return this.#invalid
-  }
-
   #parse(object: unknown, known: Configuration | undefined): Configuration | undefined {
     const key = keyIn(object)
     if (key === undefined) return undefined
-    const { log, nodesSeen, invalidChanged } = this.#options
+    const { log, invalidChanged } = this.#options
     this.reporting.set(key, reportingNodes(object))
-    nodesSeen(reportingNodes(object))
-    const refused = this.#invalid.get(key)
+    const refused = this.invalid.get(key)
     if (isStatusChange(object, refused ?? known)) return sameObject(known, refused)
     const parsed = parseConfigurationObject(object)
     if (parsed.ok) {
@@ -64,15 +57,17 @@ export class WatchedConfigurations {
       return withoutBrokers(parsed.configuration)
     }
     if (parsed.found === undefined) return known
-    const problems = parsed.problems.map(textOf)
+    const problems = parsed.problems.map(({ path, message }) =>
+      path === '' ? message : `${path}: ${message}`,
+    )
     log.warn({ configuration: key, problems }, 'configuration refused')
-    this.#invalid.set(key, { metadata: parsed.found.metadata, problem: problems.join('; ') })
+    this.invalid.set(key, { metadata: parsed.found.metadata, problem: problems.join('; ') })
     invalidChanged()
     return sameObject(known, parsed.found)
   }
 
   #valid(key: ObjectKey): void {
-    if (this.#invalid.delete(key)) this.#options.invalidChanged()
+    if (this.invalid.delete(key)) this.#options.invalidChanged()
   }
 }
 
@@ -80,7 +75,7 @@ export class WatchedConfigurations {
  * Whether only the status or the labels differ: an agent reads neither, and the controller writes
  * the status often.
  */
-export function isStatusChange(
+function isStatusChange(
   object: unknown,
   known: Pick<Configuration, 'metadata'> | undefined,
 ): boolean {
@@ -119,8 +114,4 @@ function withoutBrokers({ spec, ...configuration }: Configuration): Configuratio
     ...others
   } = spec
   return { ...configuration, spec: others }
-}
-
-function textOf({ path, message }: Problem): string {
-  return path === '' ? message : `${path}: ${message}`
 }

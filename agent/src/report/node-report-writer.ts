@@ -98,13 +98,6 @@ export class NodeReportWriter {
   /** Called when the report on the server is known again, or cannot be known. */
   readonly #known = new Listeners()
   #isOver = false
-  /**
-   * The content that the last correction has written, and what the server stored of it: a custom
-   * resource of an earlier version drops fields that it does not have.
-   */
-  #corrected:
-    | { readonly content: ReportContent; readonly fields: StoredReport['fields'] }
-    | undefined
   /** When the custom resource was not installed, by `monotonicMs`; undefined after a success. */
   #missingAt: number | undefined
 
@@ -238,17 +231,10 @@ export class NodeReportWriter {
       this.statusChanged()
       return {}
     }
-    // A second write corrects what another program has written meanwhile.
-    for (const isCorrection of [false, true]) {
-      const content = this.#content()
-      const fields = this.#stored?.fields ?? {}
-      if (isDeepStrictEqual(this.#corrected, { content, fields })) break
-      const changes = mergePatchOf(fields, { ...content })
-      if (changes === undefined) break
-      const stored = await this.#write(content, changes, signal)
-      if (stored === undefined) return this.#later(MISSING_MS)
-      if (isCorrection) this.#corrected = { content, fields: stored.fields }
-    }
+    const content = this.#content()
+    const changes = mergePatchOf(this.#stored?.fields ?? {}, { ...content })
+    if (changes !== undefined && !(await this.#write(content, changes, signal)))
+      return this.#later(MISSING_MS)
     return this.#later(REREAD_MS)
   }
 
@@ -271,12 +257,8 @@ export class NodeReportWriter {
     })
   }
 
-  /** @returns what the server stored; undefined if the custom resource is not installed */
-  async #write(
-    content: ReportContent,
-    changes: object,
-    signal: AbortSignal,
-  ): Promise<StoredReport | undefined> {
+  /** @returns whether the custom resource is installed */
+  async #write(content: ReportContent, changes: object, signal: AbortSignal): Promise<boolean> {
     const { clock, log } = this.#options
     const isNew = this.#stored?.report === undefined
     // After a failure, the server may or may not have stored the write.
@@ -291,7 +273,8 @@ export class NodeReportWriter {
               return this.#create(content, signal)
             })
       this.#missingAt = undefined
-      return this.#store(stored)
+      this.#store(stored)
+      return true
     } catch (error) {
       if (!ApiError.is(error, 404)) throw error
       const resource = customResourceName(NODE_REPORTS)
@@ -302,7 +285,7 @@ export class NodeReportWriter {
         )
       this.#missingAt = clock.monotonicMs()
       this.#known.tell()
-      return undefined
+      return false
     }
   }
 
@@ -315,12 +298,11 @@ export class NodeReportWriter {
     return this.#reports.create('', object, { signal })
   }
 
-  #store(object: unknown): StoredReport {
+  #store(object: unknown): void {
     const { apiVersion: _, kind: __, metadata: ___, ...fields } = isRecord(object) ? object : {}
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
     this.#known.tell()
-    return this.#stored
   }
 
   get #key(): ObjectKey {

@@ -1,6 +1,6 @@
+import { isDeepStrictEqual } from 'node:util'
 import {
   type DataReference,
-  isSameData,
   type ObjectCache,
   type ReferencedData,
   referencesOf,
@@ -35,7 +35,7 @@ export class PropertyData {
     }
     const changed = new Set(
       [...before.keys(), ...this.#data.keys()].filter(
-        (name) => !isSameData(before.get(name), this.#data.get(name)),
+        (name) => !isDeepStrictEqual(before.get(name), this.#data.get(name)),
       ),
     )
     if (changed.size === 0) return
