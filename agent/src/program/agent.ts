@@ -29,8 +29,7 @@ import type { LostDevice } from '../slots/slot-events.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
-import { RememberedOffer } from './remembered-offer.js'
-import { hasDevicesIn, recallSlots, SavedState } from './saved-state.js'
+import { hasDevicesIn, RememberedOffer, recallSlots, savedState } from './saved-state.js'
 
 export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -151,7 +150,7 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
     deviceRanks({ configuration, node, instances: instances.of(keyOf(configuration)) })
   const discovery = closer.own(new Discovery({ ...shared, access, rankDevices }))
   await discovery.restore(remembered.discovery)
-  const state = new SavedState({ ...shared, checkpoint, discovery })
+  const state = savedState({ ...shared, checkpoint, discovery })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
   const deviceLost = (device: LostDevice) => {
     slots.deviceLost(device)
@@ -159,8 +158,8 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   }
   const reconciler = new InstanceReconciler({ ...shared, plugins, names, deviceSet, deviceLost })
   const status = new StatusReporter({ ...shared, discovery, reconciler, plugins })
-  const of = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
-  const offer = new RememberedOffer({ of, ...shared })
+  const withDevices = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
+  const offer = new RememberedOffer(withDevices, options.clock, signal)
   const queue = configurationQueue({ ...shared, discovery, reconciler, plugins, status, offer })
 
   for (const handler of options.embedded)

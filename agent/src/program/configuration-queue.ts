@@ -9,7 +9,7 @@ import type { DevicePlugins } from '../plugins/device-plugins.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { StatusReporter } from '../report/status-reporter.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import type { RememberedOffer } from './remembered-offer.js'
+import type { RememberedOffer } from './saved-state.js'
 
 interface ConfigurationQueueOptions {
   readonly configurations: ObjectCache<Configuration>

@@ -26,7 +26,10 @@ interface MeasuredState {
 }
 
 const RESULTS = ['Success', 'Fail'] as const
-/** The most Configurations, and the most handlers, with series: those with the oldest go. */
+/**
+ * The most Configurations, and the most handlers, with series: the author of one Configuration
+ * could give it new names without end.
+ */
 const MAX_SERIES = 2000
 const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
 
@@ -45,8 +48,9 @@ export class AgentMetrics implements AgentObserver {
     collect: () => this.#forgetSeries(),
   })
   readonly #responses: Counter
-  /** The Configurations and the handlers that have series in these two. */
-  readonly #measured = { configurations: new Set<string>(), handlers: new Set<string>() }
+  /** The names that have series in these two. */
+  readonly #configurations = new Set<string>()
+  readonly #handlers = new Set<string>()
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
@@ -140,11 +144,8 @@ export class AgentMetrics implements AgentObserver {
   handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void {
     this.#answered(handler, 'Success')
     if (seconds === undefined) return
-    const { configurations } = this.#measured
-    configurations.add(configuration)
+    addName(configuration, this.#configurations, this.#responseTime)
     this.#responseTime.observe({ configuration }, seconds)
-    const [oldest] = configurations
-    if (oldest !== undefined && configurations.size > MAX_SERIES) this.#forgetTime(oldest)
   }
 
   handlerFailed(handler: string): void {
@@ -152,37 +153,23 @@ export class AgentMetrics implements AgentObserver {
   }
 
   #answered(handler: string, result: (typeof RESULTS)[number], count = 1): void {
-    const { handlers } = this.#measured
-    if (!handlers.has(handler))
-      for (const each of RESULTS) this.#responses.inc(seriesOf(handler, each), 0)
-    handlers.add(handler)
-    this.#responses.inc(seriesOf(handler, result), count)
-    const [oldest] = handlers
-    if (oldest !== undefined && handlers.size > MAX_SERIES) this.#forgetResponses(oldest)
+    addName(handler, this.#handlers, this.#responses)
+    // Both series of a handler start together.
+    for (const each of RESULTS)
+      this.#responses.inc(seriesOf(handler, each), each === result ? count : 0)
   }
 
-  /**
-   * Forgets the series of Configurations and of handlers that no Configuration has any more: the
-   * author of one Configuration could give it new names without end.
-   */
+  /** Forgets the series of Configurations and of handlers that no Configuration has any more. */
   #forgetSeries(): void {
     const present = this.#state.configurations()
-    const { configurations, handlers } = this.#measured
-    const names = new Set(present.map(({ metadata }): string => metadata.name))
-    for (const configuration of configurations)
-      if (!names.has(configuration)) this.#forgetTime(configuration)
-    const named = new Set(present.map(({ spec }) => spec.discoveryHandler.name))
-    for (const handler of handlers) if (!named.has(handler)) this.#forgetResponses(handler)
-  }
-
-  #forgetTime(configuration: string): void {
-    this.#measured.configurations.delete(configuration)
-    this.#responseTime.remove({ configuration })
-  }
-
-  #forgetResponses(handler: string): void {
-    this.#measured.handlers.delete(handler)
-    for (const each of RESULTS) this.#responses.remove(seriesOf(handler, each))
+    const names = new Set<string>(present.map(({ metadata }) => metadata.name))
+    for (const configuration of this.#configurations)
+      if (!names.has(configuration) && this.#configurations.delete(configuration))
+        this.#responseTime.remove({ configuration })
+    const handlers = new Set(present.map(({ spec }) => spec.discoveryHandler.name))
+    for (const handler of this.#handlers)
+      if (!handlers.has(handler) && this.#handlers.delete(handler))
+        for (const result of RESULTS) this.#responses.remove(seriesOf(handler, result))
   }
 
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
@@ -252,6 +239,14 @@ export class AgentMetrics implements AgentObserver {
       },
     })
   }
+}
+
+/** Notes that a name has series. With too many names, all series start again. */
+function addName(name: string, names: Set<string>, metric: Pick<Counter, 'reset'>): void {
+  if (names.add(name).size <= MAX_SERIES) return
+  metric.reset()
+  names.clear()
+  names.add(name)
 }
 
 function seriesOf(handler: string, result: (typeof RESULTS)[number]) {

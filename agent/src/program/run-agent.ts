@@ -45,7 +45,9 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   const directory = path.join(options.stateDirectory, 'isolated')
   const isolation = { from, directory, variables: options.handlerVariables }
   const isIsolated = options.isolated === 'on'
-  await makeDirectories(options, ...(isIsolated ? [directory] : []))
+  const { stateDirectory, handlersDirectory } = options
+  for (const each of [stateDirectory, handlersDirectory, ...(isIsolated ? [directory] : [])])
+    await mkdir(each, { recursive: true, mode: 0o700 })
   let agent: Agent | undefined
   let starting = 'starting'
   const api = await openApi(options, context, () => agent)
@@ -57,13 +59,17 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
     metrics: () => api.metrics.registry.metrics(),
   })
   for (const part of [api.cluster, api.pods]) closer.own(part).start()
-  const kubelet = kubeletOf(options, api.pods, context)
+  const { pluginDirectory, podResourcesSocket, criSocket } = options
+  const allocations = criSocket === undefined ? undefined : containerRuntime(criSocket)
+  const sockets = { pluginDirectory, podResourcesSocket, allocations }
+  const kubelet = new KubeletSockets({ ...sockets, pods: api.pods, clock, log })
   await kubelet.open()
   closer.own(kubelet)
   const ended = Promise.race([aborted(signal), kubelet.gone])
   void ended.then(() => runAfter(clock, LAST_WRITES_MS, api.over.signal, () => api.over.abort()))
   const until = async (event: Promise<unknown>) => {
-    await firstOf(event, ended)
+    const gone = await Promise.race([event.then(() => undefined), ended])
+    if (gone !== undefined) throw gone
     return !signal.aborted
   }
   const handlers = await findHandlerPackages(
@@ -77,8 +83,7 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   if (!(await until(Promise.all([configurations.synced, instances.synced])))) return
   const names = handlers.map(({ name }) => name)
   const running = await startAgent({
-    ...settingsOf(options),
-    ...apiPartsOf(options, api),
+    ...settingsOf(options, api),
     ...(isIsolated ? { embedded: [], isolated: { names, directory } } : { embedded: handlers }),
     ...{ kubelet, clock, log },
   })
@@ -93,39 +98,18 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
   await until(ended)
 }
 
-async function makeDirectories(
-  { stateDirectory, handlersDirectory }: AgentProgramOptions,
-  ...others: readonly string[]
-): Promise<void> {
-  for (const directory of [stateDirectory, handlersDirectory, ...others])
-    await mkdir(directory, { recursive: true, mode: 0o700 })
-}
-
-/** Waits for the event or the end of the agent. @throws KubeletGoneError */
-async function firstOf(event: Promise<unknown>, ended: Promise<unknown>): Promise<void> {
-  const gone = await Promise.race([event.then(() => undefined), ended])
-  if (gone !== undefined) throw gone
-}
-
-interface Api {
-  readonly client: ApiClient
-  readonly server: URL
-  readonly cluster: KubernetesCluster
-  readonly pods: KubernetesNodePods
-  readonly metrics: AgentMetrics
-  /** Ends the requests that are under way. */
-  readonly over: AbortController
-}
+type Api = Awaited<ReturnType<typeof openApi>>
 
 /** The API server, and what its answers and failures show. */
 async function openApi(
   options: AgentProgramOptions,
   { log, closer, clock = systemClock }: RunContext,
   agent: () => Agent | undefined,
-): Promise<Api> {
+) {
   const { pod, podNamespace, compatibility } = options
   const node = options.node as NodeName
   const access = await clusterAccess({ kubeconfig: options.kubeconfig })
+  /** Ends the requests that are under way. */
   const over = new AbortController()
   const client = new ApiClient({
     access,
@@ -168,18 +152,11 @@ async function openApi(
   return { client, server: access.server, cluster, pods, metrics, over }
 }
 
-function kubeletOf(
-  { pluginDirectory, podResourcesSocket, criSocket }: AgentProgramOptions,
-  pods: KubernetesNodePods,
-  { log, clock = systemClock }: RunContext,
-): KubeletSockets {
-  const allocations = criSocket === undefined ? undefined : containerRuntime(criSocket)
-  return new KubeletSockets({ pluginDirectory, podResourcesSocket, allocations, pods, clock, log })
-}
-
-/** The options of the agent that follow from those of the program alone. */
-function settingsOf(options: AgentProgramOptions) {
+/** The options of the agent that follow from those of the program, and from the API server. */
+function settingsOf(options: AgentProgramOptions, { client, cluster, pods, metrics }: Api) {
   return {
+    cluster,
+    observer: metrics,
     node: options.node as NodeName,
     handlersDirectory: options.handlersDirectory,
     handlersGroup: options.handlersGroup,
@@ -197,14 +174,6 @@ function settingsOf(options: AgentProgramOptions) {
     slotHandoverMs: options.slotHandover * 1000,
     slotGraceMs: slotGraceMs(options),
     compatibility: options.compatibility,
-  } satisfies Partial<AgentOptions>
-}
-
-/** Those that need the API server. */
-function apiPartsOf(options: AgentProgramOptions, { client, cluster, pods, metrics }: Api) {
-  return {
-    cluster,
-    observer: metrics,
     handlerAddresses: new AllowedAddresses(options.handlerAddresses, pods),
     resourceNames: {
       read: () => nodeResourceNames(client, options.node as NodeName),

@@ -1,5 +1,5 @@
 import { type Configuration, instanceNameParts } from '@akrijs/api'
-import { keyOf } from '@akrijs/kube/objects'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 import type { Checkpoint, CheckpointContent } from '../discovery/checkpoint.js'
 import type { Discovery } from '../discovery/discovery.js'
@@ -20,35 +20,21 @@ interface SavedStateOptions {
 }
 
 /** Writes what survives a restart of the agent to the checkpoint, after each change of it. */
-export class SavedState {
-  readonly #options: SavedStateOptions
-
-  constructor(options: SavedStateOptions) {
-    this.#options = options
-    const { discovery, book, registry, signal } = options
-    book.allocations.onChange(() => this.saveSoon('given'), signal)
-    registry.onChange(() => this.saveSoon('handlers'), signal)
-    discovery.onChange(() => this.saveSoon('discovery'), signal)
-  }
-
-  saveSoon(changed: keyof CheckpointContent): void {
-    this.#options.checkpoint.saveSoon(() => this.#content(), changed, this.#options)
-  }
-
-  save(): Promise<void> {
-    return this.#options.checkpoint.save(() => this.#content())
-  }
-
-  #content(): CheckpointContent {
-    const { discovery, book, registry, isolated } = this.#options
-    return {
-      discovery: discovery.snapshot(),
-      given: book.allocations.list().map((each) => {
-        return book.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
-      }),
-      handlers: rememberedHandlers(registry, isolated?.names),
-    }
-  }
+export function savedState(options: SavedStateOptions) {
+  const { checkpoint, discovery, book, registry, isolated, signal } = options
+  const content = (): CheckpointContent => ({
+    discovery: discovery.snapshot(),
+    given: book.allocations.list().map((each) => {
+      return book.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
+    }),
+    handlers: rememberedHandlers(registry, isolated?.names),
+  })
+  const saveSoon = (changed: keyof CheckpointContent) =>
+    checkpoint.saveSoon(content, changed, options)
+  book.allocations.onChange(() => saveSoon('given'), signal)
+  registry.onChange(() => saveSoon('handlers'), signal)
+  discovery.onChange(() => saveSoon('discovery'), signal)
+  return { saveSoon, save: () => checkpoint.save(content) }
 }
 
 /** Takes over the allocations. The first lists have the ids of lost devices too. */
@@ -68,5 +54,32 @@ export function hasDevicesIn({ discovery }: CheckpointContent) {
       written?.uid === configuration.metadata.uid &&
       written.lists.some(({ devices = [] }) => devices.length > 0)
     )
+  }
+}
+
+/** The longest wait for the first offer, in milliseconds: a longer wait is no warm start. */
+const OFFER_MS = 1000
+
+/**
+ * The first offer after a restart, of the devices in the checkpoint. Handlers are imported after
+ * the offer, because an import blocks the thread. Without such devices there is no wait.
+ */
+export class RememberedOffer {
+  /** Resolves after the offer, and after a second in any case: the kubelet may be away. */
+  readonly made: Promise<void>
+  readonly #open: Set<ObjectKey>
+  readonly #done = new AbortController()
+
+  /** @param configurations those that have devices in the checkpoint */
+  constructor(configurations: Iterable<ObjectKey>, clock: Clock, signal: AbortSignal) {
+    this.#open = new Set(configurations)
+    const either = AbortSignal.any([this.#done.signal, signal])
+    this.made = clock.sleep(OFFER_MS, either).catch(() => undefined)
+    if (this.#open.size === 0) this.#done.abort()
+  }
+
+  /** Notes that the devices of a Configuration were offered, or that the offer failed. */
+  tried(configuration: ObjectKey): void {
+    if (this.#open.delete(configuration) && this.#open.size === 0) this.#done.abort()
   }
 }
