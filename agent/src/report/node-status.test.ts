@@ -8,30 +8,37 @@ import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionFailure, SessionState } from '../discovery/discovery-session.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { configurationWith } from '../testing/objects.js'
+import { mergeReports } from './device-reports.js'
 import { nodeStatus, refusedStatus } from './node-status.js'
 
 interface World extends Partial<Parameters<typeof nodeStatus>[0]> {
   readonly states?: readonly SessionState[]
   /** Of each endpoint. @default those of an endpoint with a list are fresh */
   readonly answer?: HandlerAnswer
-  readonly reports?: readonly DeviceReport[] | undefined
 }
 
 const listed: SessionState = { phase: 'open', listed: true }
-const failed = (reason: SessionFailure): SessionState => ({
-  phase: 'failed',
-  reason,
-  message: 'no',
-})
+const unlisted: SessionState = { phase: 'open', listed: false }
+const opening: SessionState = { phase: 'opening' }
+const refused: SessionState = { phase: 'refused', message: 'no' }
+const [WAITING, WRONG] = ['Unknown Waiting', 'False InvalidDetails']
+function failed(reason: SessionFailure): SessionState {
+  return { phase: 'failed', reason, message: 'no' }
+}
+
+/** The states, and the three conditions, of a session that fails. */
+function failing(reason: SessionFailure, connected: string, ready: string) {
+  const state = connected === 'Unknown' ? `Unknown ${reason}` : connected
+  return [[failed(reason)], state, `False ${reason}`, `False ${ready}`] as const
+}
 
 /** By default of a handler that lists no device. */
-function statusOf({ states = [listed], answer, reports, ...more }: World = {}): NodeStatus {
+function statusOf({ states = [listed], answer, ...more }: World = {}): NodeStatus {
   const devices = more.devices ?? setOf()
   const endpoints = states.map((state, index) => ({
     uid: `cam@${index}`,
     state,
     answer: answer ?? (state === listed ? 'fresh' : 'missing'),
-    reports,
   }))
   return nodeStatus({
     configuration: { metadata: { generation: 3 } } as Configuration,
@@ -41,6 +48,7 @@ function statusOf({ states = [listed], answer, reports, ...more }: World = {}): 
     taken: [],
     held: [],
     registrations: [],
+    reports: undefined,
     present: devices.devices.size,
     ...more,
     devices,
@@ -75,56 +83,14 @@ const problem = (resourceName: string, isRefused: boolean): RegistrationProblem 
 
 it.each<[string, readonly SessionState[], connected: string, discovering: string, ready: string]>([
   ['no handler', [], 'False NoHandler', 'Unknown Waiting', 'False NoHandler'],
-  [
-    'a handler that is being asked',
-    [{ phase: 'opening' }],
-    'Unknown Connecting',
-    'Unknown Waiting',
-    'Unknown Waiting',
-  ],
-  [
-    'a stream without a list',
-    [{ phase: 'open', listed: false }],
-    'True Connected',
-    'Unknown Waiting',
-    'Unknown Waiting',
-  ],
+  ['a handler that is being asked', [opening], 'Unknown Connecting', WAITING, WAITING],
+  ['a stream without a list', [unlisted], 'True Connected', WAITING, WAITING],
   ['a stream with a list', [listed], 'True Connected', 'True Listening', 'True NoDevices'],
-  [
-    'refused details',
-    [{ phase: 'refused', message: 'no' }],
-    'True Connected',
-    'False InvalidDetails',
-    'False InvalidDetails',
-  ],
-  [
-    'nothing at the endpoint',
-    [failed('Unreachable')],
-    'False Unreachable',
-    'False Unreachable',
-    'False HandlerFailed',
-  ],
-  [
-    'a missing Secret',
-    [failed('MissingProperty')],
-    'Unknown MissingProperty',
-    'False MissingProperty',
-    'False SecretNotReadable',
-  ],
-  [
-    'a Secret of another namespace that does not consent',
-    [failed('PropertyRefused')],
-    'Unknown PropertyRefused',
-    'False PropertyRefused',
-    'False NoConsent',
-  ],
-  [
-    'a Secret that cannot be read',
-    [failed('UnreadableProperty')],
-    'Unknown UnreadableProperty',
-    'False UnreadableProperty',
-    'False SecretNotReadable',
-  ],
+  ['refused details', [refused], 'True Connected', WRONG, WRONG],
+  ['nothing at the endpoint', ...failing('Unreachable', 'False Unreachable', 'HandlerFailed')],
+  ['a missing Secret', ...failing('MissingProperty', 'Unknown', 'SecretNotReadable')],
+  ['a Secret without consent', ...failing('PropertyRefused', 'Unknown', 'NoConsent')],
+  ['a Secret that is not read', ...failing('UnreadableProperty', 'Unknown', 'SecretNotReadable')],
   [
     'one of two that fails',
     [listed, failed('HandlerFailed')],
@@ -220,7 +186,7 @@ describe('Ready of a node', () => {
     ],
     [
       'has refused details before lost devices',
-      { devices: lost, states: [{ phase: 'refused', message: 'no' }] },
+      { devices: lost, states: [refused] },
       'False InvalidDetails: no',
     ],
     [
@@ -261,13 +227,7 @@ describe('Ready of a node', () => {
     const reasons = Array.from({ length: 21 }, (_, n) =>
       leftOut(`reason ${n}`, 21 - n, 'i'.repeat(300)),
     )
-    const endpoints = [reasons, undefined, [leftOut('reason 0', 9)]].map((reports, index) => ({
-      uid: `cam@${index}`,
-      state: listed,
-      answer: 'fresh' as const,
-      reports,
-    }))
-    const text = ready({ discovery: { handler: 'cam', endpoints } })
+    const text = ready({ reports: mergeReports([reasons, undefined, [leftOut('reason 0', 9)]]) })
     expect(text).toMatch(/^True DevicesLeftOut: 0 devices; 231 not offered: 21 x reason 0 /)
     expect(text).toMatch(/17 x reason 4 \(such as i{80}…\), 16 more reasons$/)
     expect(text.length).toBeLessThan(1024)

@@ -1,17 +1,20 @@
 import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
+import type { DeviceReport } from '@akrijs/runtime/handler'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { isUidOf } from '../handlers/handler-endpoint.js'
 import type { InstancesView } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
-import { deviceReportsText, mergeReports, remarksOf } from './device-reports.js'
+import { deviceReportsText, remarksOf } from './device-reports.js'
 
 interface StatusInput extends Omit<InstancesView, 'served'> {
   readonly configuration: Configuration
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet
+  /** Of all endpoints of the handler; undefined if none can tell. */
+  readonly reports: readonly DeviceReport[] | undefined
   /** Resources that the kubelet does not have. */
   readonly registrations: readonly RegistrationProblem[]
   /** The error of the last reconcile; undefined after a success. */
@@ -97,15 +100,14 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
   return ['False', failed.reason, failed.message]
 }
 
-function discovering({ discovery: { endpoints } }: StatusInput): Finding {
+function discovering({ discovery: { endpoints }, reports }: StatusInput): Finding {
   const states = endpoints.map(({ state }) => state)
-  const remarks = remarksOf(mergeReports(endpoints.map(({ reports }) => reports)))
   const refused = states.find((state) => state.phase === 'refused')
   if (refused?.phase === 'refused') return ['False', 'InvalidDetails', refused.message]
   const failed = states.find((state) => state.phase === 'failed')
   if (failed?.phase === 'failed') return ['False', failed.reason, failed.message]
   if (states.some((state) => state.phase === 'open' && state.listed))
-    return ['True', 'Listening', ['the handler tells of changes', ...remarks].join('; ')]
+    return ['True', 'Listening', ['the handler tells of changes', ...remarksOf(reports)].join('; ')]
   return ['Unknown', 'Waiting', 'no list of devices has come yet']
 }
 
@@ -262,8 +264,6 @@ function tooManyDevices({ devices: { devices, leftOut } }: StatusInput): Finding
   return ['False', 'TooManyDevices', message]
 }
 
-const NEXT_STEP = 'load it in the agent, or look at the Pod of the handler and its log'
-
 function noHandler(handler: string): string {
   return `no handler ${handler} is loaded or has registered`
 }
@@ -276,8 +276,10 @@ function noHandler(handler: string): string {
 function unanswered({ discovery, devices: { complete } }: StatusInput): Finding | undefined {
   const { handler, endpoints } = discovery
   // After the start of an agent, handlers register one after the other.
-  if (endpoints.length === 0)
-    return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${NEXT_STEP}`]
+  if (endpoints.length === 0) {
+    const next = 'load it in the agent, or look at the Pod of the handler and its log'
+    return [complete ? 'False' : 'Unknown', NO_HANDLER, `${noHandler(handler)}; ${next}`]
+  }
   const isAnswered = endpoints.some(({ answer }) => answer === 'fresh')
   let left: string | undefined
   for (const { state, answer } of endpoints) {
@@ -294,16 +296,12 @@ function unanswered({ discovery, devices: { complete } }: StatusInput): Finding 
   return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
 }
 
-function problemsOfDevices({ discovery, devices: { devices } }: StatusInput): Finding | undefined {
-  const reports = reportsOf(discovery)
+function problemsOfDevices({ reports, devices: { devices } }: StatusInput): Finding | undefined {
   const problems = deviceReportsText(reports, true)
   if (problems === undefined) return undefined
   const leftOut = deviceReportsText(reports, false) ?? []
-  return [
-    'False',
-    'DeviceProblems',
-    [`${devices.size} devices`, problems, leftOut].flat().join('; '),
-  ]
+  const texts = [`${devices.size} devices`, problems, leftOut]
+  return ['False', 'DeviceProblems', texts.flat().join('; ')]
 }
 
 function progress({ devices: { devices }, present }: StatusInput): Finding | undefined {
@@ -318,8 +316,7 @@ const UNTOLD = 'the log of the handler can say why'
 const NO_REASON =
   'it gives no reason: check discoveryDetails, and run `akri discover` with them on the node'
 
-function served({ discovery, devices: { devices } }: StatusInput): Finding {
-  const reports = reportsOf(discovery)
+function served({ reports, devices: { devices } }: StatusInput): Finding {
   const leftOut = deviceReportsText(reports, false)
   if (leftOut !== undefined)
     return ['True', 'DevicesLeftOut', `${devices.size} devices; ${leftOut}`]
@@ -327,8 +324,4 @@ function served({ discovery, devices: { devices } }: StatusInput): Finding {
   const remarks = remarksOf(reports)
   const why = reports === undefined ? UNTOLD : [NONE_SEEN, remarks.length > 0 ? remarks : NO_REASON]
   return ['True', 'NoDevices', ['0 devices', why].flat(2).join('; ')]
-}
-
-function reportsOf({ endpoints }: DiscoveryStatus) {
-  return mergeReports(endpoints.map(({ reports }) => reports))
 }

@@ -1,10 +1,8 @@
-import type { Configuration, DeviceProblem, NodeStatus } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import type { DeviceProblem, NodeStatus } from '@akrijs/api'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
-import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
-import type { DeviceSet } from '../discovery/device-set.js'
 import type { Discovery } from '../discovery/discovery.js'
 import type { InstancesView } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
@@ -94,27 +92,19 @@ export class StatusReporter {
       if (found === undefined) return undefined
       const devices = discovery.deviceSet(key)
       const registrations = plugins.registrationProblems(key)
-      const input = { ...view, configuration, discovery: found, devices, registrations, failure }
-      const status = nodeStatus(input)
-      return { status, problems: this.#problemsOf(configuration, found, devices, view) }
+      const reports = mergeReports(found.endpoints.map((endpoint) => endpoint.reports))
+      const input = { ...view, configuration, devices, reports, registrations, failure }
+      const status = nodeStatus({ ...input, discovery: found })
+      const problems = problemsByInstance(reports ?? [], view.served.values())
+      this.#events.followDevices(key, problems, view.served.values())
+      const lost = this.#options.book.lost(configuration.metadata.name)
+      const others = findings(devices, view.served.values(), lost)
+      const hasList = found.endpoints.some(({ state }) => state.phase === 'open' && state.listed)
+      if (!hasList && others.size === 0) return { status }
+      return { status, problems: deviceProblems(problems, others) }
     } catch (error) {
       log.error({ configuration: key, err: error }, 'status not computed')
       return { status: brokenStatus(configuration, error) }
     }
-  }
-
-  #problemsOf(
-    configuration: Configuration,
-    { endpoints }: DiscoveryStatus,
-    devices: DeviceSet,
-    { served }: View,
-  ): readonly DeviceProblem[] | undefined {
-    const reports = mergeReports(endpoints.map((endpoint) => endpoint.reports)) ?? []
-    const problems = problemsByInstance(reports, served.values())
-    this.#events.followDevices(keyOf(configuration), problems, served.values())
-    const lost = this.#options.book.lost(configuration.metadata.name)
-    const found = findings(devices, served.values(), lost)
-    const hasList = endpoints.some(({ state }) => state.phase === 'open' && state.listed)
-    return hasList || found.size > 0 ? deviceProblems(problems, found) : undefined
   }
 }
