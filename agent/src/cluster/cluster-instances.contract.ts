@@ -1,231 +1,125 @@
-import { keyOf, objectKey } from '@akrijs/kube/objects'
+import { objectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
 import { draftOf } from '../testing/objects.js'
-import {
-  found,
-  NODE_A,
-  NODE_B,
-  NODES,
-  slot,
-  type TestedCluster,
-} from './tested-cluster.contract.js'
+import { NODE_A, NODE_B, NODES, type TestedCluster } from './tested-cluster.contract.js'
 
 /** The contract of a cluster for Instances and their nodes. */
 export function instancesContract(tested: TestedCluster): void {
-  it('R79 creates an Instance with as many free slots as its capacity', async () => {
-    const instance = await tested.instance(3)
-    const { name: ownName } = instance.metadata
-    expect(instance.spec.deviceUsage).toEqual({
-      [`${ownName}-0`]: '',
-      [`${ownName}-1`]: '',
-      [`${ownName}-2`]: '',
-    })
+  it('R79 R84 creates an Instance with free slots, except the claims of its draft', async () => {
+    expect((await tested.instance(3)).usage).toEqual({ 0: '', 1: '', 2: '' })
+    const draft = await tested.draft(2)
+    const deviceUsage = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
+    const instance = await tested.create({ ...draft, spec: { ...draft.spec, deviceUsage } })
+    expect(instance.usage).toEqual({ 0: '', 1: `C:0:${NODE_A}` })
   })
 
-  it('R84 creates an Instance with the claims of the draft, and its other slots free', async () => {
-    const draft = draftOf(await tested.configuration(), 2, [NODE_A], '8120fe')
-    const claims = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
-    expect(
-      await tested.cluster.createInstance({
-        ...draft,
-        spec: { ...draft.spec, deviceUsage: claims },
-      }),
-    ).toBe('created')
-    const instance = await eventually(() =>
-      found(tested.cluster.instances.get(objectKey(draft.namespace, draft.name))),
-    )
-    expect(instance.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
-  })
-
-  it('makes the Configuration the owner of its Instance', async () => {
-    const instance = await tested.instance(1)
-    const owner = tested.cluster.configurations
-      .list()
-      .find(({ metadata }) => metadata.name === (instance.spec.configurationName as string))
-    expect(instance.metadata.ownerReferences).toMatchObject([
-      {
-        apiVersion: 'akri.sh/v0',
-        kind: 'Configuration',
-        uid: owner?.metadata.uid,
-        controller: true,
-      },
-    ])
+  it.each([
+    ['shared', true, { 'akri.sh/shared': 'true' }],
+    ['local', false, { 'akri.sh/node': NODE_A }],
+  ])('makes a %s Instance with its owner and its labels', async (_what, shared, labels) => {
+    const instance = await tested.create(await tested.draft(1, [NODE_A], { shared }))
+    const { uid } = instance.draft.owner.metadata
+    const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', uid, controller: true }
+    expect(instance.now?.metadata).toMatchObject({ labels, ownerReferences: [owner] })
+    expect(instance.now?.metadata.labels).toEqual(labels)
   })
 
   it('R98 creates an Instance once for concurrent nodes', async () => {
-    const owner = await tested.configuration()
+    const { owner } = await tested.draft(1)
     const outcomes = await Promise.all(
       NODES.map((node) => tested.cluster.createInstance(draftOf(owner, 1, [node], '8120fe'))),
     )
     expect(outcomes.toSorted()).toEqual(['created', 'exists', 'exists'])
   })
 
-  it('shows the Instance that was there first, also a local one of another node', async () => {
-    const owner = await tested.configuration()
-    for (const [digest, shared] of [
-      ['8120fe', true],
-      ['a19705', false],
-    ] as const) {
-      const draft = draftOf(owner, 1, [NODE_B], digest)
-      const key = objectKey(draft.namespace, draft.name)
-      await tested.cluster.createInstance({ ...draft, spec: { ...draft.spec, shared } })
-      const own = { ...draft, spec: { ...draft.spec, shared, nodes: [NODE_A] } }
-      expect(await tested.cluster.createInstance(own)).toBe('exists')
-      expect(tested.cluster.instances.get(key)?.spec.nodes).toEqual([NODE_B])
-      expect(await tested.cluster.leaveInstance(key, NODE_B)).toBe('deleted')
-      await eventually(() => expect(tested.cluster.instances.get(key)).toBeUndefined())
-      expect(await tested.cluster.createInstance(own)).toBe('created')
-    }
-  })
-
-  it.each([
-    ['shared', true, { 'akri.sh/shared': 'true' }],
-    ['local', false, { 'akri.sh/node': NODE_A }],
-  ])('labels a %s Instance', async (_what, shared, labels) => {
-    const draft = draftOf(await tested.configuration(), 1, [NODE_A], '8120fe')
-    await tested.cluster.createInstance({ ...draft, spec: { ...draft.spec, shared } })
-    await eventually(() =>
-      expect(
-        tested.cluster.instances.get(objectKey(draft.namespace, draft.name))?.metadata.labels,
-      ).toEqual(labels),
-    )
+  it.each([true, false])('shows the Instance that was there first (shared: %s)', async (shared) => {
+    const draft = await tested.draft(1, [NODE_B], { shared })
+    const key = objectKey(draft.namespace, draft.name)
+    await tested.cluster.createInstance(draft)
+    const own = { ...draft, spec: { ...draft.spec, nodes: [NODE_A] } }
+    expect(await tested.cluster.createInstance(own)).toBe('exists')
+    expect(tested.cluster.instances.get(key)?.spec.nodes).toEqual([NODE_B])
+    expect(await tested.cluster.leaveInstance(key, NODE_B)).toBe('deleted')
+    await tested.create(own)
   })
 
   it('A10 A12 lets nodes join and leave without a change for other nodes', async () => {
     const instance = await tested.instance(2)
-    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('joined')
-    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('already-joined')
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 1), `C:0:${NODE_B}`)
-    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_B)).toBe('left')
-    await eventually(() => expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A]))
-    expect(tested.usageOf(instance)).toEqual({
-      [slot(instance, 0)]: NODE_A,
-      [slot(instance, 1)]: '',
-    })
-    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
-      'released',
-    )
-    expect(
-      await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), `C:1:${NODE_A}`),
-    ).toEqual({
-      outcome: 'claimed',
-    })
+    expect(await instance.join(NODE_B)).toBe('joined')
+    expect(await instance.join(NODE_B)).toBe('already-joined')
+    await instance.claim(0, NODE_A)
+    await instance.claim(1, `C:0:${NODE_B}`)
+    expect(await instance.leave(NODE_B)).toBe('left')
+    await instance.shows({ nodes: [NODE_A] })
+    expect(instance.usage).toEqual({ 0: NODE_A, 1: '' })
+    expect(await instance.release(0, NODE_A)).toBe('released')
+    expect(await instance.claim(0, `C:1:${NODE_A}`)).toBe('claimed')
   })
 
   it('deletes an Instance with its last node', async () => {
     const instance = await tested.instance(1)
-    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_A)).toBe('deleted')
-    await eventually(() => expect(tested.current(instance)).toBeUndefined())
-    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_A)).toBe('gone')
-    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('gone')
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)).toEqual({
-      outcome: 'gone',
-    })
-    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
-      'gone',
-    )
-    expect(
-      await tested.cluster.updateInstance(keyOf(instance), { capacity: 2, brokerProperties: {} }),
-    ).toBe('gone')
+    expect(await instance.leave(NODE_A)).toBe('deleted')
+    await instance.isGone()
+    expect(await instance.leave(NODE_A)).toBe('gone')
+    expect(await instance.join(NODE_B)).toBe('gone')
+    expect(await instance.claim(0, NODE_B)).toBe('gone')
+    expect(await instance.release(0, NODE_A)).toBe('gone')
+    expect(await instance.update({ capacity: 2 })).toBe('gone')
   })
 
   it('A10 never loses a node that joins while the last one leaves', async () => {
     const instance = await tested.instance(1)
     for (let round = 0; round < 10; round++) {
-      const [leave, join] = await Promise.all(
-        round % 2 === 0
-          ? [
-              tested.cluster.leaveInstance(keyOf(instance), NODE_A),
-              tested.cluster.joinInstance(keyOf(instance), NODE_B),
-            ]
-          : await Promise.all([
-              tested.cluster.joinInstance(keyOf(instance), NODE_B),
-              tested.cluster.leaveInstance(keyOf(instance), NODE_A),
-            ]).then(([joined, left]) => [left, joined] as const),
-      )
-      if (join === 'joined') {
-        expect(leave).toBe('left')
-        await eventually(() => expect(tested.current(instance)?.spec.nodes).toEqual([NODE_B]))
-        expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_B)).toBe('deleted')
-      } else {
-        expect([leave, join]).toEqual(['deleted', 'gone'])
-      }
-      await eventually(() => expect(tested.current(instance)).toBeUndefined())
-      const owner = found(
-        tested.cluster.configurations
-          .list()
-          .find(({ metadata }) => metadata.name === instance.spec.configurationName),
-      )
-      expect(await tested.cluster.createInstance(draftOf(owner, 1, [NODE_A], '8120fe'))).toBe(
-        'created',
-      )
-      await eventually(() => found(tested.current(instance)))
+      const leaving = () => instance.leave(NODE_A)
+      const joining = () => instance.join(NODE_B)
+      const first = round % 2 === 0 ? leaving() : undefined
+      const join = joining()
+      const [left, joined] = await Promise.all([first ?? leaving(), join])
+      if (joined === 'joined') {
+        expect(left).toBe('left')
+        await instance.shows({ nodes: [NODE_B] })
+        expect(await instance.leave(NODE_B)).toBe('deleted')
+      } else expect([left, joined]).toEqual(['deleted', 'gone'])
+      await instance.isGone()
+      await tested.create(instance.draft)
     }
   })
 
   it('A10 deletes an Instance with its last nodes, which leave at the same moment', async () => {
     for (let round = 0; round < 10; round++) {
       const instance = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
-      const outcomes = await Promise.all(
-        NODES.map((node) => tested.cluster.leaveInstance(keyOf(instance), node)),
-      )
+      const outcomes = await Promise.all(NODES.map((node) => instance.leave(node)))
       expect(outcomes.toSorted()).toEqual(['deleted', 'left', 'left'])
-      await eventually(() => expect(tested.current(instance)).toBeUndefined())
+      await instance.isGone()
     }
   })
 
   it('A11 changes properties and capacity of a shared Instance', async () => {
     const instance = await tested.instance(1, [NODE_A, NODE_B])
-    expect(
-      await tested.cluster.updateInstance(keyOf(instance), {
-        capacity: 2,
-        brokerProperties: { SITE: 'north' },
-      }),
-    ).toBe('updated')
-    expect(
-      await tested.cluster.updateInstance(keyOf(instance), {
-        capacity: 3,
-        brokerProperties: { SITE: 'south' },
-      }),
-    ).toBe('updated')
-    await eventually(() =>
-      expect(tested.current(instance)?.spec).toMatchObject({
-        capacity: 3,
-        brokerProperties: { SITE: 'south' },
-      }),
-    )
-    expect(await tested.cluster.updateInstance(keyOf(instance), { capacity: 4 })).toBe('updated')
-    await eventually(() =>
-      expect(tested.current(instance)?.spec).toMatchObject({
-        capacity: 4,
-        brokerProperties: { SITE: 'south' },
-      }),
-    )
+    const [north, south] = [{ SITE: 'north' }, { SITE: 'south' }]
+    for (const [capacity, brokerProperties, shown] of [
+      [2, north, north],
+      [3, south, south],
+      [4, undefined, south],
+    ] as const) {
+      const change = { capacity, ...(brokerProperties && { brokerProperties }) }
+      expect(await instance.update(change)).toBe('updated')
+      await instance.shows({ capacity, brokerProperties: shown })
+    }
   })
 
   it('writes nothing if nothing changes', async () => {
     const instance = await tested.instance(2)
-    await tested.cluster.updateInstance(keyOf(instance), {
-      capacity: 2,
-      brokerProperties: { A: '1', B: '2' },
-    })
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
-    const before = await eventually(() => {
-      expect(tested.usageOf(instance)?.[slot(instance, 0)]).toBe(NODE_A)
-      return found(tested.current(instance))
-    })
-    await tested.cluster.updateInstance(keyOf(instance), {
-      capacity: 2,
-      brokerProperties: { B: '2', A: '1' },
-    })
-    await tested.cluster.joinInstance(keyOf(instance), NODE_A)
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)
-    await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_B)
+    await instance.update({ capacity: 2, brokerProperties: { A: '1', B: '2' } })
+    await instance.claim(0, NODE_A)
+    const { metadata } = await instance.showsUsage({ 0: NODE_A, 1: '' })
+    await instance.update({ capacity: 2, brokerProperties: { B: '2', A: '1' } })
+    await instance.join(NODE_A)
+    await instance.claim(0, NODE_B)
+    await instance.release(0, NODE_B)
     // A later change: when it is seen, earlier writes would have been seen.
-    await tested.cluster.joinInstance(keyOf(instance), NODE_B)
-    await eventually(() => expect(tested.current(instance)?.spec.nodes).toContain(NODE_B))
-    expect(tested.current(instance)?.metadata.generation).toBe(before.metadata.generation + 1)
+    await instance.join(NODE_B)
+    const after = await instance.shows({ nodes: expect.arrayContaining([NODE_B]) })
+    expect(after.metadata.generation).toBe(metadata.generation + 1)
   })
 }

@@ -1,5 +1,4 @@
-import type { SlotName } from '@akrijs/api'
-import { keyOf, objectKey } from '@akrijs/kube/objects'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
@@ -9,232 +8,212 @@ import {
   NODE_A,
   NODE_B,
   NODES,
-  slot,
   type TestedCluster,
+  TestedInstance,
 } from './tested-cluster.contract.js'
 
-/** The contract of a cluster for the claims of slots. */
+/** The contract of a cluster for the claims of slots, and for what their workloads report. */
 export function slotsContract(tested: TestedCluster): void {
   it('R7 R84 restores a claim, also beyond the capacity, and replaces no other claim', async () => {
     const instance = await tested.instance(1)
-    const [key, ownSlot, beyond] = [keyOf(instance), slot(instance, 0), slot(instance, 4)]
-    expect(await tested.cluster.claimSlot(key, ownSlot, NODE_B)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, ownSlot, NODE_A)).toEqual({
-      outcome: 'taken',
-      by: NODE_B,
-    })
-    expect(await tested.cluster.restoreSlot(key, beyond, `C:0:${NODE_A}`)).toEqual({
-      outcome: 'claimed',
-    })
-    expect(await tested.cluster.restoreSlot(key, beyond, NODE_B)).toEqual({
-      outcome: 'taken',
-      by: `C:0:${NODE_A}`,
-    })
-    expect(tested.usageOf(instance)).toEqual({ [ownSlot]: NODE_B, [beyond]: `C:0:${NODE_A}` })
+    const claim = `C:0:${NODE_A}`
+    expect(await instance.claim(0, NODE_B)).toBe('claimed')
+    expect(await instance.restore(0, NODE_A)).toBe(`taken by ${NODE_B}`)
+    expect(await instance.restore(4, claim)).toBe('claimed')
+    expect(await instance.restore(4, NODE_B)).toBe(`taken by ${claim}`)
+    expect(instance.usage).toEqual({ 0: NODE_B, 4: claim })
     // No claim is accepted before both are released.
-    expect(await tested.cluster.releaseSlot(key, ownSlot, NODE_B)).toBe('released')
-    expect(await tested.cluster.claimSlot(key, ownSlot, NODE_A)).toEqual({ outcome: 'gone' })
-    expect(await tested.cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
-    expect(tested.usageOf(instance)).toEqual({ [ownSlot]: '' })
-    expect(await tested.cluster.restoreSlot(key, ownSlot, NODE_A)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({
-      outcome: 'gone',
-    })
-    expect(
-      await tested.cluster.restoreSlot(objectKey('default', 'none-8120fe'), ownSlot, NODE_A),
-    ).toEqual({ outcome: 'gone' })
+    expect(await instance.release(0, NODE_B)).toBe('released')
+    expect(await instance.claim(0, NODE_A)).toBe('gone')
+    expect(await instance.release(4, claim)).toBe('released')
+    expect(instance.usage).toEqual({ 0: '' })
+    expect(await instance.restore(0, NODE_A)).toBe('claimed')
+    expect(await instance.restore('nonsense', NODE_A)).toBe('gone')
+    const none = new TestedInstance(tested, instance.draft, 'default/none-8120fe' as ObjectKey)
+    expect(await none.restore(0, NODE_A)).toBe('gone')
   })
 
   it('R84 lets a node join with its claims, and replaces no other claim', async () => {
     const instance = await tested.instance(2)
-    const [key, ownSlot, taken, beyond] = [
-      keyOf(instance),
-      slot(instance, 0),
-      slot(instance, 1),
-      slot(instance, 2),
-    ]
-    await tested.cluster.claimSlot(key, taken, NODE_A)
-    const claims = { [ownSlot]: `C:0:${NODE_B}`, [taken]: NODE_B, [beyond]: NODE_B }
-    expect(await tested.cluster.joinInstance(key, NODE_B, claims)).toBe('joined')
-    expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A, NODE_B])
-    expect(tested.usageOf(instance)).toEqual({ ...claims, [taken]: NODE_A })
-    expect(await tested.cluster.joinInstance(key, NODE_B, { [taken]: NODE_B })).toBe(
-      'already-joined',
-    )
-    expect(tested.usageOf(instance)?.[taken]).toBe(NODE_A)
+    await instance.claim(1, NODE_A)
+    const claims = { 0: `C:0:${NODE_B}`, 1: NODE_B, 2: NODE_B }
+    expect(await instance.join(NODE_B, claims)).toBe('joined')
+    expect(instance.now?.spec.nodes).toEqual([NODE_A, NODE_B])
+    expect(instance.usage).toEqual({ ...claims, 1: NODE_A })
+    expect(await instance.join(NODE_B, { 1: NODE_B })).toBe('already-joined')
+    expect(instance.usage[1]).toBe(NODE_A)
   })
 
-  it('R80 writes the claim of a slot, and R85 answers a second claim with the first', async () => {
+  it('R80 writes the claim of a slot, and R85 answers and releases by the present claim', async () => {
     const instance = await tested.instance(1)
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
-      outcome: 'claimed',
-    })
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)).toEqual({
-      outcome: 'taken',
-      by: NODE_A,
-    })
-    await eventually(() =>
-      expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: NODE_A }),
-    )
+    expect(await instance.claim(0, NODE_A)).toBe('claimed')
+    expect(await instance.claim(0, NODE_B)).toBe(`taken by ${NODE_A}`)
+    expect(await instance.release(0, NODE_B)).toBe('changed')
+    await instance.showsUsage({ 0: NODE_A })
+    expect(await instance.release(0, NODE_A)).toBe('released')
+    expect(await instance.release(0, NODE_A)).toBe('changed')
+    await instance.showsUsage({ 0: '' })
   })
 
   it('R80 writes no claim for a device into an Instance of another device', async () => {
-    const instance = await tested.instance(1, [NODE_A], '8120fe', deviceIdAnnotation('a\n'))
-    const claim = (device: string) =>
-      tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B, device)
-    const before = tested.current(instance)
-    expect(await claim('b')).toEqual({ outcome: 'gone' })
-    expect(tested.current(instance)).toBe(before)
-    expect(await claim('a\n')).toEqual({ outcome: 'claimed' })
+    const draft = await tested.draft(1)
+    const instance = await tested.create({ ...draft, annotations: deviceIdAnnotation('a\n') })
+    const before = instance.now
+    expect(await instance.claim(0, NODE_B, 'b')).toBe('gone')
+    expect(instance.now).toBe(before)
+    expect(await instance.claim(0, NODE_B, 'a\n')).toBe('claimed')
   })
 
-  it.each(['1', '00', '-1', '999999999999', 'x', ''])(
-    'has no slot of index %j in an Instance of capacity 1',
-    async (index) => {
-      const instance = await tested.instance(1)
-      const before = tested.current(instance)
-      const wrong = `${instance.metadata.name}-${index}` as SlotName
-      expect(await tested.cluster.claimSlot(keyOf(instance), wrong, NODE_A)).toEqual({
-        outcome: 'gone',
-      })
-      expect(tested.current(instance)).toBe(before)
-    },
-  )
+  it('has no slot of another index in an Instance of capacity 1', async () => {
+    const instance = await tested.instance(1)
+    const before = instance.now
+    for (const index of ['1', '00', '-1', '999999999999', 'x', ''])
+      expect(await instance.claim(index, NODE_A)).toBe('gone')
+    expect(instance.now).toBe(before)
+  })
 
   it('R84 accepts five of fifty concurrent claims of five slots', async () => {
     const instance = await tested.instance(5)
-    const claims = Array.from({ length: 50 }, (_, index) => ({
-      slot: slot(instance, index % 5),
-      usage: `node-${index}`,
-    }))
-    const outcomes = await Promise.all(
-      claims.map((each) => tested.cluster.claimSlot(keyOf(instance), each.slot, each.usage)),
-    )
-    const winners = claims.filter((_, index) => outcomes[index]?.outcome === 'claimed')
-    expect(new Set(winners.map((each) => each.slot)).size).toBe(5)
+    const claims = Array.from({ length: 50 }, (_, index) => [index % 5, `node-${index}`] as const)
+    const outcomes = await Promise.all(claims.map((claim) => instance.claim(...claim)))
+    const winners = claims.filter((_, index) => outcomes[index] === 'claimed')
     expect(winners).toHaveLength(5)
-    const held = Object.fromEntries(winners.map((each) => [each.slot, each.usage]))
-    await eventually(() => expect(tested.usageOf(instance)).toEqual(held))
-    for (const [index, outcome] of outcomes.entries()) {
-      const claim = found(claims[index])
-      if (outcome.outcome === 'taken') expect(outcome.by).toBe(held[claim.slot])
-    }
-  })
-
-  it('R85 releases a slot only by its present claim', async () => {
-    const instance = await tested.instance(1)
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
-    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_B)).toBe(
-      'changed',
-    )
-    await eventually(() =>
-      expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: NODE_A }),
-    )
-    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
-      'released',
-    )
-    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
-      'changed',
-    )
-    await eventually(() => expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: '' }))
+    const held = Object.fromEntries(winners)
+    await instance.showsUsage(held)
+    expect(Object.keys(held)).toHaveLength(5)
+    for (const [index, outcome] of outcomes.entries())
+      if (outcome.startsWith('taken'))
+        expect(outcome).toBe(`taken by ${held[found(claims[index])[0]]}`)
   })
 
   it('adds slots when the capacity is raised, and keeps claims when it is lowered', async () => {
     const instance = await tested.instance(2)
-    await tested.cluster.updateInstance(keyOf(instance), { capacity: 4, brokerProperties: {} })
-    await eventually(() =>
-      expect(Object.values(tested.usageOf(instance) ?? {})).toEqual(['', '', '', '']),
-    )
-    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 3), NODE_A)
-    await tested.cluster.updateInstance(keyOf(instance), { capacity: 1, brokerProperties: {} })
-    await eventually(() =>
-      expect(tested.usageOf(instance)).toEqual({
-        [slot(instance, 0)]: '',
-        [slot(instance, 3)]: NODE_A,
-      }),
-    )
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 2), NODE_A)).toEqual({
-      outcome: 'gone',
-    })
+    await instance.update({ capacity: 4 })
+    await instance.showsUsage({ 0: '', 1: '', 2: '', 3: '' })
+    await instance.claim(3, NODE_A)
+    await instance.update({ capacity: 1 })
+    await instance.showsUsage({ 0: '', 3: NODE_A })
     // The Instance is full, by another slot.
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
-      outcome: 'gone',
-    })
-    await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 3), NODE_A)
-    await eventually(() => expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: '' }))
-    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
-      outcome: 'claimed',
-    })
+    for (const index of [2, 0]) expect(await instance.claim(index, NODE_A)).toBe('gone')
+    await instance.release(3, NODE_A)
+    await instance.showsUsage({ 0: '' })
+    expect(await instance.claim(0, NODE_A)).toBe('claimed')
   })
 
   it('R84 accepts no slot twice and loses no claim, for any concurrent writes', async () => {
     const node = fc.constantFrom(...NODES)
     const index = fc.nat({ max: 4 })
+    const claim = fc.record({ do: fc.constant('claim' as const), node, index })
+    const release = fc.record({ do: fc.constant('release' as const), node, index })
+    const capacity = fc.integer({ min: 1, max: 5 })
+    const resize = fc.record({ do: fc.constant('resize' as const), capacity })
     const step = fc.oneof(
-      { weight: 6, arbitrary: fc.record({ do: fc.constant('claim' as const), node, index }) },
-      { weight: 4, arbitrary: fc.record({ do: fc.constant('release' as const), node, index }) },
-      {
-        weight: 1,
-        arbitrary: fc.record({
-          do: fc.constant('resize' as const),
-          capacity: fc.integer({ min: 1, max: 5 }),
-        }),
-      },
+      { weight: 6, arbitrary: claim },
+      { weight: 4, arbitrary: release },
+      { weight: 1, arbitrary: resize },
     )
+    const batch = fc.array(step, { maxLength: 8 })
     await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }),
-        async (batches) => {
-          const instance = await tested.instance(3, NODES)
-          // The claims by the answers, which must be those of the object.
-          const held = new Map<string, string>()
-          let claims = 0
-          for (const batch of batches) {
-            const mine = new Map(held)
-            await Promise.all(
-              batch.map(async (each) => {
-                if (each.do === 'resize') {
-                  await tested.cluster.updateInstance(keyOf(instance), {
-                    capacity: each.capacity,
-                    brokerProperties: {},
-                  })
-                  return
-                }
-                const wanted = slot(instance, each.index)
-                if (each.do === 'claim') {
-                  // Each claim has its own usage, which tells the accepted claim.
-                  const usage = `C:${claims++}:${each.node}`
-                  const { outcome } = await tested.cluster.claimSlot(keyOf(instance), wanted, usage)
-                  if (outcome !== 'claimed') return
-                  expect(held.has(wanted)).toBe(false)
-                  held.set(wanted, usage)
-                  return
-                }
-                const usage = mine.get(wanted)
-                if (usage === undefined) return
-                mine.delete(wanted)
+      fc.asyncProperty(fc.array(batch, { maxLength: 5 }), async (batches) => {
+        const instance = await tested.instance(3, NODES)
+        // The claims by the answers, which must be those of the object.
+        const held = new Map<number, string>()
+        let claims = 0
+        for (const batch of batches) {
+          const mine = new Map(held)
+          await Promise.all(
+            batch.map(async (each) => {
+              const usage = each.do === 'release' ? mine.get(each.index) : undefined
+              if (each.do === 'resize') await instance.update({ capacity: each.capacity })
+              else if (each.do === 'claim') {
+                // Each claim has its own usage, which tells the accepted claim.
+                const usage = `C:${claims++}:${each.node}`
+                if ((await instance.claim(each.index, usage)) !== 'claimed') return
+                expect(held.has(each.index)).toBe(false)
+                held.set(each.index, usage)
+              } else if (usage !== undefined) {
+                mine.delete(each.index)
                 // Before the answer: the slot may be claimed as soon as it is free.
-                held.delete(wanted)
-                expect(await tested.cluster.releaseSlot(keyOf(instance), wanted, usage)).toBe(
-                  'released',
-                )
-              }),
-            )
-            await eventually(() => {
-              const now = found(tested.current(instance)).spec
-              const taken = Object.entries(now.deviceUsage).filter(([, usage]) => usage !== '')
-              expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
-              for (let at = 0; at < now.capacity; at++)
-                expect(Object.hasOwn(now.deviceUsage, slot(instance, at))).toBe(true)
-            })
-          }
-          await tested.adapter.removeConfiguration({
-            namespace: instance.metadata.namespace,
-            name: instance.spec.configurationName,
+                held.delete(each.index)
+                expect(await instance.release(each.index, usage)).toBe('released')
+              }
+            }),
+          )
+          await eventually(() => {
+            const taken = Object.entries(instance.usage).filter(([, usage]) => usage !== '')
+            expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
+            for (let at = 0; at < found(instance.now).spec.capacity; at++)
+              expect(instance.usage).toHaveProperty(String(at))
           })
-        },
-      ),
+        }
+        const { namespace, owner } = instance.draft
+        await tested.adapter.removeConfiguration({ namespace, name: owner.metadata.name })
+      }),
       { numRuns: 25, endOnFailure: true },
     )
+  })
+
+  it('R69 writes reports of workloads, and keeps slots and generation', async () => {
+    const instance = await tested.instance(2)
+    await instance.claim(0, NODE_A)
+    const before = await instance.showsUsage({ 0: NODE_A, 1: '' })
+    for (const files of [
+      { 'firmware-version': '1.0', constructor: '' },
+      { 'firmware-version': '1.1', state: 'ä\n\0"' },
+    ]) {
+      expect(await instance.report(NODE_A, { 0: files })).toBe('reported')
+      await instance.showsInfo(files)
+    }
+    const slot = instance.slot(0)
+    expect(instance.now).toMatchObject({
+      status: { brokerInfoSlots: { 'firmware-version': slot, state: slot } },
+      spec: before.spec,
+      metadata: { generation: before.metadata.generation },
+    })
+    expect(await instance.report(NODE_A, { 0: {} })).toBe('reported')
+    await instance.showsInfo({})
+  })
+
+  it('R69 keeps the reports of other nodes, and no report of a free slot', async () => {
+    const instance = await tested.instance(3, [NODE_A, NODE_B])
+    await instance.claim(0, NODE_A)
+    await instance.claim(1, `C:0:${NODE_B}`)
+    await Promise.all([
+      instance.report(NODE_A, { 0: { a: '1' }, 2: { c: '1' } }),
+      instance.report(NODE_B, { 1: { b: '1' } }),
+    ])
+    await instance.showsInfo({ a: '1', b: '1' })
+    await instance.release(0, NODE_A)
+    await instance.report(NODE_B, { 1: { b: '2' } })
+    await instance.showsInfo({ a: '1', b: '2' })
+    await instance.report(NODE_A, {}, [0, 1])
+    await instance.showsInfo({ b: '2' })
+  })
+
+  it('R69 writes nothing for an unchanged report, and answers for a missing Instance', async () => {
+    const instance = await tested.instance(1)
+    await instance.claim(0, NODE_A)
+    await instance.report(NODE_A, { 0: { a: '1' } })
+    await instance.showsInfo({ a: '1' })
+    const version = instance.now?.metadata.resourceVersion
+    expect(await instance.report(NODE_A, { 0: { a: '1' } })).toBe('reported')
+    expect(instance.now?.metadata.resourceVersion).toBe(version)
+    const none = new TestedInstance(tested, instance.draft, 'default/none-8120fe' as ObjectKey)
+    expect(await none.report(NODE_A, { 0: { a: '1' } })).toBe('gone')
+  })
+
+  it('R69 loses no report and no claim in concurrent writes', async () => {
+    const instance = await tested.instance(5)
+    const slots = [0, 1, 2, 3, 4]
+    await Promise.all(
+      slots.map(async (index) => {
+        const node = `node-${index}` as NodeName
+        await instance.claim(index, node)
+        for (const round of ['1', '2', '3'])
+          await instance.report(node, { [index]: { [`f${index}`]: round } })
+      }),
+    )
+    await instance.showsInfo({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' })
+    expect(Object.values(instance.usage)).toEqual(slots.map((index) => `node-${index}`))
   })
 }

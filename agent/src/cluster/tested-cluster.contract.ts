@@ -5,11 +5,11 @@ import type {
   NodeStatus,
   SlotName,
 } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { expect } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../testing/objects.js'
-import type { Cluster } from './cluster.js'
+import type { Cluster, InstanceChange } from './cluster.js'
 
 /** An adapter under test. */
 export interface ClusterUnderTest {
@@ -33,27 +33,22 @@ export const NODE_B = 'node-b' as NodeName
 export const NODES = [NODE_A, NODE_B, 'node-c' as NodeName]
 
 export function found<T>(value: T | undefined): T {
-  expect(value).toBeDefined()
-  if (value === undefined) throw new TypeError('nothing is there')
-  return value
+  return value ?? expect.fail('nothing is there')
 }
-
-export const slot = (object: Instance, index: number) =>
-  `${object.metadata.name}-${index}` as SlotName
 
 /** The cluster of the present test, with the helpers of the contract. */
 export class TestedCluster {
-  #instance: ClusterUnderTest | undefined
+  #adapter: ClusterUnderTest | undefined
   #cluster: Cluster | undefined
 
   async open(make: () => Promise<ClusterUnderTest>): Promise<void> {
-    this.#instance = await make()
-    this.#cluster = this.#instance.cluster
+    this.#adapter = await make()
+    this.#cluster = this.#adapter.cluster
     await Promise.all([this.cluster.configurations.synced, this.cluster.instances.synced])
   }
 
   get adapter(): ClusterUnderTest {
-    return found(this.#instance)
+    return found(this.#adapter)
   }
 
   get cluster(): Cluster {
@@ -65,40 +60,129 @@ export class TestedCluster {
     this.#cluster = found(await this.adapter.restart?.())
   }
 
-  async configuration(): Promise<Configuration> {
-    const wanted = manifest()
+  async configuration(wanted = manifest()): Promise<Configuration> {
     await this.adapter.applyConfiguration(wanted)
-    return this.seen(wanted)
+    const key = objectKey(wanted.namespace, wanted.name)
+    return eventually(() => found(this.cluster.configurations.get(key)))
   }
 
-  seen({ namespace, name }: ConfigurationManifest): Promise<Configuration> {
-    return eventually(() => found(this.cluster.configurations.get(objectKey(namespace, name))))
-  }
-
-  /** Creates an Instance with its own Configuration. */
-  async instance(
+  /** The draft of an Instance with its own Configuration. */
+  async draft(
     capacity: number,
     nodes: readonly NodeName[] = [NODE_A],
-    digest = '8120fe',
-    annotations: Readonly<Record<string, string>> = {},
-  ): Promise<Instance> {
-    const owner = await this.configuration()
-    const draft = { ...draftOf(owner, capacity, nodes, digest), annotations }
+    spec: Partial<Instance['spec']> = {},
+  ) {
+    const draft = draftOf(await this.configuration(), capacity, nodes, '8120fe')
+    return { ...draft, spec: { ...draft.spec, ...spec } }
+  }
+
+  async create(draft: ReturnType<typeof draftOf>): Promise<TestedInstance> {
     expect(await this.cluster.createInstance(draft)).toBe('created')
-    return eventually(() =>
-      found(this.cluster.instances.get(objectKey(draft.namespace, draft.name))),
+    const key = objectKey(draft.namespace, draft.name)
+    await eventually(() => found(this.cluster.instances.get(key)))
+    return new TestedInstance(this, draft, key)
+  }
+
+  async instance(capacity: number, nodes?: readonly NodeName[]): Promise<TestedInstance> {
+    return this.create(await this.draft(capacity, nodes))
+  }
+}
+
+/** Claims by the index of the slot. */
+type Usage = Readonly<Record<number | string, string>>
+
+/** An Instance of the present test. */
+export class TestedInstance {
+  readonly draft: ReturnType<typeof draftOf>
+  readonly key: ObjectKey
+  readonly #tested: TestedCluster
+
+  constructor(tested: TestedCluster, draft: ReturnType<typeof draftOf>, key: ObjectKey) {
+    this.#tested = tested
+    this.draft = draft
+    this.key = key
+  }
+
+  get now(): Instance | undefined {
+    return this.#cluster.instances.get(this.key)
+  }
+
+  get usage(): Usage {
+    return Object.fromEntries(
+      Object.entries(this.now?.spec.deviceUsage ?? {}).map(([slot, usage]) => {
+        return [slot.replace(`${this.draft.name}-`, ''), usage]
+      }),
     )
   }
 
-  current(object: Instance): Instance | undefined {
-    return this.cluster.instances.get(keyOf(object))
+  /** Waits for the fields. */
+  async shows(fields: { [Name in keyof Instance['spec']]?: unknown }): Promise<Instance> {
+    return eventually(() => {
+      expect(this.now?.spec).toMatchObject(fields)
+      return found(this.now)
+    })
   }
 
-  usageOf(object: Instance): Instance['spec']['deviceUsage'] | undefined {
-    return this.current(object)?.spec.deviceUsage
+  async showsUsage(usage: Usage): Promise<Instance> {
+    return eventually(() => {
+      expect(this.usage).toEqual(usage)
+      return found(this.now)
+    })
   }
 
-  infoOf(object: Instance): Readonly<Record<string, string>> | undefined {
-    return this.current(object)?.status?.brokerInfo
+  isGone(): Promise<void> {
+    return eventually(() => expect(this.now).toBeUndefined())
+  }
+
+  slot(index: number | string): SlotName {
+    return `${this.draft.name}-${index}` as SlotName
+  }
+
+  join(node: NodeName, claims?: Usage) {
+    const bySlot = Object.entries(claims ?? {}).map(([index, claim]) => [this.slot(index), claim])
+    return this.#cluster.joinInstance(this.key, node, claims && Object.fromEntries(bySlot))
+  }
+
+  leave(node: NodeName) {
+    return this.#cluster.leaveInstance(this.key, node)
+  }
+
+  update(fields: InstanceChange) {
+    return this.#cluster.updateInstance(this.key, fields)
+  }
+
+  /** @returns such as `claimed` or `taken by node-a` */
+  async claim(index: number | string, usage: string, device?: string): Promise<string> {
+    const claim = await this.#cluster.claimSlot(this.key, this.slot(index), usage, device)
+    return claim.outcome === 'taken' ? `taken by ${claim.by}` : claim.outcome
+  }
+
+  async restore(index: number | string, usage: string): Promise<string> {
+    const claim = await this.#cluster.restoreSlot(this.key, this.slot(index), usage)
+    return claim.outcome === 'taken' ? `taken by ${claim.by}` : claim.outcome
+  }
+
+  release(index: number | string, usage: string) {
+    return this.#cluster.releaseSlot(this.key, this.slot(index), usage)
+  }
+
+  /** @param files of the workloads of a node, by the index of the slot */
+  report(node: NodeName, files: Readonly<Record<number, object>>, abandoned: number[] = []) {
+    const workloads = Object.entries(files).map(([index, own]) => {
+      const report = { files: new Map(Object.entries(own)), fresh: new Set<string>() }
+      return [this.slot(index), report] as const
+    })
+    return this.#cluster.reportBrokerInfo(this.key, node, {
+      workloads: new Map(workloads),
+      abandoned: new Set(abandoned.map((index) => this.slot(index))),
+    })
+  }
+
+  showsInfo(info: object): Promise<void> {
+    return eventually(() => expect(this.now?.status?.brokerInfo).toEqual(info))
+  }
+
+  get #cluster(): Cluster {
+    return this.#tested.cluster
   }
 }
