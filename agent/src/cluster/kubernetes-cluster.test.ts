@@ -7,12 +7,14 @@ import {
 } from '@akrijs/api'
 import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
 import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
 import { clusterContract } from './cluster.contract.js'
+import { existingSystemContract } from './existing-system.contract.js'
 import { KubernetesCluster } from './kubernetes-cluster.js'
 
 clusterContract('Kubernetes, on a fake API server', async () => {
@@ -36,8 +38,16 @@ clusterContract('Kubernetes, on a fake API server', async () => {
   }
 })
 
+describe('an agent beside the existing system, on the fake API server', () => {
+  existingSystemContract(async () => {
+    const server = new FakeApiServer(systemClock)
+    return { client: await server.open(), namespace: 'plant', remove: () => server.close() }
+  })
+})
+
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 const key = objectKey('default', 'cam-8120fe')
+const SHARED = { 'akri.sh/shared': 'true' }
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const [NODE_A, NODE_B] = ['node-a', 'node-b'] as [NodeName, NodeName]
 let server: FakeApiServer
@@ -55,8 +65,13 @@ afterEach(async () => {
   await server.close()
 })
 
-function open(node: NodeName, compatibility: Compatibility = 'off'): KubernetesCluster {
-  const options = { client, clock: systemClock, log: silentLogger, node, compatibility }
+interface Opened {
+  readonly compatibility?: Compatibility
+  readonly clock?: Clock
+}
+
+function open(node: NodeName, more: Opened = {}): KubernetesCluster {
+  const options = { client, clock: systemClock, log: silentLogger, node, ...more }
   const cluster = new KubernetesCluster(options)
   opened.push(cluster)
   cluster.start()
@@ -133,7 +148,7 @@ describe('the stale cache of a node', () => {
 
 it('an Instance that agents of the existing system read too has their form in all', async () => {
   server.put('/api/v1/nodes/node-a', { metadata: { name: NODE_A } })
-  const cluster = open(NODE_A, 'akri-0.13')
+  const cluster = open(NODE_A, { compatibility: 'akri-0.13' })
   const owner = configurationWith({}, { name: 'cam' as ConfigurationName })
   const draft = draftOf(owner, 3, [NODE_A, NODE_B], '8120fe')
   const spec = () => cluster.instances.get(key)?.spec
@@ -158,4 +173,24 @@ it('an Instance that agents of the existing system read too has their form in al
   await cluster.releaseSlot(key, slot(2), NODE_B)
   expect(await cluster.updateInstance(key, { capacity: 1 })).toBe('updated')
   expect(spec()).toMatchObject({ capacity: 1, deviceUsage: { [slot(0)]: NODE_A } })
+})
+
+it('the known nodes are the most that one object shows, counted once a second', async () => {
+  const clock = new ManualClock(1_000_000)
+  const cluster = open(NODE_A, { clock })
+  await cluster.instances.synced
+  expect(cluster.knownNodes).toBe(1)
+  server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })
+  const lab = configurationWith()
+  const status = { nodeCounts: { reporting: 30 } }
+  server.put('/apis/akri.sh/v0/namespaces/default/configurations/lab', { ...lab, status })
+  await eventually(() => expect(cluster.configurations.list()).toHaveLength(1))
+  await eventually(() => expect(cluster.instances.list()).toHaveLength(1))
+  expect(cluster.knownNodes).toBe(1)
+  await clock.advance(1000)
+  expect(cluster.knownNodes).toBe(30)
+  server.remove('/apis/akri.sh/v0/namespaces/default/configurations/lab')
+  await eventually(() => expect(cluster.configurations.list()).toEqual([]))
+  await clock.advance(1000)
+  expect(cluster.knownNodes).toBe(2)
 })

@@ -48,31 +48,25 @@ interface Wanted {
   readonly ending?: boolean
   /** Its container runs. */
   readonly running?: boolean
-  readonly graceSeconds?: number
+  readonly graceSeconds?: number | undefined
   readonly addresses?: readonly string[]
   readonly hostNetwork?: boolean
 }
 
 function podOf({ name = 'p', node = 'node-a', phase = 'Running', asks = 1, ...wanted }: Wanted) {
   const { ending, running, graceSeconds, addresses = [], hostNetwork } = wanted
+  const deletion = ending && { deletionTimestamp: 'then', deletionGracePeriodSeconds: graceSeconds }
+  const limits = asks === 0 ? {} : { [resource]: String(asks) }
+  const state = running ? { running: {} } : {}
   const pod = {
-    metadata: {
-      namespace: 'default',
-      name,
-      deletionTimestamp: ending ? '2026-01-01T00:00:00Z' : undefined,
-      deletionGracePeriodSeconds: ending ? graceSeconds : undefined,
-    },
+    metadata: { namespace: 'default', name, ...deletion },
     spec: {
-      nodeName: node,
-      hostNetwork,
-      terminationGracePeriodSeconds: graceSeconds,
-      containers: [{ resources: { limits: asks === 0 ? {} : { [resource]: String(asks) } } }],
+      ...{ nodeName: node, hostNetwork, terminationGracePeriodSeconds: graceSeconds },
+      containers: [{ resources: { limits } }],
     },
     status: {
-      phase,
-      containerStatuses: running === undefined ? [] : [{ state: running ? { running: {} } : {} }],
-      startTime: `start of ${name}`,
-      podIP: addresses[0],
+      ...{ phase, startTime: `start of ${name}`, podIP: addresses[0] },
+      containerStatuses: running === undefined ? [] : [{ state }],
       podIPs: addresses.map((ip) => ({ ip })),
     },
   }
@@ -157,44 +151,32 @@ describe('the Pods of a node', () => {
   })
 
   /** Each change, and then: how many devices `p` uses, and how many changes were told. */
-  it.each<[string, Wanted, [Wanted | undefined, uses: number, gone: number, started: number][]]>([
-    ...['Succeeded', 'Failed'].map(
-      (phase): [string, Wanted, [Wanted | undefined, number, number, number][]] => [
-        `R90 R92 are gone once all of their containers have ${phase}, and once only`,
-        {},
-        [
-          [{ phase }, 0, 1, 0],
-          [{ phase }, 0, 1, 0],
-          // None of its containers runs on.
-          [undefined, 0, 1, 0],
-        ],
-      ],
-    ),
-    [
-      'have started once, when a container runs that is no init container',
-      {},
-      [
-        [{ running: false }, 1, 0, 0],
-        [{ running: true }, 1, 0, 1],
-        [{ running: true }, 1, 0, 1],
-      ],
-    ],
-    [
-      'R90 use nothing after a deletion that waited for their containers',
-      {},
-      [
-        [{ ending: true }, 1, 0, 0],
-        [undefined, 0, 1, 0],
-      ],
-    ],
-    [
-      'that ask for no resource of Akri call no listener',
-      { asks: 0 },
-      [
-        [{ asks: 0, phase: 'Failed' }, 0, 0, 0],
-        [undefined, 0, 0, 0],
-      ],
-    ],
+  type Change = [Wanted | undefined, uses: number, gone: number, started: number]
+  const once = (phase: string): Change[] => [
+    [{ phase }, 0, 1, 0],
+    [{ phase }, 0, 1, 0],
+    // None of its containers runs on.
+    [undefined, 0, 1, 0],
+  ]
+  const starting: Change[] = [
+    [{ running: false }, 1, 0, 0],
+    [{ running: true }, 1, 0, 1],
+    [{ running: true }, 1, 0, 1],
+  ]
+  const waiting: Change[] = [
+    [{ ending: true }, 1, 0, 0],
+    [undefined, 0, 1, 0],
+  ]
+  const unrelated: Change[] = [
+    [{ asks: 0, phase: 'Failed' }, 0, 0, 0],
+    [undefined, 0, 0, 0],
+  ]
+  it.each<[string, Wanted, Change[]]>([
+    ['R90 R92 are gone once all of their containers have succeeded', {}, once('Succeeded')],
+    ['R90 R92 are gone once all of their containers have failed', {}, once('Failed')],
+    ['have started once, when a container runs that is no init container', {}, starting],
+    ['R90 use nothing after a deletion that waited for their containers', {}, waiting],
+    ['that ask for no resource of Akri call no listener', { asks: 0 }, unrelated],
   ])('%s', async (_, first, changes) => {
     await follow(first)
     expect([told, started]).toEqual([0, 0])
@@ -211,7 +193,7 @@ describe('the Pods of a node', () => {
   ])(
     'R92 that are removed by force use what they had for %s more: their containers may run on',
     async (_, graceSeconds, ms) => {
-      await follow({ asks: 2, ...(graceSeconds === undefined ? {} : { graceSeconds }) })
+      await follow({ asks: 2, graceSeconds })
       await show(undefined)
       expect([users(), told, pods.hasEnded(key)]).toEqual([has(2), 1, false])
       await clock.advance(ms - 1)

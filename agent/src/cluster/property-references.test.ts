@@ -14,19 +14,17 @@ import {
   resolveReferences,
 } from './property-references.js'
 
-const FIELDS = { Secret: 'secretKeyRef', ConfigMap: 'configMapKeyRef' } as const
-
 type Property = Configuration['spec']['discoveryHandler']['discoveryProperties'][number]
 
-/** A Configuration of the namespace `line` with one reference. */
-function configurationOf(kind: DataReference['kind'], selector: object): Configuration {
-  const property = { name: 'token', valueFrom: { [FIELDS[kind]]: selector } } as Property
-  return configurationWith(
-    {
-      discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties: [property] },
-    },
-    { namespace: 'line' },
-  )
+/** A Configuration of the namespace `line`, with properties from these objects. */
+function configurationOf(kind: DataReference['kind'], ...selectors: object[]): Configuration {
+  const field = kind === 'Secret' ? 'secretKeyRef' : 'configMapKeyRef'
+  const discoveryProperties = selectors.map((selector, index) => {
+    const from = { name: 'cameras', key: 'k', ...selector }
+    return { name: index === 0 ? 'token' : `p${index}`, valueFrom: { [field]: from } } as Property
+  })
+  const discoveryHandler = { name: 'h', discoveryDetails: '', discoveryProperties }
+  return configurationWith({ discoveryHandler }, { namespace: 'line' })
 }
 
 const holding = (readableFrom?: string): ReferencedData => ({
@@ -34,118 +32,68 @@ const holding = (readableFrom?: string): ReferencedData => ({
   ...(readableFrom !== undefined && { readableFrom }),
 })
 
-/** Resolves a reference of namespace `line` to an object of namespace `factory`. */
-async function tokenOf(
-  kind: DataReference['kind'],
-  object: ReferencedData | undefined,
-  selector: object = {},
-): Promise<string | undefined> {
-  const configuration = configurationOf(kind, {
-    name: 'cameras',
-    key: 'k',
-    namespace: 'factory',
-    ...selector,
-  })
-  const properties = await resolveReferences(configuration, async (reference) => {
-    expect(referenceText(reference)).toBe(`${kind}/factory/cameras`)
-    return object
-  })
-  return properties.text('token')
-}
-
-const messageFrom = (refused: Promise<unknown>) =>
-  refused.then(
-    () => expect.fail('it was not refused'),
-    (error: unknown) => (PropertyRefusedError.is(error) ? error.message : Promise.reject(error)),
-  )
+type Found = ReferencedData | undefined | Error
 
 describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) => {
-  it.each<[string, object]>([
-    ['without a namespace', {}],
-    ['with the namespace of the Configuration', { namespace: 'line' }],
-  ])('%s means the namespace of the Configuration and needs no consent', async (_how, more) => {
-    const configuration = configurationOf(kind, { name: 'cameras', key: 'k', ...more })
-    const asked: string[] = []
+  /** The value of the property. @param found the object, or why it is not read */
+  async function tokenOf(found: Found, selector: object, from = 'factory') {
+    const configuration = configurationOf(kind, selector)
     const properties = await resolveReferences(configuration, async (reference) => {
-      asked.push(referenceText(reference))
-      return holding()
+      expect(referenceText(reference)).toBe(`${kind}/${from}/cameras`)
+      if (found instanceof Error) throw found
+      return found
     })
-    expect(properties.text('token')).toBe('s3cret')
-    expect(asked).toEqual([`${kind}/line/cameras`])
-  })
+    return properties.text('token')
+  }
+  const foreign = (found: Found, selector: object = {}) =>
+    tokenOf(found, { namespace: 'factory', ...selector })
+  const refusalOf = (found: Found, selector?: object) =>
+    foreign(found, selector).then(
+      () => expect.fail('it was not refused'),
+      (error: unknown) => (PropertyRefusedError.is(error) ? error.message : Promise.reject(error)),
+    )
 
-  it.each(['line', 'hall, line', '*'])(
-    'of another namespace counts with the annotation "%s"',
-    async (consent) => {
-      expect(await tokenOf(kind, holding(consent))).toBe('s3cret')
-    },
-  )
-
-  it.each([undefined, '', 'hall', 'lin', 'line-2', 'factory', 'line*'])(
-    'of another namespace is refused with the annotation "%s", optional or not',
-    async (consent) => {
-      const refused = (selector: object) => messageFrom(tokenOf(kind, holding(consent), selector))
-      expect(await refused({})).toMatch(
-        `discovery property token: ${kind} factory/cameras is in another namespace than the ` +
-          'Configuration',
-      )
-      expect(await refused({})).toMatch('annotation akri.sh/readable-from names line')
-      expect(await refused({ optional: true })).toBe(await refused({}))
-    },
-  )
-
-  it('of another namespace is refused with one message, whatever exists there', async () => {
-    const failing = (error: Error) =>
-      resolveReferences(
-        configurationOf(kind, { name: 'cameras', key: 'k', namespace: 'factory' }),
-        () => Promise.reject(error),
-      )
-    const messages = [
-      await messageFrom(tokenOf(kind, holding())),
-      await messageFrom(tokenOf(kind, holding(), { key: 'none' })),
-      await messageFrom(tokenOf(kind, undefined)),
-      await messageFrom(tokenOf(kind, undefined, { optional: true })),
-      await messageFrom(failing(new MissingPropertyError('not there'))),
-      await messageFrom(failing(new PropertyForbiddenError('cannot be read: 403 forbidden'))),
-      await messageFrom(failing(new PropertyUnreadableError('cannot be read: no answer'))),
-    ]
-    expect(new Set(messages).size).toBe(1)
-    expect(messages[0]).not.toContain('s3cret')
+  it('means the namespace of the Configuration by default, and needs no consent there', async () => {
+    for (const selector of [{}, { namespace: 'line' }])
+      expect(await tokenOf(holding(), selector, 'line')).toBe('s3cret')
   })
 
   it('of another namespace that consents may lack an optional key only', async () => {
-    expect(await tokenOf(kind, holding('line'), { key: 'none', optional: true })).toBeUndefined()
-    await expect(tokenOf(kind, holding('line'), { key: 'none' })).rejects.toThrow(
+    const consenting = holding('hall, line')
+    expect(await foreign(consenting)).toBe('s3cret')
+    expect(await foreign(consenting, { key: 'none', optional: true })).toBeUndefined()
+    await expect(foreign(consenting, { key: 'none' })).rejects.toThrow(
       `${kind} factory/cameras has no key none`,
     )
   })
 
+  it('of another namespace is refused with one message, whatever exists there', async () => {
+    const refusals = [
+      ...[holding(), holding('hall'), undefined, new MissingPropertyError('not there')],
+      new PropertyForbiddenError('cannot be read: 403 forbidden'),
+      new PropertyUnreadableError('cannot be read: no answer'),
+    ]
+    const messages = new Set<string>()
+    for (const found of refusals)
+      for (const selector of [{}, { optional: true }, { key: 'none' }])
+        messages.add(await refusalOf(found, selector))
+    expect([...messages]).toEqual([
+      `discovery property token: ${kind} factory/cameras is in another namespace than the ` +
+        'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
+        'akri.sh/readable-from names line',
+    ])
+  })
+
   it('of another namespace does not hide a mistake of the program', async () => {
-    const configuration = configurationOf(kind, { name: 'a', key: 'k', namespace: 'factory' })
-    await expect(
-      resolveReferences(configuration, () => Promise.reject(new TypeError('a mistake'))),
-    ).rejects.toThrow(TypeError)
+    await expect(foreign(new TypeError('a mistake'))).rejects.toThrow(TypeError)
   })
 })
 
-describe('the properties of a Configuration', () => {
-  const referring = (...names: readonly string[]) => {
-    const discoveryProperties = names.map((name) => ({
-      name,
-      valueFrom: { secretKeyRef: { name, key: 'k' } },
-    }))
-    return configurationWith({
-      discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties },
-    })
-  }
-  const of = (size: number) => async () => ({ data: new Map([['k', Buffer.alloc(size)]]) })
-
-  it('have 1 MiB in all at most, although each object has less', async () => {
-    const quarter = 256 * 1024
-    const four = await resolveReferences(referring('a', 'b', 'c', 'd'), of(quarter))
-    expect(four.text('d')).toHaveLength(quarter)
-    await expect(
-      resolveReferences(referring('a', 'b', 'c', 'd', 'e'), of(quarter)),
-    ).rejects.toThrow(PropertyRefusedError)
-  })
+it('the properties of a Configuration have 1 MiB in all, although each object has less', async () => {
+  const quarter = async () => ({ data: new Map([['k', Buffer.alloc(256 * 1024)]]) })
+  const four = await resolveReferences(configurationOf('Secret', {}, {}, {}, {}), quarter)
+  expect(four.text('p3')).toHaveLength(256 * 1024)
+  await expect(
+    resolveReferences(configurationOf('Secret', {}, {}, {}, {}, {}), quarter),
+  ).rejects.toThrow(PropertyRefusedError)
 })
