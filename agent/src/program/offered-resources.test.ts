@@ -1,5 +1,5 @@
 import type { ConfigurationName, Offer } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { NodeName } from '@akrijs/kube/objects'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
@@ -9,13 +9,11 @@ import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { deviceDigest } from '../instances/instance-name.js'
-import { collidingIds } from '../testing/colliding-ids.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { configurationWith, manifest } from '../testing/objects.js'
 import type { AgentOptions } from './agent.js'
 
 const NODE = 'node-a' as NodeName
-const IDS = collidingIds(NODE)
 
 let home: NodeEnvironment
 
@@ -27,70 +25,27 @@ beforeEach(async () => {
 afterEach(() => home.close())
 
 const handler = defineDiscoveryHandler({
-  name: 'twins',
+  name: 'listed',
   shared: false,
   details: z.object({ ids: z.array(z.string()) }),
   async *discover({ details }) {
-    yield details.ids.map((id) => ({ id, properties: { SERIAL: id } }))
+    yield details.ids.map((id) => ({ id }))
   },
 })
 
 const start = (options: Partial<AgentOptions> = {}) =>
   home.start({
-    embedded: [{ name: 'twins', load: async () => handler }],
+    embedded: [{ name: 'listed', load: async () => handler }],
     slotGraceMs: 0,
     ...options,
   })
 
 const details = (ids: readonly string[]) => ({
   discoveryHandler: {
-    name: 'twins',
+    name: 'listed',
     discoveryDetails: JSON.stringify({ ids }),
     discoveryProperties: [],
   },
-})
-
-it('two devices with one short digest have both resources, also after a restart', async () => {
-  const wanted = manifest({ ...details(IDS), capacity: 2 })
-  const apply = (ids: readonly string[]) =>
-    home.cluster.apply({ ...wanted, spec: { ...wanted.spec, ...details(ids) } })
-  await apply(IDS)
-  const place = { shared: false, node: NODE } as const
-  const digests = [deviceDigest(IDS[0], place), deviceDigest(IDS[1], place, 'long')]
-  const [short = '', long = ''] = digests.map((digest) => `${wanted.name}-${digest}`)
-  const resources = [short, long].map((name) => `akri.sh/${name}`)
-  const both = `akri.sh/${wanted.name}`
-  const offered = () => home.allocatable(...resources, both)
-  await eventually(() => expect(offered()).toEqual([2, 2, 2]))
-  const instance = () => home.cluster.instances.get(objectKey('default', long))
-  expect(instance()?.spec.cdiName).toBe(`${both}=${digests[1]}`)
-
-  const byInstance = await home.admit('a', ...resources)
-  const suffixed = Object.fromEntries(
-    IDS.map((id, index) => [`SERIAL_${digests[index]?.toUpperCase()}`, id]),
-  )
-  expect(byInstance?.envs).toMatchObject({ ...suffixed, SERIAL: expect.any(String) })
-  const wantsBoth = [{ name: 'main', resources: { [both]: 2 } }]
-  const pod = { uid: 'b', name: 'b', namespace: 'default', containers: wantsBoth }
-  const byConfiguration = await home.kubelet.admit(pod)
-  expect(byConfiguration.get('main')?.envs).toMatchObject(suffixed)
-  const usage = () => Object.values(instance()?.spec.deviceUsage ?? {}).sort()
-  const claims = [expect.stringMatching(/^C:.:node-a$/), NODE]
-  expect(usage()).toEqual(claims)
-
-  // The first device goes while the agent is away: the second device keeps its name and claims.
-  await home.stop()
-  await apply(IDS.slice(1))
-  await start()
-  await eventually(() => expect(home.cluster.instances.list()).toHaveLength(1))
-  expect(instance()?.metadata.name).toBe(long)
-  expect(usage()).toEqual(claims)
-  // A deleted Instance has them again, by the same name.
-  await home.cluster.leaveInstance(objectKey('default', long), NODE)
-  await eventually(() => expect(usage()).toEqual(claims))
-  await home.kubelet.remove('a')
-  await home.kubelet.remove('b')
-  await eventually(() => expect(usage()).toEqual(['', '']))
 })
 
 it('the resource of an Instance goes with its offer, and claims of containers stay', async () => {

@@ -3,7 +3,7 @@ import { type ApiClient, type NodeName, objectKey, Resource } from '@akrijs/kube
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
@@ -24,136 +24,111 @@ const handler = defineDiscoveryHandler({
 })
 
 /** A node with its kubelet, and its agent on an API server. */
-class TestNode {
-  readonly name: NodeName
+interface TestNode {
   readonly home: NodeEnvironment
-  readonly #client: ApiClient
-  #cluster: KubernetesCluster | undefined
+  readonly start: () => Promise<void>
+  readonly stop: () => Promise<void>
+}
 
-  constructor(name: NodeName, home: NodeEnvironment, client: ApiClient) {
-    this.name = name
-    this.home = home
-    this.#client = client
-  }
-
-  async start(): Promise<void> {
-    const { name: node } = this
-    const shared = { clock: systemClock, log: silentLogger, node }
-    const cluster = new KubernetesCluster({ ...shared, client: this.#client })
-    cluster.start()
-    this.#cluster = cluster
-    await this.home.start({ node, cluster, embedded: [{ name: 'lab', load: async () => handler }] })
-  }
-
-  async stop(): Promise<void> {
-    await this.home.stop()
-    await this.#cluster?.close()
+async function nodeOf(node: NodeName, client: ApiClient): Promise<TestNode> {
+  const home = await NodeEnvironment.open()
+  let cluster: KubernetesCluster | undefined
+  return {
+    home,
+    async start() {
+      cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node })
+      cluster.start()
+      await home.start({ node, cluster, embedded: [{ name: 'lab', load: async () => handler }] })
+    },
+    async stop() {
+      await home.stop()
+      await cluster?.close()
+    },
   }
 }
 
-describe('a deleted Instance that a finalizer holds', () => {
-  const server = new FakeApiServer(systemClock)
-  let client: ApiClient
-  let nodes: TestNode[]
+const server = new FakeApiServer(systemClock)
+let client: ApiClient
+let nodes: TestNode[]
 
-  beforeEach(async () => {
-    client = await server.open()
-    server.put('/apis/akri.sh/v0/namespaces/default/configurations/cam', {
-      apiVersion: 'akri.sh/v0',
-      kind: 'Configuration',
-      spec: { discoveryHandler: { name: 'lab', discoveryDetails: '' }, capacity: 3 },
-    })
-    for (const name of NODES) server.put(`/api/v1/nodes/${name}`, {})
-    nodes = []
-    for (const name of NODES) nodes.push(new TestNode(name, await NodeEnvironment.open(), client))
-    for (const node of nodes) await node.start()
+beforeEach(async () => {
+  client = await server.open()
+  server.put('/apis/akri.sh/v0/namespaces/default/configurations/cam', {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    spec: { discoveryHandler: { name: 'lab', discoveryDetails: '' }, capacity: 3 },
+  })
+  for (const name of NODES) server.put(`/api/v1/nodes/${name}`, {})
+  nodes = await Promise.all(NODES.map((name) => nodeOf(name, client)))
+  for (const node of nodes) await node.start()
+})
+
+afterEach(async () => {
+  for (const node of nodes) {
+    await node.stop()
+    await node.home.close()
+  }
+  await server.close()
+})
+
+const offered = () =>
+  [BY_INSTANCE, BY_CONFIGURATION].map((resource) =>
+    nodes.flatMap(({ home }) => home.allocatable(resource)),
+  )
+const offers = (...expected: number[][]) => eventually(() => expect(offered()).toEqual(expected))
+const instance = () =>
+  server.objects.get('/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe') ??
+  expect.fail('no Instance')
+const statuses = () =>
+  NODES.map((name) => {
+    const report = server.objects.get(`/apis/akri.sh/v0/nodereports/${name}`)
+    return parseNodeReport(report)?.configurations[CONFIGURATION]
   })
 
-  afterEach(async () => {
-    for (const node of nodes) {
-      await node.stop()
-      await node.home.close()
-    }
-    await server.close()
+it('A10 A13 R7 R84 a deleted Instance that a finalizer holds is not offered, and comes back', async () => {
+  const [a = expect.fail(), b = expect.fail()] = nodes
+  const both = expect.arrayContaining(NODES)
+  await offers([3, 3], [1, 1])
+  await eventually(() => expect(instance().spec).toMatchObject({ nodes: both }))
+  await a.home.admit('p', BY_INSTANCE)
+  await b.home.admit('q', BY_CONFIGURATION)
+  const { metadata, spec } = structuredClone(instance())
+  const { deviceUsage } = spec as { readonly deviceUsage: Record<string, string> }
+  const held = Object.entries(deviceUsage).filter(([, usage]) => usage !== '')
+  expect(held.map(([, usage]) => usage).sort()).toEqual([`C:0:${NODES[1]}`, NODES[0]])
+
+  const instances = new Resource(client, INSTANCES)
+  await instances.patch(KEY, 'merge', { metadata: { finalizers: ['node-of-old'] } })
+  await instances.delete(KEY)
+  // Only what p and q hold stays healthy: the device is there.
+  await offers([1, 0], [0, 1])
+  // Changes that agents would write to a normal Instance.
+  const edit = { capacity: 4, brokerProperties: { SITE: 'north' } }
+  const configurations = new Resource(client, CONFIGURATIONS)
+  await configurations.patch(CONFIGURATION, 'merge', { spec: edit })
+  const message = expect.stringContaining('cam-8120fe: node-of-old')
+  const ready = { type: 'Ready', status: 'False', reason: 'InstanceBeingDeleted', message }
+  const conditions = expect.arrayContaining([expect.objectContaining(ready)])
+  const status = expect.objectContaining({ observedGeneration: 2, conditions })
+  await eventually(() => expect(statuses()).toEqual([status, status]))
+  await expect(a.home.admit('later-a', BY_INSTANCE)).rejects.toThrow()
+  // An agent that starts now meets the same state.
+  await a.stop()
+  await eventually(() => expect(offered()[0]?.[0]).toBe(0))
+  await a.start()
+  await offers([1, 0], [0, 1])
+  expect(instance().metadata.uid).toBe(metadata.uid)
+  expect(instance().spec).toEqual(spec)
+
+  await instances.patch(KEY, 'merge', { metadata: { finalizers: null } })
+  await eventually(() => {
+    const recreated = instance()
+    expect(recreated.metadata.uid).not.toBe(metadata.uid)
+    const claims = { deviceUsage: Object.fromEntries(held) }
+    expect(recreated.spec).toMatchObject({ ...edit, nodes: both, ...claims })
+    // Of the slots of node-b, q holds one by the Configuration.
+    expect(offered()[0]).toEqual([3, 2])
   })
-
-  const offered = () =>
-    [BY_INSTANCE, BY_CONFIGURATION].map((resource) =>
-      nodes.flatMap(({ home }) => home.allocatable(resource)),
-    )
-  const instance = () =>
-    server.objects.get('/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe') ??
-    expect.fail('no Instance')
-  const statuses = () =>
-    NODES.map((name) => {
-      const report = server.objects.get(`/apis/akri.sh/v0/nodereports/${name}`)
-      return parseNodeReport(report)?.configurations[CONFIGURATION]
-    })
-
-  it('A10 A13 R7 R84 is not offered, and is recreated with nodes and claims', async () => {
-    const [a = expect.fail(), b = expect.fail()] = nodes
-    await eventually(() => {
-      expect(offered()).toEqual([
-        [3, 3],
-        [1, 1],
-      ])
-      expect(instance().spec).toMatchObject({ nodes: expect.arrayContaining(NODES) })
-    })
-    await a.home.admit('p', BY_INSTANCE)
-    await b.home.admit('q', BY_CONFIGURATION)
-    const { metadata, spec } = structuredClone(instance())
-    const { deviceUsage } = spec as { readonly deviceUsage: Record<string, string> }
-    const held = Object.entries(deviceUsage).filter(([, usage]) => usage !== '')
-    expect(held.map(([, usage]) => usage).sort()).toEqual([`C:0:${NODES[1]}`, NODES[0]])
-
-    const instances = new Resource(client, INSTANCES)
-    await instances.patch(KEY, 'merge', { metadata: { finalizers: ['node-of-old'] } })
-    await instances.delete(KEY)
-    // Only what p and q hold stays healthy: the device is there.
-    const onlyHeld = [
-      [1, 0],
-      [0, 1],
-    ]
-    await eventually(() => expect(offered()).toEqual(onlyHeld))
-    // Changes that agents would write to a normal Instance.
-    const edit = { capacity: 4, brokerProperties: { SITE: 'north' } }
-    const configurations = new Resource(client, CONFIGURATIONS)
-    await configurations.patch(CONFIGURATION, 'merge', { spec: edit })
-    const ready = {
-      type: 'Ready',
-      status: 'False',
-      reason: 'InstanceBeingDeleted',
-      message: expect.stringContaining('cam-8120fe: node-of-old'),
-    }
-    await eventually(() => {
-      for (const status of statuses())
-        expect(status).toMatchObject({
-          observedGeneration: 2,
-          conditions: expect.arrayContaining([expect.objectContaining(ready)]),
-        })
-    })
-    await expect(a.home.admit('later-a', BY_INSTANCE)).rejects.toThrow()
-    // An agent that starts now meets the same state.
-    await a.stop()
-    await eventually(() => expect(offered()[0]?.[0]).toBe(0))
-    await a.start()
-    await eventually(() => expect(offered()).toEqual(onlyHeld))
-    expect(instance().metadata.uid).toBe(metadata.uid)
-    expect(instance().spec).toEqual(spec)
-
-    await instances.patch(KEY, 'merge', { metadata: { finalizers: null } })
-    await eventually(() => {
-      const recreated = instance()
-      expect(recreated.metadata.uid).not.toBe(metadata.uid)
-      expect(recreated.spec).toMatchObject({
-        ...edit,
-        nodes: expect.arrayContaining(NODES),
-        deviceUsage: Object.fromEntries(held),
-      })
-      // Of the slots of node-b, q holds one by the Configuration.
-      expect(offered()[0]).toEqual([3, 2])
-    })
-    await a.home.admit('later-a', BY_INSTANCE)
-    await b.home.admit('later-b', BY_INSTANCE)
-  })
+  await a.home.admit('later-a', BY_INSTANCE)
+  await b.home.admit('later-b', BY_INSTANCE)
 })
