@@ -51,27 +51,11 @@ interface Started {
 async function start({ random = () => 0, agentPod, nodes = 1 }: Started = {}) {
   const note = (_: object, message: string) => void logged.push(message)
   const log: Logger = { ...silentLogger, error: note }
-  const client = api.client()
-  const configurations = new WatchedConfigurations({
-    client,
-    clock,
-    log,
-    path: COLLECTION,
-    onError: () => {},
-    invalidChanged: () => writer.statusChanged(),
-  })
-  writer = new NodeReportWriter(
-    {
-      client,
-      configurations,
-      node: NODE,
-      clock,
-      log: { ...log, warn: note },
-      agentPod,
-      knownNodes: () => nodes,
-    },
-    random,
-  )
+  const shared = { client: api.client(), clock, log, path: COLLECTION }
+  const invalidChanged = () => writer.statusChanged()
+  const configurations = new WatchedConfigurations({ ...shared, onError: () => {}, invalidChanged })
+  const options = { ...shared, configurations, node: NODE, agentPod, knownNodes: () => nodes }
+  writer = new NodeReportWriter({ ...options, log: { ...log, warn: note } }, random)
   const stop = new AbortController()
   const ran = Promise.all([configurations.cache.run(stop.signal), writer.run(stop.signal)])
   end = () => {
@@ -117,54 +101,50 @@ const requests = () =>
     .filter(({ path }) => path.startsWith(REPORTS))
     .map(({ method, path }) => `${method}${path === REPORTS ? ' all' : ''}`)
 
-describe('the problems of devices', () => {
-  const refused = { reason: 'credential refused', instances: ['cam-8120fe' as InstanceName] }
-  const lost = { reason: 'x', found: 'DeviceLost', instances: [] } as const
-  const reported = (devices: number, ...deviceProblems: DeviceProblem[]) =>
-    expect(stored().configurations[key]).toEqual({ ...entry(devices), deviceProblems })
-
-  it.each([
-    ['', async () => {}],
-    [', also over a restart', () => restart()],
-  ])('of a handler stay until the agent knows better, and its own go%s', async (_, between) => {
+it.each([
+  ['', async () => {}],
+  [', also over a restart', () => restart()],
+])(
+  'problems of a handler stay until the agent knows better, and its own go%s',
+  async (_, between) => {
+    const refused = { reason: 'credential refused', instances: ['cam-8120fe' as InstanceName] }
+    const lost = { reason: 'x', found: 'DeviceLost', instances: [] } as const
+    const problems = () => stored().configurations[key]?.deviceProblems
     await startReported()
     await report(1, [refused, lost])
-    reported(1, refused, lost)
+    expect(problems()).toEqual([refused, lost])
     await between()
     await report(2)
-    reported(2, refused)
+    expect(problems()).toEqual([refused])
     await report(3, [])
-    expect(stored().configurations[key]).toEqual(entry(3))
-  })
-})
+    expect(problems()).toBeUndefined()
+  },
+)
 
-describe('the slots in the report of a node', () => {
+it('the slots are written once in ten seconds at most, and stay until they are known', async () => {
   const usedBy = (pod: string) =>
     new Map([[instance, [{ slot: 'lab-8120fe-0' as SlotName, pod, since: 'then' }]]])
-
-  it('are written once in ten seconds at most, and stay over a restart until known', async () => {
-    await startReported()
-    for (let second = 0; second < 8; second++) {
-      writer.reportSlots(usedBy(`lab/user-${second}`))
-      // A status that is as before takes no slots with it.
-      await report(1, undefined, 1000)
-    }
-    expect(requests().length).toBeLessThanOrEqual(1)
-    await clock.advance(10_000)
-    expect(requests().length).toBeLessThanOrEqual(2)
-    const last = Object.fromEntries(usedBy('lab/user-7'))
-    expect(stored()).toMatchObject({ slots: last })
-    api.requests.length = 0
-    writer.reportSlots(usedBy('lab/user-7'))
-    await clock.advance(MINUTE)
-    expect(requests()).toEqual([])
-    await restart()
-    await report(2)
-    expect(stored()).toMatchObject({ slots: last })
-    writer.reportSlots(new Map())
-    await clock.advance(10_000)
-    expect(stored()).not.toHaveProperty('slots')
-  })
+  await startReported()
+  for (let second = 0; second < 8; second++) {
+    writer.reportSlots(usedBy(`lab/user-${second}`))
+    // A status that is as before takes no slots with it.
+    await report(1, undefined, 1000)
+  }
+  expect(requests().length).toBeLessThanOrEqual(1)
+  await clock.advance(10_000)
+  expect(requests().length).toBeLessThanOrEqual(2)
+  const last = Object.fromEntries(usedBy('lab/user-7'))
+  expect(stored()).toMatchObject({ slots: last })
+  api.requests.length = 0
+  writer.reportSlots(usedBy('lab/user-7'))
+  await clock.advance(MINUTE)
+  expect(requests()).toEqual([])
+  await restart()
+  await report(2)
+  expect(stored()).toMatchObject({ slots: last })
+  writer.reportSlots(new Map())
+  await clock.advance(10_000)
+  expect(stored()).not.toHaveProperty('slots')
 })
 
 it('Pods to end are in the report of a node at once, and as long as they are there', async () => {
@@ -183,30 +163,25 @@ it('Pods to end are in the report of a node at once, and as long as they are the
 })
 
 describe('the report of a node', () => {
-  it('is created once, with the changes of a moment, and belongs to the Node', async () => {
+  it('is created once, with the changes of a moment, and belongs to its Node', async () => {
     await start({ agentPod: 'agent-x' })
     for (let devices = 0; devices < 50; devices++) writer.report(key, statusWith(devices))
     await clock.advance(199)
     expect(requests()).toEqual([])
     await clock.advance(1)
     expect(requests()).toEqual(['GET', 'POST all'])
+    const owner = { apiVersion: 'v1', kind: 'Node', name: NODE, uid: 'uid-node' }
     expect(stored()).toMatchObject({
-      metadata: {
-        name: NODE,
-        ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: NODE, uid: 'uid-node' }],
-      },
+      metadata: { name: NODE, ownerReferences: [owner] },
       agentPod: 'agent-x',
       counts: { configurations: 1, ready: 1, devices: 49 },
       configurations: { [key]: entry(49) },
       memberships: {},
     })
     expect(stored().metadata.ownerReferences).not.toMatchObject([{ blockOwnerDeletion: true }])
-  })
-
-  it('is created without an owner if there is no Node', async () => {
     api.remove(`/api/v1/nodes/${NODE}`)
-    await start()
-    await clock.advance(200)
+    api.remove(REPORT)
+    await report(1)
     expect(stored().metadata).not.toHaveProperty('ownerReferences')
   })
 
