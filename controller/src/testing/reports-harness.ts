@@ -1,0 +1,193 @@
+import {
+  type Compatibility,
+  type ConfigurationStatus,
+  type NodeReport,
+  type NodeStatus,
+  parseConfigurationStatus,
+} from '@akrijs/api'
+import type { NodeName, ObjectEvent } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { expect } from 'vitest'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
+import type { ClusterState } from '../cluster-state.js'
+import { control } from '../controller.js'
+import { TestApi } from './api.js'
+import { T0, testConfiguration, testInstance } from './objects.js'
+
+// For tests of the reports of nodes: one Configuration, and a replica of the controller that leads.
+
+export const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
+export const REPORTS = '/apis/akri.sh/v0/nodereports'
+export const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
+export const GRACE_MS = 300_000
+
+type Ready = 'True' | 'False' | 'Unknown'
+
+export function statusWith(status: Ready, devices = 1): NodeStatus {
+  const condition = { type: 'Ready', status, reason: 'R', message: 'text' } as const
+  return { observedGeneration: 3, devices, conditions: [condition] }
+}
+
+interface Reported extends Partial<Pick<NodeReport, 'agentPod' | 'agentNamespace'>> {
+  /** @default 1 */
+  readonly devices?: number
+  /** That of the Configuration. */
+  readonly uid?: string
+}
+
+export class ReportsHarness {
+  readonly api = new TestApi()
+  readonly clock = new ManualClock(T0)
+  readonly events: ObjectEvent[] = []
+  #state: ClusterState | undefined
+  #turn = new AbortController()
+  #work: Promise<void> | undefined
+
+  constructor() {
+    this.api.put(CONFIGURATION, { ...testConfiguration() })
+  }
+
+  get state(): ClusterState {
+    return this.#state ?? expect.fail('the controller has not started')
+  }
+
+  async start(compatibility?: Compatibility): Promise<void> {
+    const { client, state } = await this.api.start(this.clock)
+    this.lead(client, state, compatibility)
+  }
+
+  /** The work of a replica that leads. */
+  lead(
+    client: Awaited<ReturnType<TestApi['open']>>,
+    state: ClusterState,
+    compatibility: Compatibility = 'off',
+  ): void {
+    this.#state = state
+    const { clock } = this
+    const options = { state, client, clock, log: silentLogger, nodeGraceMs: GRACE_MS }
+    const events = { record: (event: ObjectEvent) => void this.events.push(event) }
+    this.#work = control({ ...options, compatibility, events }, this.#turn.signal)
+  }
+
+  /** Another replica takes over. */
+  async leadAgain(): Promise<void> {
+    this.#turn.abort()
+    await this.#work
+    this.#turn = new AbortController()
+    this.lead(await this.api.open(), this.state)
+  }
+
+  async stop(): Promise<void> {
+    this.#turn.abort()
+    await this.#work
+    await this.api.stop()
+  }
+
+  putNodes(...names: readonly string[]): void {
+    for (const name of names) this.putNode(name, 'True')
+  }
+
+  putNode(name: string, status: 'True' | 'Unknown'): void {
+    const conditions = [{ type: 'Ready', status, lastTransitionTime: new Date(T0).toISOString() }]
+    this.api.put(`/api/v1/nodes/${name}`, { status: { conditions } })
+  }
+
+  /** @param status of `Ready` on the node, or the whole status */
+  putReport(node: string, status: Ready | NodeStatus, reported: Reported = {}): void {
+    const { uid = 'uid-cam', devices, ...agent } = reported
+    const whole = typeof status === 'string' ? statusWith(status, devices) : status
+    this.api.put(`${REPORTS}/${node}`, {
+      configurations: { 'plant/cam': { uid, ...whole } },
+      ...agent,
+    })
+  }
+
+  /** The same, and waits until the controller has seen the report. */
+  async report(node: string, status: Ready, reported: Reported = {}): Promise<void> {
+    this.putReport(node, status, reported)
+    const seen = statusWith(status, reported.devices)
+    await eventually(() => {
+      const found = this.state.reports.cache.list().find(({ metadata }) => metadata.name === node)
+      expect(Object.values(found?.configurations ?? {})).toMatchObject([seen])
+    })
+  }
+
+  /** @returns the name of its Pod */
+  putAgent(node: string, isReady: boolean, waiting?: string): string {
+    const conditions = [{ type: 'Ready', status: isReady ? 'True' : 'False' }]
+    const state = { waiting: waiting === undefined ? undefined : { reason: waiting } }
+    const name = `agent-${node}`
+    this.api.put(`/api/v1/namespaces/akri/pods/${name}`, {
+      metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
+      spec: { nodeName: node },
+      status: { phase: 'Running', conditions, containerStatuses: [{ state }] },
+    })
+    return name
+  }
+
+  /** A node with its agent, whose report has the status of `Ready`. */
+  putWorkingNodes(...names: readonly string[]): void {
+    this.putNodes(...names)
+    for (const name of names) this.putReport(name, 'True', { agentPod: this.putAgent(name, true) })
+  }
+
+  removeAgent(node: string): void {
+    this.api.remove(`/api/v1/namespaces/akri/pods/agent-${node}`)
+  }
+
+  putInstance(name: string, ...[nodes, spec]: Parameters<typeof testInstance>): void {
+    this.api.put(`${INSTANCES}/${name}`, { ...testInstance(nodes, spec) })
+  }
+
+  get status(): ConfigurationStatus {
+    const parsed = parseConfigurationStatus(this.api.objects.get(CONFIGURATION))
+    return parsed?.status ?? expect.fail('there is no status')
+  }
+
+  /** The condition `Ready` of the Configuration. */
+  get ready() {
+    return this.status.conditions.find(({ type }) => type === 'Ready')
+  }
+
+  /** The writes of the Configuration. */
+  get writes() {
+    const { requests } = this.api
+    return requests.filter(
+      ({ method, path }) => method === 'PATCH' && path.startsWith(CONFIGURATION),
+    )
+  }
+
+  /** The paths of deleted objects. */
+  get deletions(): string[] {
+    return this.api.requests.flatMap(({ method, path }) => (method === 'DELETE' ? path : []))
+  }
+
+  /** Lets the clock go on until so many writes were sent. */
+  untilWritten(count: number): Promise<void> {
+    return inSteps(this.clock, () => expect(this.writes).toHaveLength(count), 100)
+  }
+
+  /** Lets the clock go on until the condition `Ready` has these fields. */
+  untilReady(fields: object, stepMs?: number): Promise<void> {
+    return inSteps(this.clock, () => expect(this.ready).toMatchObject(fields), stepMs)
+  }
+
+  /** Lets the clock go on until so many nodes count: those that report are ready. */
+  untilCounted(reporting: number, silent: number): Promise<void> {
+    const counts = { reporting, ready: reporting, silent }
+    return inSteps(this.clock, () => expect(this.status.nodeCounts).toEqual(counts))
+  }
+
+  /** Lets the clock go on until these objects were deleted. */
+  untilDeleted(paths: readonly string[], stepMs: number): Promise<void> {
+    return inSteps(this.clock, () => expect(this.deletions).toEqual(paths), stepMs)
+  }
+
+  /** Waits until the controller counts the agent of the node so. */
+  untilPresent(node: string, presence: string): Promise<void> {
+    return eventually(() =>
+      expect(this.state.reportIndex.presence(node as NodeName)).toBe(presence),
+    )
+  }
+}
