@@ -1,21 +1,16 @@
-import {
-  type Compatibility,
-  type ConfigurationName,
-  INSTANCES,
-  type Instance,
-  type SlotName,
-} from '@akrijs/api'
-import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
+import { type ConfigurationName, INSTANCES, type Instance, type SlotName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
-import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
 import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
 import { clusterContract } from './cluster.contract.js'
 import { existingSystemContract } from './existing-system.contract.js'
-import { KubernetesCluster } from './kubernetes-cluster.js'
+import type { KubernetesCluster } from './kubernetes-cluster.js'
 
 clusterContract('Kubernetes, on a fake API server', async () => {
   const server = new FakeApiServer(systemClock)
@@ -50,33 +45,16 @@ const key = objectKey('default', 'cam-8120fe')
 const SHARED = { 'akri.sh/shared': 'true' }
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const [NODE_A, NODE_B] = ['node-a', 'node-b'] as [NodeName, NodeName]
+let home: FakeKubernetes
 let server: FakeApiServer
-let client: ApiClient
-let opened: KubernetesCluster[]
 
-beforeEach(async () => {
-  server = new FakeApiServer(systemClock)
-  client = await server.open()
-  opened = []
-})
-
-afterEach(async () => {
-  await Promise.all(opened.map((cluster) => cluster.close()))
-  await server.close()
-})
-
-interface Opened {
-  readonly compatibility?: Compatibility
-  readonly clock?: Clock
+async function open(clock?: Clock): Promise<void> {
+  home = await FakeKubernetes.open(clock)
+  server = home.server
 }
 
-function open(node: NodeName, more: Opened = {}): KubernetesCluster {
-  const options = { client, clock: systemClock, log: silentLogger, node, ...more }
-  const cluster = new KubernetesCluster(options)
-  opened.push(cluster)
-  cluster.start()
-  return cluster
-}
+beforeEach(() => open())
+afterEach(() => home.close())
 
 describe('the stale cache of a node', () => {
   let late: KubernetesCluster
@@ -92,7 +70,7 @@ describe('the stale cache of a node', () => {
     nodes = [NODE_A, NODE_B],
   ): Promise<void> {
     server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes }) })
-    ;[late, other] = [open(NODE_A), open(NODE_B)]
+    ;[late, other] = [home.start(NODE_A), home.start(NODE_B)]
     await eventually(() => {
       for (const { instances } of [late, other]) expect(instances.get(key)).toBeDefined()
     })
@@ -148,7 +126,7 @@ describe('the stale cache of a node', () => {
 
 it('an Instance that agents of the existing system read too has their form in all', async () => {
   server.put('/api/v1/nodes/node-a', { metadata: { name: NODE_A } })
-  const cluster = open(NODE_A, { compatibility: 'akri-0.13' })
+  const cluster = home.start(NODE_A, { compatibility: 'akri-0.13' })
   const owner = configurationWith({}, { name: 'cam' as ConfigurationName })
   const draft = draftOf(owner, 3, [NODE_A, NODE_B], '8120fe')
   const spec = () => cluster.instances.get(key)?.spec
@@ -177,7 +155,9 @@ it('an Instance that agents of the existing system read too has their form in al
 
 it('the known nodes are the most that one object shows, counted once a second', async () => {
   const clock = new ManualClock(1_000_000)
-  const cluster = open(NODE_A, { clock })
+  await home.close()
+  await open(clock)
+  const cluster = home.start(NODE_A)
   await cluster.instances.synced
   expect(cluster.knownNodes).toBe(1)
   server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })

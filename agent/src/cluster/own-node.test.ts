@@ -1,13 +1,12 @@
-import type { Instance, InstanceName } from '@akrijs/api'
-import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
-import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger } from '@akrijs/runtime'
+import { type NodeName, objectKey } from '@akrijs/kube'
+import type { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { NodeGoneError } from '../errors.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { instanceWith } from '../testing/objects.js'
-import { KubernetesCluster } from './kubernetes-cluster.js'
+import type { KubernetesCluster } from './kubernetes-cluster.js'
 import { nodeResourceNames } from './own-node.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
@@ -16,35 +15,25 @@ const NODE = 'node-a' as NodeName
 const NODE_PATH = `/api/v1/nodes/${NODE}`
 
 let clock: ManualClock
+let home: FakeKubernetes
 let server: FakeApiServer
-let client: ApiClient
 let cluster: KubernetesCluster
-let logged: string[]
 
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
-  server = new FakeApiServer(clock)
-  client = await server.open()
-  logged = []
-  const note = (_: unknown, message: string) => void logged.push(message)
-  const log = { ...silentLogger, error: note, info: note }
-  cluster = new KubernetesCluster({ client, clock, log, node: NODE })
+  home = await FakeKubernetes.open(clock)
+  server = home.server
   server.put(NODE_PATH, {})
   put([NODE])
-  cluster.start()
+  cluster = home.start(NODE)
   await cluster.instances.synced
 })
 
-afterEach(async () => {
-  await cluster.close()
-  await server.close()
-})
+afterEach(() => home.close())
 
 function put(nodes: readonly NodeName[]): void {
-  const metadata = { name: 'cam-8120fe' as InstanceName, uid: 'cam-8120fe' }
-  const labels = { 'akri.sh/shared': 'true' }
-  const spec: Partial<Instance['spec']> = { shared: true, nodes }
-  server.put(INSTANCE, { ...instanceWith({}, spec, { ...metadata, labels }) })
+  const metadata = { uid: 'cam-8120fe', labels: { 'akri.sh/shared': 'true' } }
+  server.put(INSTANCE, { ...instanceWith({}, { nodes }, metadata) })
 }
 
 const seen = (nodes: readonly string[] | undefined) =>
@@ -65,7 +54,7 @@ describe('an agent that another program has taken out of an Instance', () => {
     expect(await join()).toBe('joined')
     expect(requests('GET', NODE_PATH)).toBe(1)
     await seen([NODE])
-    expect(logged).toEqual([])
+    expect(home.logged).toEqual([])
   })
 
   it('writes nothing while its Node is gone, asks for it rarely, and joins again', async () => {
@@ -81,7 +70,7 @@ describe('an agent that another program has taken out of an Instance', () => {
     server.put(NODE_PATH, {})
     await clock.advance(10_000)
     expect(await join()).toBe('joined')
-    expect(logged).toEqual([
+    expect(home.logged).toEqual([
       'the Node was deleted: the agent is in no Instance until it exists again',
       'the Node exists again',
     ])
@@ -105,7 +94,7 @@ it('an agent that leaves by itself does not ask for its Node', async () => {
 })
 
 it('the names of resources of a Node are those of its capacity and allocatable', async () => {
-  const names = (node: string) => nodeResourceNames(client, node as NodeName)
+  const names = (node: string) => nodeResourceNames(home.client, node as NodeName)
   const status = { capacity: { cpu: '2', 'akri.sh/a': '0' }, allocatable: { 'akri.sh/b': '1' } }
   server.put('/api/v1/nodes/full', { status })
   server.put('/api/v1/nodes/empty', { status: {} })

@@ -1,159 +1,132 @@
 import type { Instance, InstanceName, SlotName } from '@akrijs/api'
-import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
-import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger } from '@akrijs/runtime'
+import { type NodeName, objectKey } from '@akrijs/kube'
+import type { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
-import { KubernetesCluster } from './kubernetes-cluster.js'
+import type { KubernetesCluster } from './kubernetes-cluster.js'
 
-const INSTANCES = '/apis/akri.sh/v0/namespaces/default/instances'
 const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
+const SHARED = { 'akri.sh/shared': 'true' }
+const labelOf = (node: NodeName) => ({ 'akri.sh/node': node })
 
 let clock: ManualClock
+let home: FakeKubernetes
 let server: FakeApiServer
-let client: ApiClient
 let cluster: KubernetesCluster
-let warnings: string[]
 
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
-  server = new FakeApiServer(clock)
-  client = await server.open()
-  warnings = []
+  home = await FakeKubernetes.open(clock)
+  server = home.server
 })
 
-afterEach(async () => {
-  await cluster.close()
-  await server.close()
-})
+afterEach(() => home.close())
 
 async function start(): Promise<void> {
-  const log = {
-    ...silentLogger,
-    warn: (_: unknown, message: string) => void warnings.push(message),
-  }
-  cluster = new KubernetesCluster({ client, clock, log, node: NODE })
-  cluster.start()
+  cluster = home.start(NODE)
   await cluster.instances.synced
 }
 
-/** An Instance of a program that writes no labels. */
-function put(
-  name: string,
-  spec: Partial<Instance['spec']>,
-  labels?: Record<string, string>,
-  usage: Record<string, string> = {},
-): void {
-  const metadata = { name: name as InstanceName, uid: name, ...(labels && { labels }) }
-  server.put(`${INSTANCES}/${name}`, { ...instanceWith(usage, spec, metadata) })
+const nameOf = (digest: number) => `cam-00000${digest}` as InstanceName
+const keyOf = (digest: number) => objectKey('default', nameOf(digest))
+const pathOf = (digest: number) => `/apis/akri.sh/v0/namespaces/default/instances/${nameOf(digest)}`
+const slotOf = (digest: number) => `${nameOf(digest)}-0` as SlotName
+
+interface Written {
+  /** @default of a program that writes no labels */
+  readonly labels?: Record<string, string>
+  readonly usage?: Record<string, string>
+  /** As agents wrote it before 0.13.8. */
+  readonly isEarly?: boolean
 }
 
-/** An Instance as agents wrote it before 0.13.8. */
-function putEarly(
-  name: string,
-  usage: Record<string, string>,
-  labels?: Record<string, string>,
-): void {
-  const metadata = { name: name as InstanceName, uid: name, ...(labels && { labels }) }
-  const { spec, ...object } = instanceWith(usage, { shared: true, nodes: [NODE] }, metadata)
+/** An Instance of another program: shared, or local. */
+function put(digest: number, shared: boolean, nodes: NodeName[], written: Written = {}): void {
+  const { labels, usage = {}, isEarly } = written
+  const metadata = { name: nameOf(digest), uid: nameOf(digest), ...(labels && { labels }) }
+  const { spec, ...object } = instanceWith(usage, { shared, nodes }, metadata)
   const { cdiName: _, capacity: __, ...early } = spec
-  server.put(`${INSTANCES}/${name}`, { ...object, spec: early })
+  server.put(pathOf(digest), { ...object, spec: isEarly ? early : spec })
 }
 
-/** As the custom resource does: a changed spec must have all required fields. */
-function refuseIncomplete(): void {
-  server.refusal = ({ method, path, body }) => {
-    const { cdiName } = (server.objects.get(path)?.spec ?? {}) as { cdiName?: string }
-    return method === 'PATCH' && cdiName === undefined && !JSON.stringify(body).includes('cdiName')
-      ? { status: 422, message: 'spec.cdiName: Required value' }
-      : undefined
-  }
-}
-
-const keyOf = (name: string) => objectKey('default', name)
-const shown = () => cluster.instances.list().map(({ metadata }) => metadata.name as string)
-const labelsOf = (name: string) => server.objects.get(`${INSTANCES}/${name}`)?.metadata.labels
-const local = (node: NodeName) => ({ shared: false, nodes: [node] })
-const create = (digest: string, shared: boolean) => {
+const shown = () => cluster.instances.list().map(({ metadata }) => metadata.name)
+const shows = (...digests: number[]) => expect(shown().toSorted()).toEqual(digests.map(nameOf))
+const labelsOf = (digest: number) => server.objects.get(pathOf(digest))?.metadata.labels
+const getsLabels = (digest: number, labels: object) =>
+  eventually(() => expect(labelsOf(digest)).toEqual(labels))
+const create = (digest: number, shared: boolean) => {
   const owner = configurationWith({}, { name: 'cam' as never })
-  const draft = draftOf(owner, 1, [NODE], digest)
+  const draft = draftOf(owner, 1, [NODE], `00000${digest}`)
   return cluster.createInstance({ ...draft, spec: { ...draft.spec, shared } })
 }
-const untilWatched = () => server.untilWatched(3)
 
 describe('the Instances that an agent sees', () => {
   it('are the shared ones and those of its node, by the labels alone', async () => {
-    put('cam-000001', { shared: true, nodes: [OTHER] }, { 'akri.sh/shared': 'true' })
-    put('cam-000002', local(NODE), { 'akri.sh/node': NODE })
-    put('cam-000003', local(OTHER), { 'akri.sh/node': OTHER })
+    put(1, true, [OTHER], { labels: SHARED })
+    put(2, false, [NODE], { labels: labelOf(NODE) })
+    put(3, false, [OTHER], { labels: labelOf(OTHER) })
     await start()
-    expect(shown().toSorted()).toEqual(['cam-000001', 'cam-000002'])
-    await untilWatched()
-    put('cam-000004', local(OTHER), { 'akri.sh/node': OTHER })
-    put('cam-000005', { shared: true, nodes: [OTHER] }, { 'akri.sh/shared': 'true' })
-    await eventually(() => expect(shown()).toContain('cam-000005'))
-    expect(shown()).not.toContain('cam-000004')
+    shows(1, 2)
+    await server.untilWatched(3)
+    put(4, false, [OTHER], { labels: labelOf(OTHER) })
+    put(5, true, [OTHER], { labels: SHARED })
+    await eventually(() => shows(1, 2, 5))
   })
 
   it('include those of its node by an earlier version, before the cache is synced', async () => {
-    put('cam-000001', local(NODE))
-    put('cam-000002', { shared: true, nodes: [OTHER, NODE] })
-    put('cam-000003', local(OTHER))
-    put('cam-000004', { shared: true, nodes: [OTHER] })
-    put('cam-000005', { shared: true, nodes: [OTHER] }, undefined, { 'cam-000005-0': NODE })
+    put(1, false, [NODE])
+    put(2, true, [OTHER, NODE])
+    put(3, false, [OTHER])
+    put(4, true, [OTHER])
+    put(5, true, [OTHER], { usage: { [slotOf(5)]: NODE } })
     await start()
-    expect(shown().toSorted()).toEqual(['cam-000001', 'cam-000002', 'cam-000005'])
-    await eventually(() => {
-      expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/node': NODE })
-      expect(labelsOf('cam-000002')).toEqual({ 'akri.sh/shared': 'true' })
-      expect(labelsOf('cam-000005')).toEqual({ 'akri.sh/shared': 'true' })
-    })
-    expect(labelsOf('cam-000003')).toBeUndefined()
+    shows(1, 2, 5)
+    await getsLabels(1, labelOf(NODE))
+    for (const digest of [2, 5]) await getsLabels(digest, SHARED)
+    expect(labelsOf(3)).toBeUndefined()
     // The watch shows the end of an Instance that has got its label.
-    await untilWatched()
-    server.remove(`${INSTANCES}/cam-000002`)
-    await eventually(() => expect(shown()).not.toContain('cam-000002'))
+    await server.untilWatched(3)
+    server.remove(pathOf(2))
+    await eventually(() => shows(1, 5))
   })
 
-  it('include those of Akri 0.12, which get the fields that they lack', async () => {
-    const usage = { 'cam-000001-0': NODE, 'cam-000001-1': '' }
-    putEarly('cam-000001', usage)
-    refuseIncomplete()
+  it('include those of Akri 0.12, with the fields that they lack before a claim', async () => {
+    // As the custom resource does: a changed spec must have all required fields.
+    server.refusal = ({ method, path, body }) => {
+      const { cdiName } = (server.objects.get(path)?.spec ?? {}) as Partial<Instance['spec']>
+      return method === 'PATCH' && !cdiName && !JSON.stringify(body).includes('cdiName')
+        ? { status: 422, message: 'spec.cdiName: Required value' }
+        : undefined
+    }
+    const usage = { [slotOf(1)]: NODE, [`${nameOf(1)}-1`]: '' }
+    put(1, true, [NODE], { isEarly: true, usage })
+    put(2, true, [NODE], { isEarly: true, labels: SHARED, usage: { [slotOf(2)]: '' } })
     await start()
     const spec = { cdiName: 'akri.sh/cam=000001', capacity: 2, deviceUsage: usage }
-    expect(cluster.instances.get(keyOf('cam-000001'))?.spec).toMatchObject(spec)
-    await eventually(() => expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/shared': 'true' }))
-    expect(server.objects.get(`${INSTANCES}/cam-000001`)?.spec).toMatchObject(spec)
-    expect(warnings).toEqual([])
-  })
-
-  it('include those of Akri 0.12 with a label, which get the fields before a claim', async () => {
-    putEarly('cam-000001', { 'cam-000001-0': '' }, { 'akri.sh/shared': 'true' })
-    refuseIncomplete()
-    await start()
-    const slot = 'cam-000001-0' as SlotName
-    expect(await cluster.claimSlot(keyOf('cam-000001'), slot, NODE)).toEqual({ outcome: 'claimed' })
-    expect(server.objects.get(`${INSTANCES}/cam-000001`)?.spec).toMatchObject({
-      cdiName: 'akri.sh/cam=000001',
-      capacity: 1,
-      deviceUsage: { [slot]: NODE },
-    })
+    expect(cluster.instances.get(keyOf(1))?.spec).toMatchObject(spec)
+    await getsLabels(1, SHARED)
+    expect(server.objects.get(pathOf(1))?.spec).toMatchObject(spec)
+    expect(home.logged).toEqual([])
+    expect(await cluster.claimSlot(keyOf(2), slotOf(2), NODE)).toEqual({ outcome: 'claimed' })
+    const claimed = { capacity: 1, deviceUsage: { [slotOf(2)]: NODE } }
+    expect(server.objects.get(pathOf(2))?.spec).toMatchObject(claimed)
   })
 
   it('include an unlabelled shared one of another agent, if the node sees its device', async () => {
     await start()
-    put('cam-000001', { shared: true, nodes: [OTHER] })
-    expect(await create('000001', true)).toBe('exists')
-    expect(cluster.instances.get(keyOf('cam-000001'))?.spec.nodes).toEqual([OTHER])
-    expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/shared': 'true' })
-    expect(await cluster.joinInstance(keyOf('cam-000001'), NODE)).toBe('joined')
+    put(1, true, [OTHER])
+    expect(await create(1, true)).toBe('exists')
+    expect(cluster.instances.get(keyOf(1))?.spec.nodes).toEqual([OTHER])
+    expect(labelsOf(1)).toEqual(SHARED)
+    expect(await cluster.joinInstance(keyOf(1), NODE)).toBe('joined')
     // A local one of another node is for that node to label.
-    put('cam-000002', local(OTHER))
-    expect(await create('000002', false)).toBe('exists')
-    expect(labelsOf('cam-000002')).toBeUndefined()
+    put(2, false, [OTHER])
+    expect(await create(2, false)).toBe('exists')
+    expect(labelsOf(2)).toBeUndefined()
   })
 
   it('can be left although a policy forbids the label', async () => {
@@ -161,38 +134,37 @@ describe('the Instances that an agent sees', () => {
       method === 'PATCH' && JSON.stringify(body).includes('labels')
         ? { status: 403, message: 'forbidden' }
         : undefined
-    put('cam-000001', local(NODE))
-    put('cam-000002', { shared: true, nodes: [OTHER, NODE] })
+    put(1, false, [NODE])
+    put(2, true, [OTHER, NODE])
     await start()
-    await eventually(() => expect(warnings).toHaveLength(1))
-    expect(await cluster.leaveInstance(keyOf('cam-000001'), NODE)).toBe('deleted')
-    expect(await cluster.leaveInstance(keyOf('cam-000002'), NODE)).toBe('left')
-    expect(shown()).toEqual(['cam-000002'])
+    await eventually(() => expect(home.logged).toHaveLength(1))
+    expect(await cluster.leaveInstance(keyOf(1), NODE)).toBe('deleted')
+    expect(await cluster.leaveInstance(keyOf(2), NODE)).toBe('left')
+    shows(2)
     // The agent reads it again now and then, and labels it when it may.
     server.refusal = () => undefined
     await clock.advance(90_000)
-    await eventually(() => expect(labelsOf('cam-000002')).toEqual({ 'akri.sh/shared': 'true' }))
+    await getsLabels(2, SHARED)
   })
 
   it('include a local one of another node whose name is needed, until it is gone', async () => {
-    put('cam-000001', local(OTHER), { 'akri.sh/node': OTHER })
+    put(1, false, [OTHER], { labels: labelOf(OTHER) })
     await start()
-    expect(shown()).toEqual([])
-    expect(await create('000001', false)).toBe('exists')
-    expect(shown()).toEqual(['cam-000001'])
-    expect(labelsOf('cam-000001')).toEqual({ 'akri.sh/node': OTHER })
+    shows()
+    expect(await create(1, false)).toBe('exists')
+    shows(1)
+    expect(labelsOf(1)).toEqual(labelOf(OTHER))
     const told: string[] = []
-    const stop = new AbortController()
-    cluster.instances.onChange((key) => told.push(key), stop.signal)
-    server.remove(`${INSTANCES}/cam-000001`)
+    cluster.instances.onChange((key) => told.push(key), new AbortController().signal)
+    server.remove(pathOf(1))
     await clock.advance(90_000)
-    await eventually(() => expect(told).toEqual([keyOf('cam-000001')]))
-    expect(shown()).toEqual([])
-    expect(await create('000001', false)).toBe('created')
+    await eventually(() => expect(told).toEqual([keyOf(1)]))
+    shows()
+    expect(await create(1, false)).toBe('created')
   })
 
   it('are listed again after a failure of the first list', async () => {
-    put('cam-000001', local(NODE))
+    put(1, false, [NODE])
     let failures = 0
     server.refusal = ({ query }) =>
       query.get('labelSelector')?.startsWith('!') && failures++ < 2
@@ -200,10 +172,10 @@ describe('the Instances that an agent sees', () => {
         : undefined
     const starting = start()
     for (let round = 1; round <= 2; round++) {
-      await eventually(() => expect(warnings).toHaveLength(round))
+      await eventually(() => expect(home.logged).toHaveLength(round))
       await clock.advance(30_000)
     }
     await starting
-    expect(shown()).toEqual(['cam-000001'])
+    shows(1)
   })
 })

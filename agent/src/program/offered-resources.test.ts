@@ -1,14 +1,12 @@
 import type { ConfigurationName, Offer } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
-import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import { deviceDigest } from '../instances/instance-name.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { configurationWith, manifest } from '../testing/objects.js'
 import type { AgentOptions } from './agent.js'
@@ -103,31 +101,22 @@ it('A24 devices are offered without a pause for each of them', async () => {
 
 it('A25 a Configuration that cannot be parsed stops no other, also after a restart', async () => {
   await home.stop()
-  const server = new FakeApiServer(systemClock)
-  const client = await server.open()
+  const kubernetes = await FakeKubernetes.open()
   const put = (name: string, spec: object) => {
     const object = configurationWith({}, { name: name as ConfigurationName, uid: name })
     const path = `/apis/akri.sh/v0/namespaces/default/configurations/${name}`
-    server.put(path, { ...object, spec: { ...object.spec, ...spec } })
+    kubernetes.server.put(path, { ...object, spec: { ...object.spec, ...spec } })
   }
-  server.put(`/api/v1/nodes/${NODE}`, { metadata: { name: NODE } })
+  kubernetes.server.put(`/api/v1/nodes/${NODE}`, { metadata: { name: NODE } })
   put('lab', details(['foo']))
   put('odd', { ...details(['foo']), brokerSpec: { brokerRobotSpec: {} } })
   put('bare', { ...details(['foo']), brokerProperties: null, discoveryHandler: null })
   const place = { shared: false, node: NODE } as const
   const resources = ['akri.sh/lab', `akri.sh/lab-${deviceDigest('foo', place)}`]
   for (let round = 0; round < 2; round++) {
-    const real = new KubernetesCluster({
-      client,
-      clock: systemClock,
-      log: silentLogger,
-      node: NODE,
-    })
-    real.start()
-    await start({ cluster: real })
+    await start({ cluster: kubernetes.start(NODE) })
     await eventually(() => expect(home.agent.plugins.resources.toSorted()).toEqual(resources))
     await home.stop()
-    await real.close()
   }
-  await server.close()
+  await kubernetes.close()
 })

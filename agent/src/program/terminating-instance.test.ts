@@ -1,12 +1,11 @@
 import { CONFIGURATIONS, INSTANCES, parseNodeReport } from '@akrijs/api'
-import { type ApiClient, type NodeName, objectKey, Resource } from '@akrijs/kube'
-import { FakeApiServer } from '@akrijs/kube/testing'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type NodeName, objectKey, Resource } from '@akrijs/kube'
+import type { FakeApiServer } from '@akrijs/kube/testing'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
-import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 
 const NODES = ['node-a', 'node-b'] as [NodeName, NodeName]
@@ -27,48 +26,34 @@ const handler = defineDiscoveryHandler({
 interface TestNode {
   readonly home: NodeEnvironment
   readonly start: () => Promise<void>
-  readonly stop: () => Promise<void>
 }
 
-async function nodeOf(node: NodeName, client: ApiClient): Promise<TestNode> {
+async function nodeOf(node: NodeName): Promise<TestNode> {
   const home = await NodeEnvironment.open()
-  let cluster: KubernetesCluster | undefined
-  return {
-    home,
-    async start() {
-      cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node })
-      cluster.start()
-      await home.start({ node, cluster, embedded: [{ name: 'lab', load: async () => handler }] })
-    },
-    async stop() {
-      await home.stop()
-      await cluster?.close()
-    },
-  }
+  const embedded = [{ name: 'lab', load: async () => handler }]
+  return { home, start: () => home.start({ node, cluster: kubernetes.start(node), embedded }) }
 }
 
-const server = new FakeApiServer(systemClock)
-let client: ApiClient
+let kubernetes: FakeKubernetes
+let server: FakeApiServer
 let nodes: TestNode[]
 
 beforeEach(async () => {
-  client = await server.open()
+  kubernetes = await FakeKubernetes.open()
+  server = kubernetes.server
   server.put('/apis/akri.sh/v0/namespaces/default/configurations/cam', {
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',
     spec: { discoveryHandler: { name: 'lab', discoveryDetails: '' }, capacity: 3 },
   })
   for (const name of NODES) server.put(`/api/v1/nodes/${name}`, {})
-  nodes = await Promise.all(NODES.map((name) => nodeOf(name, client)))
+  nodes = await Promise.all(NODES.map(nodeOf))
   for (const node of nodes) await node.start()
 })
 
 afterEach(async () => {
-  for (const node of nodes) {
-    await node.stop()
-    await node.home.close()
-  }
-  await server.close()
+  for (const { home } of nodes) await home.close()
+  await kubernetes.close()
 })
 
 const offered = () =>
@@ -97,14 +82,14 @@ it('A10 A13 R7 R84 a deleted Instance that a finalizer holds is not offered, and
   const held = Object.entries(deviceUsage).filter(([, usage]) => usage !== '')
   expect(held.map(([, usage]) => usage).sort()).toEqual([`C:0:${NODES[1]}`, NODES[0]])
 
-  const instances = new Resource(client, INSTANCES)
+  const instances = new Resource(kubernetes.client, INSTANCES)
   await instances.patch(KEY, 'merge', { metadata: { finalizers: ['node-of-old'] } })
   await instances.delete(KEY)
   // Only what p and q hold stays healthy: the device is there.
   await offers([1, 0], [0, 1])
   // Changes that agents would write to a normal Instance.
   const edit = { capacity: 4, brokerProperties: { SITE: 'north' } }
-  const configurations = new Resource(client, CONFIGURATIONS)
+  const configurations = new Resource(kubernetes.client, CONFIGURATIONS)
   await configurations.patch(CONFIGURATION, 'merge', { spec: edit })
   const message = expect.stringContaining('cam-8120fe: node-of-old')
   const ready = { type: 'Ready', status: 'False', reason: 'InstanceBeingDeleted', message }
@@ -113,7 +98,7 @@ it('A10 A13 R7 R84 a deleted Instance that a finalizer holds is not offered, and
   await eventually(() => expect(statuses()).toEqual([status, status]))
   await expect(a.home.admit('later-a', BY_INSTANCE)).rejects.toThrow()
   // An agent that starts now meets the same state.
-  await a.stop()
+  await a.home.stop()
   await eventually(() => expect(offered()[0]?.[0]).toBe(0))
   await a.start()
   await offers([1, 0], [0, 1])
