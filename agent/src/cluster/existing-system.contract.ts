@@ -95,33 +95,6 @@ export function existingSystemContract(open: () => Promise<Home>): void {
     expect(await instances.get(key)).toMatchObject({ spec: { deviceUsage: { [slot]: node } } })
   })
 
-  it('R79 claims and releases slots of an Instance that an existing agent wrote', async () => {
-    const owner = await configuration()
-    const draft = draftOf(owner, 3, [node, OTHER], 'a19705')
-    const { name, spec } = draft
-    const key = objectKey(home.namespace, name)
-    const slot = (index: number) => `${name}-${index}` as SlotName
-    const claim = `C:${owner.metadata.name}-0:${OTHER}`
-    await instances.create(home.namespace, {
-      apiVersion: API_VERSION,
-      kind: 'Instance',
-      metadata: { name, namespace: home.namespace, finalizers: ['akri.test/node-b'] },
-      spec: { ...spec, deviceUsage: { [slot(1)]: claim } },
-    })
-    // No watch shows an Instance without labels. The agent finds it when it sees the device.
-    expect(await cluster.createInstance(draft)).toBe('exists')
-    expect(cluster.instances.get(key)?.metadata.labels).toEqual({ 'akri.sh/shared': 'true' })
-    expect(await cluster.claimSlot(key, slot(0), node)).toEqual({ outcome: 'claimed' })
-    expect(await cluster.claimSlot(key, slot(1), node)).toEqual({ outcome: 'taken', by: claim })
-    expect(await cluster.releaseSlot(key, slot(0), node)).toBe('released')
-    // What others have put there to hold it is not ours to take away.
-    expect(await instances.get(key)).toMatchObject({
-      metadata: { finalizers: ['akri.test/node-b'] },
-      spec: { deviceUsage: { [slot(0)]: '', [slot(1)]: claim } },
-    })
-    await instances.patch(key, 'merge', { metadata: { finalizers: null } })
-  })
-
   it('A10 A13 joins no deleted Instance that a finalizer holds, but the next one', async () => {
     const draft = draftOf(await configuration(), 3, [node], '8120fe')
     const { name } = draft

@@ -54,21 +54,16 @@ interface NodeReportWriterOptions {
 /** How long changes are gathered before they are written, in milliseconds: at random half of it. */
 const GATHER_MS = 200
 /**
- * For how much longer, in milliseconds for each node of the cluster: all agents report the same
- * change, and each writes at a time of its own.
+ * For how much longer, in milliseconds for each other node of the cluster, and at most: all agents
+ * report the same change, and each writes at a time of its own.
  */
-const SPREAD_MS = 2
-/** The longest of these times, in milliseconds. */
-const MAX_SPREAD_MS = 1800
+const SPREAD = { perNodeMs: 2, mostMs: 1800 }
 /**
- * For how much longer statuses are gathered, in milliseconds for each other node. A shared
- * device that comes or goes changes the status at once, and leads to a wish later: half of this
- * time is as long as the nodes take to create or to leave an Instance. A wish is written without
- * this wait, and the status with the wish.
+ * For how much longer statuses are gathered. A shared device that comes or goes changes the status
+ * at once, and leads to a wish later: half of this time is as long as the nodes take to create or
+ * to leave an Instance. A wish is written without this wait, and the status with the wish.
  */
-const STATUS_MS = 20
-/** The longest of these times, in milliseconds. */
-const MAX_STATUS_MS = 4000
+const STATUS_SPREAD = { perNodeMs: 20, mostMs: 4000 }
 /** How long changes of the slots that containers use are gathered, in milliseconds. */
 const SLOTS_MS = 10_000
 /** When the report is read again, in milliseconds: another program may have deleted it. */
@@ -98,8 +93,8 @@ export class NodeReportWriter {
   /** Called when the report on the server is known again, or cannot be known. */
   readonly #known = new Listeners()
   #isOver = false
-  /** When the custom resource was not installed, by `monotonicMs`; undefined after a success. */
-  #missingAt: number | undefined
+  /** When to look for a missing custom resource, by `monotonicMs`; undefined if it is installed. */
+  #missingUntil: number | undefined
 
   /** @param random of [0, 1), for tests */
   constructor(options: NodeReportWriterOptions, random: () => number = Math.random) {
@@ -147,12 +142,12 @@ export class NodeReportWriter {
 
   /** To be called after a Configuration became invalid, or is so no more. */
   statusChanged(): void {
-    this.#writeIn(GATHER_MS + this.#spreadMs + this.#statusMs)
+    this.#writeIn(GATHER_MS + this.#spreadMs(SPREAD) + this.#spreadMs(STATUS_SPREAD))
   }
 
   /** Whether the cluster has no custom resource for reports. */
   get isMissing(): boolean {
-    return this.#missingAt !== undefined
+    return this.#missingUntil !== undefined
   }
 
   /** The number of wishes, of which a report has {@link REPORT_BOUNDS}. */
@@ -164,7 +159,7 @@ export class NodeReportWriter {
   setMembership(instance: ObjectKey, wish: Membership | undefined): void {
     if (wish !== undefined) {
       this.#memberships.set(instance, wish)
-      this.#writeIn(GATHER_MS + this.#spreadMs)
+      this.#writeIn(GATHER_MS + this.#spreadMs(SPREAD))
     } else if (this.#memberships.delete(instance)) {
       // The next wish has room now.
       if (this.memberships >= REPORT_BOUNDS.memberships) this.statusChanged()
@@ -210,24 +205,20 @@ export class NodeReportWriter {
     this.#queue.add(this.#options.node, ms)
   }
 
-  get #spreadMs(): number {
-    return Math.min(MAX_SPREAD_MS, SPREAD_MS * (this.#options.knownNodes() - 1))
-  }
-
-  get #statusMs(): number {
-    return Math.min(MAX_STATUS_MS, STATUS_MS * (this.#options.knownNodes() - 1))
+  #spreadMs({ perNodeMs, mostMs }: typeof SPREAD): number {
+    return Math.min(mostMs, perNodeMs * (this.#options.knownNodes() - 1))
   }
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult> {
     const now = this.#options.clock.monotonicMs()
-    const missingForMs = this.#missingAt === undefined ? MISSING_MS : now - this.#missingAt
-    if (missingForMs < MISSING_MS) return this.#later(MISSING_MS - missingForMs)
+    const missingMs = (this.#missingUntil ?? now) - now
+    if (missingMs > 0) return this.#later(missingMs)
     const isStart = this.#readAt === 0
     if (this.#stored === undefined || this.#readAt + REREAD_MS <= now)
       this.#store(await this.#reports.get(this.#key, { signal }))
     // The agent before may have asked to leave Instances that this agent serves.
     const hasOldWishes = Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
-    if (isStart && !hasOldWishes && this.memberships === 0 && this.#statusMs > 0) {
+    if (isStart && !hasOldWishes && this.memberships === 0 && this.#spreadMs(STATUS_SPREAD) > 0) {
       this.statusChanged()
       return {}
     }
@@ -272,7 +263,7 @@ export class NodeReportWriter {
               if (!ApiError.is(error, 404)) throw error
               return this.#create(content, signal)
             })
-      this.#missingAt = undefined
+      this.#missingUntil = undefined
       this.#store(stored)
       return true
     } catch (error) {
@@ -283,7 +274,7 @@ export class NodeReportWriter {
           { resource, install: APPLY_CUSTOM_RESOURCES, err: error },
           'custom resource not installed',
         )
-      this.#missingAt = clock.monotonicMs()
+      this.#missingUntil = clock.monotonicMs() + MISSING_MS
       this.#known.tell()
       return false
     }
