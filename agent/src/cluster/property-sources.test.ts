@@ -205,8 +205,12 @@ describe('the source of a property', () => {
     const configuration = configurationOf('cam', from)
     const resolve = async (of = configuration) =>
       (await resolveReferences(of, (which) => sources.look(of, which))).text('p0')
-    const refused = (of?: Configuration) =>
-      expect(resolve(of)).rejects.toThrow(PropertyRefusedError)
+    const refused = () => expect(resolve()).rejects.toThrow(PropertyRefusedError)
+    const keepsNothing = async () => {
+      await refused()
+      const key = objectKey('factory', 'cameras')
+      expect(await sources.look(configuration, { kind: 'Secret', key })).toBeUndefined()
+    }
     const put = (annotations: object = {}) =>
       api.put(theirs, { metadata: { annotations }, data: { k: base64('s3cret') } })
     const consent = (namespaces: string) => put({ 'akri.sh/readable-from': namespaces })
@@ -216,7 +220,7 @@ describe('the source of a property', () => {
 
     it('counts while its annotation consents, and listeners hear changes of that', async () => {
       put()
-      await refused()
+      await keepsNothing()
       await watching('secrets cameras')
       put({ other: 'annotation' })
       consent('line, default')
@@ -224,13 +228,13 @@ describe('the source of a property', () => {
       expect(await resolve()).toBe('s3cret')
       consent('line')
       await heard(2)
-      await refused()
+      await keepsNothing()
       consent('*')
       await heard(3)
       expect(await resolve()).toBe('s3cret')
       api.remove(theirs)
       await heard(4)
-      await refused()
+      await keepsNothing()
     })
 
     it('is refused also while it is watched for a Configuration of its namespace', async () => {
