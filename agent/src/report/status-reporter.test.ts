@@ -88,10 +88,19 @@ async function ready(failure?: unknown): Promise<string> {
 }
 
 describe('the status that an agent reports', () => {
-  it('has the failure of a reconcile, and an Event for it', async () => {
+  it('has the failure of a reconcile, and an Event for it, also after a new start', async () => {
     const refusal = new SocketUnusableError('the API server refuses')
-    expect(await ready(refusal)).toBe('False ReconcileFailed: the API server refuses')
+    const fails = async () =>
+      expect(await ready(refusal)).toBe('False ReconcileFailed: the API server refuses')
+    await fails()
+    await fails()
     expect(events).toMatchObject([{ type: 'Warning', regarding: { key } }])
+    const { endpoints } = world
+    world.endpoints = undefined
+    await reporter.report(key)
+    world.endpoints = endpoints
+    await fails()
+    expect(events).toHaveLength(2)
     expect(await ready()).toBe('True AllDevicesServed: 2 devices')
     expect(reported?.status).toMatchObject({ observedGeneration: 3, devices: 2 })
   })
