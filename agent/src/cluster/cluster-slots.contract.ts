@@ -44,7 +44,7 @@ export function slotsContract(tested: TestedCluster): void {
     expect(instance.usage[1]).toBe(NODE_A)
   })
 
-  it('R80 writes the claim of a slot, and R85 answers and releases by the present claim', async () => {
+  it('R80 claims a slot, and R85 answers and releases by the present claim', async () => {
     const instance = await tested.instance(1)
     expect(await instance.claim(0, NODE_A)).toBe('claimed')
     expect(await instance.claim(0, NODE_B)).toBe(`taken by ${NODE_A}`)

@@ -70,7 +70,7 @@ interface KubernetesClusterOptions {
   readonly compatibility?: Compatibility
 }
 
-/** The least time between two counts of the nodes, in milliseconds: a count looks at all objects. */
+/** Between two counts of the nodes, in milliseconds at least: a count looks at all objects. */
 const COUNT_MS = 1000
 
 /** The cluster of an API server. */

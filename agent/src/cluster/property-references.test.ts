@@ -53,7 +53,7 @@ describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) =>
       (error: unknown) => (PropertyRefusedError.is(error) ? error.message : Promise.reject(error)),
     )
 
-  it('means the namespace of the Configuration by default, and needs no consent there', async () => {
+  it('means the namespace of the Configuration by default, without consent', async () => {
     for (const selector of [{}, { namespace: 'line' }])
       expect(await tokenOf(holding(), selector, 'line')).toBe('s3cret')
   })
@@ -89,7 +89,7 @@ describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) =>
   })
 })
 
-it('the properties of a Configuration have 1 MiB in all, although each object has less', async () => {
+it('properties of a Configuration have 1 MiB in all, although each object has less', async () => {
   const quarter = async () => ({ data: new Map([['k', Buffer.alloc(256 * 1024)]]) })
   const four = await resolveReferences(configurationOf('Secret', {}, {}, {}, {}), quarter)
   expect(four.text('p3')).toHaveLength(256 * 1024)

@@ -70,7 +70,7 @@ const statuses = () =>
     return parseNodeReport(report)?.configurations[CONFIGURATION]
   })
 
-it('A10 A13 R7 R84 a deleted Instance that a finalizer holds is not offered, and comes back', async () => {
+it('A10 A13 R7 R84 an Instance is not offered while a finalizer holds its deletion', async () => {
   const [a = expect.fail(), b = expect.fail()] = nodes
   const both = expect.arrayContaining(NODES)
   await offers([3, 3], [1, 1])
