@@ -168,22 +168,20 @@ export function planOrphans(
     hasDirectory,
   }: { node: NodeName; now: number; hasDirectory(slot: SlotName): boolean },
 ): OrphanPlan {
-  const slots = new Set(Object.values(status?.brokerInfoSlots ?? {}) as SlotName[])
-  const orphans = new Map(
-    [...slots]
-      .filter((slot) => (entryOf(spec.deviceUsage, slot) ?? '') === '' && !hasDirectory(slot))
-      .map((slot) => [slot, before.get(slot) ?? now]),
-  )
+  const orphans: Orphans = new Map()
+  const abandoned = new Set<SlotName>()
+  let recheckInMs = Number.POSITIVE_INFINITY
   const index = spec.nodes.indexOf(node)
   // A node that is not in the Instance has no turn.
   const turnMs = index < 0 ? Number.POSITIVE_INFINITY : ORPHAN_MS * (1 + index)
-  const abandoned = [...orphans].filter(([, since]) => now - since >= turnMs).map(([slot]) => slot)
-  const waiting = [...orphans.values()].filter((since) => now - since < turnMs)
-  return {
-    orphans,
-    abandoned: new Set(abandoned),
-    recheckInMs: Math.min(...waiting) + turnMs - now,
+  for (const slot of Object.values(status?.brokerInfoSlots ?? {}) as SlotName[]) {
+    if ((entryOf(spec.deviceUsage, slot) ?? '') !== '' || hasDirectory(slot)) continue
+    const since = before.get(slot) ?? now
+    orphans.set(slot, since)
+    if (now - since >= turnMs) abandoned.add(slot)
+    else recheckInMs = Math.min(recheckInMs, since + turnMs - now)
   }
+  return { orphans, abandoned, recheckInMs }
 }
 
 /** Names come from files: a file can have the name of a property of every object. */

@@ -146,14 +146,6 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     return this.#queue.depth
   }
 
-  prepare(instance: ObjectKey, slot: SlotName): void {
-    void this.#directories.prepare(instance, slot)
-  }
-
-  discard(instance: ObjectKey, slot: SlotName): void {
-    void this.#directories.discard(instance, slot)
-  }
-
   /**
    * Reports at once what the workload has written: its slot is about to be freed. Never rejects.
    */

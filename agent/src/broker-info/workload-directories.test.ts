@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmod, chown, mkdir, mkdtemp, readdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
@@ -53,36 +53,6 @@ describe('the directories of workloads', () => {
     expect(await directories.drop({ path: directory }, () => true)).toBe(true)
     await directories.removeAside()
     expect(await readdir(path.join(root, 'd'))).toEqual([])
-  })
-
-  it('R68 are made while the slot is being claimed, and only once', async () => {
-    await directories.open()
-    await directories.prepare(instance, slot)
-    const prepared = await stat(path.join(parent(), slot))
-    expect(prepared.mode & 0o777).toBe(0o777)
-    expect((await stat(await directories.renew(instance, slot))).ino).toBe(prepared.ino)
-    // The next workload does not get what this one has had.
-    const next = await directories.renew(instance, slot)
-    expect((await stat(next)).ino).not.toBe(prepared.ino)
-  })
-
-  it('R68 are removed after a failed claim, unless a workload has them', async () => {
-    await directories.open()
-    await directories.prepare(instance, slot)
-    await directories.discard(instance, slot)
-    expect(await readdir(path.join(root, 'd'))).toEqual([])
-    const directory = await directories.renew(instance, slot)
-    await writeFile(path.join(directory, 'a'), '')
-    await directories.prepare(instance, slot)
-    await directories.discard(instance, slot)
-    expect(await readdir(directory)).toEqual(['a'])
-  })
-
-  it('R68 are made again if a prepared directory was dropped', async () => {
-    await directories.open()
-    await directories.prepare(instance, slot)
-    expect(await directories.drop({ path: path.join(parent(), slot) }, () => true)).toBe(true)
-    expect(await readdir(await directories.renew(instance, slot))).toEqual([])
   })
 
   it('R68 are new, although the last workload has removed all rights from its own', async () => {
@@ -151,7 +121,6 @@ describe('the directories of workloads', () => {
         others.push(await renew('next'))
         rmSync(hostile + '/0')
         for (const instance of ['next', 'other']) {
-          await directories.prepare('factory/' + instance, 'cam-1')
           others.push(await renew(instance, 'cam-1'))
         }
         const left = readdirSync(${JSON.stringify(d)}).sort()

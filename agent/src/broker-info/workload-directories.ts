@@ -32,8 +32,6 @@ export class WorkloadDirectories {
   /** Changes run in order: a removal must not take the directory of the next workload. */
   #work: Promise<unknown> = Promise.resolve()
   #removing: Promise<void> = Promise.resolve()
-  /** Directories for slots that are being claimed. No workload has used them. */
-  readonly #prepared = new Set<string>()
   /** Directories that wait for their removal, and whether a removal has failed. */
   readonly #aside = new Map<string, 'new' | 'failed'>()
 
@@ -62,36 +60,12 @@ export class WorkloadDirectories {
   }
 
   /**
-   * Makes a directory before its slot is claimed, unless there is one. Never rejects: `renew`
-   * reports the problem.
-   */
-  prepare(instance: ObjectKey, slot: SlotName): Promise<void> {
-    return this.#exclusively(async () => {
-      const directory = this.#pathOf(instance, slot)
-      await makeBelow(path.dirname(directory), () => makeForAll(directory))
-      this.#prepared.add(directory)
-    }).catch(() => undefined)
-  }
-
-  /** Removes a prepared directory, unless `renew` has returned it. Never rejects. */
-  discard(instance: ObjectKey, slot: SlotName): Promise<void> {
-    return this.#exclusively(async () => {
-      const directory = this.#pathOf(instance, slot)
-      if (!this.#prepared.delete(directory)) return
-      await rmdir(directory)
-      await removeIfEmpty(path.dirname(directory))
-    }).catch(() => undefined)
-  }
-
-  /**
    * Makes a new directory for the next workload of the slot. The workload before may still write
    * into its own directory, which is moved aside.
    */
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
-      // The kubelet waits: only what is necessary.
-      if (this.#prepared.delete(directory)) return directory
       await makeBelow(path.dirname(directory), async () => {
         await makeForAll(directory).catch(async (error: unknown) => {
           if (codeOf(error) !== 'EEXIST') throw error
@@ -158,7 +132,6 @@ export class WorkloadDirectories {
    * operations fail.
    */
   async #moveAside(directory: string): Promise<void> {
-    this.#prepared.delete(directory)
     const aside = path.join(
       path.dirname(directory),
       `${GONE_PREFIX}${randomBytes(6).toString('hex')}`,

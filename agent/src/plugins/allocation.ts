@@ -18,10 +18,6 @@ const DIRECTORY_MOUNT = '/run/akri/'
 export interface WorkloadDirectoryMaker {
   /** @returns the path on this node; undefined if the directory cannot be made */
   open(instance: ObjectKey, slot: SlotName): Promise<string | undefined>
-  /** Starts to make the directory of a slot that may be allocated soon, unless it exists. */
-  prepare(instance: ObjectKey, slot: SlotName): void
-  /** The prepared directory will not be opened. */
-  discard(instance: ObjectKey, slot: SlotName): void
 }
 
 /** The kubelet gives all of this to the container. */

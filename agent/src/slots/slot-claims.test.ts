@@ -53,9 +53,10 @@ beforeEach(() => {
     book,
     observer: noopObserver,
     directories: {
-      open: async (_instance, which) => `/reports/${which}`,
-      prepare: (_instance, which) => void done.push(`prepare ${which}`),
-      discard: (_instance, which) => void done.push(`discard ${which}`),
+      open: async (_instance, which) => {
+        done.push(`open ${which}`)
+        return `/reports/${which}`
+      },
     },
   })
 })
@@ -84,8 +85,8 @@ describe('an allocation', () => {
     expect(slots).toEqual([[A, B], [C], [B]])
     const mounted = allocations.map(({ mounts }) => mounts[0]?.hostPath)
     expect(mounted).toEqual([A, C, B].map((each) => `/reports/${each}`))
-    const expected = [A, B, C].flatMap((each) => [`prepare ${each}`, `claim ${each} node-a`])
-    expect(done).toEqual(expected)
+    const claimed = [A, B, C].map((each) => `claim ${each} node-a`)
+    expect(done).toEqual([...claimed, ...[A, B, C].map((each) => `open ${each}`)])
     expect(book.allocations.list().map(({ id }) => id)).toEqual([A, B, C])
   })
 
@@ -95,17 +96,15 @@ describe('an allocation', () => {
     ['that another node was faster with', async () => ({ outcome: 'taken', by: 'node-b' }), false],
     ['of a slot that does not exist', async () => ({ outcome: 'gone' }), false],
     ['that fails', () => Promise.reject(new TypeError('no answer')), false],
-  ])('R68 with a claim %s keeps the directory only with the slot', async (_, result, isHeld) => {
+  ])('R68 with a claim %s opens a directory only with the slot', async (_, result, isHeld) => {
     answer = result
     const granted = await allocate([A]).catch(() => [])
     expect([granted.length, done]).toEqual(
-      isHeld
-        ? [1, [`prepare ${A}`, `claim ${A} node-a`]]
-        : [0, [`prepare ${A}`, `claim ${A} node-a`, `discard ${A}`]],
+      isHeld ? [1, [`claim ${A} node-a`, `open ${A}`]] : [0, [`claim ${A} node-a`]],
     )
   })
 
-  it('A17 R68 that fails releases its claims and directories, and no earlier claim', async () => {
+  it('A17 R68 that fails opens no directory, releases its claims, and no earlier claim', async () => {
     answer = async (which) =>
       which === C
         ? { outcome: 'taken', by: 'node-b' }
@@ -113,7 +112,7 @@ describe('an allocation', () => {
           ? { outcome: 'taken', by: 'node-a' }
           : { outcome: 'claimed' }
     await expect(allocate([A], [B, C])).rejects.toThrow(`slot ${C} was just taken by node node-b`)
-    expect(done.slice(-3)).toEqual([`discard ${C}`, `release ${B} node-a`, `discard ${B}`])
+    expect([doneTo('release'), doneTo('open')]).toEqual([[`release ${B} node-a`], []])
     answer = async (which) => ({ outcome: which === C ? 'gone' : 'claimed' })
     done = []
     await expect(allocate([A, B, C])).rejects.toThrow(`cam-8120fe or its slot ${C} is gone`)
@@ -130,9 +129,7 @@ describe('an allocation', () => {
       }
       done = []
       await expect(claims.allocate(resource, [[id]])).rejects.toThrow('cam-8120fe was removed')
-      expect(done.map((each) => each.split(' ')[0])).toEqual([
-        ...['prepare', 'claim', 'release', 'discard'],
-      ])
+      expect(done.map((each) => each.split(' ')[0])).toEqual(['claim', 'release'])
       expect(book.allocations.list()).toEqual([])
     }
   })

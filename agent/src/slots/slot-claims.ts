@@ -53,7 +53,7 @@ export class SlotClaims {
     resource: Resource,
     requests: readonly (readonly string[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    const { cluster, clock, directories } = this.#options
+    const { cluster, clock } = this.#options
     const claimed: ChosenSlot[] = []
     return this.exclusively(async () => {
       try {
@@ -71,7 +71,6 @@ export class SlotClaims {
         // its time.
         await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
           await cluster.releaseSlot(key, slot, usage).catch(() => undefined)
-          directories?.discard(key, slot)
         })
         throw error
       } finally {
@@ -112,19 +111,12 @@ export class SlotClaims {
     chosen: readonly ChosenSlot[],
     claimed: ChosenSlot[],
   ): Promise<boolean> {
-    const { cluster, observer, directories } = this.#options
+    const { cluster, observer } = this.#options
     for (const target of new Map(chosen.map((each) => [each.slot, each])).values()) {
       const { slot, usage, instance } = target
       // Before the claim is written: a reconcile that finds the claim must see that it is young.
       this.#pending.add(slot)
-      // At the same time as the claim: the kubelet waits for both, and each waits for a disk.
-      directories?.prepare(instance.key, slot)
-      let result: SlotClaim | undefined
-      try {
-        result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
-      } finally {
-        if (!isHeld(result, usage)) directories?.discard(instance.key, slot)
-      }
+      const result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
       observer.claimed(level, result.outcome)
       if (result.outcome === 'claimed') claimed.push(target)
       if (isHeld(result, usage)) continue
@@ -158,8 +150,8 @@ export class SlotClaims {
 }
 
 /** Whether this node holds the slot with that usage now, by this claim or by an earlier one. */
-function isHeld(result: SlotClaim | undefined, usage: string): boolean {
-  return result?.outcome === 'claimed' || (result?.outcome === 'taken' && result.by === usage)
+function isHeld(result: SlotClaim, usage: string): boolean {
+  return result.outcome === 'claimed' || (result.outcome === 'taken' && result.by === usage)
 }
 
 function byNode(claim: string): string {
