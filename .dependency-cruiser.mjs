@@ -28,7 +28,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'discovery/(?!checkpoint).*',
   'report/(?!node-report-writer).*',
   'plugins/allocation',
-  'handlers/(device-selection|handler-(endpoint|registry)|isolated-output)',
+  'handlers/(handler-(endpoint|registry)|isolated-output)',
   'kubelet/kubelet',
   'cluster/(cluster|object-store|pod-demand|property-references)',
   'broker-info/broker-info-plan',

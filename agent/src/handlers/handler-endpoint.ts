@@ -34,6 +34,11 @@ export function isHandlerName(name: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)
 }
 
+/** A text of a handler, for a message: its beginning, if it is long. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
+}
+
 /** The name of the handler of an endpoint. */
 export function handlerOfUid(uid: string): string {
   const end = uid.indexOf('@')

@@ -6,8 +6,8 @@ import { defineError, isServed, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import { hostOf, plainAddress } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
-import type { AddressHolders } from './handler-addresses.js'
-import { isHandlerName } from './handler-endpoint.js'
+import type { HandlerAddresses } from './handler-addresses.js'
+import { isHandlerName, quote } from './handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
 /** A registration is refused. The handler gets the message. */
@@ -27,7 +27,10 @@ export class RegistrationRefusedError extends defineError(
 export interface EndpointPlaces {
   /** The directory of the sockets of handlers. */
   readonly directory: string
-  readonly holders: AddressHolders
+  /** @default no address */
+  readonly addresses: HandlerAddresses | undefined
+  /** The holder of an address now, or within some seconds. */
+  holderSoon(address: string): Promise<string | undefined>
 }
 
 /**
@@ -40,7 +43,7 @@ export async function endpointOf(
 ): Promise<RemoteEndpoint> {
   if (!isHandlerName(name)) {
     throw invalid(
-      `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', ` +
+      `name ${quote(name)} is not a handler name; it has letters, digits, '-', '_' and '.', ` +
         '63 characters at most',
     )
   }
@@ -61,7 +64,7 @@ async function addressOf(
       isServed: () => isServed(socket.path),
     }
   }
-  if (type === 1) return networkAddress(endpoint, places.holders)
+  if (type === 1) return networkAddress(endpoint, places)
   throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
 }
 
@@ -69,18 +72,21 @@ async function addressOf(
  * An endpoint gets the credentials of Configurations. So its address belongs to a Pod of this node,
  * or the operator allows the address. The next Pod with the same address has to register itself.
  */
-async function networkAddress(endpoint: string, holders: AddressHolders): Promise<EndpointAddress> {
+async function networkAddress(
+  endpoint: string,
+  { addresses, holderSoon }: EndpointPlaces,
+): Promise<EndpointAddress> {
   const { host, address, port } = checkedHost(endpoint)
-  const holder = await holders.soon(address)
+  const holder = await holderSoon(address)
   if (holder === undefined)
     throw new RegistrationRefusedError(
       status.PERMISSION_DENIED,
-      `endpoint ${shown(endpoint)}: ${address} is not the address of a Pod on this node; ` +
+      `endpoint ${quote(endpoint)}: ${address} is not the address of a Pod on this node; ` +
         'register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of ' +
         'the agent (chart: agent.handlerAccess.addresses)',
     )
   const problem = async () =>
-    holders.of(address) === holder
+    addresses?.holderOf(address) === holder
       ? undefined
       : `${address} no longer belongs to the Pod that registered`
   return {
@@ -100,7 +106,7 @@ async function checkedSocket(
   endpoint: string,
   directory: string,
 ): Promise<{ readonly path: string; readonly owner: string }> {
-  const refusal = (problem: string) => invalid(`endpoint ${shown(endpoint)} ${problem}`)
+  const refusal = (problem: string) => invalid(`endpoint ${quote(endpoint)} ${problem}`)
   if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
     throw refusal('is not an absolute path')
   const home = await realpath(directory)
@@ -120,7 +126,7 @@ function checkedHost(endpoint: string): {
   readonly address: string
   readonly port: number
 } {
-  const refuse = () => invalid(`endpoint ${shown(endpoint)} is not http://address:port`)
+  const refuse = () => invalid(`endpoint ${quote(endpoint)} is not http://address:port`)
   if (endpoint.length > 512 || !URL.canParse(endpoint)) throw refuse()
   const url = new URL(endpoint)
   const { protocol, pathname, search, username, password } = url
@@ -136,8 +142,4 @@ function checkedHost(endpoint: string): {
 
 function invalid(message: string): RegistrationRefusedError {
   return new RegistrationRefusedError(status.INVALID_ARGUMENT, message)
-}
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }

@@ -13,8 +13,8 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
-import { MAX_ENDPOINTS, REGISTRATION_CALLS } from '../limits.js'
-import { AddressHolders, type HandlerAddresses } from './handler-addresses.js'
+import { MAX_ENDPOINTS, MAX_WAITING_REGISTRATIONS, REGISTRATION_CALLS } from '../limits.js'
+import type { HandlerAddresses } from './handler-addresses.js'
 import type { HandlerRegistry } from './handler-registry.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { openRegistrationSocket } from './registration-socket.js'
@@ -72,21 +72,27 @@ export function rememberedHandlers(
   })
 }
 
+/**
+ * How long a registration waits for the Pod with its address, in milliseconds: a container knows
+ * its address before the API server does.
+ */
+const POD_WAIT_MS = 5000
+const POLL_MS = 250
+
 /** Serves the socket on which handlers register. */
 export class RegistrationServer {
   readonly #options: RegistrationServerOptions
-  readonly #holders: AddressHolders
   readonly #server = new Server(REGISTRATION_CALLS)
   readonly #stop = new AbortController()
   readonly #closer = new Closer()
   #socket = ''
+  /** The registrations that wait for the Pod with their address. */
+  #waiting = 0
 
   private constructor(options: RegistrationServerOptions) {
     this.#options = options
     // A listener for each registration that waits.
     setMaxListeners(0, this.#stop.signal)
-    const { addresses, clock } = options
-    this.#holders = new AddressHolders(addresses, clock, this.#stop.signal)
     this.#server.addService(RegistrationService, {
       registerDiscoveryHandler: (
         { request }: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
@@ -168,9 +174,24 @@ export class RegistrationServer {
 
   /** @throws RegistrationRefusedError */
   async #endpointOf(request: RegisterDiscoveryHandlerRequest): Promise<RemoteEndpoint> {
-    const { directory, names } = this.#options
+    const { directory, names, addresses } = this.#options
     checkName(request.name, names)
-    return endpointOf(request, { directory, holders: this.#holders })
+    const holderSoon = (address: string) => this.#holderSoon(address)
+    return endpointOf(request, { directory, addresses, holderSoon })
+  }
+
+  /** Beyond the bound, a registration is answered at once: its handler comes again. */
+  async #holderSoon(address: string): Promise<string | undefined> {
+    const { addresses, clock } = this.#options
+    const { signal } = this.#stop
+    const holder = () => addresses?.holderOf(address)
+    if (this.#waiting >= MAX_WAITING_REGISTRATIONS) return holder()
+    this.#waiting++
+    const isDone = () => signal.aborted || holder() !== undefined
+    for (let waited = 0; waited < POD_WAIT_MS && !isDone(); waited += POLL_MS)
+      await clock.sleep(POLL_MS, signal).catch(() => undefined)
+    this.#waiting--
+    return holder()
   }
 
   #add(endpoint: RemoteEndpoint, message: string): void {

@@ -1,5 +1,5 @@
 import { DiscoveryHandlerService } from '@akrijs/proto/discovery'
-import { connectProblem, Latest, messageOf } from '@akrijs/runtime'
+import { AkriError, connectProblem, messageOf } from '@akrijs/runtime'
 import {
   acceptReportsHeader,
   DeviceListCheck,
@@ -154,7 +154,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       'grpc.keepalive_timeout_ms': 10_000,
     })
     // The stream buffers 16 messages. Only the newest is needed, so only the newest takes memory.
-    let newest: Buffer = Buffer.alloc(0)
+    let newest: Buffer | undefined
     const stream = client.makeServerStreamRequest(
       DiscoveryHandlerService.discover.path,
       DiscoveryHandlerService.discover.requestSerialize,
@@ -165,19 +165,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
       { discoveryDetails: details, discoveryProperties: propertiesToWire(properties) },
       Metadata.fromHttp2Headers(acceptReportsHeader()),
     )
-    const messages = new Latest<Buffer>()
-    const onAbort = () => {
-      stream.cancel()
-      messages.end()
-    }
+    const onAbort = () => stream.cancel()
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
     let hasReports = false
     let isOver = false
-    const end = (error: DiscoveryFailedError) => {
-      isOver = true
-      messages.end(error)
-    }
+    const end = (error: DiscoveryFailedError) => stream.destroy(error)
     // The agent may still be busy with a list that came before.
     const onOver = () => {
       isOver = true
@@ -201,36 +194,29 @@ export class RemoteEndpoint implements HandlerEndpoint {
       this.#sentShared = sharedFrom(metadata)
       hasReports = sendsReports(metadata)
     })
-    stream.on('data', () => {
-      answered = true
-      // A handler cannot send faster than the agent reads.
-      stream.pause()
-      messages.push(newest)
-    })
-    stream.on('error', (error: ServiceError) => {
-      onOver()
-      messages.end(this.#failure(error, answered))
-    })
-    stream.on('end', () => {
-      onOver()
-      messages.end(this.#failed('it ended its stream'))
-    })
+    stream.on('error', onOver)
+    stream.on('end', onOver)
     const reading = { ...bound, check: new DeviceListCheck() }
     try {
-      for await (const message of messages) {
-        const list = await readResponse(message, reading, signal).catch((error: unknown) => {
-          throw this.#failed(messageOf(error), { cause: error })
-        })
+      let read: Buffer | undefined
+      // A handler cannot send faster than the agent reads.
+      for await (const _ of stream) {
+        if (newest === undefined || newest === read) continue
+        read = newest
+        const list = await readResponse(read, reading, signal)
         if (signal.aborted) return
         yield hasReports ? list : { ...list, reports: undefined }
-        stream.resume()
       }
+    } catch (error) {
+      if (signal.aborted) return
+      throw error instanceof DiscoveryFailedError ? error : this.#failure(error, answered)
     } finally {
       signal.removeEventListener('abort', onAbort)
       onOver()
       stream.cancel()
       client.close()
     }
+    if (!signal.aborted) throw this.#failed('it ended its stream')
   }
 
   /** A discovery has ended. If it was the last one, another process may be there from now on. */
@@ -241,21 +227,22 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#next = undefined
   }
 
-  #failure(error: ServiceError, answered: boolean): DiscoveryFailedError {
-    const details = error.details || error.message
-    if (error.code === status.INVALID_ARGUMENT)
-      return new DiscoveryFailedError('invalid-details', details, { cause: error })
+  /** @param cause of gRPC, or of a list that is wrong */
+  #failure(cause: unknown, answered: boolean): DiscoveryFailedError {
+    if (AkriError.is(cause)) return this.#failed(cause.message, { cause })
+    const { code, details: text } = Object(cause) as Partial<ServiceError>
+    const details = text || messageOf(cause)
+    if (code === status.INVALID_ARGUMENT)
+      return new DiscoveryFailedError('invalid-details', details, { cause })
     // HTTP/2 has the code ENHANCE_YOUR_CALM for this. An answer that is too long has it too.
-    if (error.code === status.RESOURCE_EXHAUSTED && !TOO_LONG.test(details))
+    if (code === status.RESOURCE_EXHAUSTED && !TOO_LONG.test(details))
       this.#keepaliveMs = SLOW_KEEPALIVE_MS
-    if (error.code === status.UNAVAILABLE && !answered) {
-      return new DiscoveryFailedError(
-        'unreachable',
-        `handler ${this.uid} cannot be reached: ${connectProblem(details)}`,
-        { cause: error },
-      )
-    }
-    return this.#failed(details, { cause: error })
+    if (code !== status.UNAVAILABLE || answered) return this.#failed(details, { cause })
+    return new DiscoveryFailedError(
+      'unreachable',
+      `handler ${this.uid} cannot be reached: ${connectProblem(details)}`,
+      { cause },
+    )
   }
 
   #failed(problem: string, options?: { readonly cause: unknown }): DiscoveryFailedError {
