@@ -104,7 +104,7 @@ describe('an allocation', () => {
     )
   })
 
-  it('A17 R68 that fails opens no directory, releases its claims, and no earlier claim', async () => {
+  it('A17 R68 that fails opens no directory and releases its claims, no earlier one', async () => {
     answer = async (which) =>
       which === C
         ? { outcome: 'taken', by: 'node-b' }
