@@ -119,8 +119,9 @@ export class InstanceReconciler {
     this.#spread = new WriteSpread({ ...options, random, knownNodes: () => cluster.knownNodes })
     instances.onChange((configuration, { instance, isMinor }) => {
       const state = this.#states.get(configuration)
+      const { plan = NO_PLAN } = state ?? {}
       const name = keyParts(instance).name as InstanceName
-      if (isMinor && state?.plan.claimed.has(name) === false) return
+      if (isMinor && plan !== NO_PLAN && !plan.claimed.has(name)) return
       state?.changed.add(name)
       this.#changed.tell(configuration)
     }, signal)
