@@ -16,7 +16,7 @@ const PACKAGES = workspaces()
   .map(({ folder }) => folder)
   .filter((folder) => !/^(proto|examples|scripts|test|bench)\b/.test(folder))
 const MEANING = {
-  terminal: 'Trying again does not help: mend what the message names.',
+  terminal: 'Trying again does not help: correct what the message names.',
   transient: 'It is tried again, with a back-off.',
   bug: 'A mistake in akri.js or in a handler: please report it.',
 }
@@ -168,7 +168,7 @@ ${rows.join('\n')}
 }
 
 /**
- * The possible kinds of an expression. A condition compares kinds, and is none; a variable has the
+ * The possible kinds of an expression. A condition only compares kinds; a variable has the
  * kinds of its declaration.
  */
 function kindsOf(expression) {

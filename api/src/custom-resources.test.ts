@@ -71,7 +71,7 @@ describe('the custom resource Configuration', () => {
     })
   })
 
-  it('is not ready when it is new, and its status is none to our programs', () => {
+  it('is not ready when it is new, and our programs read it as one without a status', () => {
     const status = version.schema.openAPIV3Schema.properties.status?.default
     expect(status).toMatchObject({
       observedGeneration: 0,

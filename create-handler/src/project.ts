@@ -8,8 +8,8 @@ import { ProjectError } from './errors.js'
 export type DirectoryFiles = ReadonlyMap<string, string | Uint8Array>
 
 /**
- * Checks that a project can become a directory: that there is none, or an empty directory, in a
- * directory that exists.
+ * Checks that a project can become a directory: its parent exists, and the directory itself is
+ * absent or empty.
  *
  * @returns its absolute path
  * @throws ProjectError

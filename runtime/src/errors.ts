@@ -186,7 +186,7 @@ const HANDLER_CODES: readonly unknown[] = ['AKRI_ERR_HANDLER_FAILED', 'AKRI_ERR_
 /** The most places of an error, and the longest. */
 const MAX_PLACES = 5
 const MAX_PLACE = 300
-/** Places that the author of a handler cannot mend: Node.js, akri.js, and this program. */
+/** Places that the author of a handler cannot change: Node.js, akri.js, and this program. */
 const OTHERS = /\bnode:|\/node_modules\/@akrijs\//
 
 /**

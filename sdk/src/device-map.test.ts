@@ -153,7 +153,7 @@ describe('deviceMap', () => {
     expect(clock.sleeping).toEqual([])
   })
 
-  it('refuses a time that is none', () => {
+  it('refuses a wrong time', () => {
     expect(() => deviceMap({ forgetAfter: 'soon' })).toThrow(/"soon" is not an interval/)
     expect(() => deviceMap({ firstAfter: 0 })).toThrow(/0 is not an interval/)
   })

@@ -238,7 +238,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       /did you mean limits\?/,
     ],
     [
-      'a udev rule that is none',
+      'a wrong udev rule',
       { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' } },
       'spec.discoveryHandler.discoveryDetails.udevRules[0]',
       /line 1, column 7/,
@@ -308,7 +308,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       world.api('Configuration').patch(world.key('wrong'), 'merge', change)
     let capacity = 1
     await eventually(async () => {
-      // Until the API server knows the label it takes a change, and then the same is none.
+      // Until the API server knows the label it accepts a change. A second one changes nothing.
       capacity += 1
       await expect(patch({ spec: { capacity } })).rejects.toThrow(
         'brokerPodSpec.nonsense: there is no such field',

@@ -172,7 +172,7 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     rests: [
       { series: { [conditionProblem('Ready')]: '1x30' }, at: '14m' },
       { series: { [conditionProblem('BrokersReady')]: '1x30' }, at: '30m' },
-      // It was mended.
+      // It was corrected.
       { series: { [conditionProblem('Ready')]: '1x10 stale' }, at: '30m' },
     ],
   },

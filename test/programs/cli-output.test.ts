@@ -13,7 +13,7 @@ beforeEach(async () => {
 
 afterEach(() => akri.dispose())
 
-/** Complete lines of a log. @throws if a line is none */
+/** Complete lines of a log. @throws if a line is incomplete */
 const parsed = (output: string) =>
   output
     .split('\n')

@@ -176,7 +176,7 @@ describe('a package that comes into a bundle', () => {
     ],
     ['names no licence', {}, { LICENSE: 'MIT' }, 'names no licence'],
     [
-      'has a licence that nobody has decided about',
+      'has a licence without a decision about it',
       { license: 'MIT OR GPL-3.0-only' },
       { LICENSE: 'x' },
       'has the licence GPL-3.0-only',

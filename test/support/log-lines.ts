@@ -16,7 +16,7 @@ export class LogLines {
     this.#stray = stray
   }
 
-  /** A line at whose end the process was killed is none. */
+  /** A line that the kill of the process cut off is left out. */
   add(chunk: Buffer): void {
     const lines = (this.#rest + this.#decoder.write(chunk)).split('\n')
     this.#rest = lines.pop() ?? ''

@@ -194,9 +194,9 @@ describe('the source of a property', () => {
     const again = configurationOf('again', fromSecret)
     configurations.put(again)
     expect(await look()).toBeUndefined()
-    putSecret('anew')
+    putSecret('again')
     await eventually(() => expect(told).toContain(keyOf(again)))
-    await showing('anew')
+    await showing('again')
   })
 
   describe('of another namespace', () => {

@@ -103,7 +103,7 @@ describe('the liveness of an agent', () => {
         expect(await liveness.problem()).toBe(
           `the device plugin of akri.sh/cam-8120fe does not answer on ${lost.socket}`,
         )
-      plugins = [...plugins.slice(0, 2), { ...lost, socket: await serve('anew') }]
+      plugins = [...plugins.slice(0, 2), { ...lost, socket: await serve('again') }]
       expect(await liveness.problem()).toBeUndefined()
     },
   )

@@ -73,7 +73,7 @@ describe('a spec of Kubernetes', () => {
 
   it.each<[string, Root, string, string]>([
     [
-      'a field that nobody knows',
+      'an unknown field',
       'podSpec',
       '{containers: [], xUnknownSyntheticField: 1}',
       'spec.xUnknownSyntheticField: there is no such field in Kubernetes v1.34.0',

@@ -36,7 +36,7 @@ const MAX_PRINTED = 100
 /**
  * `akri validate`: checks the Configurations in files and directories, and their details by the
  * handlers, without an agent.
- * @throws InvalidManifestError if a file has a problem; a warning is none
+ * @throws InvalidManifestError if a file has a problem, and not only warnings
  */
 export async function validate(
   paths: readonly string[],

@@ -133,7 +133,7 @@ describe('the OPC UA subscriber', () => {
   })
 
   it.each([
-    ['a number that is none', 'Unknown', { type: 'Double', value: 'NaN' }, '"NaN"'],
+    ['NaN', 'Unknown', { type: 'Double', value: 'NaN' }, '"NaN"'],
     [
       'a matrix',
       'Grid',
@@ -230,9 +230,9 @@ describe('the OPC UA subscriber', () => {
 
   it.each<[string, Record<string, string>, RegExp]>([
     ['no server', {}, /OPCUA_DISCOVERY_URL is not set/],
-    ['an interval that is none', { OPCUA_INTERVAL_MS: 'often' }, /OPCUA_INTERVAL_MS is often/],
+    ['a wrong interval', { OPCUA_INTERVAL_MS: 'often' }, /OPCUA_INTERVAL_MS is often/],
     [
-      'a silence that is none',
+      'a wrong silence',
       { OPCUA_SILENCE_SECONDS: 'long' },
       /^OPCUA_SILENCE_SECONDS is long; write seconds from 1 to 86400\n$/,
     ],

@@ -111,7 +111,7 @@ describe('a program', () => {
     return { code, signal, out: await out, errors: await errors }
   }
 
-  /** @throws if a line is none of the log */
+  /** @throws if a line is not a line of the log */
   const logged = (errors: string) =>
     errors
       .trimEnd()

@@ -176,7 +176,7 @@ describe('a Configuration that people write', () => {
       /missing/,
     ],
     [
-      'a udev rule that is none',
+      'a wrong udev rule',
       {
         discoveryHandler: {
           name: 'udev',
@@ -199,7 +199,7 @@ describe('a Configuration that people write', () => {
       /name one method: standard or mdns/,
     ],
     [
-      'an opcua network that is none',
+      'a wrong opcua network',
       {
         discoveryHandler: {
           name: 'opcua',
@@ -236,7 +236,7 @@ describe('a Configuration that people write', () => {
       /give one of secretKeyRef and configMapKeyRef/,
     ],
     [
-      'a valueFrom that nobody knows',
+      'an unknown valueFrom',
       {
         discoveryHandler: {
           name: 'x',
@@ -278,7 +278,7 @@ describe('a Configuration that people write', () => {
     ],
     ['a capacity below one', { capacity: -1 }, 'spec.capacity', /it is -1/],
     [
-      'a field of a Pod that nobody knows',
+      'an unknown field of a Pod',
       { brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } } },
       'spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField',
       /no such field/,
