@@ -9,7 +9,7 @@ export {
   referenceText,
   resolveReferences,
 } from './cluster/property-references.js'
-export type { AgeingOptions } from './discovery/device-ageing.js'
+export type { AgeingOptions } from './discovery/device-set.js'
 export { KubeletUnavailableError, MissingPropertyError, PropertyRefusedError } from './errors.js'
 export { AllowedAddresses } from './handlers/handler-addresses.js'
 export { isolatedNames, runIsolated } from './handlers/isolated-handler.js'

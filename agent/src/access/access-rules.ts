@@ -2,18 +2,11 @@ import { isHandlerName } from '../handlers/handler-endpoint.js'
 
 /** Lets a handler give a path of the node to containers. */
 export interface PathRule {
-  readonly handler: string
   readonly host: Pattern
   /** The path in the container. @default the path of the node */
   readonly container: Pattern | undefined
   /** `ro` or `rw` of a mount; of `r`, `w` and `m` of a device node. */
   readonly mode: string
-}
-
-/** Lets a handler report a property. */
-export interface NameRule {
-  readonly handler: string
-  readonly name: Pattern
 }
 
 /** The longest path of Linux, in characters. */
@@ -61,33 +54,20 @@ function readPathRule(text: string, modes: RegExp, standard: string): PathRule |
   if (!isHandlerName(handler) || others.length > 0 || !modes.test(mode)) return undefined
   if (!paths.every(isCanonicalPath)) return undefined
   const inContainer = container === undefined ? undefined : new Pattern(container)
-  return { handler, host: new Pattern(host), container: inContainer, mode }
+  return { host: new Pattern(host), container: inContainer, mode }
 }
 
 /** Reads `<handler>=<name>`. @returns undefined for any other text */
-export function readNameRule(text: string): NameRule | undefined {
+export function readNameRule(text: string): Pattern | undefined {
   const { handler, rest: name } = splitRule(text)
   if (!isHandlerName(handler) || name === '' || /[=\p{Cc}\s]/u.test(name)) return undefined
   // A name has no components.
-  return { handler, name: new Pattern(name.replaceAll(/\*+/g, '**')) }
+  return new Pattern(name.replaceAll(/\*+/g, '**'))
 }
 
 function splitRule(text: string): { readonly handler: string; readonly rest: string } {
   const [handler = '', ...rest] = text.split('=')
   return { handler, rest: rest.join('=') }
-}
-
-interface Token {
-  accepts(character: string): boolean
-  /** Whether the token stands for any number of characters. */
-  readonly repeats: boolean
-}
-
-const isOfComponent = (character: string) => character !== '/'
-const WILDCARDS: Readonly<Record<string, Token>> = {
-  '?': { accepts: isOfComponent, repeats: false },
-  '*': { accepts: isOfComponent, repeats: true },
-  '**': { accepts: () => true, repeats: true },
 }
 
 /**
@@ -97,26 +77,26 @@ const WILDCARDS: Readonly<Record<string, Token>> = {
 export class Pattern {
   /** Whether the pattern has no wildcard. */
   readonly isExact: boolean
-  readonly #tokens: readonly Token[]
+  /** Characters and wildcards. */
+  readonly #tokens: readonly string[]
 
   constructor(text: string) {
     this.isExact = !/[*?]/.test(text)
-    this.#tokens = Array.from(text.matchAll(/\*\*|./gsu), ([part]) => {
-      return WILDCARDS[part] ?? { accepts: (character) => character === part, repeats: false }
-    })
+    this.#tokens = text.match(/\*\*|./gsu) ?? []
   }
 
   matches(text: string): boolean {
     let states = this.#withoutWildcards(new Set([0]))
     const last = this.#tokens.length - 1
-    const isOpen = this.#tokens.at(-1) === WILDCARDS['**']
+    const isOpen = this.#tokens.at(-1) === '**'
     for (const character of text) {
       // Most rules for names end like this.
       if (isOpen && states.has(last)) return true
       const next = new Set<number>()
       for (const at of states) {
         const token = this.#tokens[at]
-        if (token?.accepts(character) === true) next.add(token.repeats ? at : at + 1)
+        const isWildcard = token === '**' || ((token === '*' || token === '?') && character !== '/')
+        if (isWildcard || token === character) next.add(repeats(token) ? at : at + 1)
       }
       states = this.#withoutWildcards(next)
     }
@@ -126,7 +106,12 @@ export class Pattern {
   /** Adds the states after wildcards that match no character. */
   #withoutWildcards(states: Set<number>): Set<number> {
     // A set also visits what is added during the visit.
-    for (const at of states) if (this.#tokens[at]?.repeats === true) states.add(at + 1)
+    for (const at of states) if (repeats(this.#tokens[at])) states.add(at + 1)
     return states
   }
+}
+
+/** Whether a token stands for any number of characters. */
+function repeats(token: string | undefined): boolean {
+  return token === '*' || token === '**'
 }

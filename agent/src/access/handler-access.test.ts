@@ -2,7 +2,7 @@ import type { Device } from '@akrijs/runtime/handler'
 import { describe, expect, it, vi } from 'vitest'
 import { turnsOf } from '../../../test/support/turns.js'
 import { checked } from '../testing/objects.js'
-import { Pattern, readDeviceRule, readMountRule, readNameRule } from './access-rules.js'
+import { Pattern } from './access-rules.js'
 import type { DeviceNodes } from './handler-access.js'
 import { HandlerAccess } from './handler-access.js'
 
@@ -22,19 +22,16 @@ const options = { mounts: 'MOUNTS', devices: 'DEVICES', environment: 'NAMES' }
 
 /** @param rules such as `MOUNTS sensor=/a`, between semicolons */
 function accessBy(rules = ''): HandlerAccess {
-  const of = <Rule>(option: string, read: (text: string) => Rule | undefined) =>
+  const of = (option: string) =>
     rules
       .split('; ')
       .filter((rule) => rule.startsWith(option))
-      .map((rule) => read(rule.slice(option.length + 1)) ?? expect.fail(rule))
+      .map((rule) => rule.slice(option.length + 1))
+  const { mounts, devices, environment } = options
   return new HandlerAccess({
     paths,
     options,
-    rules: {
-      mounts: of('MOUNTS', readMountRule),
-      devices: of('DEVICES', readDeviceRule),
-      environment: of('NAMES', readNameRule),
-    },
+    rules: { mounts: of(mounts), devices: of(devices), environment: of(environment) },
   })
 }
 
@@ -52,7 +49,8 @@ function deviceOf(text: string): Device {
 /** The refusal of a device; undefined for a device that is admitted as it is. */
 async function refusal(access: HandlerAccess, handler: string, reported: Device | string) {
   const device = checked(typeof reported === 'string' ? deviceOf(reported) : reported)
-  const [admitted] = await access.admit(handler, [device])
+  const { devices } = await access.admit(handler, [device])
+  const [admitted] = devices
   if (admitted?.refusal === undefined) expect(admitted).toBe(device)
   return admitted?.refusal
 }
@@ -159,8 +157,9 @@ describe('a refused device', () => {
   it('is decided about again if the kernel may name its device node later', async () => {
     const slow = { find: async () => ({ present: new Set<string>(), complete: false }) }
     const [node, property] = [deviceOf('node /dev/video9 rwm'), deviceOf('property PATH')]
-    const devices = [node, { ...node, ...property }, property].map(checked)
-    const [later, never, other] = await new HandlerAccess({ paths: slow }).admit('udev', devices)
+    const devices = [node, { ...node, ...property, id: 'e' }, { ...property, id: 'f' }].map(checked)
+    const access = new HandlerAccess({ paths: slow })
+    const [later, never, other] = (await access.admit('udev', devices)).devices
     expect(later).toMatchObject({
       isTemporary: true,
       refusal:
@@ -168,8 +167,8 @@ describe('a refused device', () => {
         'before the kernel has named all its device nodes; the agent asks again',
     })
     expect([never?.isTemporary, other?.isTemporary]).toEqual([false, false])
-    const nodes = [node, deviceOf('node /dev/mem rwm')].map(checked)
-    const [absent, memory] = await accessBy().admit('udev', nodes)
+    const nodes = [node, { ...deviceOf('node /dev/mem rwm'), id: 'e' }].map(checked)
+    const [absent, memory] = (await accessBy().admit('udev', nodes)).devices
     expect([absent?.isTemporary, memory?.isTemporary]).toEqual([true, false])
     expect(absent?.refusal).toContain('; only if you trust the handler with it, add udev=/dev/**,')
   })
@@ -181,7 +180,7 @@ describe('a refused device', () => {
       mounts: [{ hostPath: '/', containerPath: '/host', readOnly: false }],
       deviceSpecs: [{ hostPath: '/dev/mem', containerPath: '/dev/mem', permissions: 'rwm' }],
     })
-    const [admitted] = await accessBy().admit('sensor', [device])
+    const [admitted] = (await accessBy().admit('sensor', [device])).devices
     expect(admitted).toMatchObject({ id: 'd', mounts: [], deviceSpecs: [], reported: device })
     expect(admitted?.properties).toEqual({ SENSOR_URL: 'u' })
     expect(admitted?.refusal).toMatch(/\(and 2 more\)/)
@@ -223,5 +222,37 @@ describe('the time of a decision', () => {
       checked({ id: `${n}`, properties: properties(n) }),
     )
     expect(await turnsOf(() => access.admit('sensor', list))).toBeGreaterThan(10)
+  })
+})
+
+describe('the next list', () => {
+  it('costs work for devices that have changed, and keeps the objects of all others', async () => {
+    const asked = vi.fn(paths.find)
+    const access = new HandlerAccess({ paths: { find: asked } })
+    const device = (id: string, UDEV_A = '') => checked({ id, properties: { UDEV_A } })
+    const node = (id: string) => checked({ ...deviceOf(`node /dev/${id} rw`), id })
+    const refused = checked({ id: 'refused', properties: { PATH: '' } })
+    const list = [device('same'), device('changed'), refused, device('gone'), node('null')]
+    const first = await access.admit('udev', [...list, node('video0')])
+    expect(first.changed).toBe(4 * 2 + 2 * 2)
+    const before = first.devices
+    asked.mockResolvedValue({ present: new Set(['/dev/null']), complete: true })
+    const now = [device('new'), device('changed', 'x'), refused, device('same'), ...before.slice(4)]
+    const { devices, changed } = await access.admit('udev', now, before)
+    expect(devices.map(({ id, refusal }) => [id, refusal !== undefined])).toEqual([
+      ['new', false],
+      ['changed', false],
+      ['refused', true],
+      ['same', false],
+      ['null', false],
+      // The kernel names other device nodes by now.
+      ['video0', true],
+    ])
+    expect(devices.map((each) => before.includes(each))).toEqual([
+      ...[false, false, true, true, true, false],
+    ])
+    expect([changed, asked.mock.lastCall]).toEqual([4, [new Set(['/dev/null', '/dev/video0'])]])
+    const back = await new HandlerAccess({ paths }).admit('udev', [node('video0')], devices)
+    expect(back.devices).toEqual([node('video0')])
   })
 })

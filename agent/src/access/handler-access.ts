@@ -1,10 +1,10 @@
 import { inTurns } from '@akrijs/runtime'
 import type { DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
-import type { HashedDevice } from '../handlers/handler-endpoint.js'
+import { type HashedDevice, quote } from '../handlers/handler-endpoint.js'
 import {
   isCanonicalPath,
-  type NameRule,
   type PathRule,
+  type Pattern,
   readDeviceRule,
   readMountRule,
   readNameRule,
@@ -36,17 +36,21 @@ export interface AdmittedDevice extends HashedDevice {
   readonly reported?: HashedDevice
 }
 
-export interface AccessRules {
+/** The rules of one handler. */
+interface AccessRules {
   readonly mounts: readonly PathRule[]
   readonly devices: readonly PathRule[]
-  readonly environment: readonly NameRule[]
+  readonly environment: readonly Pattern[]
 }
 
 type AccessKind = keyof AccessRules
 
 interface HandlerAccessOptions {
-  /** The rules of the operator. @default none */
-  readonly rules?: AccessRules
+  /**
+   * The rules of the operator, which {@link readMountRule}, {@link readDeviceRule} and {@link
+   * readNameRule} can read. @default none
+   */
+  readonly rules?: Readonly<Record<AccessKind, readonly string[]>>
   /** How an operator sets the rules, for messages. @default rules cannot be set */
   readonly options?: Readonly<Record<AccessKind, string>>
   /** `unchecked`: there are no containers that could get a path. */
@@ -99,17 +103,40 @@ export class HandlerAccess {
     this.#options = options
   }
 
+  /**
+   * Decides about a list. A list tells all devices: only those that have changed cost work, and
+   * those with device nodes, because the kernel may name other nodes by then.
+   *
+   * @param before the admitted list before
+   * @returns the devices in the order of the list, and how many devices, properties, mounts and
+   * device nodes are new or have changed
+   */
   async admit(
     handler: string,
     devices: readonly HashedDevice[],
-  ): Promise<readonly AdmittedDevice[]> {
+    before: readonly AdmittedDevice[] = [],
+  ): Promise<{ readonly devices: readonly AdmittedDevice[]; readonly changed: number }> {
+    const admitted = new Map(before.map((device) => [device.id, device]))
+    const toAdmit: HashedDevice[] = []
+    let changed = 0
+    for (const device of devices) {
+      const { properties = {}, mounts = [], deviceSpecs = [] } = device
+      const isSame = admitted.get(device.id)?.hash === device.hash
+      if (!isSame)
+        changed += 1 + Object.keys(properties).length + mounts.length + deviceSpecs.length
+      if (!isSame || deviceSpecs.length > 0) toAdmit.push(device)
+    }
     const rules = this.#rulesOf(handler)
-    const nodes = await this.#findNodes(rules, devices)
-    const admitted: AdmittedDevice[] = []
+    const nodes = await this.#findNodes(rules, toAdmit)
     // A list can have 100,000 properties, which take 0.2 to 0.5 s together.
-    for await (const device of inTurns(devices))
-      admitted.push(this.#admitDevice(handler, device, rules, nodes))
-    return admitted
+    for await (const reported of inTurns(toAdmit)) {
+      const device = this.#admitDevice(handler, reported, rules, nodes)
+      const known = admitted.get(device.id)
+      // One copy of what has not changed is enough.
+      if (known?.hash !== device.hash || known.refusal !== device.refusal)
+        admitted.set(device.id, device)
+    }
+    return { devices: devices.flatMap(({ id }) => admitted.get(id) ?? []), changed }
   }
 
   #admitDevice(
@@ -162,18 +189,15 @@ export class HandlerAccess {
       return kind === 'environment' ? '; it has to report the value under another name' : ''
     // The first rule of a handler replaces the standard.
     const standard = this.#operatorRules(handler, kind).length > 0 ? [] : standardOf(handler, kind)
-    const rules = [...standard, rule].map((text) => `${handler}=${text}`).join(',')
+    const rules = [...standard, `${handler}=${rule}`].join(',')
     return `; only if you trust the handler with it, add ${rules} to ${option}`
   }
 
   #rulesOf(handler: string): AccessRules {
-    const of = <Kind extends AccessKind>(
-      kind: Kind,
-      read: (text: string) => AccessRules[Kind][number] | undefined,
-    ): readonly AccessRules[Kind][number][] => {
+    const of = <Rule>(kind: AccessKind, read: (text: string) => Rule | undefined) => {
       const rules = this.#operatorRules(handler, kind)
-      if (rules.length > 0) return rules
-      return standardOf(handler, kind).flatMap((text) => read(`${handler}=${text}`) ?? [])
+      const texts = rules.length > 0 ? rules : standardOf(handler, kind)
+      return texts.flatMap((text) => read(text) ?? [])
     }
     return {
       mounts: of('mounts', readMountRule),
@@ -182,9 +206,8 @@ export class HandlerAccess {
     }
   }
 
-  #operatorRules<Kind extends AccessKind>(handler: string, kind: Kind) {
-    const rules: readonly AccessRules[Kind][number][] = this.#options.rules?.[kind] ?? []
-    return rules.filter((rule) => rule.handler === handler)
+  #operatorRules(handler: string, kind: AccessKind): readonly string[] {
+    return this.#options.rules?.[kind].filter((rule) => rule.startsWith(`${handler}=`)) ?? []
   }
 
   async #findNodes({ devices: rules }: AccessRules, devices: DeviceList): Promise<FoundNodes> {
@@ -203,18 +226,18 @@ const NO_NODES: FoundNodes = { present: new Set(), complete: true }
 
 function standardOf(handler: string, kind: AccessKind): readonly string[] {
   const standard = Object.hasOwn(STANDARD, handler) ? STANDARD[handler] : STANDARD_OF_OTHERS
-  return standard?.[kind] ?? []
+  return (standard?.[kind] ?? []).map((rule) => `${handler}=${rule}`)
 }
 
 function propertyProblem(
   name: string,
   value: string,
-  rules: readonly NameRule[],
+  rules: readonly Pattern[],
 ): Problem | undefined {
   // The time of a match grows with the name.
   const isLong = name.length > MAX_NAME
-  const fitting = isLong ? [] : rules.filter((rule) => rule.name.matches(name))
-  if (fitting.some((rule) => rule.name.isExact)) return undefined
+  const fitting = isLong ? [] : rules.filter((rule) => rule.matches(name))
+  if (fitting.some((rule) => rule.isExact)) return undefined
   const isUnknown = fitting.length === 0
   const why =
     startEffect(name, value) ?? (isUnknown ? 'no rule for its properties has this name' : undefined)
@@ -294,8 +317,4 @@ function ruleFor(
   const parts = [host, ...(hostPath === containerPath ? [] : [container])]
   const rule = [...parts, ...(mode === standard ? [] : [mode])].join(':')
   return rule.length > MAX_RULE ? undefined : rule
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }

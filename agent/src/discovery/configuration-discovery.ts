@@ -9,15 +9,20 @@ import {
   isUidOf,
 } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
-import { type AdmittedDevices, type ListedDevices, RANK, type RankOf } from './device-admission.js'
 import {
+  type AdmittedDevices,
   type AgedSet,
   type AgeingOptions,
   ageDevices,
+  type DeviceSet,
   type EndpointList,
+  isSameSet,
+  type ListedDevices,
   lostAt,
-} from './device-ageing.js'
-import { type DeviceSet, type DiscoveredDevice, isSameSet, NO_DEVICES } from './device-set.js'
+  NO_DEVICES,
+  RANK,
+  type RankOf,
+} from './device-set.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 
 interface ConfigurationDiscoveryOptions
@@ -64,27 +69,22 @@ const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
  * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
  * of all endpoints.
  */
-export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
+export class ConfigurationDiscovery implements ListedDevices {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
   /**
    * By endpoint, in the order in which the endpoints came. Lists without a session are from before
-   * a restart, of an endpoint that left, or of the handler before an edit.
+   * a restart, of an endpoint that left, or of the handler before an edit; and {@link NO_ENDPOINT}.
    */
   readonly #lists = new Map<string, EndpointList>()
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
-  /**
-   * Start of the period without an endpoint; undefined after any answer, because all devices are in
-   * lists then.
-   */
-  #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
   /** Ends the decisions about devices that are refused for now. */
   #decisions = new AbortController()
-  #aged: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: undefined }
+  #aged: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: Number.POSITIVE_INFINITY }
   #deviceSet: DeviceSet = NO_DEVICES
 
   /** @param restored from before a restart of the agent; no handler has confirmed them since */
@@ -97,8 +97,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     this.#configuration = configuration
     this.#options = options
     const lostSince = options.clock.monotonicMs()
-    for (const list of restored)
-      this.#takeOver({ ...list, leftOut: 0, remembered: true, lostSince })
+    for (const list of restored) this.#takeOver({ ...list, leftOut: undefined, lostSince })
   }
 
   get handler(): string {
@@ -125,7 +124,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 
   /** The devices of all lists. */
-  get devices(): ReadonlyMap<string, DiscoveredDevice> {
+  get devices(): DeviceSet['devices'] {
     return this.#aged.devices
   }
 
@@ -160,7 +159,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 
   /** @returns whether the devices to serve have changed */
-  admit({ devices, bound = 'perConfiguration' }: AdmittedDevices<DiscoveredDevice>): boolean {
+  admit({ devices, bound = 'perConfiguration' }: AdmittedDevices): boolean {
     const { complete, devices: listed, leftOut: beyondList } = this.#aged
     const number = listed.size - devices.size + beyondList
     const leftOut = number > 0 ? { devices: number, bound, listed } : undefined
@@ -182,8 +181,10 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     }
     for (const endpoint of endpoints)
       if (!this.#sessions.has(endpoint.uid)) this.#beginSession(endpoint)
-    const isWaiting = endpoints.length === 0 && !this.#isAnswered
-    this.#waitingSince = isWaiting ? (this.#waitingSince ?? clock.monotonicMs()) : undefined
+    // After any answer, all devices are in lists.
+    if (endpoints.length > 0 || this.#isAnswered) this.#lists.delete(NO_ENDPOINT)
+    else if (!this.#lists.has(NO_ENDPOINT))
+      this.#lists.set(NO_ENDPOINT, noList(NO_ENDPOINT, clock.monotonicMs()))
     this.#changed()
   }
 
@@ -205,12 +206,9 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 
   #beginSession(endpoint: HandlerEndpoint): void {
-    const { uid, shared } = endpoint
-    const noList: EndpointList = {
-      ...{ endpoint: uid, shared, devices: undefined, leftOut: 0, remembered: false },
-      lostSince: this.#options.clock.monotonicMs(),
-    }
-    const list = () => this.#lists.get(uid) ?? noList
+    const { uid } = endpoint
+    const begun = noList(uid, this.#options.clock.monotonicMs())
+    const list = () => this.#lists.get(uid) ?? begun
     this.#lists.set(uid, list())
     const session = new DiscoverySession(this.#configuration, endpoint, {
       ...this.#options,
@@ -241,7 +239,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     const { endpoint, devices } = list
     const before = this.#lists.get(endpoint)?.devices
     this.#lists.set(endpoint, list)
-    if (devices !== before && devices?.some(isRefusedForNow) === true) this.#decideAgain()
+    if (devices !== before && isRefusedForNow(list)) this.#decideAgain()
   }
 
   /**
@@ -256,10 +254,10 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     const { clock, log, random } = this.#options
     const decide = async () => {
       for (const wait of backoff({ ...DECISIONS, random })) {
+        const refused = () => [...this.#lists.values()].filter(isRefusedForNow)
+        if (refused().length === 0) return
         await clock.sleep(wait, signal)
-        const refused = [...this.#lists.values()].filter(hasRefusalForNow)
-        for (const list of refused) await this.#decideAbout(list, signal)
-        if (![...this.#lists.values()].some(hasRefusalForNow)) return
+        for (const list of refused()) await this.#decideAbout(list, signal)
       }
     }
     this.#after(
@@ -270,12 +268,14 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 
   async #decideAbout({ endpoint, devices = [] }: EndpointList, signal: AbortSignal) {
-    const decided = await this.#options.admit(handlerOfUid(endpoint), devices.map(asReported))
+    const { access } = this.#options
+    const reported = devices.map(asReported)
+    const decided = await access.admit(handlerOfUid(endpoint), reported, devices)
     const list = this.#lists.get(endpoint)
     // Another list was decided about when it came.
     if (signal.aborted || list?.devices !== devices) return
-    if (decided.every(({ refusal }, index) => refusal === devices[index]?.refusal)) return
-    this.#lists.set(endpoint, { ...list, devices: decided })
+    if (decided.devices.every((device, index) => device === devices[index])) return
+    this.#lists.set(endpoint, { ...list, devices: decided.devices })
     this.#changed()
   }
 
@@ -284,8 +284,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     const { clock, log, onChange } = this.#options
     try {
       this.#dropLists()
-      const lists = [...this.#lists.values()]
-      this.#aged = ageDevices(lists, clock.monotonicMs(), this.#options, this.#waitingSince)
+      this.#aged = ageDevices(this.#lists.values(), clock.monotonicMs(), this.#options)
       this.#wakeAt(this.#aged.changesAt)
     } catch (error) {
       log.error({ err: error }, 'device set not made')
@@ -302,7 +301,7 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
     )
     this.#isAnswered ||= isAnswered
     for (const [uid, { lostSince = now }] of this.#lists) {
-      if (this.#sessions.has(uid)) continue
+      if (this.#sessions.has(uid) || uid === NO_ENDPOINT) continue
       // After an answer, devices of the handler before an edit are no longer asked for.
       const isOfOther = isAnswered && !isUidOf(this.handler, uid)
       if (isOfOther || now >= lostSince + removeAfterMs) this.#lists.delete(uid)
@@ -310,9 +309,9 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 
   /** Time alone changes a device set too. */
-  #wakeAt(time: number | undefined): void {
+  #wakeAt(time: number): void {
     this.#timer.abort()
-    if (time === undefined) return
+    if (time === Number.POSITIVE_INFINITY) return
     const timer = new AbortController()
     this.#timer = timer
     const { clock } = this.#options
@@ -328,12 +327,15 @@ export class ConfigurationDiscovery implements ListedDevices<DiscoveredDevice> {
   }
 }
 
-function isRefusedForNow({ isTemporary }: AdmittedDevice): boolean {
-  return isTemporary === true
+/** Stands for the endpoint that a handler without endpoints may have, until one has answered. */
+const NO_ENDPOINT = ''
+
+function noList(endpoint: string, lostSince: number): EndpointList {
+  return { endpoint, shared: false, devices: undefined, leftOut: undefined, lostSince }
 }
 
-function hasRefusalForNow({ devices = [] }: EndpointList): boolean {
-  return devices.some(isRefusedForNow)
+function isRefusedForNow({ devices = [] }: EndpointList): boolean {
+  return devices.some(({ isTemporary }) => isTemporary === true)
 }
 
 function asReported(device: AdmittedDevice): HashedDevice {

@@ -1,5 +1,9 @@
+import type { ObjectKey } from '@akrijs/kube/objects'
+import type { AdmittedDevice } from '../access/handler-access.js'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
-import type { DeviceBound } from './device-admission.js'
+import type { DeviceBounds } from '../limits.js'
+
+// From the lists of endpoints to the devices that are served.
 
 /** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
@@ -17,9 +21,11 @@ export interface DiscoveredDevice {
   readonly refusal?: string
 }
 
+type Devices = ReadonlyMap<string, DiscoveredDevice>
+
 /** All devices of one Configuration: the union over its endpoints, one entry per device id. */
 export interface DeviceSet {
-  readonly devices: ReadonlyMap<string, DiscoveredDevice>
+  readonly devices: Devices
   /**
    * Whether a missing device is gone. False while an answer is outstanding (after a start, without
    * a handler): absence of evidence is not evidence of absence.
@@ -39,7 +45,7 @@ export interface LeftOut {
   /** The bound that leaves the devices out. */
   readonly bound: DeviceBound
   /** All devices before the bounds: a device that is left out is not gone. */
-  readonly listed: ReadonlyMap<string, DiscoveredDevice>
+  readonly listed: Devices
 }
 
 /** Whether the handler lists the device, also beyond a bound. */
@@ -58,16 +64,12 @@ export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
   )
 }
 
-function hasSame<T>(
-  a: ReadonlyMap<string, T>,
-  b: ReadonlyMap<string, T>,
-  isSame: (a: T, b: T) => boolean,
-): boolean {
+function hasSame(a: Devices, b: Devices, isSame: typeof isSameDevice): boolean {
   if (a === b) return true
   if (a.size !== b.size) return false
-  for (const [id, value] of a) {
+  for (const [id, device] of a) {
     const other = b.get(id)
-    if (other === undefined || !isSame(value, other)) return false
+    if (other === undefined || !isSame(device, other)) return false
   }
   return true
 }
@@ -80,4 +82,214 @@ function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice): boolean {
     a.shared === b.shared &&
     a.endpoint === b.endpoint
   )
+}
+
+/** The devices of one endpoint for one Configuration. */
+export interface EndpointList {
+  /** The uid of the endpoint. */
+  readonly endpoint: string
+  readonly shared: boolean
+  /** The last list; undefined before the first list. */
+  readonly devices: readonly AdmittedDevice[] | undefined
+  /**
+   * How many devices of the last list are beyond the bound of a list, and not in `devices`.
+   * Undefined before the first list of this process: the endpoint may have found more devices.
+   */
+  readonly leftOut: number | undefined
+  /** Time when the stream of the list ended; undefined while the stream is open. */
+  readonly lostSince: number | undefined
+}
+
+/** The list after the end of its stream. */
+export function lostAt(list: EndpointList, now: number): EndpointList {
+  return { ...list, lostSince: list.lostSince ?? now }
+}
+
+export interface AgeingOptions {
+  /** A device without its handler is unhealthy after so many milliseconds. */
+  readonly unhealthyAfterMs: number
+  /** A device without its handler is gone after so many milliseconds. */
+  readonly removeAfterMs: number
+}
+
+/** The devices of a Configuration before the bounds. */
+export interface AgedSet {
+  readonly devices: Devices
+  readonly complete: boolean
+  /** How many devices are listed and not in the set. */
+  readonly leftOut: number
+  /** When the set changes by time alone; Infinity if it does not. */
+  readonly changesAt: number
+}
+
+/**
+ * The devices of a Configuration, from the last list of each endpoint and the time since its stream
+ * ended. A device that an open stream no longer lists is gone. Devices of an ended stream stay for
+ * the grace periods. A lost endpoint keeps only its own devices: a device that another endpoint no
+ * longer lists is gone at once. Of several endpoints that list a device, the first one describes
+ * it, also while it is lost: another endpoint must not redirect the users of the device. The others
+ * only confirm that the device is there.
+ *
+ * @param lists in the order in which their endpoints came
+ */
+export function ageDevices(
+  lists: Iterable<EndpointList>,
+  now: number,
+  { unhealthyAfterMs, removeAfterMs }: AgeingOptions,
+): AgedSet {
+  const devices = new Map<string, DiscoveredDevice>()
+  let changesAt = Number.POSITIVE_INFINITY
+  let complete = true
+  // The same devices may be beyond the bounds of several lists.
+  let leftOut = 0
+  for (const { lostSince = Number.POSITIVE_INFINITY, ...list } of lists) {
+    const [unhealthyAt, goneAt] = [lostSince + unhealthyAfterMs, lostSince + removeAfterMs]
+    if (now >= goneAt) continue
+    changesAt = Math.min(changesAt, goneAt, now < unhealthyAt ? unhealthyAt : goneAt)
+    if (list.leftOut === undefined) complete = false
+    leftOut = Math.max(leftOut, list.leftOut ?? 0)
+    const { endpoint, shared } = list
+    for (const device of list.devices ?? []) {
+      const { refusal } = device
+      const healthy = now < unhealthyAt && refusal === undefined
+      const other = devices.get(device.id)
+      if (other === undefined) {
+        const refused = refusal !== undefined && { refusal }
+        devices.set(device.id, { device, shared, endpoint, healthy, ...refused })
+      } else if (healthy && other.refusal === undefined)
+        devices.set(device.id, { ...other, healthy: true })
+    }
+  }
+  return { devices, complete, leftOut, changesAt }
+}
+
+/** The order of devices beyond a bound: smaller ranks first, and of one rank the first ids. */
+export const RANK = {
+  /** A container of this node uses the device. */
+  used: 0,
+  /** This node serves the device, or has admitted it. */
+  served: 1,
+  new: 2,
+} as const
+
+export type Rank = (typeof RANK)[keyof typeof RANK]
+
+/** Ranks a device by its id, and by whether other nodes can see it. */
+export type RankOf = (id: string, shared: boolean) => Rank
+
+/** The devices that the handlers list for one Configuration. */
+export interface ListedDevices {
+  readonly namespace: string
+  /** The slots of each device. */
+  readonly capacity: number
+  readonly devices: Devices
+  /** Called if a bound is exceeded. */
+  ranks(): RankOf
+}
+
+export type DeviceBound =
+  | 'perConfiguration'
+  | 'perNamespace'
+  | 'slotsPerNamespace'
+  | 'perNode'
+  | 'slots'
+
+export interface AdmittedDevices {
+  readonly devices: Devices
+  /** The bound that leaves out other devices; undefined if there are none. */
+  readonly bound: DeviceBound | undefined
+}
+
+/** What is left of one bound. */
+interface Room {
+  readonly bound: DeviceBound
+  readonly isOfSlots: boolean
+  left: number
+}
+
+/**
+ * Decides which devices are served: by rank, then by id, then by Configuration. A device without
+ * room is passed over; a device of another Configuration may follow it.
+ */
+export function admitDevices(
+  listed: ReadonlyMap<ObjectKey, ListedDevices>,
+  bounds: DeviceBounds,
+): ReadonlyMap<ObjectKey, AdmittedDevices> {
+  const admitted = new Map<ObjectKey, AdmittedDevices>()
+  for (const [key, { devices }] of listed) admitted.set(key, { devices, bound: undefined })
+  const all = roomsOf(listed, bounds)
+  const fits = [...listed].every(([key, { capacity, devices }]) =>
+    take(all.get(key), devices.size, devices.size * capacity),
+  )
+  if (fits) return admitted
+
+  const rooms = roomsOf(listed, bounds)
+  const byRank = Object.values(RANK).map((): Candidate[] => [])
+  for (const [key, each] of listed) {
+    const rankOf = each.ranks()
+    for (const [id, { shared }] of each.devices)
+      byRank[rankOf(id, shared)]?.push({ key, id, slots: each.capacity })
+  }
+  const kept = new Map([...listed.keys()].map((key) => [key, new Set<string>()]))
+  for (const candidates of byRank) {
+    // Most of a flood has no room: it need not be sorted.
+    const withRoom = candidates
+      .filter(({ key, slots }) => fullRoom(rooms.get(key), 1, slots) === undefined)
+      .sort((a, b) => compare(a.id, b.id) || compare(a.key, b.key))
+    for (const { key, id, slots } of withRoom)
+      if (take(rooms.get(key), 1, slots)) kept.get(key)?.add(id)
+  }
+  for (const [key, { devices, capacity }] of listed) {
+    const ids = kept.get(key)
+    if (ids === undefined || ids.size === devices.size) continue
+    const served = new Map([...devices].filter(([id]) => ids.has(id)))
+    admitted.set(key, { devices: served, bound: fullRoom(rooms.get(key), 1, capacity)?.bound })
+  }
+  return admitted
+}
+
+interface Candidate {
+  readonly key: ObjectKey
+  readonly id: string
+  readonly slots: number
+}
+
+/** The rooms of each Configuration: those of its namespace and of the node are shared. */
+function roomsOf(
+  listed: ReadonlyMap<ObjectKey, ListedDevices>,
+  { perConfiguration, perNode, slots }: DeviceBounds,
+): ReadonlyMap<ObjectKey, readonly Room[]> {
+  const room = (bound: DeviceBound, most: number): Room => ({
+    ...{ bound, left: Math.ceil(most) },
+    isOfSlots: bound.startsWith('slots'),
+  })
+  const ofNode = [room('perNode', perNode), room('slots', slots)]
+  const namespaces = new Map<string, readonly Room[]>()
+  const rooms = new Map<ObjectKey, readonly Room[]>()
+  for (const [key, { namespace }] of listed) {
+    const ofNamespace = namespaces.get(namespace) ?? [
+      room('perNamespace', perNode / 2),
+      room('slotsPerNamespace', slots / 2),
+    ]
+    namespaces.set(namespace, ofNamespace)
+    rooms.set(key, [room('perConfiguration', perConfiguration), ...ofNamespace, ...ofNode])
+  }
+  return rooms
+}
+
+/** The first room that has no place for so many devices and slots. */
+function fullRoom(rooms: readonly Room[] = [], devices: number, slots: number): Room | undefined {
+  return rooms.find(({ left, isOfSlots }) => (isOfSlots ? slots : devices) > left)
+}
+
+/** Takes room for so many devices and slots, if there is room for all. */
+function take(rooms: readonly Room[] = [], devices: number, slots: number): boolean {
+  if (fullRoom(rooms, devices, slots) !== undefined) return false
+  for (const room of rooms) room.left -= room.isOfSlots ? slots : devices
+  return true
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0
+  return a < b ? -1 : 1
 }

@@ -11,17 +11,13 @@ import {
   TokenBucket,
   untilAborted,
 } from '@akrijs/runtime'
-import type { DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
-import type { AdmittedDevice } from '../access/handler-access.js'
+import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { HandlerAccess } from '../access/handler-access.js'
+import type { Cluster } from '../cluster/cluster.js'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
-import {
-  DiscoveryFailedError,
-  type HandlerEndpoint,
-  type HashedDevice,
-} from '../handlers/handler-endpoint.js'
+import { DiscoveryFailedError, type HandlerEndpoint } from '../handlers/handler-endpoint.js'
 import type { AgentObserver } from '../report/observer.js'
-import { admitChanged } from './admit-changed.js'
-import { type EndpointList, lostAt } from './device-ageing.js'
+import { type EndpointList, lostAt } from './device-set.js'
 
 export type SessionState =
   | { readonly phase: 'opening' }
@@ -47,6 +43,9 @@ export type SessionFailure =
   | 'InternalError'
 
 export interface SessionOptions {
+  readonly cluster: Pick<Cluster, 'resolveProperties'>
+  /** What the handler may give to containers of what it reports. */
+  readonly access: Pick<HandlerAccess, 'admit'>
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
@@ -57,9 +56,6 @@ export interface SessionOptions {
   readonly removeAfterMs: number
   /** The order of devices by id, for a list with more devices. */
   rank(): (id: string) => number
-  resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
-  /** What the handler may give to containers of what it reports. */
-  admit(handler: string, devices: readonly HashedDevice[]): Promise<readonly AdmittedDevice[]>
   /** The present list of the endpoint. */
   list(): EndpointList
   /** Called after every change of the state, with the list if it has changed. Must not throw. */
@@ -121,9 +117,11 @@ export class DiscoverySession {
   #owed = 0
   #configuration: Configuration
   #state: SessionState = { phase: 'opening' }
-  /** The reports of the last list, and those that the status shows. */
+  /**
+   * The reports of the last list, and those that the status shows. Undefined until a list answers
+   * the present details.
+   */
   #reports: { readonly last: Reports; readonly shown: Reports } | undefined
-  #hasAnswered = false
   #isShowingReports = false
   /** Time of the first of the attempts in a row after which the handler had left. */
   #absentSince: number | undefined
@@ -151,7 +149,7 @@ export class DiscoverySession {
 
   /** Whether the last list answers the present details: an edit asks again. */
   get hasAnswered(): boolean {
-    return this.#hasAnswered
+    return this.#reports !== undefined
   }
 
   /**
@@ -162,9 +160,8 @@ export class DiscoverySession {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
     if (JSON.stringify(before) === JSON.stringify(configuration.spec.discoveryHandler)) return
-    // The reports of the next list are about other details.
+    // The next list answers other details.
     this.#reports = undefined
-    this.#hasAnswered = false
     this.restart()
   }
 
@@ -224,13 +221,13 @@ export class DiscoverySession {
   }
 
   async #follow(attempt: Attempt): Promise<void> {
-    const { clock, observer, resolveProperties, admit, onChange, ...options } = this.#options
+    const { clock, observer, cluster, access, onChange, ...options } = this.#options
     const { uid: endpoint, name: handler } = this.#endpoint
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const { signal } = attempt.stop
     // An edit, and the end of the agent, do not wait for an API server that does not answer.
-    const properties = await untilAborted(resolveProperties(configuration), signal)
+    const properties = await untilAborted(cluster.resolveProperties(configuration), signal)
     if (properties === undefined || signal.aborted) return
     attempt.asked = true
     this.#state = { phase: 'open', listed: false }
@@ -248,9 +245,7 @@ export class DiscoverySession {
       signal,
     )) {
       const { devices: before } = options.list()
-      const { devices, changed } = await admitChanged(before, listed, (each) =>
-        admit(handler, each),
-      )
+      const { devices, changed } = await access.admit(handler, listed, before)
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
@@ -258,11 +253,10 @@ export class DiscoverySession {
       attempt.listedAt ??= now
       this.#followReports(reports, changed > 0 || devices.length !== before?.length)
       this.#absentSince = undefined
-      this.#hasAnswered = true
       this.#state = { phase: 'open', listed: true }
       // Another process can be behind the endpoint by now.
       const { shared } = this.#endpoint
-      onChange({ endpoint, shared, devices, leftOut, remembered: false, lostSince: undefined })
+      onChange({ endpoint, shared, devices, leftOut, lostSince: undefined })
       this.#owed += 1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST)
       await this.#payForLists(signal)
     }

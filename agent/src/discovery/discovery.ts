@@ -13,9 +13,7 @@ import {
   type KeptList,
   type RankDevices,
 } from './configuration-discovery.js'
-import { admitDevices } from './device-admission.js'
-import type { AgeingOptions } from './device-ageing.js'
-import { type DeviceSet, NO_DEVICES } from './device-set.js'
+import { type AgeingOptions, admitDevices, type DeviceSet, NO_DEVICES } from './device-set.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
@@ -63,10 +61,10 @@ export class Discovery {
   /** Takes over the checkpoint. Call it before {@link start}. */
   async restore(snapshot: DiscoverySnapshot): Promise<void> {
     const { access, configurations } = this.#options
-    const admitted = async (list: KeptList) => ({
-      ...list,
-      devices: await access.admit(handlerOfUid(list.endpoint), list.devices),
-    })
+    const admitted = async (list: KeptList) => {
+      const { devices } = await access.admit(handlerOfUid(list.endpoint), list.devices)
+      return { ...list, devices }
+    }
     for (const [text, { uid, lists }] of Object.entries(snapshot)) {
       const key = text as ObjectKey
       const restored = await Promise.all(lists.map(admitted))
@@ -148,14 +146,11 @@ export class Discovery {
     configuration: Configuration,
     restored: readonly KeptList<AdmittedDevice>[] = [],
   ): ConfigurationDiscovery {
-    const { cluster, access, log } = this.#options
     const discovery = new ConfigurationDiscovery(configuration, restored, {
       ...this.#options,
       mostDevices: this.#options.bounds.perConfiguration,
       random: this.#random,
-      log: log.child({ configuration: key }),
-      resolveProperties: (changed) => cluster.resolveProperties(changed),
-      admit: (handler, devices) => access.admit(handler, devices),
+      log: this.#options.log.child({ configuration: key }),
       onChange: () => {
         if (this.#discoveries.get(key) !== discovery) return
         this.#admit(key)

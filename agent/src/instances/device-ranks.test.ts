@@ -1,6 +1,6 @@
 import type { NodeName } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
-import { RANK } from '../discovery/device-admission.js'
+import { RANK } from '../discovery/device-set.js'
 import { collidingIds } from '../testing/colliding-ids.js'
 import { configurationWith, instanceOfDevice, type Made } from '../testing/objects.js'
 import { deviceRanks } from './device-ranks.js'

@@ -1,7 +1,7 @@
 import { type Configuration, holderOf, type Instance, type InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
-import { RANK, type Rank, type RankOf } from '../discovery/device-admission.js'
+import { RANK, type Rank, type RankOf } from '../discovery/device-set.js'
 import { deviceIdOf, isOwnedBy } from './existing-instances.js'
 import { deviceDigest, instanceName } from './instance-name.js'
 

@@ -252,9 +252,9 @@ export function handlerAccess(
   return new HandlerAccess({
     paths: deviceNodes,
     rules: {
-      mounts: options.handlerMounts.flatMap((text) => readMountRule(text) ?? []),
-      devices: options.handlerDevices.flatMap((text) => readDeviceRule(text) ?? []),
-      environment: options.handlerEnvironment.flatMap((text) => readNameRule(text) ?? []),
+      mounts: options.handlerMounts,
+      devices: options.handlerDevices,
+      environment: options.handlerEnvironment,
     },
     options: {
       mounts: nameOf(handlerMounts),

@@ -3,13 +3,11 @@ import { keyOf } from '@akrijs/kube/objects'
 import { Latest, silentLogger } from '@akrijs/runtime'
 import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { expect } from 'vitest'
-import { readDeviceRule } from '../access/access-rules.js'
 import type { DeviceNodes } from '../access/handler-access.js'
 import { HandlerAccess } from '../access/handler-access.js'
 import type { Cluster } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
-import { RANK } from '../discovery/device-admission.js'
+import { RANK } from '../discovery/device-set.js'
 import { Discovery } from '../discovery/discovery.js'
 import {
   type BoundedList,
@@ -114,11 +112,7 @@ export class DiscoveryHarness {
         return { ...this.kernel, present: new Set(this.kernel.present) }
       },
     }
-    const rules = {
-      mounts: [],
-      devices: [readDeviceRule('told=/dev/**') ?? expect.fail()],
-      environment: [],
-    }
+    const rules = { mounts: [], devices: ['told=/dev/**'], environment: [] }
     const cluster = {
       configurations,
       resolveProperties: (one: Configuration) => this.resolveProperties(one),
