@@ -15,7 +15,7 @@ import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo, WRITE_BUDGET } from './broker-info.js'
-import { FollowedWorkload } from './followed-workload.js'
+import { Workload } from './workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
 const NODE = 'node-a' as NodeName
@@ -235,7 +235,7 @@ describe('reports of workloads', () => {
     const directory = await allocate(0)
     await writeFile(path.join(directory, 'a'), '1')
     await soon(() => expect(info()).toEqual({ a: '1' }))
-    const reads = vi.spyOn(FollowedWorkload.prototype, 'read')
+    const reads = vi.spyOn(Workload.prototype, 'read')
     for (let round = 1; round <= 3; round++) {
       await writeFile(path.join(directory, '.touched'), String(round))
       // The file is never empty.
@@ -250,10 +250,8 @@ describe('reports of workloads', () => {
   it('R69 is written about once a second, however fast a workload writes', async () => {
     const directory = await allocate(0)
     const readTimes: number[] = []
-    const { read } = FollowedWorkload.prototype
-    vi.spyOn(FollowedWorkload.prototype, 'read').mockImplementation(function (
-      this: FollowedWorkload,
-    ) {
+    const { read } = Workload.prototype
+    vi.spyOn(Workload.prototype, 'read').mockImplementation(function (this: Workload) {
       readTimes.push(clock.monotonicMs())
       return read.call(this)
     })
@@ -326,10 +324,8 @@ describe('reports of workloads', () => {
 
     it('leaves the Pod alone that gets the slot while the files before are removed', async () => {
       await fill(await allocate(0))
-      const { read } = FollowedWorkload.prototype
-      vi.spyOn(FollowedWorkload.prototype, 'read').mockImplementationOnce(async function (
-        this: FollowedWorkload,
-      ) {
+      const { read } = Workload.prototype
+      vi.spyOn(Workload.prototype, 'read').mockImplementationOnce(async function (this: Workload) {
         await read.call(this)
         await allocate(0)
       })
@@ -355,7 +351,7 @@ describe('reports of workloads', () => {
       const directory = await allocate(0)
       ledger.record(held())
       ledger.record(held(), new Set([POD]))
-      const reads = vi.spyOn(FollowedWorkload.prototype, 'read')
+      const reads = vi.spyOn(Workload.prototype, 'read')
       const script = 'while true; do echo x >.new; mv .new new; echo x >y; rm y; done'
       await whileRunning(script, directory, () =>
         soon(() => expect(reads.mock.calls.length).toBeGreaterThan(20), 450),

@@ -8,7 +8,7 @@ import type { WorkloadDirectoryMaker } from '../plugins/allocation.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { entryOf, type Orphans, planBrokerInfo, planOrphans } from './broker-info-plan.js'
-import { FollowedWorkload } from './followed-workload.js'
+import { Workload } from './workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
 interface BrokerInfoOptions {
@@ -53,7 +53,7 @@ const RESCAN_MS = 30_000
 export const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 
 interface FollowedInstance {
-  readonly workloads: Map<SlotName, FollowedWorkload>
+  readonly workloads: Map<SlotName, Workload>
   orphans: Orphans
   /** The earliest time of the next reconcile. */
   notBefore: number
@@ -171,7 +171,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   #follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
     const { workloads } = this.#followed(key)
     workloads.get(slot)?.close()
-    const workload = new FollowedWorkload(path, isNew, {
+    const workload = new Workload(path, isNew, {
       onChange: () => this.#queue.add(key, SETTLE_MS),
       onRefusal: (message) => this.#refused(key, slot, message),
     })
@@ -225,7 +225,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     followed.orphans = orphans
     const reports = { workloads: new Map(workloads), abandoned }
     const { patch, leftOut } = planBrokerInfo(instance, node, reports)
-    for (const { slot, name } of leftOut) workloads.get(slot)?.refusals.add('room', name)
+    for (const { slot, name } of leftOut) workloads.get(slot)?.refuse('room', name)
     if (patch.length > 0) {
       const budgetInMs = this.#budget.take()
       if (budgetInMs > 0 && !atOnce) return { requeueAfterMs: budgetInMs }
@@ -235,9 +235,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     for (const { fresh } of reports.workloads.values()) fresh.clear()
     if (workloads.size + orphans.size === 0) this.#instances.delete(key)
     // Of a workload beyond its bound, the kubelet may not have named the Pod yet.
-    const isPolled = [...workloads.values()].some(
-      ({ isDue, refusals }) => isDue || refusals.mustEnd,
-    )
+    const isPolled = [...workloads.values()].some(({ isDue, mustEnd }) => isDue || mustEnd)
     const nextMs = isPolled ? Math.min(recheckInMs, POLL_MS) : recheckInMs
     return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : {}
   }
@@ -265,10 +263,8 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const { cluster, kubelet, ledger } = this.#options
     const pods = new Map<ObjectKey, PodToEnd>()
     for (const { workloads } of this.#instances.values())
-      for (const [slot, { refusals, podUids }] of workloads) {
-        const users = refusals.mustEnd
-          ? ledger.ofSlot(slot).map((held) => ledger.usersOf(held))
-          : []
+      for (const [slot, { mustEnd, podUids }] of workloads) {
+        const users = mustEnd ? ledger.ofSlot(slot).map((held) => ledger.usersOf(held)) : []
         for (const pod of users.flatMap((keys) => [...(keys ?? [])])) {
           const uid = kubelet.pods?.uidOf(pod)
           if (uid === undefined) continue

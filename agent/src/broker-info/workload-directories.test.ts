@@ -145,10 +145,10 @@ describe('the directories of workloads', () => {
     if (missing !== undefined) context.skip(missing)
     const script = `
       import { watch, writeFileSync } from 'node:fs'
-      import { FollowedWorkload } from './followed-workload.js'
+      import { Workload } from './workload.js'
       let refused = false
       try { watch('/') } catch { refused = true }
-      const workload = new FollowedWorkload(${JSON.stringify(path.join(root, 'd'))}, true, {})
+      const workload = new Workload(${JSON.stringify(path.join(root, 'd'))}, true, {})
       await workload.read()
       writeFileSync(${JSON.stringify(path.join(root, 'd/a'))}, '1')
       const { isDue } = workload

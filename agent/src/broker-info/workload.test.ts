@@ -10,7 +10,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { BROKER_INFO } from '../limits.js'
 import { runScript } from '../testing/run-script.js'
-import { Refusals, readWorkload } from './read-workload.js'
+import { Workload } from './workload.js'
 
 /** The file `ahead` was changed before the clock of the machine was set back by an hour. */
 vi.mock(import('node:fs/promises'), async (importOriginal) => {
@@ -55,10 +55,12 @@ const numbered = (count: number) =>
 
 async function look(where = directory) {
   const messages: string[] = []
-  const refusals = new Refusals((message) => messages.push(message))
-  const read = await readWorkload(where, refusals, new AbortController().signal)
-  mustEnd = refusals.mustEnd
-  return { ...read, messages }
+  const onRefusal = (message: string) => messages.push(message)
+  const workload = new Workload(where, false, { onChange() {}, onRefusal })
+  await workload.read()
+  workload.close()
+  mustEnd = workload.mustEnd
+  return { files: workload.files, messages }
 }
 
 async function read(where?: string) {
@@ -69,12 +71,13 @@ async function read(where?: string) {
 /** What an agent with these capabilities reads, as root; without them if this is not root. */
 function readWith(capabilities: string): Promise<unknown> {
   const script = `
-    import { Refusals, readWorkload } from './read-workload.js'
+    import { Workload } from './workload.js'
     const messages = []
-    const refusals = new Refusals((message) => messages.push(message))
-    const { signal } = new AbortController()
-    const { files } = await readWorkload(${JSON.stringify(directory)}, refusals, signal)
-    console.log(JSON.stringify({ files: Object.fromEntries(files), messages }))`
+    const onRefusal = (message) => messages.push(message)
+    const workload = new Workload(${JSON.stringify(directory)}, false, { onChange() {}, onRefusal })
+    await workload.read()
+    const files = Object.fromEntries(workload.files)
+    console.log(JSON.stringify({ files, messages }))`
   const limited = ['setpriv', '--inh-caps=-all', `--bounding-set=-all${capabilities}`]
   const place = { resolveDir: import.meta.dirname, directory: outside }
   return runScript(isRoot ? limited : [], script, place)
@@ -346,19 +349,31 @@ describe('the directory of a workload', () => {
     expect((await fs.readFile(secret)).equals(TOO_MUCH)).toBe(true)
   })
 
-  it('shows when something in it last changed, and no write to a file without a name', async () => {
-    const changeTimes = async () => (await look()).changeTimes
+  it('ends its workload after five looks in a row for writes to a file without a name', async () => {
     // Also after the clock of the machine was set back.
     for (const name of ['ahead', 'report', 'log']) await write(name, '1')
     await using hidden = await fs.open(at('log'), 'a')
     await fs.unlink(at('log'))
-    const before = await changeTimes()
-    await hidden.write('x')
-    expect(await changeTimes()).toBe(before)
-    await eventually(async () => {
-      await write('report', '2')
-      expect(await changeTimes()).not.toBe(before)
-    })
+    const onChange = vi.fn()
+    const workload = new Workload(directory, false, { onChange, onRefusal() {} })
+    await workload.read()
+    const lookAfter = async (change: () => Promise<unknown>) => {
+      onChange.mockClear()
+      await change()
+      await eventually(() => expect(onChange).toHaveBeenCalled())
+      await workload.read()
+      return workload.mustEnd
+    }
+    for (const [times, ends] of [
+      [4, false],
+      [5, true],
+    ] as const) {
+      await lookAfter(() => write('report', '2'))
+      let last = false
+      for (let time = 0; time < times; time++) last = await lookAfter(() => hidden.write('x'))
+      expect(last).toBe(ends)
+    }
+    workload.close()
   })
 
   describe.skipIf(!isRoot)('of another user (needs root)', () => {
