@@ -81,18 +81,12 @@ export class IsolatedHandler {
   readonly #stop = new AbortController()
   readonly #output: IsolatedOutput
   readonly #running: Promise<void>
-  #pid: number | undefined
 
   constructor(options: IsolatedHandlerOptions) {
     this.#options = options
     const { log, name, clock } = options
     this.#output = new IsolatedOutput(log.child({ handler: name }), clock)
     this.#running = this.#run()
-  }
-
-  /** The current process; undefined between two processes. */
-  get pid(): number | undefined {
-    return this.#pid
   }
 
   async close(): Promise<void> {
@@ -118,14 +112,14 @@ export class IsolatedHandler {
   /** Runs the process once. @returns how it ended */
   async #once(): Promise<string> {
     const { clock } = this.#options
+    const over = new AbortController()
     let child: ChildProcess
     try {
       child = this.#spawn()
     } catch (error) {
       return notStarted(error)
     }
-    this.#pid = child.pid
-    const closed = new Promise((resolve) => child.once('close', resolve))
+    child.once('close', () => over.abort())
     const ended = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(notStarted(error)))
       child.once('exit', (code, signal) =>
@@ -137,23 +131,18 @@ export class IsolatedHandler {
       stream && splitLines(stream, (line) => this.#output.take(line, level), MAX_HANDLER_LINE)
     relay(child.stdout, 'info')
     relay(child.stderr, 'warn')
-    const deadline = new AbortController()
     const onStop = () => {
       child.kill('SIGTERM')
-      runAfter(clock, TERM_MS, deadline.signal, () => void child.kill('SIGKILL'))
+      runAfter(clock, TERM_MS, over.signal, () => void child.kill('SIGKILL'))
     }
     this.#stop.signal.addEventListener('abort', onStop, { once: true })
     if (this.#stop.signal.aborted) onStop()
     const end = await ended
-    deadline.abort()
-    // A process that the handler started can hold the pipes for longer.
-    const over = new AbortController()
-    // The kernel's pipes do not follow the clock of a test.
-    const waiting = systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
-    await Promise.race([closed, waiting])
+    // A process that the handler started can hold the pipes for longer. The kernel's pipes do not
+    // follow the clock of a test.
+    await systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
     over.abort()
     this.#stop.signal.removeEventListener('abort', onStop)
-    this.#pid = undefined
     return end
   }
 
@@ -172,23 +161,21 @@ function notStarted(error: unknown): string {
   return `it cannot be started: ${messageOf(error)}`
 }
 
+interface Isolation extends Pick<IsolatedHandlerOptions, 'directory' | 'variables'> {
+  /** A directory: the SDK, which serves the handlers, is resolved from there. */
+  readonly from: string
+}
+
 /**
  * Runs each handler in a process of its own.
- * @param options.from a directory; the SDK, which serves the handlers, is resolved from there
  * @returns a function that ends all processes
  * @throws HandlerPackageError if there is no SDK
  */
 export function runIsolated(
   handlers: readonly HandlerPackage[],
-  {
-    from,
-    ...options
-  }: { readonly from: string } & Pick<
-    IsolatedHandlerOptions,
-    'directory' | 'variables' | 'logLevel' | 'clock' | 'log'
-  >,
+  options: Isolation & Pick<IsolatedHandlerOptions, 'logLevel' | 'clock' | 'log'>,
 ): () => Promise<unknown> {
-  const program = handlerProgram(from)
+  const program = handlerProgram(options.from)
   const running = handlers.map(
     ({ name, module }) => new IsolatedHandler({ ...options, name, program, module }),
   )
@@ -198,19 +185,10 @@ export function runIsolated(
 /**
  * Reads the names of handlers in processes of their own, so that no code of a handler runs in this
  * process.
- * @param options.from as for {@link runIsolated}
  */
-export function isolatedNames({
-  from,
-  directory,
-  variables,
-}: { readonly from: string } & Pick<
-  IsolatedHandlerOptions,
-  'directory' | 'variables'
->): ReadHandlerName {
+export function isolatedNames({ from, directory, variables }: Isolation): ReadHandlerName {
   return async (module) => {
-    const program = handlerProgram(from)
-    const args = [program, '--until-stdin-ends', '--print-names', module]
+    const args = [handlerProgram(from), '--until-stdin-ends', '--print-names', module]
     const output = await promisify(execFile)(process.execPath, args, {
       env: handlerEnvironment(directory, variables),
       timeout: MODULE_LOAD_MS,
