@@ -43,7 +43,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const open = (node = NODE) =>
-  new Checkpoint(file, node as NodeName, { ...silentLogger, info, warn }, { failed })
+  new Checkpoint({ file, node, log: { ...silentLogger, info, warn }, observer: { failed } })
 const write = (text: object) => writeFile(file, JSON.stringify({ version: 1, node: NODE, ...text }))
 
 const saveSoon = (

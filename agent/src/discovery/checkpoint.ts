@@ -12,7 +12,7 @@ import {
 import { checkInTurns, DeviceListCheck } from '@akrijs/sdk/host'
 import * as z from 'zod'
 import type { RememberedHandler } from '../handlers/registration-server.js'
-import { type AgentObserver, noopObserver } from '../report/observer.js'
+import type { AgentObserver } from '../report/observer.js'
 import type { SlotAllocation } from '../slots/allocation-ledger.js'
 import type { KeptList } from './configuration-discovery.js'
 import type { DiscoverySnapshot } from './discovery.js'
@@ -52,7 +52,7 @@ const handler = z.object({
   shared: z.boolean(),
   owner: z.string(),
 })
-const file = z.object({
+const fileSchema = z.object({
   version: z.literal(VERSION),
   node: z.string(),
   discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
@@ -74,6 +74,13 @@ interface RememberedAllocation extends SlotAllocation {
   readonly lost?: true | undefined
 }
 
+interface CheckpointOptions {
+  readonly file: string
+  readonly node: NodeName
+  readonly log: Logger
+  readonly observer: Pick<AgentObserver, 'failed'>
+}
+
 /**
  * The state that survives a restart of the agent: device lists, so that devices are offered before
  * a handler answers; allocations, so that a lost claim of a running container can be restored; and
@@ -82,32 +89,19 @@ interface RememberedAllocation extends SlotAllocation {
  * its allocations and its handlers.
  */
 export class Checkpoint {
-  readonly #path: string
-  readonly #node: NodeName
-  readonly #log: Logger
-  readonly #observer: Pick<AgentObserver, 'failed'>
+  readonly #options: CheckpointOptions
   /** The digest of the last content: the content can have megabytes. */
   #last: string | undefined
   /** The characters of the last content. */
   #length = 0
-  #writing: Promise<void> = Promise.resolve()
-  /** Whether the last write failed. */
-  #isFailed = false
-  /** When the next write is due; undefined if none is. */
-  #dueAt: number | undefined
+  #writing: Promise<unknown> = Promise.resolve()
+  /** When the next write is due; Infinity if none is. */
+  #dueAt = Number.POSITIVE_INFINITY
   /** The write that has not started. */
-  #next: Promise<void> | undefined
+  #next: Promise<boolean> | undefined
 
-  constructor(
-    path: string,
-    node: NodeName,
-    log: Logger,
-    observer: Pick<AgentObserver, 'failed'> = noopObserver,
-  ) {
-    this.#path = path
-    this.#node = node
-    this.#log = log
-    this.#observer = observer
+  constructor(options: CheckpointOptions) {
+    this.#options = options
   }
 
   /**
@@ -115,23 +109,23 @@ export class Checkpoint {
    * another node, which is logged
    */
   async load(): Promise<CheckpointContent> {
-    const place = { file: this.#path }
+    const { file, node, log } = this.#options
     try {
-      const content = await readDurableFile(this.#path, (json) => {
-        const { data, error } = file.safeParse(json)
+      const content = await readDurableFile(file, (json) => {
+        const { data, error } = fileSchema.safeParse(json)
         return data === undefined ? { wrong: messageOf(error) } : { value: data }
       })
       if (content.state === 'unusable') {
         const { movedTo, reason } = content
-        this.#log.warn({ ...place, movedTo, reason }, 'unusable checkpoint ignored')
+        log.warn({ file, movedTo, reason }, 'unusable checkpoint ignored')
       }
       if (content.state !== 'read') return NOTHING
       const { node: of, discovery, given, handlers } = content.value
-      if (of === this.#node) return { discovery: await this.#checked(discovery), given, handlers }
-      this.#log.info({ ...place, node: this.#node, of }, 'checkpoint of another node ignored')
+      if (of === node) return { discovery: await this.#checked(discovery), given, handlers }
+      log.info({ file, node, of }, 'checkpoint of another node ignored')
     } catch (error) {
       // The next write says whether the file system is in order.
-      this.#log.warn({ ...place, err: error }, 'checkpoint not read')
+      log.warn({ file, err: error }, 'checkpoint not read')
     }
     return NOTHING
   }
@@ -140,7 +134,7 @@ export class Checkpoint {
    * Leaves out a list that breaks the rules of lists, which can be stricter than those of the agent
    * that wrote the list. Other lists, and the allocations, have nothing to do with the list.
    */
-  async #checked(written: z.infer<typeof file>['discovery']): Promise<DiscoverySnapshot> {
+  async #checked(written: z.infer<typeof fileSchema>['discovery']): Promise<DiscoverySnapshot> {
     const checked: Record<ObjectKey, DiscoverySnapshot[ObjectKey]> = {}
     for (const [configuration, { uid, lists }] of Object.entries(written)) {
       const kept: KeptList[] = []
@@ -148,8 +142,9 @@ export class Checkpoint {
         try {
           kept.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
         } catch (error) {
-          const place = { file: this.#path, configuration, endpoint: list.endpoint }
-          this.#log.warn({ ...place, err: error }, 'device list of the checkpoint ignored')
+          const { file, log } = this.#options
+          const place = { file, configuration, endpoint: list.endpoint }
+          log.warn({ ...place, err: error }, 'device list of the checkpoint ignored')
         }
       }
       checked[configuration as ObjectKey] = { uid, lists: kept }
@@ -170,13 +165,13 @@ export class Checkpoint {
   ): void {
     const { clock, signal } = options
     const at = clock.monotonicMs() + wait
-    if (this.#dueAt !== undefined && this.#dueAt <= at) return
+    if (this.#dueAt <= at) return
     this.#dueAt = at
     runAfter(clock, wait, signal, () => {
       if (this.#dueAt !== at) return
-      this.#dueAt = undefined
-      void this.save(content).then(() => {
-        if (this.#isFailed) this.saveSoon(content, changed, options, RETRY_MS)
+      this.#dueAt = Number.POSITIVE_INFINITY
+      void this.save(content).then((isSaved) => {
+        if (!isSaved) this.saveSoon(content, changed, options, RETRY_MS)
       })
     })
   }
@@ -187,25 +182,27 @@ export class Checkpoint {
   }
 
   /**
-   * Writes the content if it has changed; calls before the write starts share it. Resolves after
-   * the write, and never rejects. A full disk costs only the warm start.
+   * Writes the content if it has changed; calls before the write starts share it. Never rejects: a
+   * full disk costs only the warm start.
+   * @returns whether the file has the content
    */
-  save(content: () => CheckpointContent): Promise<void> {
+  save(content: () => CheckpointContent): Promise<boolean> {
     this.#next ??= this.#writing.then(async () => {
+      const { file, node, log, observer } = this.#options
       this.#next = undefined
       try {
         // 10,000 devices take 10 to 50 ms.
-        const text = JSON.stringify({ version: VERSION, node: this.#node, ...content() })
-        this.#isFailed = false
+        const text = JSON.stringify({ version: VERSION, node, ...content() })
         const digest = hash('sha256', text, 'base64')
-        if (digest === this.#last) return
-        await replaceFile(this.#path, [text])
+        if (digest === this.#last) return true
+        await replaceFile(file, [text])
         this.#last = digest
         this.#length = text.length
+        return true
       } catch (error) {
-        this.#isFailed = true
-        this.#log.warn({ file: this.#path, err: error }, 'checkpoint not written')
-        this.#observer.failed('StateNotWritten', error)
+        log.warn({ file, err: error }, 'checkpoint not written')
+        observer.failed('StateNotWritten', error)
+        return false
       }
     })
     this.#writing = this.#next

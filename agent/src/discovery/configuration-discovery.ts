@@ -70,7 +70,6 @@ const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
  * of all endpoints.
  */
 export class ConfigurationDiscovery implements ListedDevices {
-  readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
   /**
@@ -93,11 +92,15 @@ export class ConfigurationDiscovery implements ListedDevices {
     restored: readonly KeptList<AdmittedDevice>[],
     options: ConfigurationDiscoveryOptions,
   ) {
-    this.uid = configuration.metadata.uid
     this.#configuration = configuration
     this.#options = options
     const lostSince = options.clock.monotonicMs()
     for (const list of restored) this.#takeOver({ ...list, leftOut: undefined, lostSince })
+  }
+
+  /** With its last edit. */
+  get configuration(): Configuration {
+    return this.#configuration
   }
 
   get handler(): string {
@@ -113,14 +116,6 @@ export class ConfigurationDiscovery implements ListedDevices {
       return { uid, state, answer, reports }
     })
     return { handler: this.handler, endpoints }
-  }
-
-  get namespace(): string {
-    return this.#configuration.metadata.namespace
-  }
-
-  get capacity(): number {
-    return this.#configuration.spec.capacity
   }
 
   /** The devices of all lists. */

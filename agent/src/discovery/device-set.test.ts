@@ -2,7 +2,7 @@ import type { ObjectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { DeviceBounds } from '../limits.js'
-import { checked } from '../testing/objects.js'
+import { checked, configurationWith } from '../testing/objects.js'
 import {
   admitDevices,
   ageDevices,
@@ -106,8 +106,7 @@ const listedOf = (drafts: Readonly<Record<string, Draft>>): Listed =>
     Object.entries(drafts).map(([key, { capacity, ranks }]) => [
       key as ObjectKey,
       {
-        namespace: key.slice(0, 1),
-        capacity,
+        configuration: configurationWith({ capacity }, { namespace: key.slice(0, 1) }),
         devices: new Map(Object.keys(ranks).map((id) => [id, discovered(id)])),
         ranks: () => (id) => ranks[id] ?? RANK.new,
       },

@@ -1,3 +1,4 @@
+import type { Configuration } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { AdmittedDevice } from '../access/handler-access.js'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
@@ -179,9 +180,7 @@ export type RankOf = (id: string, shared: boolean) => Rank
 
 /** The devices that the handlers list for one Configuration. */
 export interface ListedDevices {
-  readonly namespace: string
-  /** The slots of each device. */
-  readonly capacity: number
+  readonly configuration: Pick<Configuration, 'metadata' | 'spec'>
   readonly devices: Devices
   /** Called if a bound is exceeded. */
   ranks(): RankOf
@@ -218,8 +217,8 @@ export function admitDevices(
   const admitted = new Map<ObjectKey, AdmittedDevices>()
   for (const [key, { devices }] of listed) admitted.set(key, { devices, bound: undefined })
   const all = roomsOf(listed, bounds)
-  const fits = [...listed].every(([key, { capacity, devices }]) =>
-    take(all.get(key), devices.size, devices.size * capacity),
+  const fits = [...listed].every(([key, { configuration, devices }]) =>
+    take(all.get(key), devices.size, devices.size * configuration.spec.capacity),
   )
   if (fits) return admitted
 
@@ -228,7 +227,7 @@ export function admitDevices(
   for (const [key, each] of listed) {
     const rankOf = each.ranks()
     for (const [id, { shared }] of each.devices)
-      byRank[rankOf(id, shared)]?.push({ key, id, slots: each.capacity })
+      byRank[rankOf(id, shared)]?.push({ key, id, slots: each.configuration.spec.capacity })
   }
   const kept = new Map([...listed.keys()].map((key) => [key, new Set<string>()]))
   for (const candidates of byRank) {
@@ -239,11 +238,12 @@ export function admitDevices(
     for (const { key, id, slots } of withRoom)
       if (take(rooms.get(key), 1, slots)) kept.get(key)?.add(id)
   }
-  for (const [key, { devices, capacity }] of listed) {
+  for (const [key, { configuration, devices }] of listed) {
     const ids = kept.get(key)
     if (ids === undefined || ids.size === devices.size) continue
     const served = new Map([...devices].filter(([id]) => ids.has(id)))
-    admitted.set(key, { devices: served, bound: fullRoom(rooms.get(key), 1, capacity)?.bound })
+    const full = fullRoom(rooms.get(key), 1, configuration.spec.capacity)
+    admitted.set(key, { devices: served, bound: full?.bound })
   }
   return admitted
 }
@@ -266,7 +266,8 @@ function roomsOf(
   const ofNode = [room('perNode', perNode), room('slots', slots)]
   const namespaces = new Map<string, readonly Room[]>()
   const rooms = new Map<ObjectKey, readonly Room[]>()
-  for (const [key, { namespace }] of listed) {
+  for (const [key, { configuration }] of listed) {
+    const { namespace } = configuration.metadata
     const ofNamespace = namespaces.get(namespace) ?? [
       room('perNamespace', perNode / 2),
       room('slotsPerNamespace', slots / 2),

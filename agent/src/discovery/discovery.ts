@@ -108,9 +108,9 @@ export class Discovery {
 
   snapshot(): DiscoverySnapshot {
     return Object.fromEntries(
-      [...this.#discoveries].map(([key, { uid, servedLists }]) => [
+      [...this.#discoveries].map(([key, { configuration, servedLists }]) => [
         key,
-        { uid, lists: servedLists },
+        { uid: configuration.metadata.uid, lists: servedLists },
       ]),
     )
   }
@@ -136,7 +136,8 @@ export class Discovery {
       if (before !== undefined) this.#listeners.tell(key)
       return
     }
-    if (before !== undefined && before.uid !== configuration.metadata.uid) this.#forget(key)
+    if (before && before.configuration.metadata.uid !== configuration.metadata.uid)
+      this.#forget(key)
     const discovery = this.#discoveries.get(key) ?? this.#begin(key, configuration)
     discovery.follow(configuration)
   }

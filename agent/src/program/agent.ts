@@ -126,7 +126,8 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const instances = new InstanceIndex(cluster.instances, node, signal)
   const configurations = new AcceptedConfigurations(cluster.configurations, signal)
   const registry = new HandlerRegistry()
-  const checkpoint = new Checkpoint(options.checkpointFile, node, options.log, observer)
+  const { checkpointFile: file, log } = options
+  const checkpoint = new Checkpoint({ file, node, log, observer })
   const remembered = await checkpoint.load()
   const book = closer.own(new SlotBook(options))
   recallSlots(book, remembered)
