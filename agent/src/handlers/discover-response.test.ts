@@ -20,39 +20,45 @@ const message = (devices: ReturnType<typeof named>) =>
 const numbered = (count: number) =>
   named(Array.from({ length: count }, (_, index) => String(index).padStart(6, '0')))
 
-const bound = (mostDevices: number, first: readonly string[] = []) => ({
-  mostDevices,
-  rank: () => (id: string) => (first.includes(id) ? 0 : 1),
-  check: new DeviceListCheck(),
+const bound = (mostDevices: number, rankOf = (_id: string) => 1) => ({
+  ...{ mostDevices, rank: () => rankOf, check: new DeviceListCheck() },
 })
 
-describe.each<
-  [string, (devices: Device[], ...rest: [ReturnType<typeof bound>]) => Promise<unknown>]
->([
+const entry = fc.record({ id: fc.string({ maxLength: 3 }), rank: fc.integer({ min: 0, max: 3 }) })
+
+it.each<[string, (ids: readonly string[], limits: ReturnType<typeof bound>) => Promise<unknown>]>([
   [
     'a message',
-    async (devices, limits) => {
-      const ids = devices.map(({ id }) => id)
-      const { reports, ...list } = await readResponse(message(named(ids)), limits, never)
-      expect(reports).toEqual([])
-      return list
+    async (ids, limits) => {
+      const { devices, leftOut } = await readResponse(message(named(ids)), limits, never)
+      return [devices.map(({ id }) => id), leftOut]
     },
   ],
-  ['a list of this process', async (devices, limits) => boundList(devices, limits)],
-])('%s', (_, read) => {
-  it('has all its devices, in their order, up to the bound', async () => {
-    const devices = named(['c', 'a', 'b'])
-    expect(await read(devices, bound(3))).toEqual({ devices, leftOut: 0 })
-    expect(await read([], bound(3))).toEqual({ devices: [], leftOut: 0 })
-  })
-
-  it('keeps the first devices of the order beyond the bound, and counts the others', async () => {
-    const devices = [...numbered(10_000), ...named(['served'])]
-    expect(await read(devices, bound(3, ['served']))).toEqual({
-      devices: named(['served', '000000', '000001']),
-      leftOut: 9998,
-    })
-  })
+  [
+    'a list of this process',
+    async (ids, limits) => {
+      const { devices, leftOut } = boundList(named(ids), limits)
+      return [devices.map(({ id }) => id), leftOut]
+    },
+  ],
+])('%s has all its devices, or the first ones by rank and id, in any order', async (_, read) => {
+  const entries = fc.uniqueArray(entry, { selector: ({ id }) => id, maxLength: 60 })
+  const most = fc.integer({ min: 1, max: 20 })
+  await fc.assert(
+    fc.asyncProperty(entries, most, async (list, mostDevices) => {
+      const usable = list.filter(({ id }) => id !== '')
+      const ids = usable.map(({ id }) => id)
+      const ranks = new Map(usable.map(({ id, rank }) => [id, rank]))
+      const rankOf = (id: string) => ranks.get(id) ?? expect.fail(id)
+      const limits = () => bound(mostDevices, rankOf)
+      const order = (a: string, b: string) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)
+      const kept = ids.length > mostDevices ? ids.toSorted(order).slice(0, mostDevices) : ids
+      const leftOut = ids.length - kept.length
+      expect(await read(ids, limits())).toEqual([kept, leftOut])
+      const reversed = kept.length < ids.length ? kept : ids.toReversed()
+      expect(await read(ids.toReversed(), limits())).toEqual([reversed, leftOut])
+    }),
+  )
 })
 
 describe('a message', () => {
@@ -80,20 +86,31 @@ describe('a message', () => {
     expect(await turnsOf(() => readResponse(large, bound(1000), never))).toBeGreaterThan(15)
   })
 
-  it('of as many devices as 4 MiB can hold is refused before it is read', async () => {
+  // Start and end of a group of the number 7, with an empty group of the number 8 in it.
+  const group = Buffer.from([0x3b, 0x43, 0x44, 0x3c])
+  it.each([
     // Two bytes for each device: an id would take two more.
-    const bytes = Buffer.alloc(4 * 1024 * 1024)
-    for (let at = 0; at < bytes.length; at += 2) bytes[at] = 0x0a
-    await expect(readResponse(bytes, bound(1000), never)).rejects.toThrow(
-      'a message has more than 200000 devices',
-    )
-  })
-
-  it('with a device that is too large is refused with the size that would be right', async () => {
-    const devices = [withProperties('1', { A: 'x'.repeat(MAX_DEVICE_BYTES) })]
-    await expect(readResponse(message(devices), bound(10), never)).rejects.toThrow(
-      /a device takes \d+ bytes, more than 262144/,
-    )
+    ['as many devices as 4 MiB can hold', Buffer.alloc(4 << 20, '0a00', 'hex'), /more than 200000/],
+    [
+      'a device that is too large',
+      message([withProperties('1', { A: 'x'.repeat(MAX_DEVICE_BYTES) })]),
+      /^a device takes \d+ bytes, more than 262144$/,
+    ],
+    ['a group, which proto3 does not have', group, /^a message has a group, in field 7$/],
+    // A device has the number 1.
+    ['a group in a device', Buffer.from([0x0a, group.length, ...group]), /a group, in field 7$/],
+    [
+      'the id of one device twice',
+      message(named(['a', 'a', 'a', 'b'])),
+      /^two devices have the id "a"/,
+    ],
+    ['something else', Buffer.from('no message'), /^a message is not a DiscoverResponse: /],
+  ])('with %s is refused', async (_, bytes, reason) => {
+    for (const most of [2, 1000])
+      await expect(readResponse(bytes, bound(most), never)).rejects.toMatchObject({
+        code: expect.stringMatching(/^AKRI_ERR_INVALID_(RESPONSE|DEVICE_LIST)$/),
+        message: expect.stringMatching(reason),
+      })
   })
 
   it('is refused if its properties would take much more memory than the message', async () => {
@@ -114,26 +131,6 @@ describe('a message', () => {
     const now = await readResponse(message([...named(['x']), ...numbered(100)]), reading, never)
     expect(reading.check.checked).toBe(101)
     expect(now.devices.filter((device) => before.devices.includes(device))).toHaveLength(100)
-  })
-
-  it.each([
-    ['beside the devices', (group: Uint8Array) => group],
-    // A device has the number 1.
-    ['in a device', (group: Uint8Array) => Buffer.from([0x0a, group.length, ...group])],
-  ])('with a group, which proto3 does not have, is refused: %s', async (_, within) => {
-    // Start and end of a group of the number 7, with an empty group of the number 8 in it.
-    const group = Buffer.from([0x3b, 0x43, 0x44, 0x3c])
-    await expect(readResponse(within(group), bound(10), never)).rejects.toMatchObject({
-      code: 'AKRI_ERR_INVALID_RESPONSE',
-      message: 'a message has a group, in field 7',
-    })
-  })
-
-  it('with the id of one device twice is refused', async () => {
-    for (const most of [1, 2, 3])
-      await expect(
-        readResponse(message(named(['a', 'a', 'a', 'b'])), bound(most + 1), never),
-      ).rejects.toThrow('two devices have the id "a"')
   })
 
   it('ends early when its reader is gone', async () => {
@@ -177,20 +174,9 @@ describe('a message', () => {
   )
 })
 
-describe('a list of this process', () => {
-  it.each<unknown>([undefined, 'text', { length: 5 }])(
-    'that is no array is left to the check of lists: %j',
-    (list) => {
-      expect(boundList(list as Device[], bound(1))).toEqual({
-        devices: list,
-        leftOut: 0,
-      })
-    },
-  )
-
-  it('keeps a wrong device, so that the check finds it', () => {
-    const wrong = [{ id: 'a' }, { id: 'b' }, { id: 7 }, null] as unknown as Device[]
-    const { devices } = boundList(wrong, bound(2))
-    expect(devices).toEqual([{ id: 7 }, null])
-  })
+it('a list of this process that is wrong is left to the check of lists', () => {
+  for (const list of [undefined, 'text', { length: 5 }] as unknown as Device[][])
+    expect(boundList(list, bound(1))).toEqual({ devices: list, leftOut: 0 })
+  const wrong = [{ id: 'a' }, { id: 'b' }, { id: 7 }, null] as unknown as Device[]
+  expect(boundList(wrong, bound(2)).devices).toEqual([{ id: 7 }, null])
 })

@@ -5,10 +5,11 @@ import os from 'node:os'
 import path from 'node:path'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
+import { serve } from '@akrijs/sdk'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { RegistrationHarness, range } from '../testing/registration-harness.js'
+import { RegistrationHarness, range, toldHandler } from '../testing/registration-harness.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { AllowedAddresses } from './handler-addresses.js'
 import { isHandlerName } from './handler-endpoint.js'
@@ -60,31 +61,26 @@ describe('the registration of handlers', () => {
     const elsewhere = await world.socket(path.join(outside, 'x.sock'))
     await symlink(elsewhere, file('link.sock'))
     await writeFile(file('file.sock'), '')
-    const type7 = /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/
-    const cases: [string, string, number, RegExp][] = [
-      ['a', '/x', 7, type7],
-      ['', '/x', 0, /name "" is not a handler name/],
-      ['a b', '/x', 0, /not a handler name/],
-      ['a', 'relative.sock', 0, /not an absolute path/],
-      ['a', elsewhere, 0, /is not in /],
-      ['a', file('link.sock'), 0, /is not in /],
-      ['a', `${world.directory}/sub/../../${path.basename(outside)}/x.sock`, 0, /is not in /],
-      ['a', file('none.sock'), 0, /is not there/],
-      ['a', file('file.sock'), 0, /is not a socket/],
-      ['a', world.server.socket, 0, /the agent's socket/],
+    const noAddress = /not http:\/\/address:port/
+    const cases: [endpoint: string, message: RegExp, type?: number, name?: string][] = [
+      ['/x', /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/, 7],
+      ['/x', /name "" is not a handler name/, 0, ''],
+      ['/x', /not a handler name/, 0, 'a b'],
+      ['relative.sock', /not an absolute path/],
+      [elsewhere, /is not in /],
+      [file('link.sock'), /is not in /],
+      [`${world.directory}/sub/../../${path.basename(outside)}/x.sock`, /is not in /],
+      [file('none.sock'), /is not there/],
+      [file('file.sock'), /is not a socket/],
+      [world.server.socket, /the agent's socket/],
       // Another host can have a name at the next look.
       ...['localhost:1', 'sensor.akri.svc:1', 'user@10.0.0.7:1', ':secret@10.0.0.7:1'].map(
-        (host): [string, string, number, RegExp] => [
-          'a',
-          `http://${host}`,
-          1,
-          /not http:\/\/address:port/,
-        ],
+        (host): [string, RegExp, number] => [`http://${host}`, noAddress, 1],
       ),
-      ['a', 'https://10.0.0.7:1', 1, /not http:\/\/address:port/],
-      ['a', 'unix:/x', 1, /not http:\/\/address:port/],
+      ['https://10.0.0.7:1', noAddress, 1],
+      ['unix:/x', noAddress, 1],
     ]
-    for (const [name, endpoint, type, message] of cases)
+    for (const [endpoint, message, type, name = 'a'] of cases)
       expect(await world.register(name, endpoint, type)).toMatch(message)
     expect(world.registry.size).toBe(0)
   })
@@ -298,5 +294,53 @@ describe('the handlers that an agent remembers', () => {
   it('are not registered beyond the number of endpoints', async () => {
     await world.server.restore(range(1, 300).map((number) => handler(`h${number}`)))
     expect(world.registry.size).toBe(256)
+  })
+})
+
+describe('a flood of connections', () => {
+  it('ends the oldest beyond 512: others register, and a handler of the SDK returns', async () => {
+    const { directory } = world
+    const serving = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
+    const sockets: net.Socket[] = []
+    try {
+      await eventually(() => expect(world.uids('told')).toHaveLength(1))
+      const [registered] = world.registry.endpoints('told')
+      const returned: unknown[] = []
+      world.registry.onChange(({ reregistered }) => {
+        returned.push(reregistered)
+      }, new AbortController().signal)
+      for (const _ of range(1, 600)) {
+        const connection = net.connect(world.server.socket)
+        connection.on('error', () => {}).resume()
+        sockets.push(connection)
+        await once(connection, 'connect')
+      }
+      await eventually(() => expect(returned).toEqual([registered]))
+      expect(await world.register('late', good, 0, false, world.connect())).toBe('taken')
+      await eventually(() =>
+        expect(sockets.filter(({ destroyed }) => !destroyed).length).toBeLessThanOrEqual(510),
+      )
+      expect(world.registry.endpoints('told')).toEqual([registered])
+    } finally {
+      for (const connection of sockets) connection.destroy()
+      await serving.close()
+    }
+  })
+
+  it('without right HTTP/2 disturbs no others, and ends with the agent', async () => {
+    const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'
+    const starts = ['', '\x16\x03\x01', 'GET / HTTP/1.1\r\n', preface.slice(0, 9), preface]
+    const sockets = [...starts, `${preface}${'\x7f'.repeat(2000)}`].map((start) => {
+      const socket = net.connect(world.server.socket)
+      socket.on('error', () => {}).resume()
+      socket.write(start)
+      return socket
+    })
+    expect(await world.register('good', good)).toBe('taken')
+    // A connection that is reset ends no process.
+    sockets.pop()?.resetAndDestroy()
+    expect(await world.register('good', good)).toBe('taken')
+    await world.server.close()
+    await eventually(() => expect(sockets.every(({ closed }) => closed)).toBe(true))
   })
 })

@@ -12,7 +12,7 @@ import { ServeMetrics } from '../../../sdk/src/metrics.js'
 import { eventually } from '../../../test/support/eventually.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
-import type { BoundedList } from './handler-endpoint.js'
+import type { HandlerEndpoint } from './handler-endpoint.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
 type Call = ServerWritableStream<Buffer, Buffer>
@@ -70,7 +70,7 @@ const request = {
   rank: () => (id: string) => (id === 'served' ? 0 : 1),
 }
 
-async function firstList(endpoint: RemoteEndpoint) {
+async function firstList(endpoint: HandlerEndpoint) {
   for await (const list of endpoint.discover(request, new AbortController().signal)) return list
   return undefined
 }
@@ -79,61 +79,34 @@ async function firstList(endpoint: RemoteEndpoint) {
 const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1, field(1, id))))
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
-describe('a handler of the SDK', () => {
-  it('tells the agent what it left out; another handler cannot tell', async () => {
-    const shy = defineDiscoveryHandler({
-      name: 'sensor',
-      shared: true,
-      details: z.unknown(),
-      async *discover({ leaveOut }) {
-        leaveOut('10.0.0.7', 'HTTP status 401')
-        yield []
-      },
-    })
-    const address = `unix:${path.join(directory, 's.sock')}`
-    const metrics = new ServeMetrics(['sensor']).of('sensor')
-    const served = await serveDiscovery({ handler: shy, address, log: silentLogger, metrics })
-    const reports = [{ reason: 'HTTP status 401', count: 1, ids: ['10.0.0.7'], listed: false }]
-    const list = await firstList(registration(true)).finally(() => served.close())
-    expect(list).toEqual({ devices: [], leftOut: 0, reports })
-    const other = await handler((call) => call.write(listOf(['a'])))
-    expect((await firstList(other))?.reports).toBeUndefined()
+it('a handler of the SDK tells the agent what it left out, another handler cannot', async () => {
+  const shy = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover({ leaveOut, reportProblem }) {
+      leaveOut('10.0.0.7', 'HTTP status 401')
+      reportProblem('x', 'credential refused')
+      yield [{ id: 'x' }]
+    },
   })
-
-  it('tells the agent the same in its process', async () => {
-    const shy = defineDiscoveryHandler({
-      name: 'sensor',
-      shared: true,
-      details: z.unknown(),
-      async *discover({ leaveOut, reportProblem }) {
-        yield [{ id: 'x' }]
-        leaveOut('10.0.0.7', 'HTTP status 401')
-        reportProblem('x', 'credential refused')
-        yield [{ id: 'x' }]
-      },
-    })
-    const embedded = new EmbeddedEndpoint(
-      { name: 'sensor', load: async () => shy },
-      silentLogger,
-      Promise.resolve(),
-    )
-    const stop = new AbortController()
-    const lists: BoundedList[] = []
-    for await (const list of embedded.discover(request, stop.signal)) {
-      lists.push(list)
-      if (lists.length === 2) stop.abort()
-    }
-    expect(lists.map(({ devices, reports }) => [devices.length, reports])).toEqual([
-      [1, []],
-      [
-        1,
-        [
-          { reason: 'credential refused', count: 1, ids: ['x'], listed: true },
-          { reason: 'HTTP status 401', count: 1, ids: ['10.0.0.7'], listed: false },
-        ],
+  const loaded = { name: 'sensor', load: async () => shy }
+  const embedded = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
+  const address = `unix:${path.join(directory, 's.sock')}`
+  const metrics = new ServeMetrics(['sensor']).of('sensor')
+  const served = await serveDiscovery({ handler: shy, address, log: silentLogger, metrics })
+  for (const endpoint of [embedded, registration(true)])
+    expect(await firstList(endpoint)).toMatchObject({
+      devices: [{ id: 'x' }],
+      leftOut: 0,
+      reports: [
+        { reason: 'credential refused', count: 1, ids: ['x'], listed: true },
+        { reason: 'HTTP status 401', count: 1, ids: ['10.0.0.7'], listed: false },
       ],
-    ])
-  })
+    })
+  await served.close()
+  const other = await handler((call) => call.write(listOf(['a'])))
+  expect((await firstList(other))?.reports).toBeUndefined()
 })
 
 describe('a hostile handler', () => {
@@ -254,136 +227,95 @@ describe('the keepalive of a connection', () => {
   })
 })
 
-describe('an endpoint', () => {
-  it('has left when nothing serves it, whether a discovery asked it or not', async () => {
-    const endpoint = await handler((call) => call.write(listOf(['1'])))
-    expect(await endpoint.hasLeft()).toBe(false)
-    const stop = new AbortController()
-    const lists = endpoint.discover(request, stop.signal)
-    await lists.next()
-    // A removed socket does not end a connection.
-    await rm(path.join(directory, 's.sock'))
-    expect(await endpoint.hasLeft()).toBe(false)
-    stop.abort()
-    await lists.next()
-    expect(await endpoint.hasLeft()).toBe(true)
-  })
+it('an endpoint has left when nothing serves it, whether a discovery asked it or not', async () => {
+  const endpoint = await handler((call) => call.write(listOf(['1'])))
+  expect(await endpoint.hasLeft()).toBe(false)
+  const stop = new AbortController()
+  const lists = endpoint.discover(request, stop.signal)
+  await lists.next()
+  // A removed socket does not end a connection.
+  await rm(path.join(directory, 's.sock'))
+  expect(await endpoint.hasLeft()).toBe(false)
+  stop.abort()
+  await lists.next()
+  expect(await endpoint.hasLeft()).toBe(true)
 })
 
-describe('an endpoint that is registered again', () => {
-  /** Opens a discovery. */
-  function open(endpoint: RemoteEndpoint) {
+/**
+ * Steps of an endpoint that was registered as shared. `serve`: a process starts, which sends a list,
+ * `nothing`, or first a value of its own. `end`: it ends. `open`: a discovery gets its list, or its
+ * connection. `lost`: the oldest discovery fails; `close`: the agent ends it. `fails`: a discovery
+ * fails while its process goes on. `takes` and `keeps`: another registration counts now, or not.
+ */
+it.each([
+  ['keeps shared while its process is connected', 'serve open keeps:false is:true close is:true'],
+  ['keeps it for a process that sends nothing', 'serve:nothing open keeps:false is:true'],
+  ['takes over the last value later', 'serve open open keeps:false end lost lost is:false'],
+  ['keeps it while another discovery goes on', 'serve open fails keeps:false is:true'],
+  [
+    'asks again if its process changes the value after it was found',
+    'serve open end lost serve open is:true takes:false lost is:false open keeps:true is:false',
+  ],
+  [
+    'takes over the value of the next process while a list is still read',
+    'serve open open end lost:last serve takes:false open lost is:false',
+  ],
+  [
+    'has the value that its process sends, whatever is registered',
+    'serve:false is:true open is:false keeps:true is:false end lost is:false takes:true is:false ' +
+      'serve open is:true',
+  ],
+])('A5 an endpoint that is registered again %s', async (_, steps) => {
+  const endpoint = registration(true)
+  let [asked, sends] = [0, '']
+  const discover = (call: Call) => {
+    asked++
+    if (sends === 'failure') return void call.emit('error', { code: 13, details: 'on purpose' })
+    const headers = new Metadata()
+    if (sends === 'false') headers.set('akri-shared', sends)
+    if (sends !== 'nothing') call.sendMetadata(headers)
+    if (sends !== 'nothing') call.write(listOf(['1']))
+  }
+  const open: { readonly next: () => Promise<unknown>; readonly stop: AbortController }[] = []
+  const begin = () => {
     const stop = new AbortController()
     const lists = endpoint.discover(request, stop.signal)
-    return { next: () => lists.next(), close: () => stop.abort() }
+    const first = lists.next()
+    open.push({ stop, next: () => (sends === 'nothing' ? first : lists.next()) })
+    return first
   }
-  const write = (call: Call): unknown => call.write(listOf(['1']))
-
-  it.each([
-    ['has sent a list', write],
-    ['has sent nothing', () => undefined],
-  ])('A5 keeps its value of shared while its process is connected and %s', async (_, discover) => {
-    let asked = 0
-    const endpoint = await handler((call) => {
-      asked++
-      discover(call)
-    })
-    const discovery = open(endpoint)
-    const list = discovery.next()
-    await eventually(() => expect(asked).toBe(1))
-    expect(endpoint.registerAgain(registration(false))).toBe(false)
-    expect(endpoint.shared).toBe(true)
-    discovery.close()
-    await list
-    // The agent has ended the stream. That says nothing about the process.
-    expect(endpoint.shared).toBe(true)
-  })
-
-  it('A5 takes over the last value when its process has ended', async () => {
-    const endpoint = await handler(write)
-    const [one, two] = [open(endpoint), open(endpoint)]
-    await Promise.all([one.next(), two.next()])
-    expect(endpoint.registerAgain(registration(false))).toBe(false)
-    server?.forceShutdown()
-    await expect(one.next()).rejects.toThrow(/sensor/)
-    await expect(two.next()).rejects.toThrow(/sensor/)
-    expect(endpoint.shared).toBe(false)
-  })
-
-  it('A5 takes over a value while a discovery fails only without its process', async () => {
-    let isWrong = false
-    const endpoint = await handler((call) => {
-      if (isWrong) call.emit('error', { code: 13, details: 'on purpose' })
-      else write(call)
-    })
-    const healthy = open(endpoint)
-    await healthy.next()
-    isWrong = true
-    await expect(open(endpoint).next()).rejects.toThrow('on purpose')
-    expect(endpoint.registerAgain(registration(false))).toBe(false)
-    expect(endpoint.shared).toBe(true)
-    healthy.close()
-  })
-
-  it('A5 asks again if its process changes the value after it was found', async () => {
-    const endpoint = await handler(write)
-    const before = open(endpoint)
-    await before.next()
-    server?.forceShutdown()
-    await expect(before.next()).rejects.toThrow(/sensor/)
-    await handler(write)
-    const after = open(endpoint)
-    await after.next()
-    expect(endpoint.shared).toBe(true)
-    expect(endpoint.registerAgain(registration(false))).toBe(true)
-    await expect(after.next()).rejects.toThrow('it registered with another value of shared')
-    expect(endpoint.shared).toBe(false)
-    // The agent has ended the stream. The process has registered, so no other registration counts.
-    const last = open(endpoint)
-    await last.next()
-    expect(endpoint.registerAgain(registration(true))).toBe(false)
-    expect(endpoint.shared).toBe(false)
-    last.close()
-  })
-
-  it('A5 takes over the value of the next process while a list is still read', async () => {
-    const endpoint = await handler(write)
-    const [busy, idle] = [open(endpoint), open(endpoint)]
-    await Promise.all([busy.next(), idle.next()])
-    server?.forceShutdown()
-    await expect(idle.next()).rejects.toThrow(/sensor/)
-    await handler(write)
-    endpoint.registerAgain(registration(false))
-    const after = open(endpoint)
-    await after.next()
-    await expect(busy.next()).rejects.toThrow(/sensor/)
-    expect(endpoint.shared).toBe(false)
-    after.close()
-  })
-
-  it('A5 has the value that its process sends, whatever is registered', async () => {
-    const endpoint = await handler((call) => {
-      const headers = new Metadata()
-      headers.set('akri-shared', 'false')
-      call.sendMetadata(headers)
-      write(call)
-    })
-    expect(endpoint.shared).toBe(true)
-    const discovery = open(endpoint)
-    await discovery.next()
-    expect(endpoint.shared).toBe(false)
-    endpoint.registerAgain(registration(true))
-    expect(endpoint.shared).toBe(false)
-    server?.forceShutdown()
-    await expect(discovery.next()).rejects.toThrow(/sensor/)
-    // The next process sends its value before its first list.
-    expect(endpoint.shared).toBe(false)
-    endpoint.registerAgain(registration(true))
-    expect(endpoint.shared).toBe(false)
-    await handler(write)
-    const next = open(endpoint)
-    await next.next()
-    expect(endpoint.shared).toBe(true)
-    next.close()
-  })
+  const register = (shared: string) => endpoint.registerAgain(registration(shared === 'true'))
+  const act: Record<string, (value: string) => unknown> = {
+    serve: async (what) => {
+      sends = what
+      await handler(discover)
+    },
+    end: () => server?.forceShutdown(),
+    open: () => {
+      const [before, first] = [asked, begin()]
+      return sends === 'nothing' ? eventually(() => expect(asked).toBe(before + 1)) : first
+    },
+    lost: async (which) => {
+      const discovery = which === 'last' ? open.pop() : open.shift()
+      await expect(discovery?.next()).rejects.toThrow(/handler sensor@.*s.sock: /)
+    },
+    close: async () => {
+      const discovery = open.shift()
+      discovery?.stop.abort()
+      await discovery?.next()
+    },
+    fails: async () => {
+      sends = 'failure'
+      await expect(begin()).rejects.toThrow('on purpose')
+      open.pop()
+    },
+    takes: (shared) => expect(register(shared)).toBe(true),
+    keeps: (shared) => expect(register(shared)).toBe(false),
+    is: (shared) => expect(String(endpoint.shared)).toBe(shared),
+  }
+  for (const step of steps.split(' ')) {
+    const [verb = '', value = ''] = step.split(':')
+    await (act[verb] ?? expect.fail(step))(value)
+  }
+  for (const { stop } of open) stop.abort()
 })
