@@ -5,7 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import type { Instance, SlotName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube'
-import { silentLogger, TokenBucket } from '@akrijs/runtime'
+import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
@@ -14,7 +14,7 @@ import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
-import { BrokerInfo, WRITE_BUDGET } from './broker-info.js'
+import { BrokerInfo } from './broker-info.js'
 import { Workload } from './workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
@@ -119,32 +119,30 @@ const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
 const events = () => cluster.events.filter(({ reason }) => reason === 'BrokerInfoRefused')
 
 describe('reports of workloads', () => {
-  it('R68 R70 has a directory per workload, writable, that no other workload reaches', async () => {
-    const directory = await allocate(0)
-    expect(directory).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
-    expect((await stat(directory)).mode & 0o7777).toBe(0o777)
-    for (const above of [root(), path.dirname(directory)])
-      expect((await stat(above)).mode & 0o077).toBe(0)
-  })
-
-  it('R69 is in brokerInfo soon, after each change', async () => {
-    const directory = await allocate(0)
-    await writeFile(path.join(directory, 'firmware-version'), '1.0')
-    await soon(() => expect(info()).toEqual({ 'firmware-version': '1.0' }))
-    await writeFile(path.join(directory, 'firmware-version'), '1.1')
-    await writeFile(path.join(directory, '.state'), 'done')
-    await rename(path.join(directory, '.state'), path.join(directory, 'state'))
-    await soon(() => expect(info()).toEqual({ 'firmware-version': '1.1', state: 'done' }))
-    await rm(path.join(directory, 'state'))
-    await soon(() => expect(info()).toEqual({ 'firmware-version': '1.1' }))
-    expect(now()?.metadata.generation).toBe(2)
-  })
-
-  it('R69 vanishes with the slot, and R68 the directory too', async () => {
+  it('R68 R69 R70 are in brokerInfo soon, after each change, until the slot is free', async () => {
     const [first, second] = [await allocate(0), await allocate(1)]
-    await writeFile(path.join(first, 'a'), '1')
+    expect(first).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
+    // No other workload reaches it.
+    for (const [directory, mode] of [
+      [first, 0o777],
+      [path.dirname(first), 0o700],
+      [root(), 0o700],
+    ] as const)
+      expect((await stat(directory)).mode & 0o7777, directory).toBe(mode)
+    await writeFile(path.join(first, 'firmware-version'), '1.0')
     await writeFile(path.join(second, 'b'), '2')
-    await soon(() => expect(info()).toEqual({ a: '1', b: '2' }))
+    await soon(() => expect(info()).toEqual({ 'firmware-version': '1.0', b: '2' }))
+    await writeFile(path.join(first, 'firmware-version'), '1.1')
+    await writeFile(path.join(first, '.state'), 'done')
+    await rename(path.join(first, '.state'), path.join(first, 'state'))
+    await soon(() => expect(info()).toMatchObject({ 'firmware-version': '1.1', state: 'done' }))
+    await rm(path.join(first, 'state'))
+    await soon(() => expect(info()).toEqual({ 'firmware-version': '1.1', b: '2' }))
+    expect(now()?.metadata.generation).toBe(3)
+    // However short the workload runs on.
+    await writeFile(path.join(first, 'last'), '1')
+    await brokerInfo.flush(key(), slot(0))
+    expect(info()).toMatchObject({ last: '1' })
     await free(0)
     await soon(() => expect(info()).toEqual({ b: '2' }))
     await soon(async () => expect(await readdir(path.dirname(second))).toEqual([slot(1)]))
@@ -187,15 +185,6 @@ describe('reports of workloads', () => {
     expect(await readdir(directory)).toEqual(['a'])
     ledger.remove(held())
     await soon(async () => expect(await readdir(root())).toEqual([]))
-  })
-
-  it('R69 is reported before the slot is freed, however short the workload ran', async () => {
-    const directory = await allocate(0)
-    await writeFile(path.join(directory, 'a'), '1')
-    await brokerInfo.flush(key(), slot(0))
-    expect(info()).toEqual({ a: '1' })
-    await free(0)
-    await soon(() => expect(info()).toEqual({}))
   })
 
   it('R69 survives the agent: the next one finds what was written, freed or left', async () => {
@@ -270,25 +259,6 @@ describe('reports of workloads', () => {
     await soon(() => expect(info()).toEqual({ a, b }))
   })
 
-  it('R69 records one Event of the Instance for each reason of a refusal', async () => {
-    const directory = await allocate(0)
-    for (let round = 0; round < 3; round++) {
-      await writeFile(path.join(directory, `large-${round}`), 'x'.repeat(5000))
-      await writeFile(path.join(directory, 'image'), Uint8Array.of(0xff, round))
-      await soon(() => expect(events()).toHaveLength(2))
-    }
-    await writeFile(path.join(directory, 'good'), '1')
-    await soon(() => expect(info()).toEqual({ good: '1' }))
-    expect(
-      events()
-        .map(({ regarding, type, message }) => [regarding.key, type, message])
-        .sort(),
-    ).toEqual([
-      [key(), 'Warning', `the workload of slot ${slot(0)}: "image" is not text in UTF-8`],
-      [key(), 'Warning', `the workload of slot ${slot(0)}: "large-0" has more than 4096 bytes`],
-    ])
-  })
-
   describe('that fills the disk', () => {
     const POD = objectKey('default', 'p')
     const asked = () => ({ [POD]: { uid: `uid of ${POD}`, slot: slot(0) } })
@@ -302,10 +272,14 @@ describe('reports of workloads', () => {
       await writeFile(path.join(directory, 'report'), '1')
       await soon(() => expect(info()).toEqual({ report: '1' }))
       ledger.record(held())
-      const ends = /nothing is reported until another Pod has the slot$/
-      const messages = () => events().map(({ message }) => message)
+      const ends = /^the workload of slot \S+-0: .* reported until another Pod has the slot$/
+      const refused = {
+        regarding: { kind: 'Instance', key: key() },
+        type: 'Warning',
+        message: expect.stringMatching(ends),
+      }
       await whileRunning(`ulimit -f 100000; ${script}`, directory, () =>
-        soon(() => expect(messages()).toContainEqual(expect.stringMatching(ends)), 450),
+        soon(() => expect(events()).toContainEqual(expect.objectContaining(refused)), 450),
       )
       // The kubelet names the Pod later.
       expect(podsToEnd).toEqual({})
@@ -392,20 +366,4 @@ describe('reports of workloads', () => {
       expect(await brokerInfo.open(key(), name as SlotName)).toBeUndefined()
     },
   )
-
-  it('R69 are written a hundred at once and then ten a second, after any pause', async () => {
-    const budget = new TokenBucket({ clock, ...WRITE_BUDGET })
-    await clock.advance(3_600_000)
-    for (const [ms, most] of [
-      [0, 100],
-      [1000, 10],
-      [99, 0],
-      [1, 1],
-    ] as const) {
-      await clock.advance(ms)
-      let count = 0
-      while (budget.take() === 0) count++
-      expect(count).toBe(most)
-    }
-  })
 })

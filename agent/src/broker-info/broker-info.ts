@@ -50,7 +50,7 @@ const RESCAN_MS = 30_000
  * Bounds what all workloads of a node together make the agent write, however often they change
  * their files.
  */
-export const WRITE_BUDGET = { burst: 100, refillMs: 100 }
+const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 
 interface FollowedInstance {
   readonly workloads: Map<SlotName, Workload>

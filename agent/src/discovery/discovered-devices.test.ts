@@ -1,0 +1,372 @@
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import type { Device } from '@akrijs/runtime/handler'
+import type { ManualClock } from '@akrijs/runtime/testing'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  configuration,
+  DiscoveryHarness,
+  key,
+  ManualEndpoint,
+} from '../testing/discovery-harness.js'
+import { configurationWith } from '../testing/objects.js'
+
+let world: DiscoveryHarness
+let clock: ManualClock
+let endpoint: ManualEndpoint
+
+beforeEach(async () => {
+  world = new DiscoveryHarness()
+  ;({ clock } = world)
+  endpoint = await world.begin()
+})
+
+afterEach(() => world.discovery.close())
+
+const devices = () => [...world.discovery.deviceSet(key).devices.values()]
+const ids = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}${index}`)
+/** The Configurations of which a listener hears from now on. */
+function told(): ObjectKey[] {
+  const keys: ObjectKey[] = []
+  world.discovery.onChange((which) => keys.push(which), new AbortController().signal)
+  return keys
+}
+
+/** The last list of an endpoint. */
+interface Listed {
+  /** Undefined before the first list. */
+  readonly ids: readonly string[] | undefined
+  /** Whether a process that this agent knows has answered. */
+  readonly isAnswer: boolean
+  readonly lostAt: number | undefined
+}
+
+const UNHEALTHY_MS = 30_000
+const GONE_MS = 300_000
+const uid = fc.constantFrom('told@a', 'told@b', 'told@z')
+const step = fc.oneof(
+  fc.record({ list: uid, ids: fc.uniqueArray(fc.constantFrom('1', '2', '3')) }),
+  fc.record({ fail: uid }),
+  fc.record({ drop: uid }),
+  // Time alone changes the set.
+  fc.record({ pass: fc.constantFrom(1, 1000, UNHEALTHY_MS - 1, UNHEALTHY_MS, GONE_MS / 2) }),
+  fc.constantFrom('restart' as const, 'edit' as const),
+)
+
+it('A2 A3 A5 R104 are those of open and recent lists, whatever endpoints and agents do', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
+      await world.discovery.close()
+      world = new DiscoveryHarness()
+      world.configurations.put(configuration('default'))
+      world.discovery.start()
+      const now = () => world.clock.monotonicMs()
+      const lists = new Map<string, Listed>()
+      const registered = new Map<string, ManualEndpoint>()
+      /** Start of the period without an endpoint; undefined after any answer. */
+      let waitingSince: number | undefined = now()
+      const counts = ({ lostAt = Infinity }: Listed) => now() < lostAt + GONE_MS
+      const lose = (name: string) => {
+        const list = lists.get(name)
+        if (list !== undefined) lists.set(name, { ...list, lostAt: list.lostAt ?? now() })
+      }
+      const served = () => world.discovery.deviceSet(key).devices
+
+      async function act(each: typeof step extends fc.Arbitrary<infer Step> ? Step : never) {
+        if (each === 'restart') {
+          for (const [name, { ids: all }] of lists) {
+            const kept = all?.filter((id) => served().get(id)?.endpoint === name)
+            if (kept === undefined) lists.delete(name)
+            else lists.set(name, { ids: kept, isAnswer: false, lostAt: now() })
+          }
+          registered.clear()
+          waitingSince = now()
+          await world.restart()
+        } else if (each === 'edit') {
+          await world.edit(`${now()}`)
+          for (const name of registered.keys()) lose(name)
+        } else if ('pass' in each) await world.clock.advance(each.pass)
+        else if ('list' in each) {
+          await world.clock.advance(1000)
+          const from = registered.get(each.list) ?? new ManualEndpoint(each.list)
+          if (from.open === 0) await world.register(from)
+          await world.list(from, ...each.ids)
+          registered.set(each.list, from)
+          waitingSince = undefined
+          lists.set(each.list, { ids: each.ids, isAnswer: true, lostAt: undefined })
+        } else {
+          const name = 'fail' in each ? each.fail : each.drop
+          const of = registered.get(name)
+          if (of === undefined) return
+          if ('fail' in each) await world.fail(of)
+          else {
+            registered.delete(name)
+            world.registry.drop(of)
+          }
+          lose(name)
+        }
+      }
+
+      for (const each of steps) {
+        await act(each)
+        for (const [name, list] of lists)
+          if (!registered.has(name) && !counts(list)) lists.delete(name)
+        // In the order in which the endpoints came: the first one describes a device.
+        const counting = [...lists].filter(([, list]) => counts(list))
+        const listed = new Set(counting.flatMap(([, list]) => list.ids ?? []))
+        expect([...served().keys()].sort()).toEqual([...listed].sort())
+        for (const [id, { endpoint: by, healthy }] of served()) {
+          const all = counting.filter(([, list]) => list.ids?.includes(id))
+          expect(by).toBe(all[0]?.[0])
+          expect(healthy).toBe(
+            all.some(([, { lostAt = Infinity }]) => now() < lostAt + UNHEALTHY_MS),
+          )
+        }
+        const isWaiting = now() < (waitingSince ?? -Infinity) + GONE_MS
+        const { complete } = world.discovery.deviceSet(key)
+        expect(complete).toBe(!isWaiting && counting.every(([, list]) => list.isAnswer))
+      }
+    }),
+    { numRuns: 200 },
+  )
+})
+
+describe('a lost handler', () => {
+  it('A3 has unhealthy devices after a time and none later, and listeners hear both', async () => {
+    await world.list(endpoint, '1')
+    world.registry.drop(endpoint)
+    // As a machine without a battery does, once it has heard the time.
+    clock.set(365 * 86_400_000)
+    const heard = told()
+    for (const [ms, found, unhealthy, times] of [
+      [UNHEALTHY_MS - 1, ['1'], [], 0],
+      [1, ['1'], ['1'], 1],
+      [GONE_MS - UNHEALTHY_MS - 1, ['1'], ['1'], 1],
+      [1, [], [], 2],
+    ] as const) {
+      await clock.advance(ms)
+      expect([world.found(), world.unhealthy(), heard.length]).toEqual([found, unhealthy, times])
+    }
+  })
+
+  it('A3 loses its devices in time also while it is registered, and its place', async () => {
+    await world.list(endpoint, '1')
+    endpoint.away = true
+    endpoint.fail('failed')
+    await clock.advance(299_999)
+    expect(world.found()).toEqual(['1'])
+    // It is given up when it is next asked for.
+    await clock.advance(31_000)
+    expect(world.registry.size).toBe(0)
+    expect(world.discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
+  })
+
+  it('A3 is asked again if it hung for longer, as it does not register again', async () => {
+    endpoint.away = true
+    endpoint.hangs = true
+    await world.fail(endpoint)
+    await clock.advance(400_000)
+    endpoint.away = false
+    await clock.advance(30_000)
+    await world.list(endpoint, '1')
+    expect(world.found()).toEqual(['1'])
+  })
+})
+
+describe('the devices of the checkpoint', () => {
+  it('stay in the checkpoint if the agent ends early, and go with the Configuration', async () => {
+    await world.list(endpoint, '1')
+    const snapshot = world.discovery.snapshot()
+    await world.discovery.close()
+    world.discovery = world.make()
+    await world.discovery.restore(snapshot)
+    expect(world.discovery.snapshot()).toEqual(snapshot)
+    world.configurations.remove(key)
+    world.discovery.start()
+    expect(world.discovery.snapshot()).toEqual({})
+  })
+
+  it('are not those of a Configuration that is created again, before or after', async () => {
+    await world.list(endpoint, '1')
+    const snapshot = world.discovery.snapshot()
+    world.configurations.put(configuration('default', '', 'another'))
+    expect(world.found()).toEqual([])
+    await world.discovery.close()
+    world.discovery = world.make()
+    await world.discovery.restore(snapshot)
+    world.discovery.start()
+    expect(world.found()).toEqual([])
+  })
+
+  it('are checked by the rules, as those of a list are', async () => {
+    const state = () => devices().map(({ device, healthy, refusal }) => [device, healthy, refusal])
+    await world.list(endpoint, { id: '1', properties: { URL: 'u', LD_PRELOAD: '/x.so' } })
+    const before = state()
+    const refused = { properties: { URL: 'u' } }
+    expect(before).toMatchObject([[refused, false, expect.stringContaining('LD_PRELOAD')]])
+    await world.restart()
+    expect(state()).toEqual(before)
+  })
+})
+
+describe('a device node that the kernel does not name', () => {
+  const withNode = (id: string): Device => {
+    const path = `/dev/${id}`
+    return { id, deviceSpecs: [{ hostPath: path, containerPath: path, permissions: 'rw' }] }
+  }
+  it.each([
+    ['because it does not answer', false, /before the kernel has named/],
+    ['because the node comes later', true, /no device node of this name/],
+  ])('%s is offered as soon as it has a name, without a new list', async (_why, complete, text) => {
+    world.kernel.complete = complete
+    await world.list(endpoint, withNode('video0'), withNode('video1'))
+    await world.list(await world.register('told@b'), 'other')
+    expect(world.unhealthy()).toEqual(['video0', 'video1'])
+    expect(world.refusals()).toEqual([expect.stringMatching(text), expect.stringMatching(text)])
+    const changed = told()
+    await clock.advance(10_000)
+    expect(changed).toEqual([])
+    world.kernel.present.add('/dev/video0').add('/dev/video1')
+    await clock.advance(10_000)
+    expect(world.unhealthy()).toEqual([])
+    expect(world.found()).toEqual(['video0', 'video1', 'other'])
+    expect(changed).toContain(key)
+    const device = world.discovery.deviceSet(key).devices.get('video0')?.device
+    expect(device).toMatchObject(withNode('video0'))
+    // Nothing is left to ask for.
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('is asked for with growing pauses, and with short ones after another list', async () => {
+    await world.list(endpoint, withNode('video0'))
+    const after = async (ms: number) => {
+      world.kernel.asked = 0
+      await clock.advance(ms)
+      return world.kernel.asked
+    }
+    expect(await after(1000)).toBe(1)
+    expect(await after(1999)).toBe(0)
+    expect(await after(1)).toBe(1)
+    expect(await after(3600_000)).toBeLessThan(20)
+    expect(await after(3600_000)).toBe(12)
+    endpoint.list(withNode('video0'), withNode('video1'))
+    expect(await after(0)).toBe(1)
+    expect(await after(1000)).toBe(1)
+    // Another reason that does not pass by itself.
+    endpoint.list({ ...withNode('video0'), properties: { PATH: '/x' } })
+    expect(await after(0)).toBe(1)
+    expect(await after(3600_000)).toBe(0)
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('is offered after a restart of the agent, although its handler is away', async () => {
+    world.kernel.present.add('/dev/video0')
+    await world.list(endpoint, withNode('video0'))
+    world.kernel = { present: new Set(), complete: false, asked: 0 }
+    await world.restart()
+    expect(world.unhealthy()).toEqual(['video0'])
+    world.kernel.present.add('/dev/video0')
+    await clock.advance(1000)
+    expect(world.unhealthy()).toEqual([])
+  })
+
+  it('of a list from before does not replace a newer list, and leaves no timer', async () => {
+    endpoint.list(withNode('video0'))
+    await clock.advance(999)
+    let answer: () => void = () => expect.fail()
+    world.kernel.answer = new Promise((resolve) => {
+      answer = resolve
+    })
+    await clock.advance(1)
+    delete world.kernel.answer
+    await world.list(endpoint, 'other')
+    world.kernel.present.add('/dev/video0')
+    answer()
+    await clock.advance(300_000)
+    expect(world.found()).toEqual(['other'])
+    await world.list(endpoint, withNode('video1'))
+    await world.discovery.close()
+    expect(clock.sleeping).toEqual([])
+  })
+})
+
+const leftOut = (which = key) => world.discovery.deviceSet(which).leftOut
+
+/** Devices of another Configuration, in another namespace and with another handler. */
+async function listIn(namespace: string, ...listed: string[]): Promise<ObjectKey> {
+  const configuration = configurationWith({ handler: namespace }, { namespace, uid: namespace })
+  world.configurations.put(configuration)
+  const other = new ManualEndpoint(`${namespace}@a`, namespace)
+  await world.list(await world.register(other), ...listed)
+  return keyOf(configuration)
+}
+
+describe('the bounds of devices', () => {
+  it('keep the first ids of a Configuration in any order, and count the others', async () => {
+    await world.list(endpoint, 'e', 'b', 'd', 'f', 'a', 'c')
+    expect(world.found().sort()).toEqual(['a', 'b', 'c', 'd'])
+    expect(leftOut()).toMatchObject({ devices: 2, bound: 'perConfiguration' })
+    const before = world.discovery.deviceSet(key)
+    await clock.advance(100_000)
+    expect(world.discovery.deviceSet(key)).toBe(before)
+    await world.list(endpoint, 'd', 'c')
+    expect([world.found(), leftOut()]).toEqual([['d', 'c'], undefined])
+  })
+
+  it('never displace a device with or before its Instance by a flood of new ids', async () => {
+    world.servedIds = new Set(['y'])
+    await world.list(endpoint, 'z')
+    await world.list(endpoint, ...ids('a', 100), 'y', 'z')
+    expect(world.found()).toEqual(['a0', 'a1', 'y', 'z'])
+    expect(leftOut()?.devices).toBe(98)
+    const rankOf = endpoint.requests[0]?.rank() ?? expect.fail()
+    expect(rankOf('z')).toBeLessThan(rankOf('a2'))
+  })
+
+  it('count what the list of an endpoint has left out already', async () => {
+    endpoint.giveList({ devices: ids('a', 4).map((id) => ({ id })), leftOut: 96 })
+    await clock.advance(0)
+    expect(leftOut()).toMatchObject({ devices: 96, bound: 'perConfiguration' })
+  })
+
+  it('hold for the checkpoint: it has each served device once, of its endpoint', async () => {
+    const second = await world.register('told@b')
+    await world.list(endpoint, ...ids('c', 4))
+    await world.list(second, ...ids('a', 100), ...ids('c', 4))
+    await world.list(endpoint, ...ids('b', 100), ...ids('c', 3))
+    const lists = world.discovery.snapshot()[key]?.lists ?? expect.fail('not in the checkpoint')
+    expect(lists.map((list) => [list.endpoint, list.devices.map(({ id }) => id)])).toEqual([
+      ['told@a', ids('c', 3)],
+      ['told@b', ['c3']],
+    ])
+  })
+
+  it('leave out what comes last on the node, and admit it when others go', async () => {
+    await world.list(endpoint, ...ids('b', 4))
+    const second = await listIn('other', ...ids('c', 4))
+    const last = await listIn('third', ...ids('a', 4))
+    expect([world.found(), world.found(second)]).toEqual([ids('b', 4), ids('c', 4)])
+    expect(world.found(last)).toEqual(ids('a', 2))
+    expect(leftOut(last)).toMatchObject({ devices: 2, bound: 'perNode' })
+    const changed = told()
+    world.configurations.remove(key)
+    expect(world.found(last)).toEqual(ids('a', 4))
+    expect([leftOut(last), changed.includes(last)]).toEqual([undefined, true])
+  })
+
+  it('count slots too: an edit of the capacity decides how many devices fit', async () => {
+    const { spec, ...configuration } = world.configurations.get(key) ?? expect.fail()
+    await world.list(endpoint, ...ids('a', 4))
+    for (const [capacity, fitting] of [
+      [20, 3],
+      [15, 4],
+      [61, 0],
+    ] as const) {
+      world.configurations.put({ ...configuration, spec: { ...spec, capacity } })
+      expect(world.found()).toEqual(ids('a', fitting))
+    }
+    expect(leftOut()).toMatchObject({ devices: 4, bound: 'slotsPerNamespace' })
+    expect([...(leftOut()?.listed.keys() ?? [])]).toEqual(ids('a', 4))
+  })
+})
