@@ -10,7 +10,6 @@ import {
 } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import {
-  type AdmittedDevices,
   type AgedSet,
   type AgeingOptions,
   ageDevices,
@@ -119,8 +118,8 @@ export class ConfigurationDiscovery implements ListedDevices {
   }
 
   /** The devices of all lists. */
-  get devices(): DeviceSet['devices'] {
-    return this.#aged.devices
+  get listed(): AgedSet {
+    return this.#aged
   }
 
   /** A device that was admitted comes before new devices: its Instance may not be there yet. */
@@ -154,11 +153,7 @@ export class ConfigurationDiscovery implements ListedDevices {
   }
 
   /** @returns whether the devices to serve have changed */
-  admit({ devices, bound = 'perConfiguration' }: AdmittedDevices): boolean {
-    const { complete, devices: listed, leftOut: beyondList } = this.#aged
-    const number = listed.size - devices.size + beyondList
-    const leftOut = number > 0 ? { devices: number, bound, listed } : undefined
-    const set = { devices, complete, leftOut }
+  admit(set: DeviceSet): boolean {
     if (isSameSet(set, this.#deviceSet)) return false
     this.#deviceSet = set
     return true

@@ -30,7 +30,12 @@ const listedOf = (drafts: Readonly<Record<string, Draft>>): Listed =>
       key as ObjectKey,
       {
         configuration: configurationWith({ capacity }, { namespace: key.slice(0, 1) }),
-        devices: new Map(Object.keys(ranks).map((id) => [id, discovered(id)])),
+        listed: {
+          devices: new Map(Object.keys(ranks).map((id) => [id, discovered(id)])),
+          complete: true,
+          leftOut: 0,
+          changesAt: Infinity,
+        },
         ranks: () => (id) => ranks[id] ?? RANK.new,
       },
     ]),
@@ -95,8 +100,8 @@ describe('the devices that are admitted', () => {
 
         for (const [key, { ranks, capacity }] of Object.entries(given)) {
           const leftOut = Object.keys(ranks).filter((id) => !admitted.get(key)?.includes(id))
-          const { bound } = admitDevices(listed, limits).get(key as ObjectKey) ?? {}
-          expect(bound === undefined).toBe(leftOut.length === 0)
+          const set = admitDevices(listed, limits).get(key as ObjectKey)
+          expect(set?.leftOut?.devices ?? 0).toBe(leftOut.length)
           const isFull = count(key) === limits.perConfiguration
           // What a device lacks, no later device of its namespace can have that takes as much.
           const rivals = Object.entries(given).filter(
@@ -159,6 +164,6 @@ describe('the devices that are admitted', () => {
     const [flooded, ...others] = [...admitted.values()].sort(
       (a, b) => b.devices.size - a.devices.size,
     )
-    expect([flooded?.bound, others.at(-1)?.devices.size]).toEqual([bound, 2])
+    expect([flooded?.leftOut?.bound, others.at(-1)?.devices.size]).toEqual([bound, 2])
   })
 })

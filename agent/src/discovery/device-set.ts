@@ -181,7 +181,7 @@ export type RankOf = (id: string, shared: boolean) => Rank
 /** The devices that the handlers list for one Configuration. */
 export interface ListedDevices {
   readonly configuration: Pick<Configuration, 'metadata' | 'spec'>
-  readonly devices: Devices
+  readonly listed: AgedSet
   /** Called if a bound is exceeded. */
   ranks(): RankOf
 }
@@ -192,12 +192,6 @@ export type DeviceBound =
   | 'slotsPerNamespace'
   | 'perNode'
   | 'slots'
-
-export interface AdmittedDevices {
-  readonly devices: Devices
-  /** The bound that leaves out other devices; undefined if there are none. */
-  readonly bound: DeviceBound | undefined
-}
 
 /** What is left of one bound. */
 interface Room {
@@ -213,20 +207,25 @@ interface Room {
 export function admitDevices(
   listed: ReadonlyMap<ObjectKey, ListedDevices>,
   bounds: DeviceBounds,
-): ReadonlyMap<ObjectKey, AdmittedDevices> {
-  const admitted = new Map<ObjectKey, AdmittedDevices>()
-  for (const [key, { devices }] of listed) admitted.set(key, { devices, bound: undefined })
+): ReadonlyMap<ObjectKey, DeviceSet> {
   const all = roomsOf(listed, bounds)
-  const fits = [...listed].every(([key, { configuration, devices }]) =>
-    take(all.get(key), devices.size, devices.size * configuration.spec.capacity),
+  const fits = [...listed].every(
+    ([
+      key,
+      {
+        configuration,
+        listed: { devices },
+      },
+    ]) => take(all.get(key), devices.size, devices.size * configuration.spec.capacity),
   )
+  const admitted = new Map([...listed].map(([key, each]) => [key, setOf(each.listed)]))
   if (fits) return admitted
 
   const rooms = roomsOf(listed, bounds)
   const byRank = Object.values(RANK).map((): Candidate[] => [])
   for (const [key, each] of listed) {
     const rankOf = each.ranks()
-    for (const [id, { shared }] of each.devices)
+    for (const [id, { shared }] of each.listed.devices)
       byRank[rankOf(id, shared)]?.push({ key, id, slots: each.configuration.spec.capacity })
   }
   const kept = new Map([...listed.keys()].map((key) => [key, new Set<string>()]))
@@ -238,14 +237,25 @@ export function admitDevices(
     for (const { key, id, slots } of withRoom)
       if (take(rooms.get(key), 1, slots)) kept.get(key)?.add(id)
   }
-  for (const [key, { configuration, devices }] of listed) {
+  for (const [key, { configuration, listed: set }] of listed) {
     const ids = kept.get(key)
-    if (ids === undefined || ids.size === devices.size) continue
-    const served = new Map([...devices].filter(([id]) => ids.has(id)))
+    if (ids === undefined || ids.size === set.devices.size) continue
+    const served = new Map([...set.devices].filter(([id]) => ids.has(id)))
     const full = fullRoom(rooms.get(key), 1, configuration.spec.capacity)
-    admitted.set(key, { devices: served, bound: full?.bound })
+    admitted.set(key, setOf(set, served, full?.bound))
   }
   return admitted
+}
+
+/** The devices to serve of those that are listed. */
+export function setOf(
+  { devices: listed, complete, leftOut: beyondList }: AgedSet,
+  devices = listed,
+  bound: DeviceBound = 'perConfiguration',
+): DeviceSet {
+  const number = listed.size - devices.size + beyondList
+  const leftOut = number > 0 ? { devices: number, bound, listed } : undefined
+  return { devices, complete, leftOut }
 }
 
 interface Candidate {

@@ -123,8 +123,6 @@ export class DiscoverySession {
    */
   #reports: { readonly last: Reports; readonly shown: Reports } | undefined
   #isShowingReports = false
-  /** Time of the first of the attempts in a row after which the handler had left. */
-  #absentSince: number | undefined
   #attempt = newAttempt()
 
   constructor(configuration: Configuration, endpoint: HandlerEndpoint, options: SessionOptions) {
@@ -252,7 +250,6 @@ export class DiscoverySession {
       observer.handlerAnswered(name, handler, seconds)
       attempt.listedAt ??= now
       this.#followReports(reports, changed > 0 || devices.length !== before?.length)
-      this.#absentSince = undefined
       this.#state = { phase: 'open', listed: true }
       // Another process can be behind the endpoint by now.
       const { shared } = this.#endpoint
@@ -288,7 +285,7 @@ export class DiscoverySession {
   }
 
   async #failed(error: unknown, { asked }: Attempt): Promise<void> {
-    const { clock, log, observer, removeAfterMs, onGone } = this.#options
+    const { clock, log, observer, list, removeAfterMs, onGone } = this.#options
     const message = messageOf(error)
     if (asked) observer.handlerFailed(this.#endpoint.name)
     const reason = reasonOf(error, asked)
@@ -299,11 +296,10 @@ export class DiscoverySession {
         : { phase: 'failed', reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
       log.warn({ err: error }, 'discovery failed')
-    const hasLeft = reason === 'Unreachable' && (await this.#endpoint.hasLeft?.()) === true
-    const now = clock.monotonicMs()
-    this.#absentSince = hasLeft ? (this.#absentSince ?? now) : undefined
-    // A handler that comes back registers again.
-    if (now >= (this.#absentSince ?? now) + removeAfterMs) onGone()
+    const { lostSince = Infinity } = list()
+    const isLost = clock.monotonicMs() >= lostSince + removeAfterMs
+    // A handler that comes back registers again; one that hung does not.
+    if (isLost && reason === 'Unreachable' && (await this.#endpoint.hasLeft?.())) onGone()
   }
 }
 

@@ -13,7 +13,13 @@ import {
   type KeptList,
   type RankDevices,
 } from './configuration-discovery.js'
-import { type AgeingOptions, admitDevices, type DeviceSet, NO_DEVICES } from './device-set.js'
+import {
+  type AgeingOptions,
+  admitDevices,
+  type DeviceSet,
+  NO_DEVICES,
+  setOf,
+} from './device-set.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
@@ -174,11 +180,12 @@ export class Discovery {
   #admit(changed: ObjectKey): void {
     const discovery = this.#discoveries.get(changed)
     const hadDevices = this.#listing.delete(changed)
-    if (discovery !== undefined && discovery.devices.size > 0) this.#listing.set(changed, discovery)
-    else discovery?.admit({ devices: discovery.devices, bound: undefined })
+    if (discovery !== undefined && discovery.listed.devices.size > 0)
+      this.#listing.set(changed, discovery)
+    else discovery?.admit(setOf(discovery.listed))
     if (!hadDevices && !this.#listing.has(changed)) return
-    for (const [key, devices] of admitDevices(this.#listing, this.#options.bounds)) {
-      const isChanged = this.#listing.get(key)?.admit(devices)
+    for (const [key, set] of admitDevices(this.#listing, this.#options.bounds)) {
+      const isChanged = this.#listing.get(key)?.admit(set)
       if (isChanged === true && key !== changed) this.#listeners.tell(key)
     }
   }
