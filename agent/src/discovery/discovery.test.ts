@@ -264,29 +264,33 @@ describe('the lists of an endpoint', () => {
     expect(world.found()).toEqual(['id-199'])
   })
 
+  const mount = { hostPath: '/a', containerPath: '/a', readOnly: true }
+  const withMounts = (mounts: number) => ({ id: 'a', mounts: Array(mounts).fill(mount) })
+  // A burst of 50 lists, and the list that is read before its budget is missing.
   it.each([
-    ['devices', { devices: [{ id: 'a' }], leftOut: 30_000 }],
     [
-      'mounts',
-      {
-        devices: [{ id: 'a', mounts: Array(30_000).fill({ hostPath: '/a', containerPath: '/a' }) }],
-        leftOut: 0,
-      },
+      'as several if they have many devices',
+      { devices: [{ id: 'a' }], leftOut: 30_000 },
+      [],
+      51 - 30,
     ],
-  ])('count as several if they have many %s', async (_, many) => {
+    [
+      'as several if they have many mounts',
+      { devices: [withMounts(30_000)], leftOut: 0 },
+      [],
+      51 - 30,
+    ],
+    [
+      'once if few of many devices have changed',
+      { devices: [withMounts(3000)], leftOut: 0 },
+      [withMounts(3000)],
+      51 - 3,
+    ],
+  ])('count %s', async (_, many, others, read) => {
     endpoint.giveList(many)
     await clock.advance(0)
-    for (let index = 0; index < 100; index++) await world.list(endpoint, `id-${index}`)
-    // The first list takes 31 of the burst of 50.
-    expect(world.listsRead).toBe(21)
-  })
-
-  it('count once if few of many devices have changed', async () => {
-    const mount = { hostPath: '/a', containerPath: '/a', readOnly: true }
-    const large = { id: 'a', mounts: Array(3000).fill(mount) }
-    for (let index = 0; index < 100; index++) await world.list(endpoint, large, `id-${index}`)
-    // The first list takes four.
-    expect(world.listsRead).toBe(48)
+    for (let index = 0; index < 100; index++) await world.list(endpoint, ...others, `id-${index}`)
+    expect(world.listsRead).toBe(read)
   })
 })
 
