@@ -6,7 +6,6 @@ import {
   type HandlerEndpoint,
   type HashedDevice,
   handlerOfUid,
-  isUidOf,
 } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import {
@@ -64,25 +63,31 @@ export interface DiscoveryStatus {
 /** Between decisions about devices that are refused for now, in milliseconds. */
 const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
 
+/** An endpoint of the handler, or of the handler before an edit. */
+interface FollowedEndpoint {
+  list: EndpointList
+  /** Undefined for an endpoint of before a restart, or one that left. */
+  session: DiscoverySession | undefined
+}
+
+/** Stands for the endpoint that a handler without endpoints may have, until one has answered. */
+const NO_ENDPOINT = ''
+
 /**
  * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
  * of all endpoints.
  */
 export class ConfigurationDiscovery implements ListedDevices {
   readonly #options: ConfigurationDiscoveryOptions
-  readonly #sessions = new Map<string, DiscoverySession>()
-  /**
-   * By endpoint, in the order in which the endpoints came. Lists without a session are from before
-   * a restart, of an endpoint that left, or of the handler before an edit; and {@link NO_ENDPOINT}.
-   */
-  readonly #lists = new Map<string, EndpointList>()
+  /** In the order in which the endpoints came. */
+  readonly #endpoints = new Map<string, FollowedEndpoint>()
   #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   #isAnswered = false
   #timer = new AbortController()
   /** Ends the decisions about devices that are refused for now. */
   #decisions = new AbortController()
-  #aged: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: Number.POSITIVE_INFINITY }
+  #listed: AgedSet = { ...NO_DEVICES, leftOut: 0, changesAt: Number.POSITIVE_INFINITY }
   #deviceSet: DeviceSet = NO_DEVICES
 
   /** @param restored from before a restart of the agent; no handler has confirmed them since */
@@ -93,8 +98,8 @@ export class ConfigurationDiscovery implements ListedDevices {
   ) {
     this.#configuration = configuration
     this.#options = options
-    const lostSince = options.clock.monotonicMs()
-    for (const list of restored) this.#takeOver({ ...list, leftOut: undefined, lostSince })
+    for (const { endpoint, ...list } of restored)
+      this.#takeOver(this.#followed(endpoint), { ...this.#noList(endpoint), ...list })
   }
 
   /** With its last edit. */
@@ -109,8 +114,9 @@ export class ConfigurationDiscovery implements ListedDevices {
   get status(): DiscoveryStatus {
     const { clock, unhealthyAfterMs } = this.#options
     const freshSince = clock.monotonicMs() - unhealthyAfterMs
-    const endpoints = [...this.#sessions].map(([uid, { state, reports, hasAnswered }]) => {
-      const isFresh = (this.#lists.get(uid)?.lostSince ?? Infinity) > freshSince
+    const endpoints = this.#sessions.map(([uid, { status }, { lostSince = Infinity }]) => {
+      const { state, reports, hasAnswered } = status
+      const isFresh = lostSince > freshSince
       const answer: HandlerAnswer = hasAnswered ? (isFresh ? 'fresh' : 'old') : 'missing'
       return { uid, state, answer, reports }
     })
@@ -119,7 +125,7 @@ export class ConfigurationDiscovery implements ListedDevices {
 
   /** The devices of all lists. */
   get listed(): AgedSet {
-    return this.#aged
+    return this.#listed
   }
 
   /** A device that was admitted comes before new devices: its Instance may not be there yet. */
@@ -146,7 +152,7 @@ export class ConfigurationDiscovery implements ListedDevices {
    */
   get servedLists(): readonly KeptList[] {
     const served = this.#deviceSet.devices
-    return [...this.#lists.values()].flatMap(({ endpoint, shared, devices }) => {
+    return this.#lists.flatMap(({ endpoint, shared, devices }) => {
       const kept = devices?.filter(({ id }) => served.get(id)?.endpoint === endpoint)
       return kept === undefined ? [] : { endpoint, shared, devices: kept.map(asReported) }
     })
@@ -162,74 +168,88 @@ export class ConfigurationDiscovery implements ListedDevices {
   /** Makes the sessions follow the Configuration and the registry. */
   follow(configuration: Configuration): void {
     this.#configuration = configuration
-    const { clock, registry } = this.#options
-    const endpoints = registry.endpoints(this.handler)
+    const endpoints = this.#options.registry.endpoints(this.handler)
     const uids = new Set(endpoints.map(({ uid }) => uid))
     for (const [uid, session] of this.#sessions) {
       if (uids.has(uid)) session.configure(configuration)
       else this.#endSession(uid, session)
     }
-    for (const endpoint of endpoints)
-      if (!this.#sessions.has(endpoint.uid)) this.#beginSession(endpoint)
+    for (const endpoint of endpoints) this.#beginSession(endpoint)
     // After any answer, all devices are in lists.
-    if (endpoints.length > 0 || this.#isAnswered) this.#lists.delete(NO_ENDPOINT)
-    else if (!this.#lists.has(NO_ENDPOINT))
-      this.#lists.set(NO_ENDPOINT, noList(NO_ENDPOINT, clock.monotonicMs()))
+    if (endpoints.length > 0 || this.#isAnswered) this.#endpoints.delete(NO_ENDPOINT)
+    else this.#followed(NO_ENDPOINT)
     this.#changed()
   }
 
   /** Opens the streams again, because properties changed. */
   restart(): void {
-    for (const session of this.#sessions.values()) session.restart()
+    for (const [, session] of this.#sessions) session.restart()
   }
 
   /** Asks an endpoint that registered again, unless its stream is open. */
   wake({ uid }: HandlerEndpoint): void {
-    this.#sessions.get(uid)?.wake()
+    this.#endpoints.get(uid)?.session?.wake()
   }
 
   async close(): Promise<void> {
     this.#timer.abort()
     this.#decisions.abort()
-    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
+    await Promise.all(this.#sessions.map(([, session]) => session.close()))
     await this.#closing
+  }
+
+  get #lists(): EndpointList[] {
+    return Array.from(this.#endpoints.values(), ({ list }) => list)
+  }
+
+  get #sessions(): [uid: string, session: DiscoverySession, list: EndpointList][] {
+    return [...this.#endpoints].flatMap(([uid, { list, session }]) =>
+      session === undefined ? [] : [[uid, session, list]],
+    )
+  }
+
+  #followed(uid: string): FollowedEndpoint {
+    const followed = this.#endpoints.get(uid) ?? { list: this.#noList(uid), session: undefined }
+    this.#endpoints.set(uid, followed)
+    return followed
+  }
+
+  #noList(endpoint: string): EndpointList {
+    const lostSince = this.#options.clock.monotonicMs()
+    return { endpoint, shared: false, devices: undefined, leftOut: undefined, lostSince }
   }
 
   #beginSession(endpoint: HandlerEndpoint): void {
     const { uid } = endpoint
-    const begun = noList(uid, this.#options.clock.monotonicMs())
-    const list = () => this.#lists.get(uid) ?? begun
-    this.#lists.set(uid, list())
-    const session = new DiscoverySession(this.#configuration, endpoint, {
+    const followed = this.#followed(uid)
+    followed.session ??= new DiscoverySession(this.#configuration, endpoint, {
       ...this.#options,
-      list,
+      list: () => followed.list,
       rank: () => {
         const rankOf = this.ranks()
         return (id) => rankOf(id, endpoint.shared)
       },
       log: this.#options.log.child({ endpoint: uid }),
-      onChange: (changed) => {
-        if (changed !== undefined) this.#takeOver(changed)
+      onChange: (list) => {
+        if (list !== undefined) this.#takeOver(followed, list)
         this.#changed()
       },
       onGone: () => this.#options.registry.drop(endpoint),
     })
-    this.#sessions.set(uid, session)
   }
 
   #endSession(uid: string, session: DiscoverySession): void {
-    this.#sessions.delete(uid)
-    const list = this.#lists.get(uid)
-    if (list?.devices === undefined) this.#lists.delete(uid)
-    else this.#lists.set(uid, lostAt(list, this.#options.clock.monotonicMs()))
+    const followed = this.#followed(uid)
+    followed.session = undefined
+    followed.list = lostAt(followed.list, this.#options.clock.monotonicMs())
+    if (followed.list.devices === undefined) this.#endpoints.delete(uid)
     this.#after(session.close())
   }
 
-  #takeOver(list: EndpointList): void {
-    const { endpoint, devices } = list
-    const before = this.#lists.get(endpoint)?.devices
-    this.#lists.set(endpoint, list)
-    if (devices !== before && isRefusedForNow(list)) this.#decideAgain()
+  #takeOver(followed: FollowedEndpoint, list: EndpointList): void {
+    const { devices } = followed.list
+    followed.list = list
+    if (list.devices !== devices && isRefusedForNow(list)) this.#decideAgain()
   }
 
   /**
@@ -242,9 +262,9 @@ export class ConfigurationDiscovery implements ListedDevices {
     this.#decisions = new AbortController()
     const { signal } = this.#decisions
     const { clock, log, random } = this.#options
+    const refused = () => this.#lists.filter(isRefusedForNow)
     const decide = async () => {
       for (const wait of backoff({ ...DECISIONS, random })) {
-        const refused = () => [...this.#lists.values()].filter(isRefusedForNow)
         if (refused().length === 0) return
         await clock.sleep(wait, signal)
         for (const list of refused()) await this.#decideAbout(list, signal)
@@ -261,11 +281,11 @@ export class ConfigurationDiscovery implements ListedDevices {
     const { access } = this.#options
     const reported = devices.map(asReported)
     const decided = await access.admit(handlerOfUid(endpoint), reported, devices)
-    const list = this.#lists.get(endpoint)
+    const followed = this.#endpoints.get(endpoint)
     // Another list was decided about when it came.
-    if (signal.aborted || list?.devices !== devices) return
+    if (signal.aborted || followed?.list.devices !== devices) return
     if (decided.devices.every((device, index) => device === devices[index])) return
-    this.#lists.set(endpoint, { ...list, devices: decided.devices })
+    followed.list = { ...followed.list, devices: decided.devices }
     this.#changed()
   }
 
@@ -274,8 +294,8 @@ export class ConfigurationDiscovery implements ListedDevices {
     const { clock, log, onChange } = this.#options
     try {
       this.#dropLists()
-      this.#aged = ageDevices(this.#lists.values(), clock.monotonicMs(), this.#options)
-      this.#wakeAt(this.#aged.changesAt)
+      this.#listed = ageDevices(this.#lists, clock.monotonicMs(), this.#options)
+      this.#wakeAt(this.#listed.changesAt)
     } catch (error) {
       log.error({ err: error }, 'device set not made')
     }
@@ -286,15 +306,15 @@ export class ConfigurationDiscovery implements ListedDevices {
   #dropLists(): void {
     const { clock, removeAfterMs } = this.#options
     const now = clock.monotonicMs()
-    const isAnswered = [...this.#sessions.values()].some(
-      ({ state }) => state.phase === 'open' && state.listed,
+    const isAnswered = this.#sessions.some(
+      ([, { status }]) => status.state.phase === 'open' && status.state.listed,
     )
     this.#isAnswered ||= isAnswered
-    for (const [uid, { lostSince = now }] of this.#lists) {
-      if (this.#sessions.has(uid) || uid === NO_ENDPOINT) continue
+    for (const [uid, { list, session }] of this.#endpoints) {
+      if (session !== undefined || uid === NO_ENDPOINT) continue
       // After an answer, devices of the handler before an edit are no longer asked for.
-      const isOfOther = isAnswered && !isUidOf(this.handler, uid)
-      if (isOfOther || now >= lostSince + removeAfterMs) this.#lists.delete(uid)
+      const isOfOther = isAnswered && handlerOfUid(uid) !== this.handler
+      if (isOfOther || now >= (list.lostSince ?? now) + removeAfterMs) this.#endpoints.delete(uid)
     }
   }
 
@@ -315,13 +335,6 @@ export class ConfigurationDiscovery implements ListedDevices {
     const before = this.#closing
     this.#closing = end.then(() => before)
   }
-}
-
-/** Stands for the endpoint that a handler without endpoints may have, until one has answered. */
-const NO_ENDPOINT = ''
-
-function noList(endpoint: string, lostSince: number): EndpointList {
-  return { endpoint, shared: false, devices: undefined, leftOut: undefined, lostSince }
 }
 
 function isRefusedForNow({ devices = [] }: EndpointList): boolean {

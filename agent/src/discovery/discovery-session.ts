@@ -42,6 +42,14 @@ export type SessionFailure =
   /** A mistake in akri.js or in a handler. */
   | 'InternalError'
 
+interface SessionStatus {
+  readonly state: SessionState
+  /** What the handler tells people about devices; undefined if it cannot tell. */
+  readonly reports: Reports
+  /** Whether the last list answers the present details: an edit asks again. */
+  readonly hasAnswered: boolean
+}
+
 export interface SessionOptions {
   readonly cluster: Pick<Cluster, 'resolveProperties'>
   /** What the handler may give to containers of what it reports. */
@@ -133,21 +141,9 @@ export class DiscoverySession {
     this.#running = this.#run()
   }
 
-  get state(): SessionState {
-    return this.#state
-  }
-
-  /**
-   * What the handler tells people about devices; undefined before the first list, or if the handler
-   * cannot tell.
-   */
-  get reports(): Reports {
-    return this.#reports?.shown
-  }
-
-  /** Whether the last list answers the present details: an edit asks again. */
-  get hasAnswered(): boolean {
-    return this.#reports !== undefined
+  get status(): SessionStatus {
+    const hasAnswered = this.#reports !== undefined
+    return { state: this.#state, reports: this.#reports?.shown, hasAnswered }
   }
 
   /**
@@ -269,7 +265,8 @@ export class DiscoverySession {
     this.#isShowingReports = true
     runAfter(clock, REPORTS_MS, this.#stop.signal, () => {
       this.#isShowingReports = false
-      if (this.#stop.signal.aborted || isDeepStrictEqual(this.#reports?.last, this.reports)) return
+      if (this.#stop.signal.aborted || isDeepStrictEqual(this.#reports?.last, this.#reports?.shown))
+        return
       this.#reports = this.#reports && { ...this.#reports, shown: this.#reports.last }
       onChange()
     })

@@ -39,15 +39,10 @@ export function quote(text: string): string {
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }
 
-/** The name of the handler of an endpoint. */
+/** The name of the handler of an endpoint, also of an endpoint that is gone. */
 export function handlerOfUid(uid: string): string {
   const end = uid.indexOf('@')
   return end < 0 ? uid.slice(embeddedUid('').length) : uid.slice(0, end)
-}
-
-/** Whether the uid is that of an endpoint of this handler, also of an endpoint that is gone. */
-export function isUidOf(handler: string, uid: string): boolean {
-  return uid === embeddedUid(handler) || uid.startsWith(remoteUid(handler, ''))
 }
 
 export interface DiscoverRequest {

@@ -4,7 +4,7 @@ import type { DeviceReport } from '@akrijs/runtime/handler'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
-import { isUidOf } from '../handlers/handler-endpoint.js'
+import { handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { InstancesView } from '../instances/instance-reconciler.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { deviceReportsText, remarksOf } from './device-reports.js'
@@ -222,7 +222,7 @@ function lostHandler(input: StatusInput): Finding | undefined {
   const missing = unanswered(input)
   const unasked = endpoints.filter(({ answer }) => answer === 'missing').map(({ uid }) => uid)
   const isLost = unhealthy.some(
-    ({ endpoint }) => isUidOf(handler, endpoint) && !unasked.includes(endpoint),
+    ({ endpoint }) => handlerOfUid(endpoint) === handler && !unasked.includes(endpoint),
   )
   if (missing !== undefined && !isLost) return undefined
   const count = `${unhealthy.length} of ${devices.size}`
