@@ -22,15 +22,6 @@ beforeEach(() => {
 afterEach(() => world.discovery.close())
 
 describe('a handler that registers', () => {
-  it('A1 is asked at once, after any wait', async () => {
-    world.configurations.put(configuration('default'))
-    world.discovery.start()
-    await clock.advance(100_000)
-    await world.list(await world.register('told@a'), '1')
-    expect(world.found()).toEqual(['1'])
-    expect(world.discovery.deviceSet(key).complete).toBe(true)
-  })
-
   it('A5 has one stream for each Configuration, and makes no work if it registers on', async () => {
     world.configurations.put(configuration('other'))
     const endpoint = await world.begin()

@@ -3,6 +3,12 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { IsolatedOutput, MAX_HANDLER_LINE } from './isolated-output.js'
 
+/** A line as akri-handler writes it. */
+function line({ level, ...fields }: Readonly<Record<string, unknown>>): string {
+  const head = { level, time: 1, pid: 7, hostname: 'node-a', name: 'akri-handler' }
+  return `${JSON.stringify(head).slice(0, -1)},${JSON.stringify(fields).slice(1)}`
+}
+
 describe('the output of a handler in a process of its own', () => {
   let clock: ManualClock
   let logged: unknown[][]
@@ -23,38 +29,43 @@ describe('the output of a handler in a process of its own', () => {
     output = new IsolatedOutput(log, clock)
   })
 
-  /** A line as akri-handler writes it. */
-  const line = ({ level, ...fields }: Readonly<Record<string, unknown>>) => {
-    const head = { level, time: 1, pid: 7, hostname: 'node-a', name: 'akri-handler' }
-    return `${JSON.stringify(head).slice(0, -1)},${JSON.stringify(fields).slice(1)}`
-  }
-
-  it('comes into the log at its level, with its fields', () => {
-    output.take(line({ level: 'error', msg: 'no answer', port: 80, handler: 'x' }), 'warn')
-    output.take(line({ level: 'debug', msg: 'asked' }), 'warn')
-    expect(logged).toEqual([
-      ['error', 'no answer', { port: 80 }],
-      ['debug', 'asked', {}],
-    ])
-  })
-
-  it('keeps fields of the handler that the log of its process sets too', () => {
-    const fields = { name: 'hall', pid: 8, hostname: 'cam' }
-    output.take(line({ level: 'info', msg: 'found', ...fields }), 'warn')
-    // As pino writes a field `level` of a handler.
-    const more = line({ level: 'info', msg: 'read' }).replace('"msg"', '"level":3,"time":4,"msg"')
-    output.take(more, 'warn')
-    expect(logged).toEqual([
-      ['info', 'found', fields],
-      ['info', 'read', {}],
-    ])
-  })
-
-  it('keeps its level if it is too long', () => {
-    const long = line({ level: 'info', value: 'x'.repeat(MAX_HANDLER_LINE), msg: 'read' })
-    output.take(long.slice(0, MAX_HANDLER_LINE), 'warn')
-    const text = expect.stringMatching(/^"value":"x+$/)
-    expect(logged).toEqual([['info', 'isolated handler wrote a long line', { text }]])
+  it.each<[string, string, ...unknown[]]>([
+    [
+      'at its level, with its fields',
+      line({ level: 'error', msg: 'no answer', port: 80, handler: 'x' }),
+      ...['error', 'no answer', { port: 80 }],
+    ],
+    [
+      'with fields that the log of its process sets too',
+      line({ level: 'debug', msg: 'found', name: 'hall', pid: 8, hostname: 'cam' }),
+      ...['debug', 'found', { name: 'hall', pid: 8, hostname: 'cam' }],
+    ],
+    [
+      'with a field `level` of the handler, as pino writes it',
+      line({ level: 'info', msg: 'read' }).replace('"msg"', '"level":3,"time":4,"msg"'),
+      ...['info', 'read', {}],
+    ],
+    [
+      'at its level if it is too long',
+      line({ level: 'info', value: 'x'.repeat(MAX_HANDLER_LINE), msg: 'read' }),
+      ...['info', 'isolated handler wrote a long line', { text: expect.stringMatching(/^"v.*x$/) }],
+    ],
+    ...['FATAL ERROR: heap', '{"level":"info"}', '{"level":"fatal","msg":"x"}'].map(
+      (text): [string, string, ...unknown[]] => [
+        'as a text if it is no line of a log',
+        text,
+        ...['warn', 'isolated handler wrote a line', { text }],
+      ],
+    ),
+    [
+      'without control characters',
+      'heap\u001b[31m',
+      ...['warn', 'isolated handler wrote a line', { text: 'heap\ufffd[31m' }],
+    ],
+  ])('comes into the log %s', (_, text, ...expected) => {
+    output.take(text.slice(0, MAX_HANDLER_LINE), 'warn')
+    output.take('', 'warn')
+    expect(logged).toEqual([expected])
   })
 
   it('keeps code, kind, stack and causes of an error', () => {
@@ -70,18 +81,6 @@ describe('the output of a handler in a process of its own', () => {
     }
   })
 
-  it('is a line with the text where it is no line of a log', () => {
-    output.take('FATAL ERROR: \u001b[31mheap', 'warn')
-    output.take('', 'warn')
-    output.take('{"level":"info"}', 'info')
-    output.take('{"level":"fatal","msg":"x"}', 'info')
-    expect(logged.map(([level, , fields]) => [level, fields])).toEqual([
-      ['warn', { text: 'FATAL ERROR: \ufffd[31mheap' }],
-      ['info', { text: '{"level":"info"}' }],
-      ['info', { text: '{"level":"fatal","msg":"x"}' }],
-    ])
-  })
-
   it('has the last lines for the end of the process, each of them once', () => {
     for (let n = 0; n < 20; n++) output.take(`line ${n} ${'x'.repeat(1000)}`, 'info')
     const err = errorFields(new Error('no bus'))
@@ -93,26 +92,24 @@ describe('the output of a handler in a process of its own', () => {
     expect(output.takeLast()).toEqual([])
   })
 
-  it('leaves out lines of a handler that writes without end, and counts them', async () => {
-    for (let n = 0; n < 1000; n++) output.take('more', 'info')
-    expect(logged).toHaveLength(300)
-    await clock.advance(100)
-    output.take('more', 'info')
-    expect(logged.slice(300)).toEqual([
-      ['warn', 'lines of the handler left out', { lines: 700 }],
-      ['info', 'isolated handler wrote a line', { text: 'more' }],
-    ])
-  })
-
   it.each([
-    ['is silent', () => clock.advance(10_000)],
-    ['ends', async () => void output.takeLast()],
-  ])('counts the lines that it left out also if the handler %s then', async (_, then) => {
-    for (let n = 0; n < 301; n++) output.take('more', 'info')
-    expect(logged).toHaveLength(300)
-    await then()
-    expect(logged.slice(300)).toEqual([['warn', 'lines of the handler left out', { lines: 1 }]])
-    await clock.advance(20_000)
-    expect(logged).toHaveLength(301)
-  })
+    ['writes more', async () => output.take('more', 'info'), 1],
+    ['is silent', () => clock.advance(9_900), 0],
+    ['ends', async () => void output.takeLast(), 0],
+  ])(
+    'leaves out lines of a handler that writes without end: counted when it %s',
+    async (_, then, more) => {
+      for (let n = 0; n < 1000; n++) output.take('more', 'info')
+      expect(logged).toHaveLength(300)
+      await clock.advance(100)
+      await then()
+      const line = ['info', 'isolated handler wrote a line', { text: 'more' }]
+      expect(logged.slice(300)).toEqual([
+        ['warn', 'lines of the handler left out', { lines: 700 }],
+        ...Array(more).fill(line),
+      ])
+      await clock.advance(20_000)
+      expect(logged).toHaveLength(301 + more)
+    },
+  )
 })
