@@ -250,7 +250,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
         const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
         return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
       }
-      if (!isFree() || !(await this.#directories.drop(workload, isFree))) continue
+      if (!isFree() || !(await this.#directories.drop(workload.path, isFree))) continue
       orphans.set(slot, Number.NEGATIVE_INFINITY)
       workload.close()
       // Another workload may have the slot by now.

@@ -3,8 +3,8 @@ import { chmod, mkdir, readdir, rename, rmdir, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { codeOf, InternalError, type Logger } from '@akrijs/runtime'
-import { removeTree } from './remove-tree.js'
+import { InternalError, type Logger } from '@akrijs/runtime'
+import { removeTree, unless } from './remove-tree.js'
 
 /** The directory of a workload. Its slot identifies the workload. */
 interface WorkloadDirectory {
@@ -66,22 +66,14 @@ export class WorkloadDirectories {
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
-      await makeBelow(path.dirname(directory), async () => {
-        await makeForAll(directory).catch(async (error: unknown) => {
-          if (codeOf(error) !== 'EEXIST') throw error
-          await this.#moveAside(directory)
-          await makeForAll(directory)
-        })
-      })
+      await this.#moveAside(directory)
+      await this.#make(directory)
       return directory
     })
   }
 
   /** Removes the directory if `isFree` is true when its turn comes. @returns whether it did */
-  drop(
-    { path: directory }: Pick<WorkloadDirectory, 'path'>,
-    isFree: () => boolean,
-  ): Promise<boolean> {
+  drop(directory: string, isFree: () => boolean): Promise<boolean> {
     return this.#exclusively(async () => {
       if (!isFree()) return false
       await this.#moveAside(directory)
@@ -127,22 +119,30 @@ export class WorkloadDirectories {
     }
   }
 
+  async #make(directory: string): Promise<void> {
+    const parent = path.dirname(directory)
+    try {
+      await mkdir(this.#root, { recursive: true, mode: 0o700 })
+      // Only the agent's user may enter it. Not recursive: that hides that a file system is full.
+      await mkdir(parent, { mode: 0o700 }).catch(unless('EEXIST'))
+      await mkdir(directory)
+      // Any user may write, whatever the umask is: the user of the container is not known.
+      await chmod(directory, 0o777)
+    } catch (error) {
+      // The parent may have had the last room of a full file system.
+      await removeIfEmpty(parent)
+      throw error
+    }
+  }
+
   /**
    * Renames within the parent: a container can change the mode of its directory, so that other
    * operations fail.
    */
   async #moveAside(directory: string): Promise<void> {
-    const aside = path.join(
-      path.dirname(directory),
-      `${GONE_PREFIX}${randomBytes(6).toString('hex')}`,
-    )
-    try {
-      await rename(directory, aside)
-    } catch (error) {
-      if (codeOf(error) === 'ENOENT') return
-      throw error
-    }
-    this.#aside.set(aside, 'new')
+    const name = `${GONE_PREFIX}${randomBytes(6).toString('hex')}`
+    const aside = path.join(path.dirname(directory), name)
+    await rename(directory, aside).then(() => void this.#aside.set(aside, 'new'), unless('ENOENT'))
   }
 
   #pathOf(instance: ObjectKey, slot: SlotName): string {
@@ -163,27 +163,6 @@ export class WorkloadDirectories {
 /** The parent is empty after the last directory of its Instance. */
 async function removeIfEmpty(parent: string): Promise<void> {
   await rmdir(parent).catch(() => undefined)
-}
-
-/** Makes the parent too if it is missing. Only the agent's user may enter the parent. */
-async function makeBelow(parent: string, make: () => Promise<void>): Promise<void> {
-  await make().catch(async (error: unknown) => {
-    if (codeOf(error) !== 'ENOENT') throw error
-    await mkdir(path.dirname(parent), { recursive: true, mode: 0o700 })
-    // Not recursive: on a full file system that fails with ENOENT.
-    await mkdir(parent, { mode: 0o700 })
-    // The parent may have had the last room of a full file system.
-    await make().catch(async (failure: unknown) => {
-      await removeIfEmpty(parent)
-      throw failure
-    })
-  })
-}
-
-/** Any user may write, whatever the umask is: the user of the container is not known. */
-async function makeForAll(directory: string): Promise<void> {
-  await mkdir(directory)
-  await chmod(directory, 0o777)
 }
 
 async function directoriesIn(directory: string): Promise<string[]> {
