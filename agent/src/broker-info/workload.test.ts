@@ -350,7 +350,7 @@ describe('the directory of a workload', () => {
     expect((await fs.readFile(secret)).equals(TOO_MUCH)).toBe(true)
   })
 
-  it('ends its workload after five looks in a row for writes to a file without a name', async () => {
+  it('ends its workload after five looks in a row for hidden writes only', async () => {
     // Also after the clock of the machine was set back.
     for (const name of ['ahead', 'report', 'log']) await write(name, '1')
     await using hidden = await fs.open(at('log'), 'a')

@@ -54,7 +54,7 @@ const step = fc.oneof(
   fc.constantFrom('restart' as const, 'edit' as const),
 )
 
-it('A1 A2 A3 A5 R104 are those of open and recent lists, whatever endpoints and agents do', async () => {
+it('A1 A2 A3 A5 R104 devices are those of open and recent lists, in any history', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
       await world.discovery.close()

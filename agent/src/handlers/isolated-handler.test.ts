@@ -64,7 +64,7 @@ describe('a handler in a process of its own', () => {
   const written = (name: string, text: string) =>
     eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
-  it('is restarted after its end, with growing pauses; the log has the reason and its lines', async () => {
+  it('is restarted after its end with growing pauses, and the log has the reason', async () => {
     const line = { level: 'warn', name: 'akri-handler', msg: 'no bus', bus: 7 }
     run(`
       process.stderr.write(${JSON.stringify(`${JSON.stringify(line)}\nthe last words`)})

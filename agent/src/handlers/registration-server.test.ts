@@ -225,8 +225,9 @@ describe('256 endpoints', () => {
     const answers = await Promise.all(range(1, 50).map(late))
     expect(new Set(answers)).toEqual(
       new Set([
-        '8 RESOURCE_EXHAUSTED: the agent has 256 endpoints of handlers, the most that it accepts, ' +
-          'and each is still served; end a handler that is not needed, and this one can register',
+        '8 RESOURCE_EXHAUSTED: the agent has 256 endpoints of handlers, the most that it ' +
+          'accepts, and each is still served; end a handler that is not needed, and this one can ' +
+          'register',
       ]),
     )
     expect(await world.register('name1', good, 0, true)).toBe('taken')

@@ -57,7 +57,7 @@ describe.skipIf(!isRoot)(
       return node(who, `require('node:net').connect(${file}).pipe(process.stdout)`)
     }
 
-    it('lets handlers of its group serve without root, and remove no socket of others', async () => {
+    it('lets handlers of its group serve, and remove no socket of others', async () => {
       await openDirectoryToGroup(directory, GROUP)
       const names = ['agent-registration.sock', 'onvif.sock'] as const
       const stops = [await serve(names[0], AGENT), await serve(names[1], as(ONVIF, GROUP))]

@@ -227,7 +227,7 @@ describe('the keepalive of a connection', () => {
   })
 })
 
-it('an endpoint has left when nothing serves it, whether a discovery asked it or not', async () => {
+it('an endpoint has left when nothing serves it, with or without a discovery', async () => {
   const endpoint = await handler((call) => call.write(listOf(['1'])))
   expect(await endpoint.hasLeft()).toBe(false)
   const stop = new AbortController()
@@ -242,9 +242,9 @@ it('an endpoint has left when nothing serves it, whether a discovery asked it or
 })
 
 /**
- * Steps of an endpoint that was registered as shared. `serve`: a process starts, which sends a list,
- * `nothing`, or first a value of its own. `end`: it ends. `open`: a discovery gets its list, or its
- * connection. `lost`: the oldest discovery fails; `close`: the agent ends it. `fails`: a discovery
+ * Steps of an endpoint that was registered as shared. `serve`: a process starts, which sends a
+ * list, `nothing`, or first a value of its own. `end`: it ends. `open`: a discovery gets its list,
+ * or its connection. `lost`: the oldest discovery fails; `close`: the agent ends it. `fails`: a discovery
  * fails while its process goes on. `takes` and `keeps`: another registration counts now, or not.
  */
 it.each([
