@@ -218,7 +218,7 @@ export function admitDevices(
       },
     ]) => take(all.get(key), devices.size, devices.size * configuration.spec.capacity),
   )
-  const admitted = new Map([...listed].map(([key, each]) => [key, setOf(each.listed)]))
+  const admitted = new Map([...listed].map(([key, each]) => [key, servedSet(each.listed)]))
   if (fits) return admitted
 
   const rooms = roomsOf(listed, bounds)
@@ -242,13 +242,13 @@ export function admitDevices(
     if (ids === undefined || ids.size === set.devices.size) continue
     const served = new Map([...set.devices].filter(([id]) => ids.has(id)))
     const full = fullRoom(rooms.get(key), 1, configuration.spec.capacity)
-    admitted.set(key, setOf(set, served, full?.bound))
+    admitted.set(key, servedSet(set, served, full?.bound))
   }
   return admitted
 }
 
 /** The devices to serve of those that are listed. */
-export function setOf(
+export function servedSet(
   { devices: listed, complete, leftOut: beyondList }: AgedSet,
   devices = listed,
   bound: DeviceBound = 'perConfiguration',

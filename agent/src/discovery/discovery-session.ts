@@ -129,8 +129,7 @@ export class DiscoverySession {
    * The reports of the last list, and those that the status shows. Undefined until a list answers
    * the present details.
    */
-  #reports: { readonly last: Reports; readonly shown: Reports } | undefined
-  #isShowingReports = false
+  #reports: { last: Reports; shown: Reports; isWaiting: boolean } | undefined
   #attempt = newAttempt()
 
   constructor(configuration: Configuration, endpoint: HandlerEndpoint, options: SessionOptions) {
@@ -258,16 +257,16 @@ export class DiscoverySession {
   /** @param isChanged whether the devices of the list have changed: then the status is written */
   #followReports(last: Reports, isChanged: boolean): void {
     const { clock, onChange } = this.#options
-    const { shown } = this.#reports ?? {}
-    const isFirst = this.#reports === undefined
-    this.#reports = { last, shown: isFirst || isChanged ? last : shown }
-    if (this.#isShowingReports || isDeepStrictEqual(last, this.#reports.shown)) return
-    this.#isShowingReports = true
+    this.#reports ??= { last, shown: last, isWaiting: false }
+    const reports = this.#reports
+    reports.last = last
+    if (isChanged) reports.shown = last
+    if (reports.isWaiting || isDeepStrictEqual(last, reports.shown)) return
+    reports.isWaiting = true
     runAfter(clock, REPORTS_MS, this.#stop.signal, () => {
-      this.#isShowingReports = false
-      if (this.#stop.signal.aborted || isDeepStrictEqual(this.#reports?.last, this.#reports?.shown))
-        return
-      this.#reports = this.#reports && { ...this.#reports, shown: this.#reports.last }
+      reports.isWaiting = false
+      if (reports !== this.#reports || isDeepStrictEqual(reports.last, reports.shown)) return
+      reports.shown = reports.last
       onChange()
     })
   }

@@ -18,7 +18,7 @@ import {
   admitDevices,
   type DeviceSet,
   NO_DEVICES,
-  setOf,
+  servedSet,
 } from './device-set.js'
 
 interface DiscoveryOptions extends Partial<AgeingOptions> {
@@ -182,7 +182,7 @@ export class Discovery {
     const hadDevices = this.#listing.delete(changed)
     if (discovery !== undefined && discovery.listed.devices.size > 0)
       this.#listing.set(changed, discovery)
-    else discovery?.admit(setOf(discovery.listed))
+    else discovery?.admit(servedSet(discovery.listed))
     if (!hadDevices && !this.#listing.has(changed)) return
     for (const [key, set] of admitDevices(this.#listing, this.#options.bounds)) {
       const isChanged = this.#listing.get(key)?.admit(set)
