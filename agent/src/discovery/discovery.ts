@@ -6,7 +6,7 @@ import type { Cluster, ObjectCache } from '../cluster/cluster.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
-import { type AgentObserver, noopObserver } from '../report/observer.js'
+import type { AgentObserver } from '../report/observer.js'
 import {
   ConfigurationDiscovery,
   type DiscoveryStatus,
@@ -30,11 +30,12 @@ interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly access: Pick<HandlerAccess, 'admit'>
   readonly clock: Clock
   readonly log: Logger
-  /** @default none */
-  readonly observer?: AgentObserver
+  readonly observer: AgentObserver
   /** @default DEVICE_BOUNDS */
   readonly bounds?: DeviceBounds
   rankDevices: RankDevices
+  /** @default Math.random */
+  readonly random?: () => number
 }
 
 /** What the checkpoint keeps of each Configuration. */
@@ -45,7 +46,6 @@ export type DiscoverySnapshot = Readonly<
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
   readonly #options: Required<DiscoveryOptions>
-  readonly #random: () => number
   readonly #discoveries = new Map<ObjectKey, ConfigurationDiscovery>()
   /** Those with devices: a flood of Configurations without devices costs nothing. */
   readonly #listing = new Map<ObjectKey, ConfigurationDiscovery>()
@@ -53,15 +53,9 @@ export class Discovery {
   readonly #stop = new AbortController()
   #closing: Promise<unknown> = Promise.resolve()
 
-  constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
-    this.#random = random
-    this.#options = {
-      unhealthyAfterMs: 30_000,
-      removeAfterMs: 300_000,
-      observer: noopObserver,
-      bounds: DEVICE_BOUNDS,
-      ...options,
-    }
+  constructor(options: DiscoveryOptions) {
+    const ageing = { unhealthyAfterMs: 30_000, removeAfterMs: 300_000 }
+    this.#options = { ...ageing, bounds: DEVICE_BOUNDS, random: Math.random, ...options }
   }
 
   /** Takes over the checkpoint. Call it before {@link start}. */
@@ -156,7 +150,6 @@ export class Discovery {
     const discovery = new ConfigurationDiscovery(configuration, restored, {
       ...this.#options,
       mostDevices: this.#options.bounds.perConfiguration,
-      random: this.#random,
       log: this.#options.log.child({ configuration: key }),
       onChange: () => {
         if (this.#discoveries.get(key) !== discovery) return

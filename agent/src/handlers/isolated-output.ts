@@ -43,9 +43,9 @@ export class IsolatedOutput {
 
   /** @param level of a line that is not a line of a log, such as a crash of Node.js */
   take(line: string, level: 'info' | 'warn'): void {
-    const { fields, message, ...read } = readLine(line) ?? { level, ...plain(line) }
-    if (message === '') return
-    this.#last.push(lastWords({ fields, message }).slice(0, LAST.characters))
+    const read = readLine(line, level)
+    if (read.words === '') return
+    this.#last.push(read.words.slice(0, LAST.characters))
     if (this.#last.length > LAST.lines) this.#last.shift()
     if (this.#budget.take() > 0) {
       if (this.#leftOut++ === 0)
@@ -53,7 +53,7 @@ export class IsolatedOutput {
       return
     }
     this.#logLeftOut()
-    this.#log[read.level](fields, message)
+    this.#log[read.level](read.fields, read.message)
   }
 
   /** The last lines since the last call, for the end of the process. */
@@ -77,34 +77,32 @@ interface Line {
   readonly level: LogLevel
   readonly fields: Readonly<Record<string, unknown>>
   readonly message: string
+  /** The line among the last lines of the process. */
+  readonly words: string
 }
 
-/** A line of the log of akri-handler; undefined if it is anything else. */
-function readLine(line: string): Line | undefined {
+/** @param level of a line that is no line of the log of akri-handler */
+function readLine(line: string, level: LogLevel): Line {
+  const text = printable(line).trimEnd()
+  const plain = { level, fields: { text }, message: 'isolated handler wrote a line', words: text }
   const [head, name] = HEAD.exec(line) ?? []
-  const level = LOG_LEVELS.find((known) => known === name)
-  if (head === undefined || level === undefined) return undefined
+  const ownLevel = LOG_LEVELS.find((known) => known === name)
+  if (head === undefined || ownLevel === undefined) return plain
   const fieldsText = line.slice(head.length)
   let read: unknown
   try {
     read = JSON.parse(`{${fieldsText}`)
   } catch {
     // The line was too long, and its end is left out.
-    const fields = { text: printable(fieldsText) }
-    return { level, fields, message: 'isolated handler wrote a long line' }
+    const words = printable(fieldsText)
+    const message = 'isolated handler wrote a long line'
+    return { level: ownLevel, fields: { text: words }, message, words }
   }
-  if (!isRecord(read) || typeof read.msg !== 'string') return undefined
+  if (!isRecord(read) || typeof read.msg !== 'string') return plain
   const fields = Object.fromEntries(Object.entries(read).filter(([name]) => !SET.has(name)))
-  const err = read.err === undefined ? {} : { err: errorFromFields(read.err) }
-  return { level, fields: { ...fields, ...err }, message: printable(read.msg) }
-}
-
-function lastWords({ fields: { text, err }, message }: Omit<Line, 'level'>): string {
-  if (typeof text === 'string') return text
-  return err === undefined ? message : `${message}: ${errorText(err)}`
-}
-
-function plain(line: string): Omit<Line, 'level'> {
-  const text = printable(line).trimEnd()
-  return { fields: { text }, message: text === '' ? '' : 'isolated handler wrote a line' }
+  const message = printable(read.msg)
+  if (read.err === undefined) return { level: ownLevel, fields, message, words: message }
+  const err = errorFromFields(read.err)
+  const words = `${message}: ${errorText(err)}`
+  return { level: ownLevel, fields: { ...fields, err }, message, words }
 }

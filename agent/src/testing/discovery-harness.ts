@@ -120,28 +120,26 @@ export class DiscoveryHarness {
         this.propertiesChanged = listener
       },
     }
-    return new Discovery(
-      {
-        cluster,
-        configurations,
-        registry,
-        access: new HandlerAccess({ paths: deviceNodes, rules }),
-        clock,
-        log: silentLogger,
-        observer: {
-          ...noopObserver,
-          handlerFailed: (handler) => this.failures.push(handler),
-          handlerAnswered: () => {
-            this.listsRead++
-          },
+    return new Discovery({
+      cluster,
+      configurations,
+      registry,
+      access: new HandlerAccess({ paths: deviceNodes, rules }),
+      clock,
+      log: silentLogger,
+      observer: {
+        ...noopObserver,
+        handlerFailed: (handler) => this.failures.push(handler),
+        handlerAnswered: () => {
+          this.listsRead++
         },
-        bounds,
-        rankDevices: () => (id) => (this.servedIds.has(id) ? RANK.served : RANK.new),
-        unhealthyAfterMs: 30_000,
-        removeAfterMs: 300_000,
       },
-      { random: () => 0 },
-    )
+      bounds,
+      rankDevices: () => (id) => (this.servedIds.has(id) ? RANK.served : RANK.new),
+      unhealthyAfterMs: 30_000,
+      removeAfterMs: 300_000,
+      random: () => 0,
+    })
   }
 
   /** Starts with the Configuration of {@link key} and one endpoint of its handler. */
