@@ -36,12 +36,7 @@ interface ConfigurationDiscoveryOptions
 export type RankDevices = (configuration: Configuration) => RankOf
 
 /** A list that the checkpoint keeps. */
-export interface KeptList<Device = HashedDevice> {
-  /** The uid of the endpoint. */
-  readonly endpoint: string
-  readonly shared: boolean
-  readonly devices: readonly Device[]
-}
+export type KeptList = Pick<EndpointList, 'endpoint' | 'shared' | 'devices'>
 
 /**
  * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
@@ -93,7 +88,7 @@ export class ConfigurationDiscovery implements ListedDevices {
   /** @param restored from before a restart of the agent; no handler has confirmed them since */
   constructor(
     configuration: Configuration,
-    restored: readonly KeptList<AdmittedDevice>[],
+    restored: readonly KeptList[],
     options: ConfigurationDiscoveryOptions,
   ) {
     this.#configuration = configuration

@@ -336,7 +336,7 @@ describe('the bounds of devices', () => {
     await world.list(second, ...ids('a', 100), ...ids('c', 4))
     await world.list(endpoint, ...ids('b', 100), ...ids('c', 3))
     const lists = world.discovery.snapshot()[key]?.lists ?? expect.fail('not in the checkpoint')
-    expect(lists.map((list) => [list.endpoint, list.devices.map(({ id }) => id)])).toEqual([
+    expect(lists.map((list) => [list.endpoint, list.devices?.map(({ id }) => id)])).toEqual([
       ['told@a', ids('c', 3)],
       ['told@b', ['c3']],
     ])

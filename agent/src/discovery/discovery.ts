@@ -1,7 +1,7 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { AdmittedDevice, HandlerAccess } from '../access/handler-access.js'
+import type { HandlerAccess } from '../access/handler-access.js'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
@@ -61,10 +61,10 @@ export class Discovery {
   /** Takes over the checkpoint. Call it before {@link start}. */
   async restore(snapshot: DiscoverySnapshot): Promise<void> {
     const { access, configurations } = this.#options
-    const admitted = async (list: KeptList) => {
-      const { devices } = await access.admit(handlerOfUid(list.endpoint), list.devices)
-      return { ...list, devices }
-    }
+    const admitted = async ({ devices = [], ...list }: KeptList) => ({
+      ...list,
+      devices: (await access.admit(handlerOfUid(list.endpoint), devices)).devices,
+    })
     for (const [text, { uid, lists }] of Object.entries(snapshot)) {
       const key = text as ObjectKey
       const restored = await Promise.all(lists.map(admitted))
@@ -145,7 +145,7 @@ export class Discovery {
   #begin(
     key: ObjectKey,
     configuration: Configuration,
-    restored: readonly KeptList<AdmittedDevice>[] = [],
+    restored: readonly KeptList[] = [],
   ): ConfigurationDiscovery {
     const discovery = new ConfigurationDiscovery(configuration, restored, {
       ...this.#options,
