@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import path from 'node:path'
 import {
   type Empty,
   type RegisterDiscoveryHandlerRequest,
@@ -6,6 +7,7 @@ import {
   RegistrationService,
 } from '@akrijs/proto/discovery'
 import { type Clock, Closer, isServed, type Logger, messageOf } from '@akrijs/runtime'
+import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import {
   Server,
   ServerCredentials,
@@ -85,7 +87,6 @@ export class RegistrationServer {
   readonly #server = new Server(REGISTRATION_CALLS)
   readonly #stop = new AbortController()
   readonly #closer = new Closer()
-  #socket = ''
   /** The registrations that wait for the Pod with their address. */
   #waiting = 0
 
@@ -119,7 +120,7 @@ export class RegistrationServer {
     const socket = await openRegistrationSocket(options, (connection) =>
       injector.injectConnection(connection),
     )
-    server.#socket = server.#closer.own(socket).path
+    server.#closer.own(socket)
     server.#closer.add(() => server.#server.forceShutdown())
     server.#closer.add(() => server.#stop.abort())
     return server
@@ -127,7 +128,7 @@ export class RegistrationServer {
 
   /** The path. */
   get socket(): string {
-    return this.#socket
+    return path.join(this.#options.directory, AGENT_SOCKET)
   }
 
   /**

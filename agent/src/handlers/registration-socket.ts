@@ -24,7 +24,7 @@ interface RegistrationSocketOptions {
 export async function openRegistrationSocket(
   { directory, group, log }: RegistrationSocketOptions,
   onConnection: (connection: net.Socket) => void,
-): Promise<{ readonly path: string; close(): Promise<void> }> {
+): Promise<{ close(): Promise<void> }> {
   const socket = path.join(directory, AGENT_SOCKET)
   const isOpenToGroup =
     group !== undefined &&
@@ -60,7 +60,6 @@ export async function openRegistrationSocket(
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
   return {
-    path: socket,
     async close() {
       const closed = once(listener, 'close')
       listener.close()
