@@ -23,17 +23,15 @@ import {
 } from './device-set.js'
 import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 
-interface ConfigurationDiscoveryOptions
+export interface ConfigurationDiscoveryOptions
   extends AgeingOptions,
     Omit<SessionOptions, 'rank' | 'list' | 'onChange' | 'onGone'> {
   readonly registry: HandlerRegistry
-  rankDevices: RankDevices
+  /** Ranks the devices of a Configuration by its present Instances. */
+  rankDevices(configuration: Configuration): RankOf
   /** Called when the devices or the status may have changed. */
   onChange(): void
 }
-
-/** Ranks the devices of a Configuration by its present Instances. */
-export type RankDevices = (configuration: Configuration) => RankOf
 
 /** A list that the checkpoint keeps. */
 export type KeptList = Pick<EndpointList, 'endpoint' | 'shared' | 'devices'>

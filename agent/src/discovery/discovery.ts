@@ -1,17 +1,14 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
-import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { HandlerAccess } from '../access/handler-access.js'
+import { Listeners } from '@akrijs/runtime'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
-import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
-import type { AgentObserver } from '../report/observer.js'
 import {
   ConfigurationDiscovery,
+  type ConfigurationDiscoveryOptions,
   type DiscoveryStatus,
   type KeptList,
-  type RankDevices,
 } from './configuration-discovery.js'
 import {
   type AgeingOptions,
@@ -21,19 +18,17 @@ import {
   servedSet,
 } from './device-set.js'
 
-interface DiscoveryOptions extends Partial<AgeingOptions> {
+interface DiscoveryOptions
+  extends Partial<AgeingOptions>,
+    Pick<
+      ConfigurationDiscoveryOptions,
+      'registry' | 'access' | 'clock' | 'log' | 'observer' | 'rankDevices'
+    > {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
   /** The accepted Configurations. */
   readonly configurations: ObjectCache<Configuration>
-  readonly registry: HandlerRegistry
-  /** What handlers may give to containers. */
-  readonly access: Pick<HandlerAccess, 'admit'>
-  readonly clock: Clock
-  readonly log: Logger
-  readonly observer: AgentObserver
   /** @default DEVICE_BOUNDS */
   readonly bounds?: DeviceBounds
-  rankDevices: RankDevices
   /** @default Math.random */
   readonly random?: () => number
 }

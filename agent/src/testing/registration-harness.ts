@@ -60,20 +60,9 @@ export class RegistrationHarness {
   /** Serves on the socket with other options, after the end of the server before. */
   async serve(options: Partial<RegistrationServerOptions> = {}): Promise<void> {
     await this.#server?.close()
-    this.#server = await this.another(options)
-  }
-
-  /** Another server on the socket. */
-  another(options: Partial<RegistrationServerOptions> = {}): Promise<RegistrationServer> {
     const { directory, registry } = this
-    return RegistrationServer.open({
-      ...ANY,
-      directory,
-      registry,
-      clock: systemClock,
-      log: silentLogger,
-      ...options,
-    })
+    const own = { ...ANY, directory, registry, clock: systemClock, log: silentLogger }
+    this.#server = await RegistrationServer.open({ ...own, ...options })
   }
 
   async close(): Promise<void> {
