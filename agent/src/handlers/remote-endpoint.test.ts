@@ -244,8 +244,9 @@ it('an endpoint has left when nothing serves it, with or without a discovery', a
 /**
  * Steps of an endpoint that was registered as shared. `serve`: a process starts, which sends a
  * list, `nothing`, or first a value of its own. `end`: it ends. `open`: a discovery gets its list,
- * or its connection. `lost`: the oldest discovery fails; `close`: the agent ends it. `fails`: a discovery
- * fails while its process goes on. `takes` and `keeps`: another registration counts now, or not.
+ * or its connection. `lost`: the oldest discovery fails. `close`: the agent ends it. `fails`: a
+ * discovery fails while its process goes on. `takes` and `keeps`: another registration counts now,
+ * or not.
  */
 it.each([
   ['keeps shared while its process is connected', 'serve open keeps:false is:true close is:true'],
