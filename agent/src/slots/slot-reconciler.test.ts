@@ -393,18 +393,6 @@ describe('lost claims of running containers', () => {
     expect(node.written.length).toBeLessThan(50)
   })
 
-  it('R90 are forgotten when their Pod ends while the Instance does not exist', async () => {
-    await started()
-    node.instances.remove(key)
-    await clock.advance(10_000)
-    expect(node.ledger.list()).toHaveLength(2)
-    node.listed = new Map()
-    node.users?.clear()
-    node.podGone()
-    await clock.advance(0)
-    expect(node.ledger.list()).toEqual([])
-  })
-
   it('wait until all Pods have been seen', async () => {
     node.synced = false
     node.put(held)
