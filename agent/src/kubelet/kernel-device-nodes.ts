@@ -17,13 +17,9 @@ const TYPES = ['char', 'block'] as const
 /** The numbers of USB devices, which have the nodes bus/usb/BBB/DDD. */
 const USB_NUMBER = /^char 189:(\d+)$/
 const USB_DEVICES_OF_BUS = 128
-/**
- * The time for some reads, in milliseconds: the kernel blocks readers of a device that it sets up.
- */
+/** For some reads, in milliseconds: the kernel blocks readers of a device that it sets up. */
 const READ_MS = 5000
-/**
- * The most reads at a time: each holds one of the four threads that read files for this process.
- */
+/** At a time: each read holds one of the four threads that read files for this process. */
 const MAX_READING = 2
 
 /**

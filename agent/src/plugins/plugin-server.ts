@@ -106,10 +106,7 @@ export function pluginSocket(directory: string, resourceName: string): string {
   return path.join(directory, PREFIX + name + end)
 }
 
-/**
- * Whether a file in the kubelet's plugin directory is a socket of this agent or of an earlier
- * agent.
- */
+/** Whether a file in the kubelet's directory is a socket of this agent or of an earlier agent. */
 export function isPluginSocket(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith('.sock')
 }

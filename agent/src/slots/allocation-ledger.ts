@@ -11,9 +11,7 @@ import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { Allocations, NodePods } from '../kubelet/kubelet.js'
 
-/**
- * A slot that a container of this node uses, and the device id by which the kubelet gave the slot.
- */
+/** A slot that a container of this node uses, and the id by which the kubelet gave the slot. */
 export interface SlotAllocation {
   readonly slot: SlotName
   readonly resourceName: string
@@ -143,7 +141,6 @@ export class AllocationLedger {
     return this.has(allocation) ? this.#users.get(idOf(allocation)) : undefined
   }
 
-  /** The slot that an id stands for. */
   slotOf(resourceName: string, id: string): SlotName | undefined {
     return this.#byId.get(idOf({ resourceName, id }))?.slot
   }

@@ -32,9 +32,7 @@ export interface ReclaimInput {
   readonly allocations: Pick<AllocationLedger, 'usersOf'>
 }
 
-/**
- * By {@link slotId}: since when the grace period of a slot that the kubelet does not list has run.
- */
+/** By {@link slotId}: the start of the grace period of a slot that the kubelet does not list. */
 export type UnlistedSince = ReadonlyMap<string, number>
 
 /**
@@ -44,10 +42,7 @@ export type UnlistedSince = ReadonlyMap<string, number>
  */
 type SlotUse = 'listed' | 'leaving' | 'awaited' | 'unused' | 'unknown'
 
-/**
- * How long the kubelet may list a Pod that is gone, and how often it is asked meanwhile, in
- * milliseconds.
- */
+/** How long the kubelet may list a Pod that is gone, and how often it is asked, in milliseconds. */
 const LEAVING_MS = 60_000
 const LEAVING_INTERVAL_MS = 250
 

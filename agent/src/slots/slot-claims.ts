@@ -43,9 +43,9 @@ export class SlotClaims {
   }
 
   /**
-   * Claims slots for one request of the kubelet, and records their allocation. If it rejects, its
-   * claims are released. Its slots count as claimed now until the request is answered: the kubelet
-   * lists none of them before, and the API server may be slow for the others.
+   * Claims slots for one request of the kubelet, and records their allocation. Its slots count as
+   * claimed now until the request is answered: the kubelet lists none of them before, and the API
+   * server may be slow for the others.
    * @param requests the ids for each container
    * @throws AllocationRefusedError. Then no slot is claimed.
    */

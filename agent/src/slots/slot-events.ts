@@ -24,10 +24,9 @@ export interface LostDevice {
   readonly instance: InstanceName
 }
 
-/** Tells people what is wrong with slots of running containers, by Events and in the log. */
+/** Reports what is wrong with slots of running containers, by Events and in the log. */
 export class SlotEvents {
   readonly #options: SlotEventsOptions
-  /** The conflicts that were reported, until they are resolved. */
   #reported: ReadonlySet<string> = new Set()
   /** Lost devices, each with the Pods that have their Event. */
   readonly #lost = new Map<InstanceName, LostDevice & { readonly podsWithEvent: Set<ObjectKey> }>()
@@ -36,10 +35,7 @@ export class SlotEvents {
     this.#options = options
   }
 
-  /**
-   * Reports each claim conflict once, until it is resolved. Takes all conflicts of the present. A
-   * conflict that is not among them is resolved.
-   */
+  /** Reports each of the present conflicts once, until it is not among them. */
   reportConflicts(unresolved: readonly UnresolvedId[], conflicts: readonly ClaimConflict[]): void {
     const { node, cluster, log, observer } = this.#options
     const topics = new Set<string>()

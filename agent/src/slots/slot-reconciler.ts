@@ -56,10 +56,7 @@ const RETRY_MS = 1000
 const INTERVAL_MS = 10_000
 /** The same for a node that has no slot, in milliseconds. */
 const IDLE_INTERVAL_MS = 60_000
-/**
- * The shortest time between two lines of the log about reconciles while no Pod ends, in
- * milliseconds.
- */
+/** Between two lines of the log about reconciles while no Pod ends, in milliseconds. */
 const LOG_INTERVAL_MS = 60_000
 /**
  * Pods that start or are gone, and start a reconcile at once: a burst, then one in this time. Any
@@ -121,7 +118,6 @@ export class SlotReconciler {
     limit.abort()
   }
 
-  /** How many reconciles wait for their turn: one at most. */
   get queued(): number {
     return this.#queue.depth
   }
@@ -157,7 +153,7 @@ export class SlotReconciler {
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
   async reconcile(signal: AbortSignal): Promise<ReconcileResult> {
-    const { cluster, kubelet, clock } = this.#options
+    const { cluster, kubelet, clock, book } = this.#options
     const begunAt = clock.monotonicMs()
     this.#logStart(begunAt)
     const snapshot = await this.#snapshot(signal)
@@ -175,7 +171,8 @@ export class SlotReconciler {
       this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
     }
-    this.#isIdle = snapshot !== undefined && this.#slots().length === 0
+    const slots = book.allocations.list().length + this.#claimed().length
+    this.#isIdle = snapshot !== undefined && slots === 0
     rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
     const now = clock.monotonicMs()
     return {
@@ -197,30 +194,31 @@ export class SlotReconciler {
    * @returns undefined if the kubelet does not answer
    */
   async #snapshot(signal: AbortSignal, limit = signal): Promise<Snapshot | undefined> {
-    const { cluster, kubelet, node, clock, book, claims, log } = this.#options
+    const { cluster, kubelet, clock, book, claims, log } = this.#options
     const askedAt = clock.monotonicMs()
     try {
       const allocated = await kubelet.listAllocated(limit)
+      const claimed = this.#claimed()
       const unresolved = book.allocations.follow(allocated, {
-        claimed: claimedSlots(cluster.instances.list(), node),
+        claimed,
         configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
         isYounger: (slot) => (claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt,
       })
-      return { askedAt, allocated, slots: this.#slots(), unresolved }
+      // Those that this node has claimed, and those whose claims were lost.
+      const slots = new Map<string, NodeSlot>()
+      for (const each of book.allocations.list())
+        slots.set(slotId(each), { ...each, claim: undefined })
+      for (const each of claimed) slots.set(slotId(each), each)
+      return { askedAt, allocated, slots: [...slots.values()], unresolved }
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
       return undefined
     }
   }
 
-  /** The slots that this node has claimed, or whose claims were lost. */
-  #slots(): NodeSlot[] {
-    const { cluster, book, node } = this.#options
-    const slots = new Map<string, NodeSlot>()
-    for (const each of book.allocations.list())
-      slots.set(slotId(each), { ...each, claim: undefined })
-    for (const each of claimedSlots(cluster.instances.list(), node)) slots.set(slotId(each), each)
-    return [...slots.values()]
+  #claimed(): NodeSlot[] {
+    const { cluster, node } = this.#options
+    return claimedSlots(cluster.instances.list(), node)
   }
 
   /** The claimed slots with the Pods of their containers. */
