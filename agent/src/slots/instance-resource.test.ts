@@ -4,7 +4,6 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
-import type { ServedInstance } from '../instances/served-instance.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { configurationResource } from './configuration-resource.js'
 import { instanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
@@ -81,44 +80,27 @@ describe('the slots of an Instance', () => {
 })
 
 describe('the preferred slots', () => {
-  const all = (capacity: number) => Array.from({ length: capacity }, (_, index) => slot(index))
-  const preferred = (
-    node: string,
-    values: readonly string[],
-    size: number,
-    available = all(values.length),
-    nodes = NODES,
-  ) =>
-    preferredSlots(seenBy(node, values, { nodes }), node as NodeName, {
-      available,
-      mustInclude: [],
-      size,
-    })
-  const FREE = ['', '', '', '', '', '']
+  const preferred = (node: string, values: readonly string[], size: number, nodes = NODES) => {
+    const available = values.map((_, index) => slot(index))
+    const request = { available, mustInclude: [], size }
+    return preferredSlots(seenBy(node, values, { nodes }), node as NodeName, request)
+  }
 
-  it('A16 R85 differ between nodes if there are enough slots', () => {
-    expect(NODES.map((node) => preferred(node, FREE, 2))).toEqual([
+  it('A16 R85 differ between nodes if there are enough slots, also before a node joins', () => {
+    const free = ['', '', '', '', '', '']
+    expect(NODES.map((node) => preferred(node, free, 2))).toEqual([
       [slot(0), slot(1)],
       [slot(3), slot(2)],
       [slot(4), slot(5)],
     ])
-    expect(NODES.flatMap((node) => preferred(node, ['', ''], 1))).toEqual([0, 1, 1].map(slot))
-    // For any split of the slots between two nodes.
-    const two = NODES.slice(0, 2)
-    for (let first = 0; first <= 5; first++) {
-      const [up = [], down = []] = [first, 5 - first].map((size, index) =>
-        preferred(NODES[index] ?? '', FREE.slice(1), size, all(5), two),
-      )
-      expect(new Set([...up, ...down]).size).toBe(5)
-    }
-  })
-
-  it('A16 R85 of a node that has not joined yet are not those of the nodes that have', () => {
-    expect(preferred('node-d', FREE, 1)).toEqual([slot(5)])
+    expect(preferred('node-d', free, 1)).toEqual([slot(5)])
     // The node that has created the Instance is alone in it at first.
-    const first = NODES.slice(0, 1)
-    expect(preferred('node-a', FREE, 3, all(6), first)).toEqual([0, 1, 2].map(slot))
-    expect(preferred('node-b', FREE, 3, all(6), first)).toEqual([5, 4, 3].map(slot))
+    for (const nodes of [NODES.slice(0, 1), NODES.slice(0, 2)])
+      for (let size = 0; size <= 6; size++) {
+        const ofFirst = preferred('node-a', free, size, nodes)
+        const all = [...ofFirst, ...preferred('node-b', free, 6 - size, nodes)]
+        expect(new Set(all).size).toBe(6)
+      }
   })
 
   it('A16 are first unused claims of this node, and never claims of another node', () => {
@@ -144,13 +126,13 @@ describe('the preferred slots', () => {
 })
 
 /** The resources of both levels, for one device. */
-function open(usage: Record<string, string> = {}, more: Partial<ServedInstance> = {}) {
+function open() {
   const instances = new ObjectStore<ReturnType<typeof instanceWith>>()
   const kubelet = { pods: undefined }
   const clock = new ManualClock()
   const book = new SlotBook({ cluster: { instances }, node: NODE, kubelet, clock })
-  instances.put(instanceWith(usage, { capacity: 3 }))
-  const served = servedWith({ capacity: 3, ...more })
+  instances.put(instanceWith({}, { capacity: 3 }))
+  const served = servedWith({ capacity: 3 })
   book.serve(served)
   const one = instanceResource(served.name, book)
   const any = configurationResource(served.configuration, book)
