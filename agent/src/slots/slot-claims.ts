@@ -1,6 +1,6 @@
 import { type InstanceName, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
 import type { Clock } from '@akrijs/runtime'
-import type { Cluster, SlotClaim } from '../cluster/cluster.js'
+import type { Cluster } from '../cluster/cluster.js'
 import { AllocationRefusedError } from '../errors.js'
 import { inParallel } from '../instances/parallel-work.js'
 import {
@@ -70,7 +70,7 @@ export class SlotClaims {
         // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes
         // its time.
         await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
-          await cluster.releaseSlot(key, slot, usage).catch(() => undefined)
+          await cluster.releaseSlot(key, slot, usage)
         })
         throw error
       } finally {
@@ -118,14 +118,17 @@ export class SlotClaims {
       this.#pending.add(slot)
       const result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
       observer.claimed(level, result.outcome)
+      // The slot can be this node's by an earlier claim.
+      const isHeld = result.outcome === 'taken' && result.by === usage
       if (result.outcome === 'claimed') claimed.push(target)
-      if (isHeld(result, usage)) continue
-      if (level === 'configuration') return false
-      throw new AllocationRefusedError(
-        result.outcome === 'taken'
-          ? `slot ${slot} was just taken${byNode(result.by)}`
-          : `Instance ${instance.name} or its slot ${slot} is gone`,
-      )
+      else if (!isHeld) {
+        if (level === 'configuration') return false
+        throw new AllocationRefusedError(
+          result.outcome === 'taken'
+            ? `slot ${slot} was just taken${byNode(result.by)}`
+            : `Instance ${instance.name} or its slot ${slot} is gone`,
+        )
+      }
     }
     return true
   }
@@ -147,11 +150,6 @@ export class SlotClaims {
       if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
     return containers.map((slots) => containerAllocation(level, slots, opened))
   }
-}
-
-/** Whether this node holds the slot with that usage now, by this claim or by an earlier one. */
-function isHeld(result: SlotClaim, usage: string): boolean {
-  return result.outcome === 'claimed' || (result.outcome === 'taken' && result.by === usage)
 }
 
 function byNode(claim: string): string {

@@ -51,6 +51,7 @@ class World {
   readonly instances = new ManagedInstances()
   readonly cluster: MemoryCluster
   readonly nodes: readonly Node[]
+  readonly #unhealthy = new Set<string>()
   capacity = 2
 
   /** @param sees how a node sees changes of Instances: at once, or when its agent is told */
@@ -68,7 +69,13 @@ class World {
   }
 
   served(digest: string) {
-    return servedWith({ capacity: this.capacity }, digest)
+    const healthy = !this.#unhealthy.has(digest)
+    return servedWith({ capacity: this.capacity, healthy }, digest)
+  }
+
+  /** The device becomes unhealthy, or healthy again. */
+  toggle(digest: string): void {
+    if (!this.#unhealthy.delete(digest)) this.#unhealthy.add(digest)
   }
 
   async make(digest: string, { name: node, book }: Node): Promise<void> {
@@ -310,6 +317,7 @@ const REQUESTS: Events = {
   'a Pod requests slots of a device': (world, a, b) =>
     nodeOf(world, a).run(digestAt(b), 1 + (b >> 2)),
   'a Pod requests any devices': (world, a, b) => nodeOf(world, a).run(undefined, 1 + (b % 2)),
+  'a device is unhealthy, or healthy again': (world, _, b) => world.toggle(digestAt(b)),
   'the capacity changes': (world, a) => world.resize(1 + (a % 3)),
 }
 
