@@ -131,8 +131,8 @@ export class CompareAndSwap {
         if (cache.isStray(key)) await this.read(key)
         return undefined
       }
-      const { patch, result: _, ...subresource } = step
-      const written = this.wrote(await api.patch(key, 'json', patch, { ...subresource, timeoutMs }))
+      const { patch, result: _, ...target } = step
+      const written = this.wrote(await api.patch(key, 'json', patch, { ...target, timeoutMs }))
       // A server drops fields that its schema does not have, without an error.
       if ('subresource' in step && written && written.status?.brokerInfoSlots === undefined)
         throw outdated()

@@ -63,11 +63,19 @@ async function configure(name: string): Promise<void> {
 }
 
 const CONFIGURATION = 'lab' as ConfigurationName
-const condition = (type: string) =>
+const resource = `akri.sh/${CONFIGURATION}`
+const ready = () =>
   home.cluster.statuses
     .get(objectKey('default', CONFIGURATION))
-    ?.conditions.find((condition) => condition.type === type)
-const resource = `akri.sh/${CONFIGURATION}`
+    ?.conditions.find(({ type }) => type === 'Ready')
+/** The device `foo0` is refused. */
+const isRefused = async () => {
+  await eventually(() => expect(ready()?.reason).toBe('DeviceRefused'))
+  await eventually(() => expect(home.kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
+  expect(home.allocatable(`${resource}-8120fe`)).toEqual([0])
+}
+const isOffered = (of: string) => eventually(() => expect(home.allocatable(of)).toEqual([1]))
+const properties = () => home.cluster.instances.list().map(({ spec }) => spec.brokerProperties)
 const hostile: Device = {
   id: 'foo0',
   properties: { SENSOR_URL: 'http://s/', LD_PRELOAD: '/host/x.so', NODE_OPTIONS: '-r /host/x.js' },
@@ -80,18 +88,15 @@ describe('a hostile handler', () => {
     await startWith()
     await configure('sensor')
     await serveDevices('sensor', [hostile])
-    await eventually(() => expect(condition('Ready')?.reason).toBe('DeviceRefused'))
-    expect(condition('Ready')?.message).toMatch(
+    await isRefused()
+    expect(ready()?.message).toMatch(
       '1 of 1 devices are not offered; device "foo0": handler sensor may not give containers ' +
         'the property "LD_PRELOAD", because the dynamic loader and the C library read it ' +
         '(and 3 more); only if you trust the handler with it, add sensor=*,sensor=LD_PRELOAD ' +
         'to AKRI_HANDLER_ENVIRONMENT (chart: agent.handlerAccess.environment)',
     )
-    await eventually(() => expect(home.kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
-    expect(home.allocatable(`${resource}-8120fe`)).toEqual([0])
     await expect(home.admit('p', resource)).rejects.toThrow()
-    const [instance] = home.cluster.instances.list()
-    expect(instance?.spec.brokerProperties).toEqual({ SENSOR_URL: 'http://s/' })
+    expect(properties()).toEqual([{ SENSOR_URL: 'http://s/' }])
   })
 
   it('gets nothing into a container by the checkpoint of an agent with other rules', async () => {
@@ -103,7 +108,7 @@ describe('a hostile handler', () => {
     await startWith(allowed)
     await configure('sensor')
     await serveDevices('sensor', [hostile])
-    await eventually(() => expect(home.allocatable(resource)).toEqual([1]))
+    await isOffered(resource)
     const given = await home.admit('p', resource)
     expect(given).toMatchObject({ envs: { LD_PRELOAD: '/host/x.so' } })
     expect(given?.mounts).toMatchObject([{ hostPath: '/', containerPath: '/host' }])
@@ -112,14 +117,12 @@ describe('a hostile handler', () => {
     for (const server of serving.splice(0)) await server.close()
 
     await startWith()
-    await eventually(() => expect(home.kubelet.resource(`${resource}-8120fe`).capacity).toBe(1))
-    expect(home.allocatable(`${resource}-8120fe`)).toEqual([0])
-    await eventually(() => expect(condition('Ready')?.reason).toBe('DeviceRefused'))
+    await isRefused()
     await home.stop()
 
     // The checkpoint keeps the report: with the rules, the device is offered at once.
     await startWith(allowed)
-    await eventually(() => expect(home.allocatable(`${resource}-8120fe`)).toEqual([1]))
+    await isOffered(`${resource}-8120fe`)
   })
 
   it('does not keep the other devices of its list from being offered', async () => {
@@ -127,10 +130,9 @@ describe('a hostile handler', () => {
     await configure('sensor')
     const node = { hostPath: '/dev/null', containerPath: '/dev/null', permissions: 'rw' }
     await serveDevices('sensor', [hostile, { id: 'foo1', deviceSpecs: [node] }])
-    await eventually(() => expect(home.allocatable(`${resource}-a19705`)).toEqual([1]))
-    await eventually(() => expect(home.allocatable(resource)).toEqual([1]))
+    for (const of of [`${resource}-a19705`, resource]) await isOffered(of)
     await eventually(() =>
-      expect(condition('Ready')?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
+      expect(ready()?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
     )
     expect((await home.admit('p', resource))?.devices).toMatchObject([node])
   })
@@ -144,12 +146,9 @@ describe('a hostile handler', () => {
     await eventually(() => expect(home.agent.registry.names).toEqual(['other']))
     await serveDevices('sensor', [{ id: 'foo0', properties: { SENSOR_URL: 'http://s/' } }], own)
     await serveDevices('another', [], own)
-    await eventually(() => expect(home.cluster.instances.list()).toHaveLength(1))
-    const [instance] = home.cluster.instances.list()
-    expect(instance?.spec.brokerProperties).toEqual({ SENSOR_URL: 'http://s/' })
-    expect(home.agent.registry.endpoints('sensor').map(({ uid }) => uid)).toEqual([
-      `sensor@${own}/sensor.sock`,
-    ])
+    await eventually(() => expect(properties()).toEqual([{ SENSOR_URL: 'http://s/' }]))
+    const uids = home.agent.registry.endpoints('sensor').map(({ uid }) => uid)
+    expect(uids).toEqual([`sensor@${own}/sensor.sock`])
     expect(home.agent.registry.names).toEqual(['other', 'sensor'])
   })
 })

@@ -66,12 +66,18 @@ beforeEach(async () => {
   stop = new AbortController()
   clock = new ManualClock()
   running = Promise.resolve()
-  const probe = createServer().listen(0)
-  await once(probe, 'listening')
-  metricsPort = (probe.address() as AddressInfo).port
-  await new Promise((resolve) => probe.close(resolve))
+  metricsPort = await freePort()
+  const url = (await server.listen()).href
+  const kubeconfig = path.join(directory, 'kubeconfig')
+  const config = {
+    ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'x' },
+    clusters: [{ name: 'c', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    users: [{ name: 'u', user: {} }],
+  }
+  await writeFile(kubeconfig, JSON.stringify(config))
   place = [
-    ['--kubeconfig', await kubeconfig((await server.listen()).href)],
+    ['--kubeconfig', kubeconfig],
     ['--metrics-port', String(metricsPort)],
     ['--handlers-directory', handlers],
     ['--state-directory', path.join(directory, 's')],
@@ -89,18 +95,12 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-async function kubeconfig(server: string): Promise<string> {
-  const file = path.join(directory, 'kubeconfig')
-  const config = {
-    apiVersion: 'v1',
-    kind: 'Config',
-    'current-context': 'x',
-    clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
-    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-    users: [{ name: 'u', user: {} }],
-  }
-  await writeFile(file, JSON.stringify(config))
-  return file
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  await new Promise((resolve) => probe.close(resolve))
+  return port
 }
 
 function run(
@@ -194,13 +194,16 @@ it('a start that fails after the agent was started leaves no socket', async () =
 /** The texts of the files below a directory, by name. */
 async function filesBelow(place: string): Promise<Record<string, string>> {
   const entries = await readdir(place, { recursive: true, withFileTypes: true })
-  const read = async ({ parentPath, name }: { parentPath: string; name: string }) =>
+  const files = entries.filter((each) => each.isFile())
+  const read = async ({ parentPath, name }: (typeof files)[number]) =>
     // A file that a rename has just replaced is found by its new name.
     [name, await readFile(path.join(parentPath, name), 'utf8').catch(() => '')] as const
-  return Object.fromEntries(await Promise.all(entries.filter((each) => each.isFile()).map(read)))
+  return Object.fromEntries(await Promise.all(files.map(read)))
 }
 
 it('A7 a Secret reaches its handler after each change, and no log, file or object', async () => {
+  const SECRET = '/api/v1/namespaces/default/secrets/lab'
+  const values = ['s3cret-word', 'an0ther-word']
   const digestOf = (value: string) => createHash('sha256').update(value).digest('hex')
   const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
   configure([{ name: 'token', ...from }])
@@ -212,7 +215,6 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
     stop = new AbortController()
     running = run([], { of: systemClock, log })
   }
-  const SECRET = '/api/v1/namespaces/default/secrets/lab'
   const shows = (digest: string) =>
     eventually(async () => {
       const properties = { brokerProperties: { DIGEST: digest } }
@@ -220,15 +222,10 @@ it('A7 a Secret reaches its handler after each change, and no log, file or objec
       const { 'checkpoint.json': checkpoint } = await filesBelow(path.join(directory, 's'))
       expect(checkpoint).toContain(digest)
     })
-  const values = ['s3cret-word', 'an0ther-word']
   const expectNowhere = async () => {
     const { [SECRET]: _secret, ...objects } = Object.fromEntries(server.objects)
-    const places = {
-      ...(await filesBelow(directory)),
-      objects: JSON.stringify(objects),
-      requests: JSON.stringify(server.requests),
-      log: lines.join('\n'),
-    }
+    const kept = JSON.stringify([objects, server.requests])
+    const places = { ...(await filesBelow(directory)), kept, log: lines.join('\n') }
     for (const [place, text] of Object.entries(places))
       for (const value of values)
         for (const encoding of ['utf8', 'base64', 'hex'] as const)
@@ -353,20 +350,18 @@ async function refusePlugins() {
 }
 
 type Cause = (checkpoint: string) => unknown
+const [fullDisk, noFile] = [
+  spoiling((file) => fs.symlink('/dev/full', file)),
+  spoiling((file) => mkdir(file)),
+]
 
 it.each<[what: string, problem: string, text: RegExp, at: 'start' | 'ready', cause: Cause]>([
   ['a busy API server', 'ApiRequestFailed', /\b429\b.*not today/, 'start', refusing(429)],
   ['an API server that fails', 'ApiRequestFailed', /500\b.*not today/, 'start', refusing(500)],
   ['a missing right', 'ApiRequestFailed', /instances: 403\b.*not/, 'start', refusing(403)],
   ['a kubelet that refuses', 'RegistrationFailed', /_ARGUMENT: not today/, 'start', refusePlugins],
-  [
-    'a full disk',
-    'DiskFull',
-    /a disk of the node is full: .*ENOSPC/,
-    'ready',
-    spoiling((file) => fs.symlink('/dev/full', file)),
-  ],
-  ['an unwritable state', 'StateNotWritten', /EISDIR/, 'ready', spoiling((file) => mkdir(file))],
+  ['a full disk', 'DiskFull', /a disk of the node is full: .*ENOSPC/, 'ready', fullDisk],
+  ['an unwritable state', 'StateNotWritten', /EISDIR/, 'ready', noFile],
 ])('a problem is one Event, in a metric and in the log: %s', async (...row) => {
   const [, problem, text, at, cause] = row
   const checkpoint = await configureWithCheckpoint()
@@ -385,9 +380,9 @@ it.each<[what: string, problem: string, text: RegExp, at: 'start' | 'ready', cau
   await eventually(async () => expect((await ask('/metrics'))[1]).toMatch(line))
   server.refusal = () => undefined
   const events = () =>
-    [...server.objects]
-      .filter(([of]) => of.startsWith('/api/v1/namespaces/akri/events/'))
-      .map(([, event]) => event)
+    [...server.objects].flatMap(([of, event]) =>
+      of.startsWith('/api/v1/namespaces/akri/events/') ? event : [],
+    )
   const involvedObject = expect.objectContaining({ kind: 'Pod', uid: metadata.uid })
   const event = { reason: problem, message: expect.stringMatching(text), involvedObject }
   await eventually(() => expect(events()).toEqual([expect.objectContaining(event)]))
