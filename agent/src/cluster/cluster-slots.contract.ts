@@ -72,20 +72,6 @@ export function slotsContract(tested: TestedCluster): void {
     expect(instance.now).toBe(before)
   })
 
-  it('R84 accepts five of fifty concurrent claims of five slots', async () => {
-    const instance = await tested.instance(5)
-    const claims = Array.from({ length: 50 }, (_, index) => [index % 5, `node-${index}`] as const)
-    const outcomes = await Promise.all(claims.map((claim) => instance.claim(...claim)))
-    const winners = claims.filter((_, index) => outcomes[index] === 'claimed')
-    expect(winners).toHaveLength(5)
-    const held = Object.fromEntries(winners)
-    await instance.showsUsage(held)
-    expect(Object.keys(held)).toHaveLength(5)
-    for (const [index, outcome] of outcomes.entries())
-      if (outcome.startsWith('taken'))
-        expect(outcome).toBe(`taken by ${held[found(claims[index])[0]]}`)
-  })
-
   it('adds slots when the capacity is raised, and keeps claims when it is lowered', async () => {
     const instance = await tested.instance(2)
     await instance.update({ capacity: 4 })

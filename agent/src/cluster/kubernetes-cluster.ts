@@ -149,7 +149,8 @@ export class KubernetesCluster implements Cluster {
     }
     this.#properties = new PropertySources({ ...options, configurations: accepted })
     const knownNodes = () => this.knownNodes
-    const report = new NodeReportWriter({ ...options, configurations, knownNodes })
+    const wishes = () => this.#memberships.wishes
+    const report = new NodeReportWriter({ ...options, configurations, knownNodes, wishes })
     const ofReport = { ...options, report, instances, knownNodes }
     this.#report = report
     this.#memberships = new MembershipRequests(ofReport, signal)

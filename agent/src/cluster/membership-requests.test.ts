@@ -13,7 +13,8 @@ let clock: ManualClock
 let present: Instance | undefined
 let known: number
 let isMissing: boolean
-let reported: Map<ObjectKey, Membership>
+/** How often the report was told of a new wish, and of room for another. */
+let told: { wishChanged: number; statusChanged: number }
 let requests: MembershipRequests
 let changed: (key: ObjectKey) => void
 
@@ -21,18 +22,13 @@ beforeEach(() => {
   clock = new ManualClock()
   known = 10
   isMissing = false
-  reported = new Map()
+  told = { wishChanged: 0, statusChanged: 0 }
   present = shared(1)
   const report = {
-    setMembership(of: ObjectKey, wish: Membership | undefined) {
-      if (wish === undefined) reported.delete(of)
-      else reported.set(of, wish)
-    },
+    wishChanged: () => void told.wishChanged++,
+    statusChanged: () => void told.statusChanged++,
     get isMissing() {
       return isMissing
-    },
-    get memberships() {
-      return reported.size
     },
   }
   const onChange = (listener: typeof changed) => {
@@ -72,7 +68,7 @@ async function waits(ms: number): Promise<void> {
 }
 
 const reports = (wish: Membership['wish'], of = uid) =>
-  expect(reported.get(key)).toEqual({ uid: of, wish })
+  expect(requests.wishes.get(key)).toEqual({ uid: of, wish })
 
 describe('a node that joins or leaves a shared Instance', () => {
   it.each<[string, { known: number; isMissing?: boolean }, () => boolean]>([
@@ -83,7 +79,7 @@ describe('a node that joins or leaves a shared Instance', () => {
   ])('A10 writes itself %s', (_, world, ask) => {
     ;({ known, isMissing = false } = world)
     expect(ask()).toBe(false)
-    expect(reported.size).toBe(0)
+    expect(requests.wishes.size).toBe(0)
   })
 
   it.each([
@@ -104,10 +100,14 @@ describe('a node that joins or leaves a shared Instance', () => {
     return waits(ms)
   })
 
-  it('A10 R98 waits longer for a wish that the report has no room for yet', () => {
-    for (let index = 0; index < 1000; index++)
-      reported.set(`plant/other-${index}` as ObjectKey, { uid: 'other', wish: 'join' })
-    return waits(15_300)
+  it('A10 R98 waits longer for a wish without room, which follows earlier ones', async () => {
+    const metadataOf = (index: number) => ({ name: `other-${index}` as never, uid: 'other' })
+    for (let index = 0; index < 1000; index++) join(shared(2, metadataOf(index)))
+    await waits(15_300)
+    expect(told).toEqual({ wishChanged: 1001, statusChanged: 0 })
+    present = undefined
+    for (const index of [0, 1]) changed(keyOf(shared(2, metadataOf(index))))
+    expect(told).toEqual({ wishChanged: 1001, statusChanged: 1 })
   })
 
   it.each([
@@ -138,9 +138,9 @@ describe('a node that joins or leaves a shared Instance', () => {
   ])('A10 takes a wish back %s', (_, happens) => {
     join()
     changed(key)
-    expect(reported.size).toBe(1)
+    expect(requests.wishes.size).toBe(1)
     happens()
-    expect(reported.size).toBe(0)
+    expect(requests.wishes.size).toBe(0)
   })
 
   it('A10 R98 asks again, with patience, to join what others removed it from', async () => {
@@ -154,7 +154,7 @@ describe('a node that joins or leaves a shared Instance', () => {
 
   it('A10 takes back a wish to leave when the device returns', () => {
     requests.stay(key)
-    expect(reported.size).toBe(0)
+    expect(requests.wishes.size).toBe(0)
     show(shared(2), true)
     expect(leave()).toBe(true)
     requests.stay(key)

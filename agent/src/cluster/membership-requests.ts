@@ -8,7 +8,7 @@ import type { ObjectCache } from './cluster.js'
 interface MembershipRequestsOptions {
   readonly node: NodeName
   readonly clock: Clock
-  readonly report: Pick<NodeReportWriter, 'isMissing' | 'memberships' | 'setMembership'>
+  readonly report: Pick<NodeReportWriter, 'isMissing' | 'wishChanged' | 'statusChanged'>
   readonly instances: Pick<ObjectCache<Instance>, 'get' | 'onChange'>
   /** The number of nodes in the cluster, as far as it is known. */
   knownNodes(): number
@@ -35,11 +35,6 @@ const LONGEST_PATIENCE_MS = 600_000
 
 interface Request extends Membership {
   readonly until: number
-  /**
-   * Whether it has come true. The report on the server can still have it: it has to be replaced
-   * before this agent writes the opposite.
-   */
-  readonly isDone?: boolean
 }
 
 /**
@@ -49,8 +44,13 @@ interface Request extends Membership {
 export class MembershipRequests {
   readonly #options: MembershipRequestsOptions
   readonly #random: () => number
-  /** The last wish about each Instance that exists. */
+  /**
+   * The last wish about each Instance that exists, also if it has come true: the report on the
+   * server can still have it, and this agent replaces it before it writes the opposite.
+   */
   readonly #requests = new Map<ObjectKey, Request>()
+  /** The wishes for the report: those that have not come true. */
+  readonly #wishes = new Map<ObjectKey, Membership>()
 
   /** @param random of [0, 1), for tests */
   constructor(
@@ -61,6 +61,10 @@ export class MembershipRequests {
     this.#options = options
     this.#random = random
     options.instances.onChange((key) => this.#settle(key), signal)
+  }
+
+  get wishes(): ReadonlyMap<ObjectKey, Membership> {
+    return this.#wishes
   }
 
   /**
@@ -75,7 +79,8 @@ export class MembershipRequests {
     const now = clock.monotonicMs()
     const before = this.#requests.get(key)
     const isKnown = before?.uid === metadata.uid
-    if (isKnown && before.wish === wish && !before.isDone) return !isUrgent && now < before.until
+    if (isKnown && before.wish === wish && this.#wishes.has(key))
+      return !isUrgent && now < before.until
     const nodes = Math.max(knownNodes(), spec.nodes.length)
     const isPatient = !isUrgent && nodes >= LARGE
     // An earlier wish for the opposite must not undo what the agent writes.
@@ -95,10 +100,11 @@ export class MembershipRequests {
   #set(key: ObjectKey, wish: Membership, ms: number): void {
     const { clock, report } = this.#options
     // The controller sees a later wish later.
-    const turns = 1 + Math.floor(report.memberships / REPORT_BOUNDS.memberships)
+    const turns = 1 + Math.floor(this.#wishes.size / REPORT_BOUNDS.memberships)
     const until = clock.monotonicMs() + ms * turns * (1 + this.#random())
     this.#requests.set(key, { ...wish, until })
-    report.setMembership(key, wish)
+    this.#wishes.set(key, wish)
+    report.wishChanged()
   }
 
   /** Takes back a wish that has come true, or that means nothing any more. */
@@ -109,8 +115,9 @@ export class MembershipRequests {
     const instance = instances.get(key)
     if (instance?.metadata.uid !== request.uid) this.#requests.delete(key)
     else if (instance.spec.nodes.includes(node) !== (request.wish === 'join')) return
-    else this.#requests.set(key, { ...request, isDone: true })
-    report.setMembership(key, undefined)
+    // The next write takes it out of the report, at once if another wish has room then.
+    if (this.#wishes.delete(key) && this.#wishes.size >= REPORT_BOUNDS.memberships)
+      report.statusChanged()
   }
 }
 

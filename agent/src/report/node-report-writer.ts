@@ -26,7 +26,6 @@ import {
 import { type Clock, isRecord, Listeners, type Logger, untilAborted } from '@akrijs/runtime'
 import type { SlotsInUse } from '../cluster/cluster.js'
 import type { WatchedConfigurations } from '../cluster/watched-configurations.js'
-import { REPORT_BOUNDS } from '../limits.js'
 import {
   type ReportContent,
   type ReportedOnNode,
@@ -49,6 +48,8 @@ interface NodeReportWriterOptions {
   readonly log: Logger
   /** The number of nodes in the cluster, as far as it is known. */
   knownNodes(): number
+  /** About shared Instances, in the order in which the report has room for them. */
+  wishes(): ReadonlyMap<ObjectKey, Membership>
 }
 
 /** How long changes are gathered before they are written, in milliseconds: at random half of it. */
@@ -83,7 +84,6 @@ export class NodeReportWriter {
   readonly #nodes: Resource
   readonly #random: () => number
   readonly #statuses = new Map<ObjectKey, ReportedOnNode>()
-  readonly #memberships = new Map<ObjectKey, Membership>()
   #slots: SlotsInUse | undefined
   #podsToEnd: ReadonlyMap<ObjectKey, PodToEnd> = new Map()
   readonly #queue: ReconcileQueue<NodeName>
@@ -150,20 +150,9 @@ export class NodeReportWriter {
     return this.#missingUntil !== undefined
   }
 
-  /** The number of wishes, of which a report has {@link REPORT_BOUNDS}. */
-  get memberships(): number {
-    return this.#memberships.size
-  }
-
-  /** @param wish about a shared Instance; undefined to take a wish back with the next write */
-  setMembership(instance: ObjectKey, wish: Membership | undefined): void {
-    if (wish !== undefined) {
-      this.#memberships.set(instance, wish)
-      this.#writeIn(GATHER_MS + this.#spreadMs(SPREAD))
-    } else if (this.#memberships.delete(instance)) {
-      // The next wish has room now.
-      if (this.memberships >= REPORT_BOUNDS.memberships) this.statusChanged()
-    }
+  /** To be called after there is a new wish about a shared Instance. */
+  wishChanged(): void {
+    this.#writeIn(GATHER_MS + this.#spreadMs(SPREAD))
   }
 
   /**
@@ -218,7 +207,12 @@ export class NodeReportWriter {
       this.#store(await this.#reports.get(this.#key, { signal }))
     // The agent before may have asked to leave Instances that this agent serves.
     const hasOldWishes = Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
-    if (isStart && !hasOldWishes && this.memberships === 0 && this.#spreadMs(STATUS_SPREAD) > 0) {
+    if (
+      isStart &&
+      !hasOldWishes &&
+      this.#options.wishes().size === 0 &&
+      this.#spreadMs(STATUS_SPREAD) > 0
+    ) {
       this.statusChanged()
       return {}
     }
@@ -240,7 +234,7 @@ export class NodeReportWriter {
       ...this.#options,
       statuses: this.#statuses,
       invalid,
-      memberships: this.#memberships,
+      memberships: this.#options.wishes(),
       slots: this.#slots,
       podsToEnd: this.#podsToEnd,
       stored: this.#stored,
