@@ -17,7 +17,6 @@ import {
   type SlotName,
 } from '@akrijs/api'
 import {
-  type ApiClient,
   ApiError,
   EventRecorder,
   type NodeName,
@@ -27,7 +26,6 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import {
@@ -39,7 +37,7 @@ import {
   releaseStep,
   updateStep,
 } from '../instances/instance-steps.js'
-import { NodeReportWriter } from '../report/node-report-writer.js'
+import { NodeReportWriter, type NodeReportWriterOptions } from '../report/node-report-writer.js'
 import type {
   BrokerReports,
   Cluster,
@@ -57,15 +55,8 @@ import { PropertySources } from './property-sources.js'
 import { StrayInstances } from './stray-instances.js'
 import { WatchedConfigurations } from './watched-configurations.js'
 
-interface KubernetesClusterOptions {
-  readonly client: ApiClient
-  readonly clock: Clock
-  readonly log: Logger
-  readonly node: NodeName
-  /** The name of the agent's Pod. @default the agent does not run in a Pod */
-  readonly agentPod?: string | undefined
-  /** The namespace of that Pod. @default unknown */
-  readonly agentNamespace?: string | undefined
+interface KubernetesClusterOptions
+  extends Omit<NodeReportWriterOptions, 'configurations' | 'knownNodes' | 'wishes'> {
   /** The other system whose agents read the Instances too. @default off */
   readonly compatibility?: Compatibility
 }

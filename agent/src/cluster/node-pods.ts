@@ -44,12 +44,6 @@ interface SeenPod {
   readonly graceMs: number
 }
 
-interface AskingPod {
-  readonly pod: SeenPod
-  /** When the Pod was first seen as being deleted, by `monotonicMs`. */
-  readonly endingSince: number | undefined
-}
-
 /** The holder of the addresses of the node: Pods in the network of the node share them. */
 const NODE_HOLDER = 'node'
 
@@ -60,8 +54,11 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #listeners = new Listeners<[change: 'started' | 'gone']>()
-  /** The Pods that may have devices: a node can have thousands of Pods that have ended. */
-  readonly #asking = new Map<ObjectKey, AskingPod>()
+  /**
+   * The Pods that may have devices, and when a Pod was first seen as being deleted, by
+   * `monotonicMs`: a node can have thousands of Pods that have ended.
+   */
+  readonly #asking = new Map<ObjectKey, { pod: SeenPod; endingSince: number | undefined }>()
   /** Pods that were deleted by force, and how long their containers may still run. */
   readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
   readonly #stop = new AbortController()

@@ -33,12 +33,10 @@ export class StrayInstances {
   /** Resolves after the first list. */
   readonly listed: Promise<void>
   readonly #options: StrayInstancesOptions
-  readonly #random: () => number
   #onListed: () => void = () => {}
 
-  constructor(options: StrayInstancesOptions, { random = Math.random } = {}) {
+  constructor(options: StrayInstancesOptions) {
     this.#options = options
-    this.#random = random
     this.listed = new Promise((resolve) => {
       this.#onListed = resolve
     })
@@ -48,7 +46,7 @@ export class StrayInstances {
     const { clock, cache, writer, log } = this.#options
     await this.#listOnce(signal)
     while (!signal.aborted) {
-      await clock.sleep(READ_MS * (1 + this.#random() / 2), signal).catch(() => undefined)
+      await clock.sleep(READ_MS * (1 + Math.random() / 2), signal).catch(() => undefined)
       for (const key of cache.list().map(keyOf)) {
         if (signal.aborted) return
         if (!cache.isStray(key)) continue
@@ -62,7 +60,7 @@ export class StrayInstances {
   /** The Instances of this node that an agent of an earlier version has made. */
   async #listOnce(signal: AbortSignal): Promise<void> {
     const { client, clock, api, cache, node, writer, log } = this.#options
-    const waits = new Backoff({ ...LIST_BACKOFF, random: this.#random })
+    const waits = new Backoff(LIST_BACKOFF)
     while (!signal.aborted) {
       try {
         const query = { labelSelector: UNLABELLED_SELECTOR }

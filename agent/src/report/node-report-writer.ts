@@ -36,7 +36,7 @@ import {
   storedStatus,
 } from './report-content.js'
 
-interface NodeReportWriterOptions {
+export interface NodeReportWriterOptions {
   readonly client: ApiClient
   readonly configurations: Pick<WatchedConfigurations, 'cache' | 'invalid'>
   readonly node: NodeName
