@@ -1,4 +1,10 @@
-import { type ConfigurationName, INSTANCES, type Instance, type SlotName } from '@akrijs/api'
+import {
+  type ConfigurationName,
+  INSTANCES,
+  type Instance,
+  parseNodeReport,
+  type SlotName,
+} from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Clock, systemClock } from '@akrijs/runtime'
@@ -173,4 +179,25 @@ it('the known nodes are the most that one object shows, counted once a second', 
   await eventually(() => expect(cluster.configurations.list()).toEqual([]))
   await clock.advance(1000)
   expect(cluster.knownNodes).toBe(2)
+})
+
+it('A10 R84 a node takes back its wish to leave before it joins with claims', async () => {
+  const REPORT = '/apis/akri.sh/v0/nodereports/node-a'
+  const others = Array.from({ length: 10 }, (_, index) => `other-${index}` as NodeName)
+  const put = (...nodes: NodeName[]) =>
+    server.put(PATH, { ...instanceWith({}, { nodes }, { labels: SHARED }) })
+  server.put('/api/v1/nodes/node-a', {})
+  put(...others, NODE_A)
+  const cluster = home.start(NODE_A)
+  await cluster.instances.synced
+  expect(await cluster.leaveInstance(key, NODE_A)).toBe('asked')
+  const wish = () => parseNodeReport(server.objects.get(REPORT))?.memberships?.[key]?.wish
+  await eventually(() => expect(wish()).toBe('leave'))
+  // As the controller does.
+  put(...others)
+  await eventually(() => expect(cluster.instances.get(key)?.spec.nodes).toEqual(others))
+  server.requests.length = 0
+  expect(await cluster.joinInstance(key, NODE_A, { [slot(0)]: NODE_A })).toBe('joined')
+  const patched = server.requests.flatMap(({ method, path }) => (method === 'PATCH' ? path : []))
+  expect(patched).toEqual([REPORT, PATH])
 })
