@@ -199,11 +199,6 @@ function runParts(
   })
   const { socket } = registration
   const liveness = new Liveness({ registration: socket, plugins: () => plugins.served, clock, log })
-  const depths: Readonly<Record<ReconciledKind, () => number>> = {
-    Configuration: () => queue.depth,
-    Claims: () => slots.queued,
-    BrokerInfo: () => parts.brokerInfo?.queued ?? 0,
-  }
   log.info({ node, handlers: registry.names }, 'agent started')
   return {
     registry,
@@ -211,7 +206,10 @@ function runParts(
     plugins,
     offered: offer.made,
     settled: () => queue.settled(),
-    queued: (kind) => depths[kind](),
+    queued: (kind) => {
+      const brokerInfo = parts.brokerInfo?.queued ?? 0
+      return { Configuration: queue.depth, Claims: slots.queued, BrokerInfo: brokerInfo }[kind]
+    },
     healthy: () => liveness.problem(),
     close: () => closer.close(),
   }

@@ -13,13 +13,6 @@ interface NodeProblemsOptions {
   recordEvent: Cluster['recordEvent']
 }
 
-/** The failures of one kind since its last Event, and when the next Event may come. */
-interface Failures {
-  readonly count: number
-  readonly text: string
-  readonly notBefore: number
-}
-
 /** The least time between two Events of one kind, in milliseconds. */
 const PAUSE_MS = 10 * 60_000
 
@@ -37,7 +30,8 @@ const TITLES: Readonly<Record<NodeProblem, string>> = {
  */
 export class NodeProblems {
   readonly #options: NodeProblemsOptions
-  readonly #failures = new Map<NodeProblem, Failures>()
+  /** The failures of each kind since its last Event, and when the next Event may come. */
+  readonly #failures = new Map<NodeProblem, { count: number; text: string; notBefore: number }>()
   /** The API server does not answer: an Event would be lost. */
   #isApiAway = false
 

@@ -35,13 +35,6 @@ interface StatusReporterOptions {
   readonly log: Logger
 }
 
-/** The status of a Configuration. */
-interface Report {
-  readonly status: NodeStatus
-  /** Of devices; undefined if this agent does not know them yet. */
-  readonly problems?: readonly DeviceProblem[] | undefined
-}
-
 /** Reports the status of Configurations on this node, with an Event for each problem. */
 export class StatusReporter {
   readonly #options: StatusReporterOptions
@@ -80,7 +73,12 @@ export class StatusReporter {
     }
   }
 
-  #reportOf(key: ObjectKey, view: View, failure: unknown): Report | undefined {
+  /** @returns no problems of devices if this agent does not know them yet */
+  #reportOf(
+    key: ObjectKey,
+    view: View,
+    failure: unknown,
+  ): { status: NodeStatus; problems?: readonly DeviceProblem[] } | undefined {
     const { cluster, configurations, discovery, plugins, log } = this.#options
     const rival = configurations.rival(key)
     if (rival !== undefined)
