@@ -19,7 +19,7 @@ import { reach, readMetafile, root, workspaces } from '../workspaces.mjs'
  * Licences that we may ship. Their texts are all that they ask for. Another licence needs a
  * decision.
  */
-const ALLOWED = ['Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'Unlicense']
+const ALLOWED = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT', 'Unlicense']
 
 /** Interfaces that were written down from the sources of others, by our files of them. */
 const INTERFACES = [

@@ -22,11 +22,8 @@ it("counts reviews by outcome and operation, and has the certificate's expiry", 
   expect(before).toContain('akri_api_requests_total{method="GET",status="none"} 1')
   expect(before).not.toMatch(/^akri_webhook_certificate_expiry/m)
   const validity = { notBefore: new Date(), notAfter: new Date('2030-01-01T00:00:00Z') }
-  certificate = issueServerCertificate(
-    ['localhost'],
-    validity,
-    issueAuthority('test', validity),
-  ).cert
+  const authority = await issueAuthority('test', validity)
+  certificate = (await issueServerCertificate(['localhost'], validity, authority)).cert
   expect(await metrics.registry.metrics()).toContain(
     'akri_webhook_certificate_expiry_timestamp_seconds ' +
       `${Date.parse('2030-01-01T00:00:00Z') / 1000}`,

@@ -14,8 +14,8 @@ const validity = {
   notBefore: new Date(Date.now() - 60_000),
   notAfter: new Date(Date.now() + 3_600_000),
 }
-const authority = issueAuthority('test', validity)
-const keyPair = issueServerCertificate(['localhost'], validity, authority)
+const authority = await issueAuthority('test', validity)
+const keyPair = await issueServerCertificate(['localhost'], validity, authority)
 
 let server: WebhookServer
 let errors: unknown[]

@@ -13,8 +13,8 @@ const validity = {
   notBefore: new Date(Date.now() - 60_000),
   notAfter: new Date(Date.now() + 3_600_000),
 }
-const authority = issueAuthority('test', validity)
-const keyPair = issueServerCertificate(['localhost'], validity, authority)
+const authority = await issueAuthority('test', validity)
+const keyPair = await issueServerCertificate(['localhost'], validity, authority)
 const ALLOWED: Verdict = { outcome: 'allowed', warnings: [] }
 
 const question = JSON.stringify({
@@ -334,7 +334,7 @@ describe('the server of the webhook', () => {
     try {
       expect(await ask(question, { agent })).toMatchObject({ status: 200 })
       const before = await connection()
-      server.renew(issueServerCertificate(['localhost'], validity, authority))
+      server.renew(await issueServerCertificate(['localhost'], validity, authority))
       const after = await connection()
       expect(after.certificate).not.toBe(before.certificate)
       // Open connections continue.
@@ -353,7 +353,7 @@ describe('the server of the webhook', () => {
 
   it('keeps its certificate if the key does not belong to the new certificate', async () => {
     await open()
-    const other = issueServerCertificate(['localhost'], validity, authority)
+    const other = await issueServerCertificate(['localhost'], validity, authority)
     expect(() => server.renew({ cert: keyPair.cert, key: other.key })).toThrow()
     expect(() => server.renew({ cert: 'nonsense', key: other.key })).toThrow()
     expect(await ask(question)).toMatchObject({ status: 200 })

@@ -382,7 +382,7 @@ describe('the ONVIF handler', () => {
       notBefore: new Date(Date.now() - 3_600_000),
       notAfter: new Date(Date.now() + 3_600_000),
     }
-    const camera = await start({ tls: issueAuthority('camera', valid) })
+    const camera = await start({ tls: await issueAuthority('camera', valid) })
     expect(idsOf(await find())).toEqual([
       `https://${IP}:${camera.service.port}/onvif/device_service-${camera.uuid}`,
     ])

@@ -8,10 +8,9 @@ import { followCertificateFiles } from './certificate-files.js'
 import { issueAuthority, issueServerCertificate, type KeyPair } from './x509.js'
 
 const validity = { notBefore: new Date(), notAfter: new Date(Date.now() + 3_600_000) }
-const authority = issueAuthority('test', validity)
-const [first, second] = [1, 2].map(() =>
-  issueServerCertificate(['localhost'], validity, authority),
-) as [KeyPair, KeyPair]
+const authority = await issueAuthority('test', validity)
+const first = await issueServerCertificate(['localhost'], validity, authority)
+const second = await issueServerCertificate(['localhost'], validity, authority)
 
 let directory: string
 let certFile: string

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import { issueAuthority, issueServerCertificate, type KeyPair, type Validity } from './x509.js'
+import type { KeyPair, Validity } from './x509.js'
 
 /** The content of the Secret that the replicas share. */
 export interface Certificates {
@@ -76,12 +76,12 @@ interface Signer extends Authority {
  *
  * @param stored the content of the Secret; unusable parts are replaced
  */
-export function planCertificates(
+export async function planCertificates(
   stored: Partial<Certificates>,
   { now, names, announcedForMs, servedForMs }: PlanOptions,
-): CertificatePlan {
+): Promise<CertificatePlan> {
   const trusted = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
-  const signer = currentSigner(trusted[0], stored.authorityKey, now) ?? newSigner(now)
+  const signer = currentSigner(trusted[0], stored.authorityKey, now) ?? (await newSigner(now))
   const authorities = [signer, ...trusted.filter(({ cert }) => cert !== signer.cert)].slice(
     0,
     MAX_AUTHORITIES,
@@ -98,7 +98,7 @@ export function planCertificates(
   }
   const isGood =
     served !== undefined && isIssuedBy(served.read, signer) && now < renewalAt(served.read)
-  const server = isGood ? served.pair : newServer(stored.server, names, signer, now)
+  const server = isGood ? served.pair : await newServer(stored.server, names, signer, now)
   const read = isGood ? served.read : new X509Certificate(server.cert)
   const removeAt = now + OVERLAP_MS - servedForMs(server.cert)
   const renewAt = Math.min(renewalAt(signer.read), renewalAt(read))
@@ -140,8 +140,9 @@ function currentSigner(
     : undefined
 }
 
-function newSigner(now: number): Signer {
-  const authority = issueAuthority(AUTHORITY_NAME, validity(now, AUTHORITY_MS))
+async function newSigner(now: number): Promise<Signer> {
+  const { issueAuthority } = await import('./x509.js')
+  const authority = await issueAuthority(AUTHORITY_NAME, validity(now, AUTHORITY_MS))
   return { ...authority, read: new X509Certificate(authority.cert) }
 }
 
@@ -166,12 +167,13 @@ function usableServer(
   return isTrusted && isNamed ? { pair, read } : undefined
 }
 
-function newServer(
+async function newServer(
   before: KeyPair | undefined,
   [first, ...others]: PlanOptions['names'],
   signer: Signer,
   now: number,
-): KeyPair {
+): Promise<KeyPair> {
+  const { issueServerCertificate } = await import('./x509.js')
   const names = [...new Set([first, ...others, ...namesOf(before)])].slice(1, MAX_NAMES)
   return issueServerCertificate([first, ...names], validity(now, SERVER_MS), signer)
 }

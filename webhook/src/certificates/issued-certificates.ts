@@ -115,7 +115,7 @@ export class IssuedCertificates {
       registration === undefined ? Infinity : registration.announcedForMs(authority)
     const servedForMs = (cert: string) =>
       cert === this.#last?.server.cert ? clock.monotonicMs() - this.#servedSince : 0
-    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), {
+    const { certificates, nextAt } = await planCertificates(completed(stored, this.#last), {
       now: clock.wallMs(),
       names,
       announcedForMs,

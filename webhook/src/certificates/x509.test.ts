@@ -8,13 +8,33 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { bitString, integer, objectIdentifier, sequence, time, utf8String } from './der.js'
 import { issueAuthority, issueServerCertificate } from './x509.js'
 
 const DAY = 24 * 60 * 60 * 1000
 const validity = {
   notBefore: new Date(Date.now() - DAY),
   notAfter: new Date(Date.now() + 90 * DAY),
+}
+
+/** An authority whose key identifier is made of SHA-256. */
+const OTHER = {
+  cert: `-----BEGIN CERTIFICATE-----
+MIIBcjCCARmgAwIBAgIQT8x8Bv4UfK7MxjYvkFg4lDAKBggqhkjOPQQDAjAXMRUw
+EwYDVQQDDAxha3JpLXdlYmhvb2swIBcNMjYwMTAxMDAwMDAwWhgPMjA5OTAxMDEw
+MDAwMDBaMBcxFTATBgNVBAMMDGFrcmktd2ViaG9vazBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABJ2MRyzEjeF393jLk5BZdPM0dsKC2G8cVluQmSyrz8cIcj9L1wFd
+K6zWRLu9tuzLxTVooIghlu+SGLL9hN6Sl36jRTBDMBIGA1UdEwEB/wQIMAYBAf8C
+AQAwDgYDVR0PAQH/BAQDAgEGMB0GA1UdDgQWBBTRH1mCSuZZy4Wp43XlFbuWTauh
+7jAKBggqhkjOPQQDAgNHADBEAiBmz6aad4quPDUVdQXlFn6RjE5KgknFl41xczrT
+hEvj3AIgWE9AtZ2OcmvaeHrPnabau8OrO6K6sFGl8iu5Dv1i6Pg=
+-----END CERTIFICATE-----
+`,
+  key: `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgq92QXLXRk6mQzfD2
+8XiUJyeRsPpealsTkAvDsmSmUcihRANCAASdjEcsxI3hd/d4y5OQWXTzNHbCgthv
+HFZbkJksq8/HCHI/S9cBXSus1kS7vbbsy8U1aKCIIZbvkhiy/YTekpd+
+-----END PRIVATE KEY-----
+`,
 }
 
 const hasOpenssl = (() => {
@@ -25,43 +45,18 @@ const hasOpenssl = (() => {
   }
 })()
 
-describe('DER', () => {
-  it.each<[string, Buffer, string]>([
-    ['zero', integer(Buffer.from([0, 0])), '020100'],
-    ['a number without zeros in front', integer(Buffer.from([0, 1, 0])), '02020100'],
-    ['a number whose first bit would be a sign', integer(Buffer.from([0x80])), '02020080'],
-    ['an object identifier', objectIdentifier('1.2.840.10045.4.3.2'), '06082a8648ce3d040302'],
-    ['bits', bitString(Buffer.from([6]), 1), '03020106'],
-    [
-      'a time of this half of the century',
-      time(new Date('2049-12-31T23:59:59.999Z')),
-      `170d${Buffer.from('491231235959Z').toString('hex')}`,
-    ],
-    [
-      'a later time',
-      time(new Date('2050-01-01T00:00:00Z')),
-      `180f${Buffer.from('20500101000000Z').toString('hex')}`,
-    ],
-    ['a length of one byte', sequence(Buffer.alloc(127)).subarray(0, 2), '307f'],
-    ['a length of two bytes', sequence(Buffer.alloc(128)).subarray(0, 3), '308180'],
-    ['a length of three bytes', utf8String('a'.repeat(256)).subarray(0, 4), '0c820100'],
-  ])('writes %s', (_what, bytes, hex) => {
-    expect(bytes.toString('hex')).toBe(hex)
-  })
-})
+const authority = await issueAuthority('akri-webhook', validity)
+const names = [
+  'akri-webhook.akri.svc',
+  'akri-webhook',
+  '10.99.0.1',
+  '::1',
+  'fd00::a:0:1',
+  '::ffff:1.2.3.4',
+] as const
+const server = await issueServerCertificate([...names], validity, authority)
 
 describe('an issued certificate', () => {
-  const authority = issueAuthority('akri-webhook', validity)
-  const names = [
-    'akri-webhook.akri.svc',
-    'akri-webhook',
-    '10.99.0.1',
-    '::1',
-    'fd00::a:0:1',
-    '::ffff:1.2.3.4',
-  ] as const
-  const server = issueServerCertificate([...names], validity, authority)
-
   it('is valid for OpenSSL', () => {
     const [issuer, leaf] = [new X509Certificate(authority.cert), new X509Certificate(server.cert)]
     expect([issuer.ca, leaf.ca]).toEqual([true, false])
@@ -89,6 +84,13 @@ describe('an issued certificate', () => {
     }
   })
 
+  it('of an authority with a key identifier by another method is valid too', async () => {
+    const leaf = new X509Certificate(
+      (await issueServerCertificate([...names], validity, OTHER)).cert,
+    )
+    expect(leaf.checkIssued(new X509Certificate(OTHER.cert))).toBe(true)
+  })
+
   it('is accepted by clients of its authority, and refused by those of a namesake', async () => {
     const listener = https.createServer(server, (_request, response) => response.end('hello'))
     await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
@@ -106,18 +108,15 @@ describe('an issued certificate', () => {
       })
     try {
       expect(await get(authority.cert)).toBe('hello')
-      expect(await get(issueAuthority('akri-webhook', validity).cert + authority.cert)).toBe(
-        'hello',
-      )
-      await expect(get(issueAuthority('akri-webhook', validity).cert)).rejects.toThrow(
-        /signature|certificate/,
-      )
+      const namesake = await issueAuthority('akri-webhook', validity)
+      expect(await get(namesake.cert + authority.cert)).toBe('hello')
+      await expect(get(namesake.cert)).rejects.toThrow(/signature|certificate/)
     } finally {
       listener.close()
     }
   })
 
-  it('has the names and times that were requested, whatever they are', () => {
+  it('has the names and times that were requested, whatever they are', async () => {
     const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/)
     const host = fc.oneof(
       fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join('.')),
@@ -129,14 +128,14 @@ describe('an issued certificate', () => {
       max: new Date('9999-12-31'),
       noInvalidDate: true,
     })
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.array(host, { minLength: 1, maxLength: 20 }),
         date,
         date,
-        (hosts, notBefore, notAfter) => {
+        async (hosts, notBefore, notAfter) => {
           const [first = 'a', ...others] = hosts
-          const { cert } = issueServerCertificate(
+          const { cert } = await issueServerCertificate(
             [first, ...others],
             { notBefore, notAfter },
             authority,

@@ -1,6 +1,11 @@
 import { issueAuthority } from '../../../../../../webhook/src/certificates/x509.js'
 import { type AwkwardCamera, announcing, at, DEVICE, type Place } from './awkward-camera.js'
 
+const tls = await issueAuthority('camera', {
+  notBefore: new Date(Date.now() - 3_600_000),
+  notAfter: new Date(Date.now() + 3_600_000),
+})
+
 export const ADDRESSES: readonly AwkwardCamera[] = [
   {
     name: 'announces a closed port before its port',
@@ -71,12 +76,7 @@ export const ADDRESSES: readonly AwkwardCamera[] = [
   },
   {
     name: 'has https with its own certificate',
-    options: () => ({
-      tls: issueAuthority('camera', {
-        notBefore: new Date(Date.now() - 3_600_000),
-        notAfter: new Date(Date.now() + 3_600_000),
-      }),
-    }),
+    options: () => ({ tls }),
     expected: 'offered none',
   },
 ]
