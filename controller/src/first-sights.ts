@@ -33,4 +33,10 @@ export class FirstSights {
     }
     return now - at
   }
+
+  /** The last fact about a subject, without a sight of it now. */
+  last(subject: string): { readonly fact: string; readonly ageMs: number } | undefined {
+    const seen = this.#seen.get(subject)
+    return seen && { fact: seen.fact, ageMs: this.#clock.monotonicMs() - seen.at }
+  }
 }

@@ -27,6 +27,8 @@ export const ANNOTATIONS = {
   restarts: 'akri.sh/restarts',
   /** What a broker Pod replaced in a roll-out that still waits for it: see {@link Replaced}. */
   replaced: 'akri.sh/replaced-broker',
+  /** Of an Instance: what its brokers that have gone leave to their successors. */
+  brokers: 'akri.sh/brokers',
   /** The node of a broker Pod: its name may be too long for a label. */
   targetNode: 'akri.sh/target-node',
 } as const

@@ -42,24 +42,24 @@ export function queueWorkloads(
   queues: WorkQueues,
   turn: AbortSignal,
 ): Workloads {
-  const { state, clock, log, metrics, absent, failures, nodeGraceMs } = options
+  const { state, metrics, absent, failures, nodeGraceMs } = options
+  const rollouts = new Rollouts({ ...options, wake: (instance) => brokerQueue.add(instance) })
   const brokers = new InstanceBrokers({
-    state,
-    clock,
-    log,
+    ...options,
     status: options.instanceStatus,
+    permits: (...update) => rollouts.permits(...update),
     onRestart: (configuration) => metrics?.brokerRestarted(configuration),
   })
-  const rollouts = new Rollouts({ state, clock, brokers })
   const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs }, turn)
   const nodes = queues.queueOf<NodeName>('Node', (node, signal) =>
     lostNodes.reconcile(node, signal),
   )
   const addNode = (node: NodeName) => nodes.add(node)
+  const brokerQueue: ReconcileQueue<ObjectKey> = queues.objectQueue('Instance', (key, signal) =>
+    failures.watch('Instance', key, () => brokers.reconcile(key, signal)),
+  )
   const instances = [
-    queues.objectQueue('Instance', (key, signal) =>
-      failures.watch('Instance', key, () => brokers.reconcile(key, signal)),
-    ),
+    brokerQueue,
     queues.objectQueue('Instance', (key, signal) => reconcileInstanceService(key, options, signal)),
     queues.objectQueue('Instance', (key, signal) =>
       lostNodes.reconcileInstance(key, addNode, signal),

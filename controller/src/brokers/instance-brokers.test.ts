@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { OutdatedResourceError } from '../errors.js'
+import { FirstSights } from '../first-sights.js'
 import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import { StatusWriter } from '../status-writer.js'
@@ -57,7 +58,8 @@ describe('the brokers of an Instance', () => {
     const log = silentLogger
     const { instances: collection } = state
     const status = new StatusWriter({ kind: INSTANCES, collection, clock, log })
-    brokers = new InstanceBrokers({ state, clock, log, status })
+    const sights = new FirstSights(clock)
+    brokers = new InstanceBrokers({ state, clock, log, sights, status, permits: () => false })
   }
 
   beforeEach(() => {
@@ -202,16 +204,6 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['a-cam-a19705-pod'])
   })
 
-  it('of a device that was there before this turn wait for no node', async () => {
-    await start(['a', 'b'], POD_BROKER)
-    api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(['a']) })
-    await eventually(() => expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a']))
-    await clock.advance(10_001)
-    lead()
-    await reconcile()
-    expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
-  })
-
   it('C6 are created again after a deletion, then with a back-off', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []
@@ -242,39 +234,6 @@ describe('the brokers of an Instance', () => {
       api.remove(`${PODS}/a-cam-8120fe-pod`)
       await eventually(() => expect(state.pods.cache.list()).toEqual([]))
     }
-  })
-
-  it('after a restart of the controller count as replaced until they work', async () => {
-    await start(['a', 'b'], POD_BROKER)
-    const pod = `${PODS}/a-cam-8120fe-pod`
-    const found = () => state.pods.cache.list().find(({ targetNode }) => targetNode === 'a')
-    const mark = () => found()?.metadata.annotations?.['akri.sh/replaced-broker']
-    const recreate = async () => {
-      await clock.advance(60_000)
-      api.remove(pod)
-      await eventually(() => expect(found()).toBeUndefined())
-      await reconcile()
-      expect(found()).toBeDefined()
-    }
-    await reconcile()
-    expect([names(PODS).length, mark()]).toEqual([2, undefined])
-    await recreate()
-    expect(mark()).toBeUndefined()
-    lead()
-    await recreate()
-    expect(mark()).toBe('working')
-    const lastTransitionTime = new Date(clock.wallMs()).toISOString()
-    const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }]
-    api.put(pod, {
-      ...(api.objects.get(pod) ?? expect.fail()),
-      status: { phase: 'Running', conditions },
-    })
-    await eventually(() => expect(found()?.ready).toBe(true))
-    expect(await reconcile()).toEqual({ requeueAfterMs: 5000 })
-    expect(mark()).toBe('working')
-    await clock.advance(5000)
-    expect(await reconcile()).toEqual({})
-    expect(mark()).toBeUndefined()
   })
 
   it('C4 are no second Job if the first has gone, and the watch reported neither', async () => {

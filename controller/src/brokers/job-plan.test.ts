@@ -115,7 +115,6 @@ describe('the broker Job of an Instance', () => {
         do: 'forget',
         job: failed,
         restarts: 1,
-        notBefore: now,
       })
       expect(plan(instance, [failed], { pods: [refused], now })).toEqual({
         do: 'repeat',

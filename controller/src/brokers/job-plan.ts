@@ -42,7 +42,6 @@ type JobPlan =
       readonly do: 'forget'
       readonly job: Job
       readonly restarts: number
-      readonly notBefore: number
     }
   /** Removes the Job, for another one of the same spec. */
   | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
@@ -75,8 +74,7 @@ export function planJob(input: JobPlanInput): JobPlan {
       current.metadata.uid,
     )
     const restartAt = (current.endedAt ?? now) + next.waitMs
-    if (record !== undefined)
-      return { do: 'forget', job: current, restarts: next.restarts, notBefore: restartAt }
+    if (record !== undefined) return { do: 'forget', job: current, restarts: next.restarts }
     return restartAt <= now
       ? { do: 'repeat', job: current, restarts: next.restarts }
       : { do: 'nothing', recheckAt: restartAt }

@@ -3,7 +3,8 @@ import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from '../kubernetes-objects.js'
-import { T0, type TestPod, testInstance, testPod } from '../testing/objects.js'
+import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
+import type { BrokerHistory } from './broker-history.js'
 import { type PodPlanInput, planPods } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
 
@@ -17,10 +18,7 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
     pods,
     isUsable: () => true,
     isAway: () => false,
-    replacedOn: () => undefined,
-    restartsOn: () => 0,
-    hadNoRoomAt: () => undefined,
-    notBefore: () => 0,
+    lastOn: () => undefined,
     choiceAt: 0,
     now: T0,
     ...more,
@@ -108,21 +106,17 @@ describe('the broker Pods of an Instance', () => {
 
   it('R77 move on to each other node in turn while nodes have no room', () => {
     const instance = testInstance(['a', 'b', 'c'])
-    const hadNoRoomAt = new Map<NodeName, number>()
+    let history: BrokerHistory = { left: {}, full: [] }
     const hosts: string[] = []
     let now = T0
     let pods: Pod[] = []
     for (let round = 0; round < 20 && hosts.length < 7; round++) {
-      const step = plan(instance, pods, { now, hadNoRoomAt: (node) => hadNoRoomAt.get(node) })
-      for (const { pod, hadNoRoom } of step.remove) {
-        expect(hadNoRoom).toBe(true)
-        if (pod.targetNode !== undefined) hadNoRoomAt.set(pod.targetNode, now)
-      }
+      const step = plan(withHistory(instance, history), pods, { now })
+      history = step.history
       const removed = step.remove.map(({ pod }) => pod)
       pods = pods.filter((pod) => !removed.includes(pod))
       for (const { node } of step.create) {
         hosts.push(node)
-        hadNoRoomAt.delete(node)
         const waiting = {
           phase: 'Pending',
           ready: false,
@@ -186,8 +180,8 @@ describe('a broker that has ended', () => {
       const { removes, recheckAt } = plan(testInstance(['a']), [pod])
       expect(removes).toEqual(recheckAt === undefined ? ['a-pod'] : [])
       if (recheckAt === undefined) return 0
-      expect(plan(testInstance(['a']), [pod], { now: recheckAt }).remove).toEqual([
-        { pod, reason: 'it has ended: Succeeded', restarts: restarts + 1, hadNoRoom: false },
+      expect(plan(testInstance(['a']), [pod], { now: recheckAt }).remove).toMatchObject([
+        { pod, reason: 'it has ended: Succeeded', restarts: restarts + 1 },
       ])
       return recheckAt - T0
     })
@@ -218,26 +212,74 @@ describe('a broker that has ended', () => {
     expect(plan(testInstance(['a']), [pod], { now: recheckAt }).removes).toEqual(['a-pod'])
   })
 
-  it('C6 waits if it was deleted soon after creation; other nodes go on', () => {
-    const notBefore = (node: NodeName) => (node === 'a' ? T0 + 2000 : 0)
+  it('C6 waits longer each time somebody else deletes it soon after its creation', () => {
     const instance = testInstance(['a', 'b'], { capacity: 2 })
-    expect(plan(instance, [], { notBefore })).toMatchObject({
-      creates: ['b'],
-      recheckAt: T0 + 2000,
-    })
-    expect(plan(instance, [], { notBefore, now: T0 + 2000 }).creates).toEqual(['a', 'b'])
+    let history: BrokerHistory = { left: {}, full: [] }
+    const waits: number[] = []
+    for (let round = 0; round < 4; round++) {
+      // This replica has seen the Pod for a second.
+      const lastOn = (node: NodeName) =>
+        node === 'a' ? { uid: `uid-${round}`, ageMs: 1000 } : undefined
+      const found = withHistory(instance, history)
+      const { creates, recheckAt = T0 } = plan(found, [], { lastOn })
+      // Other nodes go on.
+      expect(creates).toContain('b')
+      waits.push(recheckAt - T0)
+      const ageMs = 1000 + recheckAt - T0
+      const later = {
+        lastOn: (node: NodeName) => ({ ...lastOn(node), uid: `uid-${round}`, ageMs }),
+      }
+      const next = plan(found, [testPod('b')], { ...later, now: recheckAt })
+      expect(next.creates).toEqual(['a'])
+      history = next.history
+      // A refused creation is no further deletion.
+      const again = plan(withHistory(instance, history), [testPod('b')], {
+        ...later,
+        now: recheckAt,
+      })
+      expect([again.creates, again.history]).toEqual([['a'], history])
+    }
+    for (const [index, least] of [0, 1000, 3000, 7000].entries())
+      expect(waits[index]).toBeGreaterThanOrEqual(least)
+    expect(waits[0]).toBe(0)
+    // A broker that was there for long resets the wait.
+    const lastOn = () => ({ uid: 'old', ageMs: 10 * MINUTE })
+    const { creates, history: after } = plan(withHistory(instance, history), [], { lastOn })
+    expect([creates, after.left.a?.vanished]).toEqual([['a', 'b'], undefined])
   })
 
   it('passes on the number of its restarts', () => {
-    expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([
-      { node: 'a', restarts: 4 },
-    ])
     // A restart stays on its node.
     const instance = testInstance(['a', 'b'])
-    for (const node of ['a', 'b']) {
-      const restartsOn = (name: NodeName) => (name === node ? 2 : 0)
-      expect(plan(instance, [], { restartsOn }).create).toEqual([{ node, restarts: 2 }])
-    }
+    for (const node of ['a', 'b'])
+      expect(plan(withHistory(instance, { left: { [node]: { restarts: 2 } } }), []).create).toEqual(
+        [{ node, restarts: 2 }],
+      )
+  })
+
+  it('leaves its restarts, and whether it worked, until a broker of its node works', () => {
+    const one = testInstance(['a'])
+    const ended = testPod('a', failed({ restarts: 2, endedAt: 0 }))
+    const { history } = plan(one, [ended])
+    expect(history.left).toEqual({ a: { uid: ended.metadata.uid, restarts: 3 } })
+    const found = withHistory(one, history)
+    expect(plan(found, [testPod('a', { name: 'next', readySince: T0 })]).history).toEqual(history)
+    expect(plan(found, [testPod('a', { name: 'next' })]).history.left).toEqual({})
+    // What a broker that worked leaves is as good as nothing, and not worth a write.
+    const left = { a: { uid: 'x', replaced: 'working' } } as const
+    expect(plan(withHistory(one, { left }), [testPod('a')]).history.left).toEqual(left)
+  })
+
+  it('leaves it to the next broker of its node, or else of another node', () => {
+    const two = testInstance(['a', 'b', 'c'], { capacity: 2 })
+    const left = { a: { replaced: 'broken' }, b: { replaced: 'working' } } as const
+    const found = withHistory(two, { left })
+    const only = (...nodes: string[]) => ({ isUsable: (node: NodeName) => nodes.includes(node) })
+    const created = (...nodes: string[]) => plan(found, [], only(...nodes)).create
+    expect(created('a')).toEqual([{ node: 'a', restarts: 0, replaced: 'broken' }])
+    expect(created('c')).toEqual([{ node: 'c', restarts: 0, replaced: 'working' }])
+    expect(plan(found, [], only('c')).history.left).toEqual({ a: left.a, c: left.b })
+    expect(plan(found, [testPod('a')], only('c')).create).toMatchObject([{ replaced: 'working' }])
   })
 })
 
@@ -386,8 +428,9 @@ describe('a changed spec', () => {
     // A broker that did not work before the change costs nothing.
     expect(missing([old('a', { ready: false })])).toBe(0)
     expect(missing([testPod('a', { ready: false, replaced: 'broken' })])).toBe(0)
-    expect(missing([old('a', { leaves: true })], { replacedOn: () => 'broken' })).toBe(0)
-    expect(missing([], { replacedOn: () => 'broken' })).toBe(0)
+    const broken = withHistory(one, { left: { a: { replaced: 'broken' } } })
+    expect(plan(broken, [old('a', { leaves: true })]).missing).toBe(0)
+    expect(plan(broken, []).missing).toBe(0)
     // The new broker of an earlier change still counts, and does not count twice.
     expect(missing([old('a', { ready: false, replaced: 'working' })])).toBe(1)
     // The node is at fault.

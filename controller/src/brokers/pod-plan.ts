@@ -4,8 +4,16 @@ import type { NodeName } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { type Replaced, replacedBy, specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
+import {
+  type BrokerHistory,
+  historyOf,
+  type Legacy,
+  predecessorOf,
+  withLegacy,
+  withRoom,
+} from './broker-history.js'
 import { isEnded, isRefused, steadyAt, works } from './pod-state.js'
-import { restart, restartsOf } from './restart-backoff.js'
+import { restart, restartsOf, STABLE_MS } from './restart-backoff.js'
 
 // Which broker Pods an Instance should have, and the steps towards them. A pure function: another
 // replica, or the same one after a restart, makes the same plan, except that it measures times
@@ -22,24 +30,23 @@ export interface PodPlanInput {
   isUsable(node: NodeName): boolean
   /** Whether the node is not ready, so that none of its brokers works. */
   isAway(node: NodeName): boolean
-  /** What the last Pod of the node leaves to its successor; undefined if this is not known. */
-  replacedOn(node: NodeName): Replaced | undefined
-  /** How often in a row the broker of a node was restarted; for a broker without a Pod. */
-  restartsOn(node: NodeName): number
-  /** When the node last had no room for its broker; undefined if it had, or was not tried. */
-  hadNoRoomAt(node: NodeName): number | undefined
-  /** When the broker of a node may be created again. */
-  notBefore(node: NodeName): number
+  /** The last Pod that this replica saw on the node. */
+  lastOn(node: NodeName): LastPod | undefined
   /** Until when the first broker waits for more nodes to choose from. */
   readonly choiceAt: number
   readonly now: number
 }
 
+export interface LastPod {
+  readonly uid: string
+  /** For how long this replica has known it, in milliseconds. */
+  readonly ageMs: number
+}
+
 export interface PodPlan {
-  readonly remove: readonly (Removal & {
-    /** Whether its node had no room for the Pod in time. */
-    readonly hadNoRoom: boolean
-  })[]
+  /** What the Instance records before anything else is done. */
+  readonly history: BrokerHistory
+  readonly remove: readonly Removal[]
   /**
    * The working Pod of an earlier spec that is to be replaced next, when the roll-out in the
    * Configuration permits it.
@@ -53,7 +60,11 @@ export interface PodPlan {
   readonly missing: number
   /** Pods that replaced a working broker, and work now. */
   readonly settle: readonly Pod[]
-  readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
+  readonly create: readonly {
+    readonly node: NodeName
+    readonly restarts: number
+    readonly replaced: Replaced | undefined
+  }[]
   /** Pods of versions without spec hashes: they count as made from the present spec. */
   readonly adopt: readonly Pod[]
   /** When time alone changes the plan. */
@@ -87,11 +98,11 @@ interface Place {
 
 export function planPods(input: PodPlanInput): PodPlan {
   const { instance, specHash, pods, now } = input
+  const before = historyOf(instance)
   if (specHash === undefined || isDeleted(instance))
     return {
-      remove: pods
-        .flatMap((pod) => removal(pod, 'no broker Pod is specified'))
-        .map((each) => ({ ...each, hadNoRoom: false })),
+      history: before,
+      remove: pods.flatMap((pod) => removal(pod, 'no broker Pod is specified')),
       update: undefined,
       waits: false,
       desired: 0,
@@ -131,12 +142,12 @@ export function planPods(input: PodPlanInput): PodPlan {
     ...misplaced,
     ...surplus.flatMap((pod) => removal(pod, 'the capacity is used on other nodes')),
     ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
-  ].map(({ pod, reason, restarts, replaced }) => {
-    const hadNoRoom = !isPlaced(pod) && !isEnded(pod) && stuckAt(pod) <= now
-    return { pod, reason, restarts, replaced, hadNoRoom }
-  })
+  ]
   const removed = new Set(remove.map(({ pod }) => pod))
+  const due = vacant.map((node) => ({ node, ...startOn(node, before, input) }))
+  const create = due.filter(({ at }) => choiceAt === undefined && at <= now)
   return {
+    history: historyAfter(before, remove, create, input),
     remove,
     update,
     waits: blocked && verdicts.some((verdict) => verdict.do === 'update'),
@@ -145,19 +156,34 @@ export function planPods(input: PodPlanInput): PodPlan {
     ).length,
     missing: chosen.filter((place) => isMissing(place, specHash, input)).length,
     settle: verdicts.flatMap(({ pod }) => (isSettled(pod, specHash, input) ? [pod] : [])),
-    create: vacant
-      .filter((node) => choiceAt === undefined && input.notBefore(node) <= now)
-      .map((node) => ({ node, restarts: input.restartsOn(node) })),
+    create: create.map(({ node }) => ({
+      node,
+      restarts: before.left[node]?.restarts ?? 0,
+      replaced: replacedOn(node, input),
+    })),
     adopt: pods.filter(
       (pod) => !removed.has(pod) && specHashOf(pod) === undefined && !isDeleted(pod),
     ),
     recheckAt: earliest(
       choiceAt,
       ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
-      ...vacant.map(input.notBefore).filter((time) => time > now),
+      ...due.map(({ at }) => at).filter((time) => time > now),
       ...chosen.map(({ pod }) => pod && steadyAt(pod)).filter((time = 0) => time > now),
       ...verdicts.map(({ recheckAt }) => recheckAt),
     ),
+  }
+}
+
+/** The plan with the replacement of the Pod of an earlier spec, if the roll-out permits it. */
+export function withUpdate(plan: PodPlan, permits: (pod: Pod) => boolean): PodPlan {
+  const { update: pod } = plan
+  if (pod === undefined || !permits(pod)) return plan
+  const replaced = 'working'
+  const { uid } = pod.metadata
+  return {
+    ...plan,
+    history: withLegacy(plan.history, pod.targetNode ?? '', { uid, replaced }),
+    remove: [...plan.remove, { pod, reason: SPEC_CHANGED, restarts: 0, replaced }],
   }
 }
 
@@ -184,8 +210,9 @@ function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] 
  * Moves the nodes that are to have a broker to the front, among nodes of the same rank. Weights
  * cost time, and a roll-out plans all Instances at once: mostly there is nothing to choose.
  */
-function chooseAmong(places: Place[], { instance, hadNoRoomAt }: PodPlanInput): Place[] {
+function chooseAmong(places: Place[], { instance }: PodPlanInput): Place[] {
   const { capacity } = instance.spec
+  const { full } = historyOf(instance)
   const rank = places[capacity]?.rank
   if (rank === undefined || places[capacity - 1]?.rank !== rank) return places
   const tied = places
@@ -194,7 +221,7 @@ function chooseAmong(places: Place[], { instance, hadNoRoomAt }: PodPlanInput): 
     .sort(
       (a, b) =>
         // All nodes take their turn.
-        (hadNoRoomAt(a.place.node) ?? 0) - (hadNoRoomAt(b.place.node) ?? 0) || b.weight - a.weight,
+        full.indexOf(a.place.node) - full.indexOf(b.place.node) || b.weight - a.weight,
     )
     .map(({ place }) => place)
   const start = places.findIndex((place) => place.rank === rank)
@@ -204,7 +231,7 @@ function chooseAmong(places: Place[], { instance, hadNoRoomAt }: PodPlanInput): 
 function rankOf(
   node: NodeName,
   pod: Pod | undefined,
-  { isUsable, restartsOn, hadNoRoomAt, now }: PodPlanInput,
+  { instance, isUsable, now }: PodPlanInput,
 ): Rank {
   const leaves = pod !== undefined && (isEnded(pod) || isDeleted(pod))
   // A scheduled Pod keeps its place, however long it takes to start.
@@ -212,8 +239,9 @@ function rankOf(
   if (!isUsable(node)) return 'unusable'
   if (leaves) return 'restarting'
   if (pod !== undefined) return stuckAt(pod) > now ? 'pending' : 'stuck'
-  if (hadNoRoomAt(node) !== undefined) return 'tried'
-  return restartsOn(node) > 0 ? 'restarting' : 'free'
+  const { left, full } = historyOf(instance)
+  if (full.includes(node)) return 'tried'
+  return (left[node]?.restarts ?? 0) > 0 ? 'restarting' : 'free'
 }
 
 function isPlaced({ phase, node }: Pod): boolean {
@@ -235,14 +263,14 @@ type Verdict = {
     }
 )
 
-export const SPEC_CHANGED = 'the spec has changed'
+const SPEC_CHANGED = 'the spec has changed'
 
 /** Whether the broker of a chosen place is missing in a roll-out. */
 function isMissing({ node, pod }: Place, specHash: string, input: PodPlanInput): boolean {
   // Such a place misses its broker because of the node.
   if (input.isAway(node)) return false
-  if (pod === undefined) return input.isUsable(node) && input.replacedOn(node) !== 'broken'
-  if (isDeleted(pod)) return input.replacedOn(node) !== 'broken'
+  if (pod === undefined) return input.isUsable(node) && replacedOn(node, input) !== 'broken'
+  if (isDeleted(pod)) return replacedOn(node, input) !== 'broken'
   return isOutdated(pod, specHash, input)
     ? replacedBy(pod) === 'working' && !works(pod, input.now)
     : replacedBy(pod) !== 'broken' && !works(pod, input.now)
@@ -260,6 +288,72 @@ function isSettled(pod: Pod, specHash: string, input: PodPlanInput): boolean {
 /** Whether the Pod is made from another spec, and the controller is to replace it. */
 function isOutdated(pod: Pod, specHash: string, { strategy }: PodPlanInput): boolean {
   return strategy === 'RollingUpdate' && ![undefined, specHash].includes(specHashOf(pod))
+}
+
+/** What the successor on a node gets. */
+function replacedOn(node: NodeName, { instance, pods }: PodPlanInput): Replaced | undefined {
+  const history = historyOf(instance)
+  return history.left[predecessorOf(history, node, pods) ?? '']?.replaced
+}
+
+interface Start extends Pick<Legacy, 'uid' | 'vanished'> {
+  /** By `monotonicMs`. */
+  readonly at: number
+}
+
+/**
+ * When the broker of a node may be created. The controller waits before it deletes a broker that
+ * has ended; a broker that somebody else deletes must not be created again in a hot loop.
+ */
+function startOn(
+  node: NodeName,
+  { left }: BrokerHistory,
+  { instance, lastOn, now }: PodPlanInput,
+): Start {
+  const { uid, vanished } = left[node] ?? {}
+  const last = lastOn(node)
+  if (last === undefined || last.uid === uid) return { at: 0, uid, vanished }
+  if (last.ageMs >= STABLE_MS) return { at: 0, uid, vanished: undefined }
+  const { metadata } = instance
+  const life = { restarts: vanished ?? 0, refused: false, ranMs: last.ageMs }
+  const next = restart(life, `${metadata.namespace}/${metadata.name} ${node}`)
+  return { at: now - last.ageMs + next.waitMs, uid: last.uid, vanished: next.restarts }
+}
+
+/** What the brokers that are deleted leave, and what the brokers that are created take. */
+function historyAfter(
+  before: BrokerHistory,
+  remove: readonly Removal[],
+  create: readonly (Start & { readonly node: NodeName })[],
+  { pods, now }: PodPlanInput,
+): BrokerHistory {
+  let history = before
+  for (const pod of pods) {
+    const { targetNode = '' } = pod
+    const entry = history.left[targetNode]
+    if (entry === undefined || entry.uid === pod.metadata.uid || !works(pod, now)) continue
+    // What a broker leaves that worked is as good as nothing, and not worth a write.
+    if (entry.replaced === 'broken' || entry.restarts)
+      history = withLegacy(history, targetNode, { vanished: entry.vanished })
+  }
+  for (const { pod, restarts, replaced } of remove) {
+    const { targetNode, metadata } = pod
+    if (targetNode === undefined) continue
+    history = withLegacy(history, targetNode, { uid: metadata.uid, restarts, replaced })
+    if (!isPlaced(pod) && !isEnded(pod) && stuckAt(pod) <= now)
+      history = withRoom(history, targetNode, 'full')
+  }
+  for (const { node, uid, vanished } of create) {
+    const own = history.left[node]
+    const from = predecessorOf(history, node, pods) ?? node
+    if (from !== node || vanished !== own?.vanished) {
+      const { replaced } = history.left[from] ?? {}
+      if (from !== node) history = withLegacy(history, from, {})
+      history = withLegacy(history, node, { ...own, uid, replaced, vanished })
+    }
+    history = withRoom(history, node, 'free')
+  }
+  return history
 }
 
 /** What happens to the Pod of a chosen node. */

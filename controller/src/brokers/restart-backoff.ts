@@ -11,7 +11,7 @@ const CEILING_MS = 5 * 60_000
 /** A refused broker waits already before the first restart: the slot takes a moment to be free. */
 const REFUSED_MS = 2000
 /** A broker that ran for so long was no failure, in milliseconds. */
-const STABLE_MS = 10 * 60_000
+export const STABLE_MS = 10 * 60_000
 
 export function restartsOf({ metadata }: KubernetesObject): number {
   const count = Number(metadata.annotations?.[ANNOTATIONS.restarts] ?? 0)

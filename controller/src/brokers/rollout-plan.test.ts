@@ -1,12 +1,12 @@
 import type { Instance, RollingUpdate } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from '../kubernetes-objects.js'
 import { replacedBy, specHashOf } from '../labels.js'
-import { T0, type TestPod, testInstance, testPod } from '../testing/objects.js'
-import { BrokerSuccessions } from './broker-successions.js'
-import { planPods } from './pod-plan.js'
+import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
+import { type BrokerHistory, historyOf, withLegacy } from './broker-history.js'
+import { type PodPlan, planPods } from './pod-plan.js'
 import { isEnded, works } from './pod-state.js'
 import { planRollout, unavailableBrokers } from './rollout-plan.js'
 
@@ -103,9 +103,6 @@ class Model {
   /** The uids of brokers that have worked. */
   readonly #worked = new Set<string>()
   #cache: Broker[] = []
-  #successions = new BrokerSuccessions()
-  readonly #isNew = new Set<string>()
-  #hadBrokers = false
   #serial = 0
 
   constructor(limit: Limit) {
@@ -116,18 +113,18 @@ class Model {
   setDevice({ name, nodes, capacity }: Device): void {
     if (nodes.length > 0) {
       const options = { name, capacity: Math.min(capacity, nodes.length) }
-      if (!this.instances.has(name)) this.#isNew.add(name)
       // Fewer brokers are needed, and none was lost for the others.
       const fewer = (this.instances.get(name)?.spec.capacity ?? 0) - options.capacity
       if (fewer > 0) this.#lost.set(name, this.#lostNodes(name).slice(fewer))
-      this.instances.set(name, testInstance(nodes, options))
+      const before = this.instances.get(name)
+      const history = before && historyOf(before)
+      this.instances.set(name, withHistory(testInstance(nodes, options), history ?? {}))
       return
     }
     this.instances.delete(name)
     this.brokers = this.brokers.filter(({ instance }) => instance !== name)
     this.#cache = this.#cache.filter(({ instance }) => instance !== name)
     this.#lost.delete(name)
-    this.#successions.forget(objectKey('plant', name))
   }
 
   /** A node goes away or returns. What the controller had deleted there is not missed any more. */
@@ -144,7 +141,6 @@ class Model {
   /** Time passes, and kubelets do their work. */
   live(ms: number, eventOf: (index: number) => PodEvent): void {
     this.now += ms
-    if (ms > 10_000) this.#isNew.clear()
     this.brokers = this.brokers.flatMap((broker, index) => {
       const { pod } = broker
       if (this.away.has(pod.node)) return [broker]
@@ -171,31 +167,25 @@ class Model {
     this.#cache = this.brokers
   }
 
-  /** Another replica leads. It knows what the API server has, and nothing else. */
+  /** Another replica leads. It knows what the API server has: there is nothing else. */
   restart(): void {
     this.see()
-    this.#successions = new BrokerSuccessions()
-    this.#hadBrokers = this.brokers.length > 0
-    // Nothing tells of brokers of which none is left.
-    if (!this.#hadBrokers) this.#lost.clear()
   }
 
   reconcile(name: string): void {
     const instance = this.instances.get(name)
     if (instance === undefined) return
-    const { remove, create, settle } = this.#plan(instance)
-    for (const { pod, replaced } of remove) {
-      if (pod.targetNode !== undefined)
-        this.#successions.leave(keyOf(instance), pod.targetNode, replaced)
-      this.#delete(pod)
-    }
+    this.#carryOut(name, this.#plan(instance))
+  }
+
+  #carryOut(name: string, { history, remove, create, settle }: PodPlan): void {
+    this.#record(name, history)
+    for (const { pod } of remove) this.#delete(pod)
     for (const pod of settle) this.#change(pod, { replaced: undefined })
-    for (const { node, restarts } of create) {
+    for (const { node, restarts, replaced } of create) {
       if (this.brokers.some(({ instance: other, pod }) => other === name && pod.node === node))
         continue
       const metadata = { name: `${name}-${node}-${++this.#serial}`, createdAt: this.now, restarts }
-      const replaced = this.#successions.of(keyOf(instance), node)
-      this.#successions.take(keyOf(instance), node)
       const broker = {
         instance: name,
         pod: testPod(node, { ...metadata, hash: this.spec, ready: false, replaced }),
@@ -215,8 +205,8 @@ class Model {
     for (const { instance, update } of planRollout(plans, this.limit).update) {
       if (update === undefined) continue
       const { name } = instance.metadata
-      if (update.targetNode !== undefined)
-        this.#successions.leave(keyOf(instance), update.targetNode, 'working')
+      const legacy = { uid: update.metadata.uid, replaced: 'working' } as const
+      this.#record(name, withLegacy(historyOf(instance), update.targetNode ?? '', legacy))
       const { pod } = this.brokers.find(({ pod }) => isSame(pod, update)) ?? {}
       if (pod && works(pod, this.now)) this.#lost.set(name, [...this.#lostNodes(name), pod.node])
       this.#delete(update)
@@ -247,7 +237,6 @@ class Model {
   #plan(instance: Instance) {
     const { name } = instance.metadata
     const pods = this.#cachedPods(name)
-    this.#successions.meet(instance, pods, this.#hadBrokers && !this.#isNew.has(name))
     return planPods({
       instance,
       specHash: this.spec,
@@ -255,13 +244,15 @@ class Model {
       pods,
       isUsable: (node) => !this.away.has(node),
       isAway: (node) => this.away.has(node),
-      replacedOn: (node) => this.#successions.of(keyOf(instance), node),
-      restartsOn: () => 0,
-      hadNoRoomAt: () => undefined,
-      notBefore: () => 0,
+      lastOn: () => undefined,
       choiceAt: 0,
       now: this.now,
     })
+  }
+
+  #record(name: string, history: BrokerHistory): void {
+    const found = this.instances.get(name)
+    if (found !== undefined) this.instances.set(name, withHistory(found, history))
   }
 
   #cachedPods(name: string): Pod[] {

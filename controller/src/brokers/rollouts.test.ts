@@ -1,15 +1,17 @@
 import { type Configuration, type ConfigurationSpec, parseConfigurationStatus } from '@akrijs/api'
-import { ApiError, ApiUnreachableError, type ObjectEvent, objectKey } from '@akrijs/kube'
+import { type ObjectEvent, objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { inSteps } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { control } from '../controller.js'
+import { FirstSights } from '../first-sights.js'
 import { isDeleted, parsePod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
-import { T0, testConfiguration, testInstance, testPod } from '../testing/objects.js'
-import type { PodPlan } from './pod-plan.js'
+import { T0, testConfiguration, testInstance, testPod, withHistory } from '../testing/objects.js'
+import { historyOf } from './broker-history.js'
+import { podTemplateOf } from './pod-template.js'
 import { Rollouts } from './rollouts.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -220,104 +222,72 @@ describe('a changed spec of broker Pods', () => {
   })
 })
 
+it('a roll-out permits no other broker while the deletion of one has no answer', async () => {
+  const api = new TestApi()
+  const clock = new ManualClock(T0)
+  try {
+    const key = objectKey('plant', 'cam')
+    const containers = [{ name: 'broker', image: 'v2' }]
+    const brokerSpec = { brokerPodSpec: { containers } }
+    api.put(CONFIGURATION, { ...testConfiguration({ brokerSpec }) })
+    api.put('/api/v1/nodes/a', { status: { conditions: [{ type: 'Ready', status: 'True' }] } })
+    const instances = ['cam-000000', 'cam-000001'].map((name) => testInstance(['a'], { name }))
+    const owner = { apiVersion: 'akri.sh/v0', kind: 'Instance', controller: true }
+    for (const instance of instances) {
+      const { name, uid } = instance.metadata
+      api.put(`${AKRI}/instances/${name}`, { ...instance })
+      const { metadata } = testPod('a', { name, hash: 'before' })
+      const labels = { controller: 'akri.sh' }
+      const ownerReferences = [{ ...owner, name, uid }]
+      api.put(`${PODS}/${name}`, {
+        metadata: { ...metadata, labels, ownerReferences },
+        status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+      })
+    }
+    const { state } = await api.start(clock)
+    const sights = new FirstSights(clock)
+    const woken: string[] = []
+    const rollouts = new Rollouts({ state, clock, sights, wake: (name) => woken.push(name) })
+    const { signal } = new AbortController()
+    const { hash } = podTemplateOf({ brokerSpec })
+    const pods = () =>
+      instances.flatMap((instance) => state.pods.ownedBy(ownerIdOf('Instance', instance)))
+    const reconcile = async () => {
+      await clock.advance(10_000)
+      await rollouts.reconcile(key, signal)
+    }
+    const permitted = () =>
+      pods().flatMap((pod) => (rollouts.permits(key, hash, pod) ? [pod.metadata.name] : []))
+    await reconcile()
+    expect([permitted(), woken]).toEqual([['cam-000000'], ['plant/cam-000000']])
+    const [first = expect.fail()] = pods()
+    expect(rollouts.permits(key, 'another spec', first)).toBe(false)
+
+    // The deletion was announced, and refused.
+    const left = { a: { uid: first.metadata.uid, replaced: 'working' } } as const
+    const [instance = expect.fail()] = instances
+    api.put(`${AKRI}/instances/cam-000000`, { ...withHistory(instance, { left }) })
+    await eventually(() =>
+      expect(state.instances.cache.list().map(historyOf)).toContainEqual({ left, full: [] }),
+    )
+    await reconcile()
+    expect(permitted()).toEqual(['cam-000000'])
+
+    // It was done, and neither the answer nor the watch says so.
+    api.isSilent = true
+    api.remove(`${PODS}/cam-000000`)
+    api.refusal = () => ({ status: 503, message: 'not yet' })
+    await expect(reconcile()).rejects.toThrow('not yet')
+    expect(permitted()).toEqual([])
+    api.refusal = () => undefined
+    await reconcile()
+    expect(pods().map(isDeleted)).toEqual([true, false])
+    expect(permitted()).toEqual([])
+  } finally {
+    await api.stop()
+  }
+})
+
 interface Spec {
   readonly spec: { readonly containers: readonly [{ readonly image: string }] }
 }
-
-describe('the deletion of a broker in a roll-out', () => {
-  const key = objectKey('plant', 'cam')
-  const { signal } = new AbortController()
-  let api: TestApi
-  let clock: ManualClock
-
-  beforeEach(() => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-  })
-
-  afterEach(async () => {
-    await api.stop()
-  })
-
-  /** Rollouts of two Instances whose Pods are of an earlier spec; updates fail as asked. */
-  async function start(failures: (Error | undefined)[]) {
-    const brokerSpec = { brokerPodSpec: { containers: [] } }
-    api.put(CONFIGURATION, { ...testConfiguration({ brokerSpec }) })
-    const names = ['cam-000000', 'cam-000001']
-    const updates: string[] = []
-    const missing = new Map<string, number>()
-    for (const name of names) {
-      const instance = testInstance(['a'], { name })
-      api.put(`${AKRI}/instances/${name}`, { ...instance })
-      const { metadata } = testPod('a', { name, hash: 'before' })
-      const owner = { apiVersion: 'akri.sh/v0', kind: 'Instance', controller: true }
-      const ownerReferences = [{ ...owner, name, uid: instance.metadata.uid }]
-      const labels = { controller: 'akri.sh' }
-      api.put(`${PODS}/${name}`, { metadata: { ...metadata, labels, ownerReferences } })
-    }
-    const { state } = await api.start(clock)
-    const nothing = { remove: [], settle: [], create: [], adopt: [] }
-    const plan = { ...nothing, waits: false, desired: 1, recheckAt: undefined }
-    const rollouts = new Rollouts({
-      state,
-      clock,
-      brokers: {
-        plan: ({ metadata: { name } }): PodPlan => {
-          const count = missing.get(name) ?? 0
-          return { ...plan, missing: count, update: count > 0 ? undefined : testPod('a', { name }) }
-        },
-        async update(instance, pod) {
-          expect(pod.metadata.name).toBe(instance.metadata.name)
-          updates.push(pod.metadata.name)
-          const failure = failures.shift()
-          if (failure !== undefined) throw failure
-        },
-      },
-    })
-    const reconcile = async () => {
-      await clock.advance(1000)
-      return rollouts.reconcile(key, signal)
-    }
-    return { state, updates, missing, reconcile }
-  }
-
-  it.each([
-    ['without an answer', new ApiUnreachableError('no answer')],
-    ['that failed', new ApiError('', { status: 503, reason: 'R', message: '' })],
-  ])('is planned again after a request %s: the spec may be the earlier one', async (_, error) => {
-    const { updates, missing, reconcile } = await start([error])
-    await expect(reconcile()).rejects.toBe(error)
-    for (const path of ['cam-000000', 'cam-000001']) missing.set(path, 1)
-    await reconcile()
-    expect(updates).toEqual(['cam-000000'])
-  })
-
-  it('counts after a request without an answer if the broker has gone', async () => {
-    const unreachable = new ApiUnreachableError('no answer')
-    const { state, missing, reconcile } = await start([unreachable])
-    const isLeaving = () => {
-      const owner = ownerIdOf('Instance', testInstance([], { name: 'cam-000000' }))
-      return state.pods.ownedBy(owner).map(isDeleted)
-    }
-    await expect(reconcile()).rejects.toBe(unreachable)
-    expect(isLeaving()).toEqual([false])
-    // The watch is late.
-    api.isSilent = true
-    api.remove(`${PODS}/cam-000000`)
-    missing.set('cam-000001', 1)
-    api.refusal = () => ({ status: 503, message: 'not yet' })
-    await expect(reconcile()).rejects.toThrow('not yet')
-    api.refusal = () => undefined
-    await reconcile()
-    expect(isLeaving()).toEqual([true])
-  })
-
-  it('is planned again after a refusal', async () => {
-    const refused = new ApiError('', { status: 403, reason: 'Forbidden', message: '' })
-    const { updates, missing, reconcile } = await start([refused])
-    await expect(reconcile()).rejects.toBe(refused)
-    missing.set('cam-000000', 1)
-    await reconcile()
-    expect(updates).toEqual(['cam-000000'])
-  })
-})

@@ -1,20 +1,33 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Instance } from '@akrijs/api'
-import { ApiError, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
 import { type Clock, Listeners } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
-import type { InstanceBrokers } from './instance-brokers.js'
+import { historyOf } from './broker-history.js'
+import { planInstance } from './instance-plan.js'
 import { type PodTemplate, podTemplateOf } from './pod-template.js'
 import { planRollout } from './rollout-plan.js'
 
 interface RolloutsOptions {
   readonly state: ClusterState
   readonly clock: Clock
-  readonly brokers: Pick<InstanceBrokers, 'plan' | 'update'>
+  readonly sights: FirstSights
+  /** Lets the brokers of an Instance be reconciled, one of which may be replaced now. */
+  wake(instance: ObjectKey): void
+}
+
+/** The last plan of a Configuration: any replica makes the same one from the same objects. */
+interface Rollout {
+  /** The hash of the spec that the plan is for. */
+  readonly hash: string | undefined
+  /** The uids of the Pods that may be replaced now. */
+  readonly update: ReadonlySet<string>
+  readonly progress: RolloutProgress
 }
 
 export interface RolloutProgress {
@@ -36,18 +49,14 @@ const PLAN_MS = 100
 const PLAN_PARTS = 10
 
 /**
- * Replaces working broker Pods of an earlier spec, a few of a Configuration at a time. All else
- * about broker Pods does {@link InstanceBrokers}, also the creation of their successors.
+ * Which working broker Pods of an earlier spec may be replaced now: a few of a Configuration at a
+ * time. A look at all brokers of a Configuration, whose answer the plan of each Instance asks for.
  */
 export class Rollouts {
   readonly #options: RolloutsOptions
-  readonly #progress = new Map<ObjectKey, RolloutProgress>()
-  /** Since when a roll-out is blocked, by `monotonicMs`. */
-  readonly #blockedSince = new Map<ObjectKey, number>()
+  readonly #plans = new Map<ObjectKey, Rollout>()
   /** When the next plan may be made, by `monotonicMs`. */
   readonly #dueAt = new Map<ObjectKey, number>()
-  /** The Pod whose deletion has no answer: it may be gone, whatever the cache has. */
-  readonly #unanswered = new Map<ObjectKey, Pod>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
 
   constructor(options: RolloutsOptions) {
@@ -56,7 +65,13 @@ export class Rollouts {
 
   /** The progress at the last plan. */
   of(key: ObjectKey): RolloutProgress {
-    return this.#progress.get(key) ?? NO_PROGRESS
+    return this.#plans.get(key)?.progress ?? NO_PROGRESS
+  }
+
+  /** Whether a Pod may be replaced now by one of the spec with this hash. */
+  permits(key: ObjectKey, hash: string | undefined, { metadata }: Pod): boolean {
+    const plan = this.#plans.get(key)
+    return plan !== undefined && plan.hash === hash && plan.update.has(metadata.uid)
   }
 
   /** Calls back after the progress of a Configuration has changed. */
@@ -65,61 +80,55 @@ export class Rollouts {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, clock, brokers } = this.#options
+    const { state, clock, sights, wake } = this.#options
     const configuration = state.configurations.cache.get(key)
     if (configuration === undefined) {
-      for (const map of [this.#progress, this.#blockedSince, this.#dueAt, this.#unanswered])
-        map.delete(key)
+      this.#plans.delete(key)
+      this.#dueAt.delete(key)
       return {}
-    }
-    const unanswered = this.#unanswered.get(key)
-    if (unanswered !== undefined) {
-      // A Pod that stays may be the right one by now: only the plan decides.
-      await state.pods.refresh(unanswered, signal)
-      this.#unanswered.delete(key)
     }
     const startedAt = clock.monotonicMs()
     const waitMs = (this.#dueAt.get(key) ?? 0) - startedAt
     if (waitMs > 0) return { requeueAfterMs: waitMs }
     const template = podTemplateOf(state.workloadSpec(configuration))
-    const instances = isDeleted(configuration) ? [] : state.ownInstancesOf(key, configuration)
-    const plans = (this.#isRunning(instances, template) ? instances : [])
+    const found = isDeleted(configuration) ? [] : state.ownInstancesOf(key, configuration)
+    const instances = this.#isRunning(found, template) ? found : []
+    // Without these answers nothing more may be replaced.
+    this.#set(key, { hash: undefined, update: new Set(), progress: this.of(key) })
+    for (const instance of instances) await this.#findAnnounced(instance, signal)
+    const plans = instances
       .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-      .map((instance) => ({ instance, ...brokers.plan(instance, template) }))
+      .map((instance) => ({ instance, ...planInstance(instance, template, this.#options) }))
     const { update, isBlocked, missing } = planRollout(plans, template.maxUnavailable)
-    const plannedAt = clock.monotonicMs()
-    this.#dueAt.set(key, plannedAt + Math.max(PLAN_MS, PLAN_PARTS * (plannedAt - startedAt)))
-    const slowInMs = this.#slowInMs(key, isBlocked)
-    this.#set(key, { isBlocked, isSlow: slowInMs === 0, missing })
-
-    for (const { instance, update: pod } of update) {
-      // The spec may be another one by now: its change starts the next reconcile.
-      const { generation } = state.configurations.cache.get(key)?.metadata ?? {}
-      if (pod === undefined || generation !== configuration.metadata.generation) break
-      await this.#delete(key, instance, pod, signal)
-    }
     const now = clock.monotonicMs()
-    const slowAt = slowInMs ? now + slowInMs : undefined
+    this.#dueAt.set(key, now + Math.max(PLAN_MS, PLAN_PARTS * (now - startedAt)))
+    const blockedMs = sights.ageMs(`roll-out of ${key}`, String(isBlocked))
+    const isSlow = isBlocked && blockedMs >= SLOW_MS
+    const uids = update.flatMap(({ update: pod }) => pod?.metadata.uid ?? [])
+    this.#set(key, {
+      hash: template.hash,
+      update: new Set(uids),
+      progress: { isBlocked, isSlow, missing },
+    })
+    for (const { instance } of update) wake(keyOf(instance))
     const recheckAt = plans.reduce<number | undefined>(
-      (first, plan) => earliest(first, plan.recheckAt),
-      slowAt,
+      (first, { recheckAt: at }) => earliest(first, at),
+      isBlocked && !isSlow ? now + SLOW_MS - blockedMs : undefined,
     )
     return requeueAt(recheckAt, now)
   }
 
   /**
-   * Deletes a Pod. After an interrupted request the Pod may be gone, and no other Pod must be
-   * deleted instead: the next plan is made after a look at the Pod.
+   * Reads the Pods again whose deletion the Instance announces, and that are there: after a request
+   * without an answer, or a change of the leader, such a Pod may be gone, whatever the cache has.
    */
-  async #delete(key: ObjectKey, instance: Instance, pod: Pod, signal: AbortSignal): Promise<void> {
-    this.#unanswered.set(key, pod)
-    try {
-      await this.#options.brokers.update(instance, pod, signal)
-    } catch (error) {
-      if (ApiError.is(error) && error.status < 500) this.#unanswered.delete(key)
-      throw error
+  async #findAnnounced(instance: Instance, signal: AbortSignal): Promise<void> {
+    const { pods } = this.#options.state
+    const { left } = historyOf(instance)
+    for (const pod of pods.ownedBy(ownerIdOf('Instance', instance))) {
+      const isAnnounced = left[pod.targetNode ?? '']?.uid === pod.metadata.uid
+      if (isAnnounced && !isDeleted(pod)) await pods.refresh(pod, signal)
     }
-    this.#unanswered.delete(key)
   }
 
   /** Whether there are Pods of an earlier spec: a quick look before the plans. */
@@ -131,21 +140,9 @@ export class Rollouts {
       .some((pod) => ![undefined, hash].includes(specHashOf(pod)))
   }
 
-  /** In how many milliseconds the roll-out is slow; undefined if it is not blocked. */
-  #slowInMs(key: ObjectKey, isBlocked: boolean): number | undefined {
-    if (!isBlocked) {
-      this.#blockedSince.delete(key)
-      return undefined
-    }
-    const now = this.#options.clock.monotonicMs()
-    const since = this.#blockedSince.get(key) ?? now
-    this.#blockedSince.set(key, since)
-    return Math.max(0, since + SLOW_MS - now)
-  }
-
-  #set(key: ObjectKey, progress: RolloutProgress): void {
+  #set(key: ObjectKey, plan: Rollout): void {
     const before = this.of(key)
-    this.#progress.set(key, progress)
-    if (!isDeepStrictEqual(before, progress)) this.#listeners.tell(key)
+    this.#plans.set(key, plan)
+    if (!isDeepStrictEqual(before, plan.progress)) this.#listeners.tell(key)
   }
 }

@@ -5,6 +5,7 @@ import {
   instanceLabels,
 } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
+import { type BrokerHistory, historyText } from '../brokers/broker-history.js'
 import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, type Replaced } from '../labels.js'
 
@@ -71,6 +72,14 @@ export function testInstance(
       deviceUsage: {},
     },
   }
+}
+
+/** The Instance with what its brokers that have gone leave. */
+export function withHistory(instance: Instance, history: Partial<BrokerHistory>): Instance {
+  const text = historyText({ left: {}, full: [], ...history })
+  const { [ANNOTATIONS.brokers]: _before, ...others } = instance.metadata.annotations ?? {}
+  const annotations = { ...others, ...(text !== null && { [ANNOTATIONS.brokers]: text }) }
+  return { ...instance, metadata: { ...instance.metadata, annotations } }
 }
 
 export interface TestPod extends Partial<Omit<Pod, 'metadata' | 'node' | 'targetNode'>> {

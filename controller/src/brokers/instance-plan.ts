@@ -1,0 +1,87 @@
+import type { Instance } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
+import { isDeleted, type Pod } from '../kubernetes-objects.js'
+import { ownerIdOf } from '../owners.js'
+import { type PodPlan, planPods } from './pod-plan.js'
+import type { PodTemplate } from './pod-template.js'
+
+interface InstancePlanOptions {
+  readonly state: ClusterState
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly sights: FirstSights
+}
+
+/**
+ * How long the first broker of an Instance waits for nodes to join, in milliseconds, unless all
+ * nodes have: agents write at moments that are spread over a time that grows with the number of
+ * nodes.
+ */
+const CHOICE_MS = 2000
+const CHOICE_PER_NODE_MS = 20
+const MAX_CHOICE_MS = 4000
+
+/** In place of the uid of the last Pod of a node: the controller itself has removed it. */
+const REMOVED = ''
+
+/** The plan for the Pods of an Instance, from the caches. */
+export function planInstance(
+  instance: Instance,
+  { hash: specHash, obstacleOn, strategy }: PodTemplate,
+  options: InstancePlanOptions,
+): PodPlan {
+  const { state, clock, sights } = options
+  const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
+  for (const pod of pods) if (!isDeleted(pod)) sightLast(instance, pod.targetNode, pod, sights)
+  return planPods({
+    instance,
+    specHash,
+    strategy,
+    pods,
+    isUsable: (node) => obstacleOn(state.nodes.cache.get(objectKey('', node))) === undefined,
+    isAway: (node) => !state.isReady(node),
+    lastOn: (node) => {
+      const last = sights.last(placeOf(instance, node))
+      return last && last.fact !== REMOVED ? { uid: last.fact, ageMs: last.ageMs } : undefined
+    },
+    choiceAt: choiceAt(instance, options),
+    now: clock.monotonicMs(),
+  })
+}
+
+/**
+ * Dates the last Pod of a node: after somebody else has deleted it, nothing else shows its age.
+ * @param pod the Pod that is there; undefined after the controller itself has removed it
+ */
+export function sightLast(
+  instance: Instance,
+  node: NodeName | undefined,
+  pod: Pod | undefined,
+  sights: Pick<FirstSights, 'ageMs'>,
+): void {
+  if (node !== undefined) sights.ageMs(placeOf(instance, node), pod?.metadata.uid ?? REMOVED)
+}
+
+const placeOf = ({ metadata: { uid } }: Instance, node: NodeName) => `broker of ${uid} on ${node}`
+
+/**
+ * When the nodes of an Instance are known well enough to choose among them, by `monotonicMs`.
+ * Otherwise all brokers would run on the node that is the quickest.
+ */
+function choiceAt(instance: Instance, { state, clock, sights }: InstancePlanOptions): number {
+  const { metadata, spec } = instance
+  const now = clock.monotonicMs()
+  if (!spec.shared) return now
+  const ready = state.nodes.cache.list().filter((node) => node.ready)
+  const withAgent = ready.filter(
+    (node) => state.reportIndex.presence(node.metadata.name as NodeName) === 'present',
+  )
+  // Agents of the existing system do not report.
+  const nodes = withAgent.length || ready.length
+  // Every node has a broker, or has joined.
+  if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
+  const waitMs = Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
+  return now + waitMs - sights.ageMs(`Instance ${keyOf(instance)}`, metadata.uid)
+}
