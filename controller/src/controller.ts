@@ -2,7 +2,6 @@ import { setMaxListeners } from 'node:events'
 import { INSTANCES } from '@akrijs/api'
 import { BrokerFailures } from './brokers/broker-failures.js'
 import { FirstSights } from './first-sights.js'
-import { AbsentAgents } from './nodes/absent-agents.js'
 import { queueMemberships } from './reports/membership-queue.js'
 import { queueStatuses } from './reports/status-queues.js'
 import { StatusWriter } from './status-writer.js'
@@ -16,11 +15,10 @@ import { queueWorkloads } from './workload-queues.js'
 export async function control(options: ControllerOptions, turn: AbortSignal): Promise<void> {
   // Each queue and each request adds a listener.
   setMaxListeners(0, turn)
-  const { state, clock, log, nodeGraceMs } = options
+  const { state, clock, log } = options
   const queues = new WorkQueues(options, turn)
   const shared = {
     ...options,
-    absent: new AbsentAgents({ state, clock, graceMs: nodeGraceMs }),
     sights: new FirstSights(clock),
     failures: new BrokerFailures(),
     instanceStatus: new StatusWriter({

@@ -7,7 +7,6 @@ import { InstanceBrokers } from './brokers/instance-brokers.js'
 import { Rollouts } from './brokers/rollouts.js'
 import type { FirstSights } from './first-sights.js'
 import { labelInstance } from './instance-labels.js'
-import type { AbsentAgents } from './nodes/absent-agents.js'
 import { LostNodes } from './nodes/lost-nodes.js'
 import {
   reconcileConfigurationService,
@@ -17,7 +16,6 @@ import type { StatusWriter } from './status-writer.js'
 import type { ControllerOptions, WorkQueues } from './work-queues.js'
 
 interface WorkloadQueuesOptions extends ControllerOptions {
-  readonly absent: AbsentAgents
   readonly sights: FirstSights
   readonly failures: BrokerFailures
   readonly instanceStatus: StatusWriter<Instance>
@@ -42,7 +40,7 @@ export function queueWorkloads(
   queues: WorkQueues,
   turn: AbortSignal,
 ): Workloads {
-  const { state, metrics, absent, failures, nodeGraceMs } = options
+  const { state, metrics, failures, nodeGraceMs } = options
   const rollouts = new Rollouts({ ...options, wake: (instance) => brokerQueue.add(instance) })
   const brokers = new InstanceBrokers({
     ...options,
@@ -50,7 +48,7 @@ export function queueWorkloads(
     permits: (...update) => rollouts.permits(...update),
     onRestart: (configuration) => metrics?.brokerRestarted(configuration),
   })
-  const lostNodes = new LostNodes({ ...options, absent, graceMs: nodeGraceMs }, turn)
+  const lostNodes = new LostNodes({ ...options, graceMs: nodeGraceMs }, turn)
   const nodes = queues.queueOf<NodeName>('Node', (node, signal) =>
     lostNodes.reconcile(node, signal),
   )

@@ -8,7 +8,6 @@ import type { ClusterState } from '../cluster-state.js'
 import { FirstSights } from '../first-sights.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { AbsentAgents } from './absent-agents.js'
 import { LostNodes } from './lost-nodes.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
@@ -42,10 +41,9 @@ describe('a lost node', () => {
   ): Promise<LostNodes> {
     const { client, ...started } = await api.start(clock)
     state = started.state
-    const absent = new AbsentAgents({ state, clock, graceMs: GRACE_MS })
     const log = silentLogger
     const sights = new FirstSights(clock)
-    const options = { state, client, clock, log, absent, sights, graceMs: GRACE_MS, compatibility }
+    const options = { state, client, clock, log, sights, graceMs: GRACE_MS, compatibility }
     return new LostNodes(options, signal)
   }
 

@@ -3,7 +3,7 @@ import { type ApiClient, LEASES, type NodeName, objectKey, Resource } from '@akr
 import { type Clock, valueAt } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import type { FirstSights } from '../first-sights.js'
-import type { AbsentAgents } from './absent-agents.js'
+import { graceLeftMs } from './agent-absence.js'
 import { hasOtherAgent } from './node-pods.js'
 
 export type NodePresence =
@@ -19,7 +19,6 @@ export interface NodePresenceOptions {
   readonly state: ClusterState
   readonly client: ApiClient
   readonly clock: Clock
-  readonly absent: AbsentAgents
   readonly sights: FirstSights
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly graceMs: number
@@ -36,7 +35,7 @@ export async function nodePresence(
   options: NodePresenceOptions,
   signal: AbortSignal,
 ): Promise<NodePresence> {
-  const { state, client, clock, absent, sights, graceMs } = options
+  const { state, client, clock, sights, graceMs } = options
   const key = objectKey('', node)
   const cached = state.nodes.cache.get(key)
   if (cached === undefined) {
@@ -45,10 +44,10 @@ export async function nodePresence(
     return { state: found === undefined ? 'deleted' : 'present' }
   }
   if (cached.ready) {
-    const graceLeftMs = absent.graceLeftMs(node)
+    const leftMs = graceLeftMs(node, graceMs, options)
     const isLeft = state.reportIndex.presence(node) === 'left'
-    if (!isLeft || graceLeftMs === undefined) return { state: 'present' }
-    if (graceLeftMs > 0) return { state: 'present', lostAt: clock.monotonicMs() + graceLeftMs }
+    if (!isLeft || leftMs === undefined) return { state: 'present' }
+    if (leftMs > 0) return { state: 'present', lostAt: clock.monotonicMs() + leftMs }
     const isReplaced = await isReplacedByOther(node, options, signal)
     return { state: isReplaced ? 'present' : 'left' }
   }

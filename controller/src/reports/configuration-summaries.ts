@@ -19,9 +19,9 @@ import { slowAt } from '../brokers/pod-state.js'
 import type { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
 import type { Pod } from '../kubernetes-objects.js'
-import type { AbsentAgents } from '../nodes/absent-agents.js'
-import type { SilentAgents } from '../nodes/silent-agents.js'
+import { graceLeftMs, silentMs, unreportedMs } from '../nodes/agent-absence.js'
 import { earliest } from '../requeue.js'
 import type { StatusWriter } from '../status-writer.js'
 import { EVENT_REASONS } from './brokers-condition.js'
@@ -39,8 +39,7 @@ interface ConfigurationSummariesOptions {
   readonly events: Pick<EventRecorder, 'record'>
   readonly failures: Pick<BrokerFailures, 'of'>
   readonly refusedJobs: Pick<RefusedJobs, 'check'>
-  readonly silent: Pick<SilentAgents, 'forMs' | 'unreportedForMs'>
-  readonly absent: Pick<AbsentAgents, 'graceLeftMs'>
+  readonly sights: FirstSights
   /** How long a node may be silent before it counts as lost, in milliseconds. */
   readonly nodeGraceMs: number
   readonly rollouts: Pick<Rollouts, 'of'>
@@ -251,7 +250,7 @@ export class ConfigurationSummaries {
     { metadata, status: before }: Pick<Configuration, 'metadata' | 'status'>,
     instances: readonly Instance[],
   ) {
-    const { state, silent, absent, nodeGraceMs } = this.#options
+    const { state, nodeGraceMs } = this.#options
     // A controller that has just started does not know for how long agents are not there.
     const awayMs = isReadySilent(before) ? 0 : Math.min(AWAY_MS, nodeGraceMs)
     const reported: VersionedReport[] = []
@@ -262,13 +261,13 @@ export class ConfigurationSummaries {
       const { uid: _uid, deviceProblems: _problems, ...status } = entry
       const { name: node, resourceVersion: version } = report.metadata
       if (presence === 'left') {
-        const graceLeftMs = absent.graceLeftMs(node)
+        const leftMs = graceLeftMs(node, nodeGraceMs, this.#options)
         // The report stays for the claims of Pods. An earlier leader may have removed the node.
         const isOut = status.devices > 0 && !instances.some(({ spec }) => spec.nodes.includes(node))
-        if (isOut || graceLeftMs === 0) continue
-        changeInMs = earliest(changeInMs, graceLeftMs)
+        if (isOut || leftMs === 0) continue
+        changeInMs = earliest(changeInMs, leftMs)
       }
-      const silentForMs = silent.forMs(node)
+      const silentForMs = silentMs(node, this.#options)
       const agent = agentState(silentForMs, awayMs)
       if (agent === 'away') changeInMs = earliest(changeInMs, awayMs - (silentForMs ?? 0))
       const agents = presence === 'present' ? [] : state.reportIndex.agentsOn(node)
@@ -284,13 +283,13 @@ export class ConfigurationSummaries {
    * and after how many milliseconds the next one counts.
    */
   #unreportedOf({ metadata, status: before }: Pick<Configuration, 'metadata' | 'status'>) {
-    const { state, silent: agents } = this.#options
+    const { state } = this.#options
     const silent: ReportedNode[] = []
     let silentInMs: number | undefined
     for (const [node, pod] of state.reportIndex.unreported) {
       const isPullFailed = pod.problem?.reason === 'ImagePullFailed'
       const startMs = isPullFailed ? PULL_FAILED_MS : START_MS
-      const waitMs = startMs - (agents.unreportedForMs(node) ?? 0)
+      const waitMs = startMs - (unreportedMs(node, this.#options) ?? 0)
       const entry = before?.nodes[node]
       // A controller that has just started does not know for how long.
       const wasSilent = entry !== undefined && isSilentEntry(entry)

@@ -10,14 +10,13 @@ import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import type { FirstSights } from '../first-sights.js'
 import type { Pod } from '../kubernetes-objects.js'
-import type { AbsentAgents } from '../nodes/absent-agents.js'
+import { graceLeftMs } from '../nodes/agent-absence.js'
 import { isReplacedByOther } from '../nodes/node-presence.js'
 
 interface LeftReportsOptions {
   readonly state: ClusterState
   readonly client: ApiClient
   readonly clock: Clock
-  readonly absent: AbsentAgents
   readonly sights: FirstSights
   readonly log: Logger
   /** How long an agent may be absent, in milliseconds. */
@@ -41,12 +40,12 @@ export class LeftReports {
   }
 
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, absent, log } = this.#options
+    const { state, log, nodeGraceMs } = this.#options
     const key = objectKey('', node)
     const report = state.reports.cache.get(key)
-    const graceLeftMs = absent.graceLeftMs(node)
-    if (report === undefined || graceLeftMs === undefined) return {}
-    if (graceLeftMs > 0) return { requeueAfterMs: graceLeftMs }
+    const leftMs = graceLeftMs(node, nodeGraceMs, this.#options)
+    if (report === undefined || leftMs === undefined) return {}
+    if (leftMs > 0) return { requeueAfterMs: leftMs }
     if (state.instancesByNode.has(node) && (await this.#isNeeded(report, signal)))
       return { requeueAfterMs: RECHECK_MS }
     const { uid, resourceVersion } = report.metadata

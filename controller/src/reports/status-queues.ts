@@ -4,9 +4,8 @@ import type { BrokerFailures } from '../brokers/broker-failures.js'
 import { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { FirstSights } from '../first-sights.js'
-import type { AbsentAgents } from '../nodes/absent-agents.js'
+import { silentMs, unreportedMs } from '../nodes/agent-absence.js'
 import { endPods } from '../nodes/pods-to-end.js'
-import { SilentAgents } from '../nodes/silent-agents.js'
 import { StatusWriter } from '../status-writer.js'
 import { type ControllerOptions, namespaceOf, type WorkQueues } from '../work-queues.js'
 import { ConfigurationSummaries } from './configuration-summaries.js'
@@ -14,7 +13,6 @@ import { InstanceProblems } from './instance-problems.js'
 import { LeftReports } from './left-reports.js'
 
 interface StatusQueuesOptions extends ControllerOptions {
-  readonly absent: AbsentAgents
   readonly sights: FirstSights
   readonly failures: BrokerFailures
   readonly instanceStatus: StatusWriter<Instance>
@@ -43,7 +41,6 @@ export function queueStatuses(
   const summaryWriter = new ConfigurationSummaries({
     ...options,
     refusedJobs: new RefusedJobs({ state, client, clock }),
-    silent: new SilentAgents({ state, clock }, turn),
     status: new StatusWriter({ kind: CONFIGURATIONS, collection: state.statuses, clock, log }),
   })
   const summaries = queues.queueOf<ObjectKey>(
@@ -80,7 +77,12 @@ export function queueStatuses(
   const addSummaries = () => {
     for (const status of state.statuses.cache.list()) summaries.add(keyOf(status))
   }
-  state.reportIndex.onUnreported(addSummaries, turn)
+  // Dates the silence of an agent when it begins.
+  state.reportIndex.onPresence((node) => void silentMs(node, options), turn)
+  state.reportIndex.onUnreported((node) => {
+    unreportedMs(node, options)
+    addSummaries()
+  }, turn)
   const addSummaryOf = (instance: ObjectKey) => {
     for (const key of state.ownerKeysOf(instance)) summaries.add(key)
   }
