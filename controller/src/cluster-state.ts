@@ -56,7 +56,6 @@ import {
   reducedWorkload,
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
-import { NodeIndex } from './nodes/node-index.js'
 import { OwnedObjects } from './owned-objects.js'
 import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
 import { ReportIndex } from './reports/report-index.js'
@@ -94,7 +93,7 @@ export class ClusterState {
   readonly configurations: Collection<Configuration>
   readonly instances: Collection<Instance>
   /** The Instances that a node sees, or has claims of. */
-  readonly instancesByNode: NodeIndex<Instance>
+  readonly instancesByNode: CacheIndex<Instance, NodeName>
   /** Pods, Jobs, Services and Deployments that have the controller's label. */
   readonly pods: OwnedObjects<Pod>
   readonly jobs: OwnedObjects<Job>
@@ -158,7 +157,7 @@ export class ClusterState {
     this.jobs = owned(JOBS, parseJob, { reduce: reducedWorkload })
     this.services = owned(SERVICES, parseAppliedObject, { reduce: reducedApplied })
     this.deployments = owned(DEPLOYMENTS, parseDeployment, { reduce: reducedApplied })
-    this.instancesByNode = new NodeIndex(this.instances.cache, nodesOf, signal)
+    this.instancesByNode = new CacheIndex(this.instances.cache, nodesOf, signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
     this.statuses = collectionOf(CONFIGURATIONS, parseStored, options, {
       reduce: withoutSpec,

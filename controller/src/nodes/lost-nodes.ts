@@ -16,6 +16,7 @@ import {
   type Resource,
 } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
+import { CacheIndex } from '../cache-index.js'
 import type { StoredConfiguration } from '../cluster-state.js'
 import { Failures } from '../failures.js'
 import { changeInstance } from '../instance-change.js'
@@ -23,7 +24,6 @@ import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
 import { unlessOvertaken } from '../unless-overtaken.js'
 import { planDeparture } from './instance-departure.js'
-import { NodeIndex } from './node-index.js'
 import { devicePodsOf, hasOtherAgent } from './node-pods.js'
 import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
 
@@ -51,10 +51,10 @@ export class LostNodes {
   /** The last removal of a node from an Instance: its agent may run, and join again. */
   readonly #removals = new Map<string, Removal>()
   /** The objects with finalizers of a node. */
-  readonly #finalizedInstances: NodeIndex<Instance>
-  readonly #finalizedConfigurations: NodeIndex<StoredConfiguration>
+  readonly #finalizedInstances: CacheIndex<Instance, NodeName>
+  readonly #finalizedConfigurations: CacheIndex<StoredConfiguration, NodeName>
   /** The Configurations whose status the agent of a node has reported. */
-  readonly #reported: NodeIndex<StoredConfiguration>
+  readonly #reported: CacheIndex<StoredConfiguration, NodeName>
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
@@ -62,9 +62,9 @@ export class LostNodes {
   constructor(options: LostNodesOptions, turn: AbortSignal) {
     this.#options = options
     const { instances, statuses } = options.state
-    this.#finalizedInstances = new NodeIndex(instances.cache, finalizerNodes, turn)
-    this.#finalizedConfigurations = new NodeIndex(statuses.cache, finalizerNodes, turn)
-    this.#reported = new NodeIndex(statuses.cache, reportingNodes, turn)
+    this.#finalizedInstances = new CacheIndex(instances.cache, finalizerNodes, turn)
+    this.#finalizedConfigurations = new CacheIndex(statuses.cache, finalizerNodes, turn)
+    this.#reported = new CacheIndex(statuses.cache, reportingNodes, turn)
   }
 
   /** Deletes an Instance that no node sees and no slot of which is claimed. */
