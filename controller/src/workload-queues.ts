@@ -3,7 +3,7 @@ import { keyOf, type NodeName, type ObjectKey, type ReconcileQueue } from '@akri
 import type { BrokerFailures } from './brokers/broker-failures.js'
 import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
-import { InstanceBrokers } from './brokers/instance-brokers.js'
+import { type BrokerOptions, reconcileBrokers } from './brokers/reconcile-brokers.js'
 import { Rollouts } from './brokers/rollouts.js'
 import type { FirstSights } from './first-sights.js'
 import { labelInstance } from './instance-labels.js'
@@ -42,19 +42,19 @@ export function queueWorkloads(
 ): Workloads {
   const { state, metrics, failures, nodeGraceMs } = options
   const rollouts = new Rollouts({ ...options, wake: (instance) => brokerQueue.add(instance) })
-  const brokers = new InstanceBrokers({
+  const brokers: BrokerOptions = {
     ...options,
     status: options.instanceStatus,
     permits: (...update) => rollouts.permits(...update),
     onRestart: (configuration) => metrics?.brokerRestarted(configuration),
-  })
+  }
   const lostNodes = new LostNodes({ ...options, graceMs: nodeGraceMs }, turn)
   const nodes = queues.queueOf<NodeName>('Node', (node, signal) =>
     lostNodes.reconcile(node, signal),
   )
   const addNode = (node: NodeName) => nodes.add(node)
   const brokerQueue: ReconcileQueue<ObjectKey> = queues.objectQueue('Instance', (key, signal) =>
-    failures.watch('Instance', key, () => brokers.reconcile(key, signal)),
+    failures.watch('Instance', key, () => reconcileBrokers(key, brokers, signal)),
   )
   const instances = [
     brokerQueue,

@@ -2,7 +2,8 @@ import type { Instance } from '@akrijs/api'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Job, Pod } from '../kubernetes-objects.js'
-import { T0, testInstance, testJob, testPod } from '../testing/objects.js'
+import { T0, testInstance, testJob, testPod, withHistory } from '../testing/objects.js'
+import { JOB } from './broker-history.js'
 import { type JobPlanInput, planJob } from './job-plan.js'
 
 const instance = testInstance(['a', 'b'])
@@ -24,8 +25,7 @@ function plan(
     strategy: 'RollingUpdate',
     jobs,
     podsOf: () => pods,
-    restarts: 0,
-    notBefore: 0,
+    knownForMs: 0,
     now: T0,
     ...rest,
   })
@@ -121,18 +121,15 @@ describe('the broker Job of an Instance', () => {
         job: failed,
         restarts: 1,
       })
-      expect(plan(instance, [], { restarts: 1 })).toEqual({ do: 'create', restarts: 1 })
     })
 
     it('waits also if the Job has gone already, such as by ttlSecondsAfterFinished', () => {
-      expect(plan(instance, [], { restarts: 1, notBefore: T0 + 1 })).toEqual({
-        do: 'nothing',
-        recheckAt: T0 + 1,
-      })
-      expect(plan(instance, [], { restarts: 1, notBefore: T0 })).toEqual({
-        do: 'create',
-        restarts: 1,
-      })
+      const found = withHistory(instance, { left: { [JOB]: { uid: 'x', restarts: 1 } } })
+      const first = plan(found, [])
+      expect(first).toMatchObject({ do: 'nothing', recheckAt: expect.any(Number) })
+      const knownForMs = ((first.do === 'nothing' && first.recheckAt) || 0) - T0
+      expect(knownForMs).toBeGreaterThanOrEqual(2000)
+      expect(plan(found, [], { knownForMs })).toEqual({ do: 'create', restarts: 1 })
     })
 
     it('stays failed if a Pod of it was deleted, which may have run', () => {

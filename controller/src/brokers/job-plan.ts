@@ -2,6 +2,7 @@ import type { Instance, UpdateStrategy } from '@akrijs/api'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
+import { historyOf, JOB } from './broker-history.js'
 import { heldAt } from './held-brokers.js'
 import { isEnded, isRefused } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
@@ -18,10 +19,8 @@ export interface JobPlanInput {
   /** The Jobs that the Instance owns. */
   readonly jobs: readonly Job[]
   podsOf(job: Job): readonly Pod[]
-  /** How often in a row the Job was restarted; for a Job that was deleted. */
-  readonly restarts: number
-  /** When the Job may be created again, by `monotonicMs`. */
-  readonly notBefore: number
+  /** For how long this replica has known what the last Job leaves, in milliseconds. */
+  readonly knownForMs: number
   /** By `monotonicMs`. */
   readonly now: number
 }
@@ -47,7 +46,7 @@ type JobPlan =
   | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
 
 export function planJob(input: JobPlanInput): JobPlan {
-  const { instance, specHash, strategy, jobs, podsOf, restarts, notBefore, now } = input
+  const { instance, specHash, strategy, jobs, podsOf, knownForMs, now } = input
   const present = jobs.filter((job) => !isDeleted(job))
   if (specHash === undefined || isDeleted(instance))
     return present.length > 0
@@ -84,7 +83,11 @@ export function planJob(input: JobPlanInput): JobPlan {
   const leaving = jobs.filter((job) => !isSpent(job, podsOf(job), now))
   if (leaving.length > 0)
     return { do: 'nothing', ...recheck(earliest(...leaving.map(heldAt)), now) }
-  return notBefore <= now ? { do: 'create', restarts } : { do: 'nothing', recheckAt: notBefore }
+  const { uid = '', restarts = 0 } = historyOf(instance).left[JOB] ?? {}
+  if (restarts === 0) return { do: 'create', restarts }
+  const { waitMs } = restart({ restarts: restarts - 1, refused: true, ranMs: 0 }, uid)
+  const restartAt = now - knownForMs + waitMs
+  return restartAt <= now ? { do: 'create', restarts } : { do: 'nothing', recheckAt: restartAt }
 }
 
 /** Whether a Job waits for its deletion without Pods: only something foreign holds it. */

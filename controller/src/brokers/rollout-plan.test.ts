@@ -8,7 +8,7 @@ import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing
 import { type BrokerHistory, historyOf, withLegacy } from './broker-history.js'
 import { type PodPlan, planPods } from './pod-plan.js'
 import { isEnded, works } from './pod-state.js'
-import { planRollout, unavailableBrokers } from './rollout-plan.js'
+import { planRollout, unavailableBrokers } from './rollouts.js'
 
 type Limit = RollingUpdate['maxUnavailable']
 

@@ -12,7 +12,7 @@ import { ownerIdOf } from '../owners.js'
 import { StatusWriter } from '../status-writer.js'
 import { TestApi, withoutStatus } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { InstanceBrokers } from './instance-brokers.js'
+import { type BrokerOptions, reconcileBrokers } from './reconcile-brokers.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const PODS = '/api/v1/namespaces/plant/pods'
@@ -25,10 +25,10 @@ describe('the brokers of an Instance', () => {
   let api: TestApi
   let state: ClusterState
   let clock: ManualClock
-  let brokers: InstanceBrokers
+  let brokers: BrokerOptions
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const { signal } = new AbortController()
-  const reconcile = () => brokers.reconcile(keyOf(instance), signal)
+  const reconcile = () => reconcileBrokers(keyOf(instance), brokers, signal)
   const names = (path: string) =>
     [...api.objects.keys()]
       .filter((key) => key.startsWith(`${path}/`))
@@ -59,7 +59,7 @@ describe('the brokers of an Instance', () => {
     const { instances: collection } = state
     const status = new StatusWriter({ kind: INSTANCES, collection, clock, log })
     const sights = new FirstSights(clock)
-    brokers = new InstanceBrokers({ state, clock, log, sights, status, permits: () => false })
+    brokers = { state, clock, log, sights, status, permits: () => false }
   }
 
   beforeEach(() => {
@@ -196,7 +196,7 @@ describe('the brokers of an Instance', () => {
       metadata: { ...metadata, creationTimestamp },
     })
     await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
-    const turn = () => brokers.reconcile(keyOf({ metadata }), signal)
+    const turn = () => reconcileBrokers(keyOf({ metadata }), brokers, signal)
     expect(await turn()).toEqual({ requeueAfterMs: 2040 })
     expect(names(PODS)).toEqual([])
     await clock.advance(2040)

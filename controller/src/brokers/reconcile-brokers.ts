@@ -1,0 +1,210 @@
+import type { Configuration, Instance } from '@akrijs/api'
+import { ApiError, keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
+import type { ClusterState } from '../cluster-state.js'
+import type { FirstSights } from '../first-sights.js'
+import type { Job, Pod } from '../kubernetes-objects.js'
+import { ANNOTATIONS, specHash } from '../labels.js'
+import { ownerIdOf, ownerIn } from '../owners.js'
+import { earliest, requeueAt } from '../requeue.js'
+import type { StatusWriter } from '../status-writer.js'
+import { type BrokerHistory, historyOf, historyText, JOB, withLegacy } from './broker-history.js'
+import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
+import { planInstance, sightLast } from './instance-plan.js'
+import { planJob } from './job-plan.js'
+import { withUpdate } from './pod-plan.js'
+import { isEnded } from './pod-state.js'
+import { podTemplateOf } from './pod-template.js'
+
+export interface BrokerOptions {
+  readonly state: ClusterState
+  readonly clock: Clock
+  readonly log: Logger
+  readonly sights: FirstSights
+  readonly status: Pick<StatusWriter<Instance>, 'write'>
+  /** Whether the roll-out in a Configuration permits the replacement of a Pod now. */
+  permits(configuration: ObjectKey, hash: string | undefined, pod: Pod): boolean
+  /** Called for each broker that takes the place of a broker which ended. */
+  onRestart?(configuration: string): void
+}
+
+/**
+ * Brings the broker Pods of an Instance, or its Job, to what its Configuration specifies: a plan
+ * from the caches, and its steps. The key is that of an Instance: a broker that is refused has a
+ * back-off, an Event and a condition of its own.
+ */
+export async function reconcileBrokers(
+  key: ObjectKey,
+  options: BrokerOptions,
+  signal: AbortSignal,
+): Promise<ReconcileResult> {
+  const { state, clock } = options
+  const instance = state.instances.cache.get(key)
+  // The garbage collector deletes what a deleted Instance owned.
+  if (instance === undefined) return {}
+  // The garbage collector also deletes an Instance without its Configuration.
+  const configuration = state.ownerOf(instance)
+  if (configuration === undefined) return {}
+  const pass = { ...options, instance, configuration, signal }
+  const podsAt = await reconcilePods(pass)
+  const jobAt = await reconcileJob(pass)
+  return requeueAt(earliest(podsAt, jobAt), clock.monotonicMs())
+}
+
+interface Pass extends BrokerOptions {
+  readonly instance: Instance
+  readonly configuration: Configuration
+  readonly signal: AbortSignal
+}
+
+/** @returns when to check again, by `monotonicMs` */
+async function reconcilePods(pass: Pass): Promise<number | undefined> {
+  const { instance, configuration, state, log, sights, signal } = pass
+  const template = podTemplateOf(state.workloadSpec(configuration))
+  const { spec, hash } = template
+  const { uid, namespace } = instance.metadata
+  const owner = ownerIdOf('Instance', instance)
+  const plan = withUpdate(planInstance(instance, template, pass), (pod) =>
+    pass.permits(keyOf(configuration), hash, pod),
+  )
+  await recordHistory(plan.history, pass)
+  for (const pod of plan.adopt)
+    await annotate(state.pods, pod, { [ANNOTATIONS.specHash]: hash ?? '' }, pass)
+  for (const pod of plan.settle)
+    await annotate(state.pods, pod, { [ANNOTATIONS.replaced]: null }, pass)
+  for (const { pod, reason } of plan.remove) {
+    log.info({ pod: pod.metadata.name, reason }, 'broker removed')
+    // The kubelet has nothing left to stop in an ended Pod.
+    await state.pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
+    sightLast(instance, pod.targetNode, undefined, sights)
+  }
+  for (const { node, restarts, replaced } of plan.create) {
+    const creation = {
+      namespace,
+      name: podName(instance, node),
+      // Names of two nodes can give the same name of a Pod.
+      purpose: `${uid} ${node}`,
+      make: (name: string) =>
+        brokerPod({ instance, node, spec, hash: hash ?? '', restarts, replaced }, name),
+      isSame: (pod: Pod) => ownerIn(pod) === owner && pod.targetNode === node,
+    }
+    if (!(await state.pods.create(creation, signal))) continue
+    const created = state.pods.ownedBy(owner).find(({ targetNode }) => targetNode === node)
+    sightLast(instance, node, created, sights)
+    if (restarts > 0) pass.onRestart?.(configuration.metadata.name)
+    log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
+  }
+  return plan.recheckAt
+}
+
+/** @returns when to check again, by `monotonicMs` */
+async function reconcileJob(pass: Pass): Promise<number | undefined> {
+  const { instance, configuration, state, clock, log, sights, signal } = pass
+  const { brokerSpec } = state.workloadSpec(configuration)
+  const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
+  const hash = (spec && specHash(spec)) ?? ''
+  const { uid, namespace, name: instanceName } = instance.metadata
+  const owner = ownerIdOf('Instance', instance)
+  const history = historyOf(instance)
+  const jobs = state.jobs.ownedBy(owner)
+  if (spec === undefined && jobs.length === 0) return undefined
+  const plan = planJob({
+    instance,
+    specHash: spec && hash,
+    strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
+    jobs,
+    podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
+    knownForMs: sights.ageMs(`Job of ${uid}`, history.left[JOB]?.uid ?? ''),
+    now: clock.monotonicMs(),
+  })
+  // A Job that is deleted in the foreground stays until its Pods, which use the device, have
+  // gone.
+  const removeJob = (job: Job) =>
+    state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
+  switch (plan.do) {
+    case 'nothing':
+      return plan.recheckAt
+    case 'adopt':
+      await annotate(state.jobs, plan.job, { [ANNOTATIONS.specHash]: hash }, pass)
+      return undefined
+    case 'record':
+      await recordHistory(withLegacy(history, JOB, {}), pass)
+      await recordJob({ name: plan.job.metadata.name, specHash: hash }, pass)
+      return undefined
+    case 'remove':
+      for (const job of plan.jobs) {
+        log.info({ job: job.metadata.name, reason: plan.reason }, 'broker removed')
+        await removeJob(job)
+      }
+      return undefined
+    case 'forget': {
+      const legacy = { uid: plan.job.metadata.uid, restarts: plan.restarts }
+      await recordHistory(withLegacy(history, JOB, legacy), pass)
+      await recordJob(null, pass)
+      return undefined
+    }
+    case 'repeat':
+      log.info({ job: plan.job.metadata.name }, 'refused job removed')
+      await removeJob(plan.job)
+      return undefined
+    case 'create': {
+      if (await isJobRecorded(hash, pass)) return undefined
+      const { restarts } = plan
+      const creation = {
+        namespace,
+        name: jobName(instance, configuration),
+        purpose: uid,
+        make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
+        // A Job that the plan knows is an old one whose deletion is held.
+        isSame: (job: Job) =>
+          ownerIn(job) === owner && !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
+      }
+      if (await state.jobs.create(creation, signal))
+        log.info({ instance: instanceName, restarts }, 'job created')
+      return undefined
+    }
+  }
+}
+
+/**
+ * Whether a Job of this spec was created already. Asks the API server: another replica may have
+ * created the Job, and the Job may have gone, before the watch reported either. A write that
+ * changes nothing also fails if no record of a new Job could be written: without a record, the
+ * Job would run again after its deletion.
+ */
+async function isJobRecorded(hash: string, pass: Pass): Promise<boolean> {
+  const { uid } = pass.instance.metadata
+  const current = await pass.status.write(pass.instance, { metadata: { uid } }, pass.signal)
+  return current === undefined || current.status?.brokerJob?.specHash === hash
+}
+
+async function recordJob(
+  brokerJob: { name: string; specHash: string } | null,
+  { instance, status, signal }: Pass,
+): Promise<void> {
+  const { uid } = instance.metadata
+  await status.write(instance, { metadata: { uid }, status: { brokerJob } }, signal)
+}
+
+/** Writes the history, before anything that it is about happens. */
+async function recordHistory(history: BrokerHistory, pass: Pass): Promise<void> {
+  const { instance, state } = pass
+  const text = historyText(history)
+  if (text !== historyText(historyOf(instance)))
+    await annotate(state.instances, instance, { [ANNOTATIONS.brokers]: text }, pass)
+}
+
+/** Writes annotations, unless the object has gone or another object has its name. */
+async function annotate(
+  { cache, api }: Pick<ClusterState['pods' | 'jobs' | 'instances'], 'cache' | 'api'>,
+  { metadata }: Pod | Job | Instance,
+  annotations: Readonly<Record<string, string | null>>,
+  { signal }: Pass,
+): Promise<void> {
+  const patch = { metadata: { uid: metadata.uid, annotations } }
+  try {
+    cache.observe(await api.patch(keyOf({ metadata }), 'merge', patch, { signal }))
+  } catch (error) {
+    if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
+  }
+}
