@@ -74,6 +74,7 @@ function choiceAt(instance: Instance, { state, clock, sights }: InstancePlanOpti
   const { metadata, spec } = instance
   const now = clock.monotonicMs()
   if (!spec.shared) return now
+  const ageMs = sights.ageMs(`Instance ${keyOf(instance)}`, metadata.uid)
   const ready = state.nodes.cache.list().filter((node) => node.ready)
   const withAgent = ready.filter(
     (node) => state.reportIndex.presence(node.metadata.name as NodeName) === 'present',
@@ -83,5 +84,5 @@ function choiceAt(instance: Instance, { state, clock, sights }: InstancePlanOpti
   // Every node has a broker, or has joined.
   if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
   const waitMs = Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
-  return now + waitMs - sights.ageMs(`Instance ${keyOf(instance)}`, metadata.uid)
+  return now + waitMs - ageMs
 }

@@ -170,8 +170,8 @@ export function unavailableBrokers(
 }
 
 /**
- * Which brokers of a Configuration are replaced now. A pure function of the plans for its Instances,
- * and so of the Pods: another replica, or the same one after a restart, goes on where it stands.
+ * Which brokers of a Configuration are replaced now. A pure function of the plans for its
+ * Instances, and so of the Pods: another replica goes on where the roll-out stands.
  * @param plans of all Instances, always in the same order
  */
 export function planRollout<T extends InstancePlan>(
