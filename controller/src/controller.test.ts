@@ -1,13 +1,13 @@
 import { type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import { type Logger, silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../test/support/eventually.js'
 import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import type { ClusterState } from './cluster-state.js'
-import { control } from './controller.js'
 import { ownerIdOf } from './owners.js'
-import { TestApi, withoutStatus } from './testing/api.js'
+import { type TestApi, withoutStatus } from './testing/api.js'
+import { TestControl } from './testing/control.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -31,32 +31,24 @@ interface LogLine {
 }
 
 describe('the work of a controller', () => {
+  let controller: TestControl
   let api: TestApi
   let clock: ManualClock
-  let turn: AbortController
-  let work: Promise<void> | undefined
   let events: [ObjectEvent, string | undefined][]
   let warnings: LogLine[]
   let failures: LogLine[]
 
   beforeEach(() => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-    turn = new AbortController()
+    controller = new TestControl()
+    ;({ api, clock } = controller)
     events = []
     warnings = []
     failures = []
   })
 
-  afterEach(async () => {
-    turn.abort()
-    await work
-    await api.stop()
-  })
+  afterEach(() => controller.stop())
 
-  async function start(prepare: (state: ClusterState) => void = () => {}): Promise<void> {
-    const { client, state } = await api.start(clock)
-    prepare(state)
+  async function start(prepare?: (state: ClusterState) => void): Promise<void> {
     const log: Logger = {
       ...silentLogger,
       warn: (fields, message) => warnings.push({ fields, message }),
@@ -65,18 +57,10 @@ describe('the work of a controller', () => {
     const recorder = {
       record: (event: ObjectEvent, uid: string | undefined) => void events.push([event, uid]),
     }
-    work = control(
-      { state, client, clock, log, events: recorder, nodeGraceMs: GRACE_MS },
-      turn.signal,
-    )
+    await controller.start({ log, events: recorder, nodeGraceMs: GRACE_MS }, prepare)
   }
 
-  function putNode(name: string, ready: 'True' | 'False' | 'Unknown', since: string): void {
-    const conditions = [{ type: 'Ready', status: ready, lastTransitionTime: since }]
-    api.put(`/api/v1/nodes/${name}`, { metadata: { name }, status: { conditions } })
-  }
-
-  const putReadyNode = (name: string) => putNode(name, 'True', new Date(T0).toISOString())
+  const putReadyNode = (name: string) => controller.putNode(name)
 
   const sentTo = (method: string, path: string) =>
     api.requests.filter((request) => request.method === method && request.path === path)
@@ -120,9 +104,10 @@ describe('the work of a controller', () => {
     ['ahead', 3_600_000],
     ['years ahead', 9e12],
   ])('measures times from its own first sight: its clock is %s', async (_what, ms) => {
-    clock = new ManualClock(T0 + ms)
+    controller = new TestControl(T0 + ms)
+    ;({ api, clock } = controller)
     putReadyNode('a')
-    putNode('b', 'Unknown', new Date(T0).toISOString())
+    controller.putNode('b', 'Unknown')
     api.put(LEASE, { spec: { renewTime: new Date(T0).toISOString() } })
     api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
     api.put(INSTANCE, { ...testInstance(['a', 'b']) })
@@ -138,8 +123,7 @@ describe('the work of a controller', () => {
       expect(api.objects.get(POD)?.metadata.uid).not.toBe(uid)
       expect(api.objects.get(INSTANCE)).toMatchObject({ spec: { nodes: ['a'] } })
     })
-    turn.abort()
-    await work
+    await controller.end()
     expect(clock.sleeping).toEqual([])
   })
 
@@ -161,8 +145,7 @@ describe('the work of a controller', () => {
         expect(created(PODS)).toHaveLength(15)
         expect(created(JOBS)).toHaveLength(15)
       })
-      turn.abort()
-      await work
+      await controller.end()
     })
     expect(warnings).toEqual([])
   })
@@ -186,10 +169,7 @@ describe('the work of a controller', () => {
     await eventually(() => expect(created(SERVICES)).toHaveLength(20))
     await clock.advance(60_000)
     expect(sent().toSorted()).toEqual([...times(20, 'GET'), ...times(20, 'PATCH')])
-    turn.abort()
-    await work
-    await api.stop()
-    turn = new AbortController()
+    await controller.stop()
     await start()
     // The last action shows that all others are done.
     const [last = ''] = created(PODS)

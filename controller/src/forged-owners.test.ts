@@ -1,14 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { keyOf, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../test/support/eventually.js'
 import { brokerPod } from './brokers/broker-template.js'
 import type { ClusterState } from './cluster-state.js'
-import { control } from './controller.js'
 import { alternativeName, specHash } from './labels.js'
-import { TestApi } from './testing/api.js'
+import type { TestApi } from './testing/api.js'
+import { TestControl } from './testing/control.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
 // A person who may create Pods, Jobs and Services, but no Configurations, writes owner references
@@ -60,38 +59,23 @@ interface Forgery {
 }
 
 describe('forged owner references', () => {
+  let controller: TestControl
   let api: TestApi
-  let state: ClusterState
   let clock: ManualClock
-  let turn: AbortController
-  let work: Promise<void> | undefined
   let events: ObjectEvent[]
+  let state: ClusterState
   let forged: Map<string, unknown>
   const instance = testInstance([NODE])
 
   beforeEach(() => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-    turn = new AbortController()
-    work = undefined
-    events = []
+    controller = new TestControl()
+    ;({ api, clock, events } = controller)
     forged = new Map()
-    api.put(`/api/v1/nodes/${NODE}`, {
-      metadata: { name: NODE },
-      status: {
-        conditions: [
-          { type: 'Ready', status: 'True', lastTransitionTime: new Date(T0).toISOString() },
-        ],
-      },
-    })
+    controller.putNode(NODE)
     api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
   })
 
-  afterEach(async () => {
-    turn.abort()
-    await work
-    await api.stop()
-  })
+  afterEach(() => controller.stop())
 
   const configuration = (spec: Parameters<typeof testConfiguration>[0]) =>
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
@@ -117,11 +101,8 @@ describe('forged owner references', () => {
   }
 
   async function start(): Promise<void> {
-    const started = await api.start(clock)
-    state = started.state
-    const recorder = { record: (event: ObjectEvent) => void events.push(event) }
-    const options = { ...started, clock, log: silentLogger, events: recorder, nodeGraceMs: 1000 }
-    work = control(options, turn.signal)
+    await controller.start({ nodeGraceMs: 1000 })
+    state = controller.state
   }
 
   /** Nothing was written to a forged object. */

@@ -1,14 +1,13 @@
 import { type Configuration, type ConfigurationSpec, parseConfigurationStatus } from '@akrijs/api'
-import { type ObjectEvent, objectKey } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
+import { objectKey } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
-import { control } from '../controller.js'
 import { FirstSights } from '../first-sights.js'
 import { isDeleted, parsePod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
+import { TestControl } from '../testing/control.js'
 import { T0, testConfiguration, testInstance, testPod, withHistory } from '../testing/objects.js'
 import { historyOf } from './broker-history.js'
 import { podTemplateOf } from './pod-template.js'
@@ -20,36 +19,24 @@ const PODS = '/api/v1/namespaces/plant/pods'
 const DEVICES = ['0', '1', '2', '3', '4', '5'].map((digit) => `cam-00000${digit}`)
 
 describe('a changed spec of broker Pods', () => {
+  let controller: TestControl
   let api: TestApi
   let clock: ManualClock
-  let turn: AbortController
-  let work: Promise<void> | undefined
-  let events: ObjectEvent[]
-  let startWork: () => void
   let generation: number
   /** The fewest ready brokers at any moment. */
   let fewest: number
 
   beforeEach(async () => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-    events = []
+    controller = new TestControl()
+    ;({ api, clock } = controller)
     generation = 1
-    const conditions = [{ type: 'Ready', status: 'True' }]
-    api.put('/api/v1/nodes/a', { status: { conditions } })
+    controller.putNode('a')
     const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 6, conditions: [] }
     api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
     for (const name of DEVICES)
       api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a'], { name }) })
     setImage('v1')
-    const { client, state } = await api.start(clock)
-    startWork = () => {
-      turn = new AbortController()
-      const recorder = { record: (event: ObjectEvent) => void events.push(event) }
-      const options = { state, client, clock, log: silentLogger, nodeGraceMs: 300_000 }
-      work = control({ ...options, events: recorder }, turn.signal)
-    }
-    startWork()
+    await controller.start()
     await until(() => expect(images()).toEqual(DEVICES.map(() => 'v1')))
     await until(() => expect(readyPods()).toHaveLength(6))
     fewest = 6
@@ -60,11 +47,7 @@ describe('a changed spec of broker Pods', () => {
     }
   })
 
-  afterEach(async () => {
-    turn.abort()
-    await work
-    await api.stop()
-  })
+  afterEach(() => controller.stop())
 
   function setImage(image: string, updateStrategy?: object): void {
     generation += 1
@@ -134,9 +117,7 @@ describe('a changed spec of broker Pods', () => {
   it('replaces as many at once as maxUnavailable, also after a change of the leader', async () => {
     setImage('v2', { rollingUpdate: { maxUnavailable: '50%' } })
     await until(() => expect(images().filter((image) => image === 'v2').length).toBeGreaterThan(0))
-    turn.abort()
-    await work
-    startWork()
+    await controller.lead()
     await until(() => expect(images()).toEqual(DEVICES.map(() => 'v2')))
     expect(fewest).toBe(3)
   })
@@ -148,7 +129,7 @@ describe('a changed spec of broker Pods', () => {
       '5 of 6 broker Pods are ready, 1 of 6 are updated, 1 failed: ' +
         'Pod a-cam-000000-pod: ErrImagePull: no such image',
     )
-    expect(events.map(({ reason }) => reason)).toContain('RolloutStuck')
+    expect(controller.events.map(({ reason }) => reason)).toContain('RolloutStuck')
     for (let round = 0; round < 20; round++) await clock.advance(60_000)
     expect(images()).toEqual(['bad', 'v1', 'v1', 'v1', 'v1', 'v1'])
     // Another mistake hits the same broker.

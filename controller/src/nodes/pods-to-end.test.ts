@@ -1,39 +1,21 @@
-import type { ObjectEvent } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { control } from '../controller.js'
-import { TestApi } from '../testing/api.js'
-import { T0 } from '../testing/objects.js'
+import { TestControl } from '../testing/control.js'
 
 const SLOT = 'cam-8120fe-0'
 
-let api: TestApi
-let turn: AbortController
-let work: Promise<void>
-let events: ObjectEvent[]
+let controller: TestControl
 
 beforeEach(async () => {
-  api = new TestApi()
-  turn = new AbortController()
-  events = []
-  const clock = new ManualClock(T0)
-  const started = await api.start(clock)
-  const record = (event: ObjectEvent) => void events.push(event)
-  const options = { ...started, clock, log: silentLogger, nodeGraceMs: 1000, events: { record } }
-  work = control(options, turn.signal)
+  controller = new TestControl()
+  await controller.start()
 })
-afterEach(async () => {
-  turn.abort()
-  await work
-  await api.stop()
-})
+afterEach(() => controller.stop())
 
 const pathOf = (name: string) => `/api/v1/namespaces/lab/pods/${name}`
 
 function putPod(name: string, { node = 'worker', resource = 'akri.sh/cam', phase = 'Running' }) {
-  api.put(pathOf(name), {
+  controller.api.put(pathOf(name), {
     metadata: { uid: `uid of ${name}` },
     spec: { nodeName: node, containers: [{ resources: { limits: { [resource]: '1' } } }] },
     status: { phase },
@@ -43,25 +25,29 @@ function putPod(name: string, { node = 'worker', resource = 'akri.sh/cam', phase
 /** @param pods with their uids */
 function report(pods: Readonly<Record<string, string>>): void {
   const entries = Object.entries(pods).map(([name, uid]) => [`lab/${name}`, { uid, slot: SLOT }])
-  api.put('/apis/akri.sh/v0/nodereports/worker', { podsToEnd: Object.fromEntries(entries) })
+  controller.api.put('/apis/akri.sh/v0/nodereports/worker', {
+    podsToEnd: Object.fromEntries(entries),
+  })
 }
 
 const deletions = () =>
-  api.requests.flatMap(({ method, path, body }) => (method === 'DELETE' ? [{ path, body }] : []))
+  controller.api.requests.flatMap(({ method, path, body }) =>
+    method === 'DELETE' ? [{ path, body }] : [],
+  )
 
 describe('the Pods that a node wants to end', () => {
   it('are deleted as fast as the kubelet evicts, and an Event says why', async () => {
     putPod('user', {})
     report({ user: 'uid of user' })
-    await eventually(() => expect(events).toHaveLength(1))
-    expect(api.objects.has(pathOf('user'))).toBe(false)
+    await eventually(() => expect(controller.events).toHaveLength(1))
+    expect(controller.api.objects.has(pathOf('user'))).toBe(false)
     expect(deletions()).toMatchObject([
       {
         path: pathOf('user'),
         body: { gracePeriodSeconds: 1, preconditions: { uid: 'uid of user' } },
       },
     ])
-    expect(events).toMatchObject([
+    expect(controller.events).toMatchObject([
       {
         regarding: { kind: 'Pod', key: 'lab/user' },
         type: 'Warning',
@@ -82,17 +68,20 @@ describe('the Pods that a node wants to end', () => {
       next: 'uid of the one before',
       user: 'uid of user',
     })
-    await eventually(() => expect(api.objects.has(pathOf('user'))).toBe(false))
+    await eventually(() => expect(controller.api.objects.has(pathOf('user'))).toBe(false))
     expect(deletions().map(({ path }) => path)).toEqual([pathOf('user')])
   })
 
   it('are deleted also if the API server keeps another Pod', async () => {
     for (const name of ['a', 'b']) putPod(name, {})
-    api.refusal = ({ method, path }) =>
+    controller.api.refusal = ({ method, path }) =>
       method === 'DELETE' && path === pathOf('a') ? { status: 403, message: 'kept' } : undefined
     report({ a: 'uid of a', b: 'uid of b' })
-    await eventually(() => expect(events).toHaveLength(1))
-    expect([api.objects.has(pathOf('a')), api.objects.has(pathOf('b'))]).toEqual([true, false])
-    expect(events[0]?.regarding.key).toBe('lab/b')
+    await eventually(() => expect(controller.events).toHaveLength(1))
+    expect([
+      controller.api.objects.has(pathOf('a')),
+      controller.api.objects.has(pathOf('b')),
+    ]).toEqual([true, false])
+    expect(controller.events[0]?.regarding.key).toBe('lab/b')
   })
 })

@@ -1,11 +1,9 @@
 import { type Condition, type ConfigurationSpec, parseConfigurationStatus } from '@akrijs/api'
-import type { ObjectEvent } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
-import { control } from '../controller.js'
-import { TestApi } from '../testing/api.js'
+import type { TestApi } from '../testing/api.js'
+import { TestControl } from '../testing/control.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -17,18 +15,14 @@ const SENTENCE = 'pods "x" is forbidden: violates PodSecurity "restricted:latest
 const TEMPLATE = { template: { spec: { containers: [] } } }
 
 describe('the condition BrokersReady of a Configuration', () => {
+  let controller: TestControl
   let api: TestApi
   let clock: ManualClock
-  let turn: AbortController
-  let work: Promise<void> | undefined
-  let events: ObjectEvent[]
   let refusesPods: boolean
 
   beforeEach(() => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-    turn = new AbortController()
-    events = []
+    controller = new TestControl()
+    ;({ api, clock } = controller)
     refusesPods = true
     api.refusal = ({ method, path }) =>
       refusesPods && method === 'POST' && path === PODS
@@ -36,15 +30,10 @@ describe('the condition BrokersReady of a Configuration', () => {
         : undefined
   })
 
-  afterEach(async () => {
-    turn.abort()
-    await work
-    await api.stop()
-  })
+  afterEach(() => controller.stop())
 
   async function start(spec: Partial<ConfigurationSpec>, devices = ['8120fe']): Promise<void> {
-    const conditions = [{ type: 'Ready', status: 'True' }]
-    api.put('/api/v1/nodes/a', { status: { conditions } })
+    controller.putNode('a')
     api.put(CONFIGURATION, { ...testConfiguration(spec) })
     for (const device of devices)
       api.put(`${AKRI}/instances/cam-${device}`, {
@@ -53,10 +42,7 @@ describe('the condition BrokersReady of a Configuration', () => {
     const ready = { type: 'Ready', status: 'True', reason: 'R', message: 'text' }
     const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 1, conditions: [ready] }
     api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
-    const { client, state } = await api.start(clock)
-    const recorder = { record: (event: ObjectEvent) => void events.push(event) }
-    const options = { state, client, clock, log: silentLogger, nodeGraceMs: 300_000 }
-    work = control({ ...options, events: recorder }, turn.signal)
+    await controller.start()
   }
 
   const conditions = (): readonly Condition[] =>
@@ -70,7 +56,7 @@ describe('the condition BrokersReady of a Configuration', () => {
     })
   /** Without those of `Ready`. */
   const eventsOfConfiguration = () =>
-    events.filter(
+    controller.events.filter(
       ({ regarding, message }) =>
         regarding.kind === 'Configuration' && !message.startsWith('Ready is '),
     )

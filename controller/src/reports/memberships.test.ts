@@ -1,43 +1,26 @@
 import type { NodeReport } from '@akrijs/api'
-import { EventRecorder, objectKey } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import { objectKey } from '@akrijs/kube'
+import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { inSteps } from '../../../test/support/eventually.js'
-import { control } from '../controller.js'
-import { TestApi } from '../testing/api.js'
-import { T0, testInstance } from '../testing/objects.js'
+import type { TestApi } from '../testing/api.js'
+import { TestControl } from '../testing/control.js'
+import { testInstance } from '../testing/objects.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const KEY = objectKey('plant', 'cam-8120fe')
 
 describe('the controller', () => {
+  let controller: TestControl
   let api: TestApi
   let clock: ManualClock
-  let turn: AbortController
-  let ended: Promise<void>
 
-  beforeEach(async () => {
-    api = new TestApi()
-    clock = new ManualClock(T0)
-    turn = new AbortController()
+  beforeEach(() => {
+    controller = new TestControl()
+    ;({ api, clock } = controller)
   })
 
-  afterEach(async () => {
-    turn.abort()
-    await ended
-    await api.stop()
-  })
-
-  const node = (name: string, ready: 'True' | 'Unknown' = 'True') =>
-    api.put(`/api/v1/nodes/${name}`, {
-      metadata: { name },
-      status: {
-        conditions: [
-          { type: 'Ready', status: ready, lastTransitionTime: new Date(T0).toISOString() },
-        ],
-      },
-    })
+  afterEach(() => controller.stop())
 
   const report = (name: string, memberships: NodeReport['memberships'], agent: object = {}) =>
     api.put(`/apis/akri.sh/v0/nodereports/${name}`, {
@@ -55,20 +38,6 @@ describe('the controller', () => {
       status: { conditions: [{ type: 'Ready', status: 'True' }] },
     })
 
-  async function lead(): Promise<void> {
-    const { client, state } = await api.start(clock)
-    const events = new EventRecorder({
-      client,
-      clock,
-      apiVersion: 'akri.sh/v0',
-      source: 'test',
-      host: 'test',
-      onError: () => {},
-    })
-    const options = { state, client, clock, log: silentLogger, events }
-    ended = control({ ...options, nodeGraceMs: 300_000 }, turn.signal)
-  }
-
   const nodes = () =>
     (api.objects.get(INSTANCE) as { spec: { nodes: string[] } } | undefined)?.spec.nodes
   const writes = () =>
@@ -76,9 +45,9 @@ describe('the controller', () => {
 
   it('A10 R98 lets many nodes join and leave a shared Instance in few writes', async () => {
     const names = Array.from({ length: 40 }, (_, index) => `n${index}`)
-    for (const name of names) node(name)
+    for (const name of names) controller.putNode(name)
     api.put(INSTANCE, { ...testInstance(['n0']) })
-    await lead()
+    await controller.start()
     const { uid } = testInstance([]).metadata
     for (const name of names) report(name, { [KEY]: { uid, wish: 'join' } })
     await inSteps(clock, () => expect(nodes()?.toSorted()).toEqual(names.toSorted()))
@@ -89,26 +58,26 @@ describe('the controller', () => {
   })
 
   it('A10 lets a node join that is ready again, and does what reports said before', async () => {
-    node('a')
-    node('b', 'Unknown')
+    controller.putNode('a')
+    controller.putNode('b', 'Unknown')
     const { uid } = testInstance([]).metadata
     report('a', { [KEY]: { uid, wish: 'join' } })
     report('b', { [KEY]: { uid, wish: 'join' } })
     api.put(INSTANCE, { ...testInstance(['x']) })
-    node('x')
-    await lead()
+    controller.putNode('x')
+    await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a']))
-    node('b')
+    controller.putNode('b')
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a', 'b']))
   })
 
   it('A10 R98 lets a node leave once for a wish, however long the report has it', async () => {
-    for (const name of ['a', 'b']) node(name)
+    for (const name of ['a', 'b']) controller.putNode(name)
     const { uid } = testInstance([]).metadata
     const leave = { [KEY]: { uid, wish: 'leave' } } as const
     report('b', leave)
     api.put(INSTANCE, { ...testInstance(['a', 'b']) })
-    await lead()
+    await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['a']))
     // The device is there again, and the agent has joined by itself for a container that runs.
     const rejoined = testInstance(['a', 'b'])
@@ -124,7 +93,7 @@ describe('the controller', () => {
   })
 
   it('A10 R64 does nothing by the report of an agent that was taken off or exchanged', async () => {
-    for (const name of ['a', 'b', 'c', 'x']) node(name)
+    for (const name of ['a', 'b', 'c', 'x']) controller.putNode(name)
     const { uid } = testInstance([]).metadata
     const agent = (name: string) => ({ agentPod: `agent-${name}`, agentNamespace: 'akri' })
     // The agent of `a` was taken off, and that of `b` is another one now.
@@ -133,7 +102,7 @@ describe('the controller', () => {
     for (const name of ['a', 'b', 'c']) report(name, { [KEY]: { uid, wish: 'join' } }, agent(name))
     report('x', { [KEY]: { uid, wish: 'leave' } }, agent('x'))
     api.put(INSTANCE, { ...testInstance(['x']) })
-    await lead()
+    await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'c']))
     agentPod('a', 'agent-a')
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'c', 'a']))

@@ -1,0 +1,72 @@
+import type { ObjectEvent } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import type { ClusterState } from '../cluster-state.js'
+import { control } from '../controller.js'
+import type { ControllerOptions } from '../work-queues.js'
+import { TestApi } from './api.js'
+import { T0 } from './objects.js'
+
+/** A controller that leads, on a fake API server. */
+export class TestControl {
+  readonly api = new TestApi()
+  readonly clock: ManualClock
+  /** The Events that were recorded. */
+  readonly events: ObjectEvent[] = []
+  #parts: Awaited<ReturnType<TestApi['start']>> | undefined
+  #turn = new AbortController()
+  #work: Promise<void> | undefined
+
+  /** @param wallMs the time of its clock */
+  constructor(wallMs = T0) {
+    this.clock = new ManualClock(wallMs)
+  }
+
+  get state(): ClusterState {
+    return this.#started().state
+  }
+
+  /**
+   * Fills the caches, and leads.
+   * @param prepare gets the caches before the controller works
+   */
+  async start(
+    options: Partial<ControllerOptions> = {},
+    prepare: (state: ClusterState) => void = () => {},
+  ): Promise<void> {
+    this.#parts = await this.api.start(this.clock)
+    prepare(this.state)
+    await this.lead(options)
+  }
+
+  /** Another replica takes over. */
+  async lead(options: Partial<ControllerOptions> = {}): Promise<void> {
+    await this.end()
+    this.#turn = new AbortController()
+    const events = { record: (event: ObjectEvent) => void this.events.push(event) }
+    const defaults = { clock: this.clock, log: silentLogger, events, nodeGraceMs: 300_000 }
+    this.#work = control({ ...this.#started(), ...defaults, ...options }, this.#turn.signal)
+  }
+
+  /** The replica does not lead any more. */
+  async end(): Promise<void> {
+    this.#turn.abort()
+    await this.#work
+  }
+
+  async stop(): Promise<void> {
+    await this.end()
+    await this.api.stop()
+  }
+
+  putNode(name: string, ready: 'True' | 'False' | 'Unknown' = 'True'): void {
+    const lastTransitionTime = new Date(T0).toISOString()
+    const conditions = [{ type: 'Ready', status: ready, lastTransitionTime }]
+    this.api.put(`/api/v1/nodes/${name}`, { metadata: { name }, status: { conditions } })
+  }
+
+  #started() {
+    if (this.#parts === undefined) throw new TypeError('the controller has not started')
+    return this.#parts
+  }
+}
