@@ -25,8 +25,6 @@ export const ANNOTATIONS = {
   specHash: 'akri.sh/broker-spec-hash',
   /** How often in a row the broker was restarted after it had ended. */
   restarts: 'akri.sh/restarts',
-  /** What a broker Pod replaced in a roll-out that still waits for it: see {@link Replaced}. */
-  replaced: 'akri.sh/replaced-broker',
   /** Of an Instance: what its brokers that have gone leave to their successors. */
   brokers: 'akri.sh/brokers',
   /** The node of a broker Pod: its name may be too long for a label. */
@@ -70,21 +68,6 @@ export function specHash(spec: object): string {
 /** The hash of the spec that an object was made from; undefined for versions without hashes. */
 export function specHashOf(object: { readonly metadata: ObjectMeta<string> }): string | undefined {
   return object.metadata.annotations?.[ANNOTATIONS.specHash]
-}
-
-/**
- * `working`: the Pod replaced a broker that worked, and has not worked since. `broken`: the Pod
- * replaced a broker that did not work, so no roll-out waits for the Pod.
- */
-export type Replaced = 'working' | 'broken'
-
-export function replacedBy({
-  metadata,
-}: {
-  readonly metadata: ObjectMeta<string>
-}): Replaced | undefined {
-  const value = metadata.annotations?.[ANNOTATIONS.replaced]
-  return value === 'working' || value === 'broken' ? value : undefined
 }
 
 function digest(text: string): string {

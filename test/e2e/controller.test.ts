@@ -229,8 +229,8 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       })
       // A broker that has worked for five seconds is no part of the roll-out any more.
       await eventually(async () => {
-        for (const { metadata } of await podsIn(world))
-          expect(metadata.annotations).not.toHaveProperty(['akri.sh/replaced-broker'])
+        for (const { metadata } of await world.list<Made>('Instance'))
+          expect(metadata.annotations ?? {}).not.toHaveProperty(['akri.sh/brokers'])
       })
       // The kubelet cannot start the first broker of the next version: the others stay.
       const { containers } = podSpec()

@@ -3,9 +3,10 @@ import { keyOf, objectKey } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
-import { replacedBy, specHash, specHashOf } from '../labels.js'
+import { specHash, specHashOf } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import type { BrokerFailures } from './broker-failures.js'
+import { historyOf, replacedBy } from './broker-history.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
@@ -105,7 +106,8 @@ function ofPods(
   const desired = Math.min(instance.spec.capacity, first === undefined ? places : 1)
   const isUpdated = (pod: Pod) => [undefined, hash].includes(specHashOf(pod))
   const updated = present.filter(isUpdated)
-  const unready = updated.filter((pod) => !pod.ready && replacedBy(pod) !== 'broken')
+  const history = historyOf(instance)
+  const unready = updated.filter((pod) => !pod.ready && replacedBy(history, pod) !== 'broken')
   return {
     desired,
     updated: Math.min(desired, updated.filter((pod) => !isEnded(pod)).length),

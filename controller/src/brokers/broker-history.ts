@@ -2,7 +2,7 @@ import type { Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import * as z from 'zod'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS, type Replaced } from '../labels.js'
+import { ANNOTATIONS } from '../labels.js'
 
 // What the brokers of an Instance that have gone leave to their successors. An annotation of the
 // Instance has it, and is written before a broker is deleted: another replica of the controller
@@ -15,15 +15,28 @@ export interface BrokerHistory {
   readonly full: readonly string[]
 }
 
+/**
+ * `working`: the broker worked, and no successor has worked since: a roll-out waits for it.
+ * `broken`: the broker did not work, so no roll-out waits for its successor.
+ */
+export type Replaced = 'working' | 'broken'
+
 export interface Legacy {
   /** The uid of the broker, if the controller deleted it. */
   readonly uid?: string | undefined
   /** How often in a row the broker was restarted after its end. @default 0 */
   readonly restarts?: number | undefined
-  /** What the broker leaves to a roll-out. */
   readonly replaced?: Replaced | undefined
   /** How often in a row somebody else deleted the broker soon after its creation. @default 0 */
   readonly vanished?: number | undefined
+}
+
+/** What a Pod has replaced. After its own deletion was announced: what it leaves. */
+export function replacedBy(
+  { left }: BrokerHistory,
+  { targetNode }: Pick<Pod, 'targetNode'>,
+): Replaced | undefined {
+  return targetNode && left[targetNode]?.replaced
 }
 
 /** The Job of an Instance, in place of the name of a node. */
@@ -46,10 +59,19 @@ const history = z.object({
 
 const NO_HISTORY: BrokerHistory = { left: {}, full: [] }
 
+/** A plan of all brokers of a Configuration asks for it several times for each. */
+const histories = new WeakMap<object, BrokerHistory>()
+
 /** The history of an Instance; empty if its annotation makes no sense. */
 export function historyOf({ metadata }: Pick<Instance, 'metadata'>): BrokerHistory {
   const text = metadata.annotations?.[ANNOTATIONS.brokers]
   if (text === undefined || text.length > MAX_LENGTH) return NO_HISTORY
+  const read = histories.get(metadata) ?? parse(text)
+  histories.set(metadata, read)
+  return read
+}
+
+function parse(text: string): BrokerHistory {
   try {
     return history.parse(JSON.parse(text))
   } catch {

@@ -8,14 +8,7 @@ import {
 } from '@akrijs/api'
 import type { NodeName, OwnerReference } from '@akrijs/kube'
 import { isRecord } from '@akrijs/runtime'
-import {
-  ANNOTATIONS,
-  CONTROLLER,
-  jobObjectName,
-  LABELS,
-  objectName,
-  type Replaced,
-} from '../labels.js'
+import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, objectName } from '../labels.js'
 
 // The Pods, Jobs and Deployments of brokers. They have the user's spec; the controller changes only
 // the placeholder, the labels that select brokers, and the node of a Pod.
@@ -40,8 +33,6 @@ interface BrokerOptions {
 
 interface PodOptions extends BrokerOptions {
   readonly node: NodeName
-  /** What the Pod replaces in a roll-out. */
-  readonly replaced?: Replaced | undefined
 }
 
 export function podName({ metadata, spec }: Instance, node: NodeName): string {
@@ -53,13 +44,9 @@ export function brokerPod(
   options: PodOptions,
   name = podName(options.instance, options.node),
 ): object {
-  const { instance, node, spec, replaced } = options
+  const { instance, node, spec } = options
   const labels = { ...instanceLabels(instance), [LABELS.targetNode]: labelValue(node) }
-  const annotations = {
-    ...annotationsOf(options),
-    [ANNOTATIONS.targetNode]: node,
-    ...(replaced === undefined ? {} : { [ANNOTATIONS.replaced]: replaced }),
-  }
+  const annotations = { ...annotationsOf(options), [ANNOTATIONS.targetNode]: node }
   return {
     apiVersion: 'v1',
     kind: 'Pod',

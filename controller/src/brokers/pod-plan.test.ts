@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from '../kubernetes-objects.js'
 import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
-import type { BrokerHistory } from './broker-history.js'
+import type { BrokerHistory, Replaced } from './broker-history.js'
 import { type PodPlanInput, planPods } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
 
@@ -32,6 +32,11 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
       .sort(),
   }
 }
+
+/** What a broker on the node `a` has left. */
+const leftOnA = (replaced: Replaced | undefined): Pick<BrokerHistory, 'left'> => ({
+  left: replaced === undefined ? {} : { a: { replaced } },
+})
 
 const failed = (more: TestPod = {}): TestPod => ({ phase: 'Failed', ready: false, ...more })
 
@@ -265,8 +270,7 @@ describe('a broker that has ended', () => {
     const found = withHistory(one, history)
     expect(plan(found, [testPod('a', { name: 'next', readySince: T0 })]).history).toEqual(history)
     expect(plan(found, [testPod('a', { name: 'next' })]).history.left).toEqual({})
-    // What a broker that worked leaves is as good as nothing, and not worth a write.
-    const left = { a: { uid: 'x', replaced: 'working' } } as const
+    const left = { a: { uid: 'x', replaced: 'broken' } } as const
     expect(plan(withHistory(one, { left }), [testPod('a')]).history.left).toEqual(left)
   })
 
@@ -275,11 +279,9 @@ describe('a broker that has ended', () => {
     const left = { a: { replaced: 'broken' }, b: { replaced: 'working' } } as const
     const found = withHistory(two, { left })
     const only = (...nodes: string[]) => ({ isUsable: (node: NodeName) => nodes.includes(node) })
-    const created = (...nodes: string[]) => plan(found, [], only(...nodes)).create
-    expect(created('a')).toEqual([{ node: 'a', restarts: 0, replaced: 'broken' }])
-    expect(created('c')).toEqual([{ node: 'c', restarts: 0, replaced: 'working' }])
-    expect(plan(found, [], only('c')).history.left).toEqual({ a: left.a, c: left.b })
-    expect(plan(found, [testPod('a')], only('c')).create).toMatchObject([{ replaced: 'working' }])
+    const leftAfter = (...nodes: string[]) => plan(found, [], only(...nodes)).history.left
+    expect(leftAfter('a')).toEqual(left)
+    expect(leftAfter('c')).toEqual({ a: left.a, c: left.b })
   })
 })
 
@@ -387,32 +389,35 @@ describe('a changed spec', () => {
   })
 
   it('waits for a new broker until it has been ready for five seconds', () => {
-    const fresh = testPod('a', { readySince: T0, replaced: 'working' })
-    const pods = [fresh, old('b'), old('c')]
-    expect(plan(instance, pods)).toMatchObject({ removes: [], missing: 1, recheckAt: T0 + 5000 })
-    expect(plan(instance, pods, { now: T0 + 4999 }).missing).toBe(1)
-    expect(plan(instance, pods, { now: T0 + 5000 })).toMatchObject({
+    const pods = [testPod('a', { readySince: T0 }), old('b'), old('c')]
+    const { left } = leftOnA('working')
+    const found = withHistory(instance, { left })
+    expect(plan(found, pods)).toMatchObject({ removes: [], missing: 1, recheckAt: T0 + 5000 })
+    expect(plan(found, pods, { now: T0 + 4999 })).toMatchObject({ missing: 1, history: { left } })
+    expect(plan(found, pods, { now: T0 + 5000 })).toMatchObject({
       update: { metadata: { annotations: { 'akri.sh/broker-spec-hash': 'before' } } },
       missing: 0,
-      settle: [fresh],
+      history: { left: {} },
     })
   })
 
   it('passes on whether the last working broker was replaced by the controller', () => {
     const one = testInstance(['a'])
-    const unready: TestPod = { ready: false }
-    const left = (more: TestPod, now = T0) =>
-      plan(one, [testPod('a', more)], { now }).remove.map(({ replaced }) => replaced)
-    expect(left({ hash: 'before', ...unready })).toEqual(['broken'])
-    expect(left({ hash: 'before', ...unready, replaced: 'broken' })).toEqual(['broken'])
-    expect(left({ hash: 'before', ...unready, replaced: 'working' })).toEqual(['working'])
+    const left = (more: TestPod, replaced?: Replaced, now = T0) =>
+      plan(withHistory(one, leftOnA(replaced)), [testPod('a', more)], { now }).remove.map(
+        (removal) => removal.replaced,
+      )
+    const before: TestPod = { hash: 'before', ready: false }
+    expect(left(before)).toEqual(['broken'])
+    expect(left(before, 'broken')).toEqual(['broken'])
+    expect(left(before, 'working')).toEqual(['working'])
     expect(left({ hash: 'before', ...failed() })).toEqual(['broken'])
     // A broker that is ready for a moment only.
-    expect(left({ hash: 'before', readySince: T0, replaced: 'working' })).toEqual(['working'])
-    expect(left({ hash: 'before', readySince: T0, replaced: 'working' }, T0 + 5000)).toEqual([])
+    expect(left({ hash: 'before', readySince: T0 }, 'working')).toEqual(['working'])
+    expect(left({ hash: 'before', readySince: T0 }, 'working', T0 + 5000)).toEqual([])
     // A restart changes nothing.
     for (const replaced of ['working', 'broken', undefined] as const)
-      expect(left({ ...failed({ replaced }) })).toEqual([replaced])
+      expect(left(failed(), replaced)).toEqual([replaced])
   })
 
   it('counts the brokers that a roll-out waits for', () => {
@@ -427,12 +432,13 @@ describe('a changed spec', () => {
     expect(missing([old('a')])).toBe(0)
     // A broker that did not work before the change costs nothing.
     expect(missing([old('a', { ready: false })])).toBe(0)
-    expect(missing([testPod('a', { ready: false, replaced: 'broken' })])).toBe(0)
-    const broken = withHistory(one, { left: { a: { replaced: 'broken' } } })
+    const broken = withHistory(one, leftOnA('broken'))
+    expect(plan(broken, [testPod('a', { ready: false })]).missing).toBe(0)
     expect(plan(broken, [old('a', { leaves: true })]).missing).toBe(0)
     expect(plan(broken, []).missing).toBe(0)
     // The new broker of an earlier change still counts, and does not count twice.
-    expect(missing([old('a', { ready: false, replaced: 'working' })])).toBe(1)
+    const working = withHistory(one, leftOnA('working'))
+    expect(plan(working, [old('a', { ready: false })]).missing).toBe(1)
     // The node is at fault.
     expect(missing([testPod('a', { ready: false })], { isAway: () => true })).toBe(0)
     expect(missing([], { isUsable: () => false })).toBe(0)

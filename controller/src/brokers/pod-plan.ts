@@ -2,13 +2,15 @@ import { createHash } from 'node:crypto'
 import type { Instance, UpdateStrategy } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { type Replaced, replacedBy, specHashOf } from '../labels.js'
+import { specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
 import {
   type BrokerHistory,
   historyOf,
   type Legacy,
   predecessorOf,
+  type Replaced,
+  replacedBy,
   withLegacy,
   withRoom,
 } from './broker-history.js'
@@ -58,13 +60,7 @@ export interface PodPlan {
   readonly desired: number
   /** How many of these a roll-out waits for. */
   readonly missing: number
-  /** Pods that replaced a working broker, and work now. */
-  readonly settle: readonly Pod[]
-  readonly create: readonly {
-    readonly node: NodeName
-    readonly restarts: number
-    readonly replaced: Replaced | undefined
-  }[]
+  readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
   /** Pods of versions without spec hashes: they count as made from the present spec. */
   readonly adopt: readonly Pod[]
   /** When time alone changes the plan. */
@@ -102,12 +98,11 @@ export function planPods(input: PodPlanInput): PodPlan {
   if (specHash === undefined || isDeleted(instance))
     return {
       history: before,
-      remove: pods.flatMap((pod) => removal(pod, 'no broker Pod is specified')),
+      remove: pods.flatMap((pod) => removal(pod, before, 'no broker Pod is specified')),
       update: undefined,
       waits: false,
       desired: 0,
       missing: 0,
-      settle: [],
       create: [],
       adopt: [],
       recheckAt: undefined,
@@ -140,14 +135,14 @@ export function planPods(input: PodPlanInput): PodPlan {
 
   const remove = [
     ...misplaced,
-    ...surplus.flatMap((pod) => removal(pod, 'the capacity is used on other nodes')),
+    ...surplus.flatMap((pod) => removal(pod, before, 'the capacity is used on other nodes')),
     ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
   ]
   const removed = new Set(remove.map(({ pod }) => pod))
   const due = vacant.map((node) => ({ node, ...startOn(node, before, input) }))
   const create = due.filter(({ at }) => choiceAt === undefined && at <= now)
   return {
-    history: historyAfter(before, remove, create, input),
+    history: historyAfter(before, remove, create, specHash, input),
     remove,
     update,
     waits: blocked && verdicts.some((verdict) => verdict.do === 'update'),
@@ -155,12 +150,7 @@ export function planPods(input: PodPlanInput): PodPlan {
       ({ node, pod }) => (pod !== undefined && !isEnded(pod)) || input.isUsable(node),
     ).length,
     missing: chosen.filter((place) => isMissing(place, specHash, input)).length,
-    settle: verdicts.flatMap(({ pod }) => (isSettled(pod, specHash, input) ? [pod] : [])),
-    create: create.map(({ node }) => ({
-      node,
-      restarts: before.left[node]?.restarts ?? 0,
-      replaced: replacedOn(node, input),
-    })),
+    create: create.map(({ node }) => ({ node, restarts: before.left[node]?.restarts ?? 0 })),
     adopt: pods.filter(
       (pod) => !removed.has(pod) && specHashOf(pod) === undefined && !isDeleted(pod),
     ),
@@ -192,12 +182,15 @@ function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] 
   const { instance, pods } = input
   // A second place for a node would make the Pod of the first place surplus.
   const nodes = [...new Set(instance.spec.nodes)]
+  const history = historyOf(instance)
   const podOf = new Map<NodeName, Pod>()
   const misplaced: Removal[] = []
   for (const pod of bestFirst(pods)) {
     const node = nodes.find((name) => name === pod.targetNode)
-    if (node === undefined) misplaced.push(...removal(pod, 'its node does not see the device'))
-    else if (podOf.has(node)) misplaced.push(...removal(pod, 'its node has another broker'))
+    if (node === undefined)
+      misplaced.push(...removal(pod, history, 'its node does not see the device'))
+    else if (podOf.has(node))
+      misplaced.push(...removal(pod, history, 'its node has another broker'))
     else podOf.set(node, pod)
   }
   const places = nodes
@@ -271,18 +264,9 @@ function isMissing({ node, pod }: Place, specHash: string, input: PodPlanInput):
   if (input.isAway(node)) return false
   if (pod === undefined) return input.isUsable(node) && replacedOn(node, input) !== 'broken'
   if (isDeleted(pod)) return replacedOn(node, input) !== 'broken'
-  return isOutdated(pod, specHash, input)
-    ? replacedBy(pod) === 'working' && !works(pod, input.now)
-    : replacedBy(pod) !== 'broken' && !works(pod, input.now)
-}
-
-function isSettled(pod: Pod, specHash: string, input: PodPlanInput): boolean {
-  return (
-    replacedBy(pod) === 'working' &&
-    !isDeleted(pod) &&
-    !isOutdated(pod, specHash, input) &&
-    works(pod, input.now)
-  )
+  const replaced = replacedBy(historyOf(input.instance), pod)
+  const counts = isOutdated(pod, specHash, input) ? replaced === 'working' : replaced !== 'broken'
+  return counts && !works(pod, input.now)
 }
 
 /** Whether the Pod is made from another spec, and the controller is to replace it. */
@@ -325,16 +309,22 @@ function historyAfter(
   before: BrokerHistory,
   remove: readonly Removal[],
   create: readonly (Start & { readonly node: NodeName })[],
-  { pods, now }: PodPlanInput,
+  specHash: string,
+  input: PodPlanInput,
 ): BrokerHistory {
+  const { pods, now } = input
   let history = before
   for (const pod of pods) {
     const { targetNode = '' } = pod
-    const entry = history.left[targetNode]
-    if (entry === undefined || entry.uid === pod.metadata.uid || !works(pod, now)) continue
-    // What a broker leaves that worked is as good as nothing, and not worth a write.
-    if (entry.replaced === 'broken' || entry.restarts)
-      history = withLegacy(history, targetNode, { vanished: entry.vanished })
+    const { uid, replaced, vanished } = history.left[targetNode] ?? {}
+    // What a broker leaves counts until the next one works with the present spec.
+    if (uid === pod.metadata.uid || isDeleted(pod) || !works(pod, now)) continue
+    const isSettled = replaced === 'working' && !isOutdated(pod, specHash, input)
+    history = withLegacy(history, targetNode, {
+      uid,
+      vanished,
+      replaced: isSettled ? undefined : replaced,
+    })
   }
   for (const { pod, restarts, replaced } of remove) {
     const { targetNode, metadata } = pod
@@ -359,7 +349,7 @@ function historyAfter(
 /** What happens to the Pod of a chosen node. */
 function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Verdict {
   const { now } = input
-  const before = replacedBy(pod)
+  const before = replacedBy(historyOf(input.instance), pod)
   const remove = (
     reason: string,
     restarts: number,
@@ -397,8 +387,9 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
     : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
 }
 
-function removal(pod: Pod, reason: string): Removal[] {
-  return isDeleted(pod) ? [] : [{ pod, reason, restarts: 0, replaced: replacedBy(pod) }]
+function removal(pod: Pod, history: BrokerHistory, reason: string): Removal[] {
+  const replaced = replacedBy(history, pod)
+  return isDeleted(pod) ? [] : [{ pod, reason, restarts: 0, replaced }]
 }
 
 /** The best Pod of a node first: the planner keeps the first and removes the others. */

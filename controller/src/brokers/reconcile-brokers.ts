@@ -70,22 +70,19 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
   await recordHistory(plan.history, pass)
   for (const pod of plan.adopt)
     await annotate(state.pods, pod, { [ANNOTATIONS.specHash]: hash ?? '' }, pass)
-  for (const pod of plan.settle)
-    await annotate(state.pods, pod, { [ANNOTATIONS.replaced]: null }, pass)
   for (const { pod, reason } of plan.remove) {
     log.info({ pod: pod.metadata.name, reason }, 'broker removed')
     // The kubelet has nothing left to stop in an ended Pod.
     await state.pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
     sightLast(instance, pod.targetNode, undefined, sights)
   }
-  for (const { node, restarts, replaced } of plan.create) {
+  for (const { node, restarts } of plan.create) {
     const creation = {
       namespace,
       name: podName(instance, node),
       // Names of two nodes can give the same name of a Pod.
       purpose: `${uid} ${node}`,
-      make: (name: string) =>
-        brokerPod({ instance, node, spec, hash: hash ?? '', restarts, replaced }, name),
+      make: (name: string) => brokerPod({ instance, node, spec, hash: hash ?? '', restarts }, name),
       isSame: (pod: Pod) => ownerIn(pod) === owner && pod.targetNode === node,
     }
     if (!(await state.pods.create(creation, signal))) continue

@@ -3,9 +3,9 @@ import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from '../kubernetes-objects.js'
-import { replacedBy, specHashOf } from '../labels.js'
+import { specHashOf } from '../labels.js'
 import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
-import { type BrokerHistory, historyOf, withLegacy } from './broker-history.js'
+import { type BrokerHistory, historyOf, replacedBy, withLegacy } from './broker-history.js'
 import { type PodPlan, planPods } from './pod-plan.js'
 import { isEnded, works } from './pod-state.js'
 import { planRollout, unavailableBrokers } from './rollouts.js'
@@ -178,17 +178,16 @@ class Model {
     this.#carryOut(name, this.#plan(instance))
   }
 
-  #carryOut(name: string, { history, remove, create, settle }: PodPlan): void {
+  #carryOut(name: string, { history, remove, create }: PodPlan): void {
     this.#record(name, history)
     for (const { pod } of remove) this.#delete(pod)
-    for (const pod of settle) this.#change(pod, { replaced: undefined })
-    for (const { node, restarts, replaced } of create) {
+    for (const { node, restarts } of create) {
       if (this.brokers.some(({ instance: other, pod }) => other === name && pod.node === node))
         continue
       const metadata = { name: `${name}-${node}-${++this.#serial}`, createdAt: this.now, restarts }
       const broker = {
         instance: name,
-        pod: testPod(node, { ...metadata, hash: this.spec, ready: false, replaced }),
+        pod: testPod(node, { ...metadata, hash: this.spec, ready: false }),
       }
       this.brokers = [...this.brokers, broker]
       this.#cache = [...this.#cache, broker]
@@ -285,9 +284,12 @@ class Model {
   }
 
   #lostOf(name: string, nodes: readonly NodeName[]): number {
-    const { capacity = 0 } = this.instances.get(name)?.spec ?? {}
+    const instance = this.instances.get(name)
+    if (instance === undefined) return 0
+    const { capacity } = instance.spec
+    const history = historyOf(instance)
     const keepsPlace = (pod: Pod) =>
-      (this.away.has(pod.node) || replacedBy(pod) !== 'working') &&
+      (this.away.has(pod.node) || replacedBy(history, pod) !== 'working') &&
       pod.metadata.deletionTimestamp === undefined &&
       !isEnded(pod)
     // The watch may be behind: what worked or was there when the controller last looked, counts.
@@ -324,7 +326,6 @@ class Model {
       createdAt: Date.parse(metadata.creationTimestamp),
       leaves: metadata.deletionTimestamp !== undefined,
       restarts: Number(metadata.annotations?.['akri.sh/restarts'] ?? 0),
-      replaced: replacedBy(pod),
       phase,
       ready,
       readySince: more.ready === undefined || more.ready === ready ? readySince : this.now,

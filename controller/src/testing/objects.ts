@@ -7,7 +7,7 @@ import {
 import type { NodeName } from '@akrijs/kube'
 import { type BrokerHistory, historyText } from '../brokers/broker-history.js'
 import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS, type Replaced } from '../labels.js'
+import { ANNOTATIONS } from '../labels.js'
 
 // Objects for tests, as the API server would return them.
 
@@ -89,7 +89,6 @@ export interface TestPod extends Partial<Omit<Pod, 'metadata' | 'node' | 'target
   readonly createdAt?: number
   readonly leaves?: boolean
   readonly scheduled?: boolean
-  readonly replaced?: Replaced | undefined
 }
 
 /** A broker Pod of a node. @default a Pod that runs and is ready */
@@ -101,14 +100,12 @@ export function testPod(targetNode: string, more: TestPod = {}): Pod {
     createdAt = T0,
     leaves = false,
     scheduled = true,
-    replaced,
     ...rest
   } = more
   const annotations = {
     ...('hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash }),
     [ANNOTATIONS.targetNode]: targetNode,
     [ANNOTATIONS.restarts]: String(restarts),
-    ...(replaced === undefined ? {} : { [ANNOTATIONS.replaced]: replaced }),
   }
   return {
     metadata: {
