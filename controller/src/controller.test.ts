@@ -57,7 +57,9 @@ describe('the work of a controller', () => {
     const recorder = {
       record: (event: ObjectEvent, uid: string | undefined) => void events.push([event, uid]),
     }
-    await controller.start({ log, events: recorder, nodeGraceMs: GRACE_MS }, prepare)
+    const parts = await api.start(clock)
+    prepare?.(parts.state)
+    await controller.start({ log, events: recorder, nodeGraceMs: GRACE_MS }, parts)
   }
 
   const putReadyNode = (name: string) => controller.putNode(name)

@@ -41,7 +41,7 @@ describe('the report of a node without an agent', () => {
     await world.untilCounted(1, 0)
     expect(world.ready?.status).toBe('True')
     // Another replica has not counted the grace period.
-    await world.leadAgain()
+    await world.lead()
     for (let second = 0; second < 100; second++) await world.clock.advance(1000)
     expect(world.ready?.status).toBe('True')
     expect(world.status.nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 0 })
@@ -86,7 +86,7 @@ describe('the report of a node without an agent', () => {
     const labels = { 'app.kubernetes.io/name': 'akri-agent' }
     putPod('other/pods/agent', { volumes }, { labels })
     world.putInstance('cam-8120fe', ['a'])
-    await world.start('akri-0.13')
+    await world.start({ compatibility: 'akri-0.13' })
     await world.untilDeleted([REPORT], GRACE_MS / 10)
     expect(world.state.instances.cache.list()[0]?.spec.nodes).toEqual(['a'])
   })

@@ -187,7 +187,7 @@ describe('the summary of a Configuration', () => {
     await world.start()
     await world.untilReady({ status: 'Unknown' }, 10_000)
     const before = world.writes.length
-    await world.leadAgain()
+    await world.lead()
     await world.report('b', 'True', { devices: 2 })
     await world.clock.advance(2000)
     expect(world.writes.slice(before)).toEqual([])
@@ -237,7 +237,7 @@ describe('the summary of a Configuration', () => {
     await untilSilent()
     expect(world.status.nodeCounts).toEqual({ reporting: 1, ready: 1, silent: 1 })
     const before = world.writes.length
-    await world.leadAgain()
+    await world.lead()
     await world.report('a', 'True', { devices: 2, agentPod: 'agent-a' })
     await world.clock.advance(2000)
     expect(world.writes).toHaveLength(before)
@@ -292,7 +292,7 @@ describe('the summary of a Configuration', () => {
     const state = new ClusterState({ client, clock, log: silentLogger, agentNamespace: 'akri' })
     state.start()
     await state.synced
-    world.lead(client, state)
+    await world.start({}, { client, state })
     await clock.advance(10_000)
     expect(world.writes).toEqual([])
     await state.close()

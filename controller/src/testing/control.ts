@@ -7,13 +7,15 @@ import type { ControllerOptions } from '../work-queues.js'
 import { TestApi } from './api.js'
 import { T0 } from './objects.js'
 
+type Parts = Awaited<ReturnType<TestApi['start']>>
+
 /** A controller that leads, on a fake API server. */
 export class TestControl {
   readonly api = new TestApi()
   readonly clock: ManualClock
   /** The Events that were recorded. */
   readonly events: ObjectEvent[] = []
-  #parts: Awaited<ReturnType<TestApi['start']>> | undefined
+  #parts: Parts | undefined
   #turn = new AbortController()
   #work: Promise<void> | undefined
 
@@ -27,15 +29,11 @@ export class TestControl {
   }
 
   /**
-   * Fills the caches, and leads.
-   * @param prepare gets the caches before the controller works
+   * Leads with full caches.
+   * @param parts its client and caches @default those of `api`
    */
-  async start(
-    options: Partial<ControllerOptions> = {},
-    prepare: (state: ClusterState) => void = () => {},
-  ): Promise<void> {
-    this.#parts = await this.api.start(this.clock)
-    prepare(this.state)
+  async start(options: Partial<ControllerOptions> = {}, parts?: Parts): Promise<void> {
+    this.#parts = parts ?? (await this.api.start(this.clock))
     await this.lead(options)
   }
 

@@ -1,19 +1,14 @@
 import {
-  type Compatibility,
   type ConfigurationStatus,
   type NodeReport,
   type NodeStatus,
   parseConfigurationStatus,
 } from '@akrijs/api'
-import type { NodeName, ObjectEvent } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import type { NodeName } from '@akrijs/kube'
 import { expect } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
-import type { ClusterState } from '../cluster-state.js'
-import { control } from '../controller.js'
-import { TestApi } from './api.js'
-import { T0, testConfiguration, testInstance } from './objects.js'
+import { TestControl } from './control.js'
+import { testConfiguration, testInstance } from './objects.js'
 
 // For tests of the reports of nodes: one Configuration, and a replica of the controller that leads.
 
@@ -36,61 +31,14 @@ interface Reported extends Partial<Pick<NodeReport, 'agentPod' | 'agentNamespace
   readonly uid?: string
 }
 
-export class ReportsHarness {
-  readonly api = new TestApi()
-  readonly clock = new ManualClock(T0)
-  readonly events: ObjectEvent[] = []
-  #state: ClusterState | undefined
-  #turn = new AbortController()
-  #work: Promise<void> | undefined
-
+export class ReportsHarness extends TestControl {
   constructor() {
+    super()
     this.api.put(CONFIGURATION, { ...testConfiguration() })
   }
 
-  get state(): ClusterState {
-    return this.#state ?? expect.fail('the controller has not started')
-  }
-
-  async start(compatibility?: Compatibility): Promise<void> {
-    const { client, state } = await this.api.start(this.clock)
-    this.lead(client, state, compatibility)
-  }
-
-  /** The work of a replica that leads. */
-  lead(
-    client: Awaited<ReturnType<TestApi['open']>>,
-    state: ClusterState,
-    compatibility: Compatibility = 'off',
-  ): void {
-    this.#state = state
-    const { clock } = this
-    const options = { state, client, clock, log: silentLogger, nodeGraceMs: GRACE_MS }
-    const events = { record: (event: ObjectEvent) => void this.events.push(event) }
-    this.#work = control({ ...options, compatibility, events }, this.#turn.signal)
-  }
-
-  /** Another replica takes over. */
-  async leadAgain(): Promise<void> {
-    this.#turn.abort()
-    await this.#work
-    this.#turn = new AbortController()
-    this.lead(await this.api.open(), this.state)
-  }
-
-  async stop(): Promise<void> {
-    this.#turn.abort()
-    await this.#work
-    await this.api.stop()
-  }
-
   putNodes(...names: readonly string[]): void {
-    for (const name of names) this.putNode(name, 'True')
-  }
-
-  putNode(name: string, status: 'True' | 'Unknown'): void {
-    const conditions = [{ type: 'Ready', status, lastTransitionTime: new Date(T0).toISOString() }]
-    this.api.put(`/api/v1/nodes/${name}`, { status: { conditions } })
+    for (const name of names) this.putNode(name)
   }
 
   /** @param status of `Ready` on the node, or the whole status */
