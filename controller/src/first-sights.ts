@@ -4,8 +4,9 @@ import type { Clock } from '@akrijs/runtime'
 const FORGET_MS = 24 * 3_600_000
 
 /**
- * When this program first saw facts of objects that no parser has dated: the times in objects are
- * by clocks of other machines.
+ * When this replica first saw facts that no parser has dated. The times in objects are by clocks of
+ * other machines: a clock that is ahead or behind must not move a broker or a node. So these times
+ * are all of the past that the controller remembers, and each replica measures them again.
  */
 export class FirstSights {
   readonly #clock: Pick<Clock, 'monotonicMs'>

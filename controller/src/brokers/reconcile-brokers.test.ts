@@ -131,35 +131,6 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toHaveLength(3)
   })
 
-  it('R77 without room for five minutes run on another node', async () => {
-    await start(['a', 'b'], POD_BROKER)
-    const { metadata, ...rest } = testInstance(['a', 'b'], { capacity: 1 })
-    api.put(`${AKRI}/instances/cam-8120fe`, { ...rest, metadata: { ...metadata, uid: 'new' } })
-    await eventually(() => expect(state.instances.cache.list()[0]?.spec.capacity).toBe(1))
-    await reconcile()
-    const [first = expect.fail('there is no broker')] = names(PODS)
-    const message = '0/2 nodes are available: 2 Insufficient cpu.'
-    api.put(`${PODS}/${first}`, {
-      ...api.objects.get(`${PODS}/${first}`),
-      status: {
-        phase: 'Pending',
-        conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
-      },
-    })
-    await eventually(() =>
-      expect(state.pods.cache.list()[0]?.problem?.reason).toBe('Unschedulable'),
-    )
-    await clock.advance('4m')
-    await reconcile()
-    expect(names(PODS)).toEqual([first])
-    await clock.advance('1m')
-    await reconcile()
-    await eventually(() => expect(state.pods.cache.list()).toEqual([]))
-    await reconcile()
-    const other = first.startsWith('a') ? 'b' : 'a'
-    expect(names(PODS)).toEqual([`${other}-cam-8120fe-pod`])
-  })
-
   it('of a new device wait until all nodes have joined, and two seconds at most', async () => {
     await start(['a', 'b'], POD_BROKER)
     const joined = async (...nodes: string[]) => {
