@@ -40,6 +40,8 @@ export function programConfig(
       // Less to read at each start. Names stay: they are in stacks.
       esbuild.minifyWhitespace = true
       esbuild.minifySyntax = true
+      // The client for kubeconfigs needs the one of Node.js, which warns that it is deprecated.
+      esbuild.alias = { punycode: 'punycode/punycode.js' }
       esbuild.conditions = [
         'akri-source',
         ...(esbuild.conditions ?? []),
