@@ -39,6 +39,16 @@ export async function detailsFindings(
   }))
 }
 
+/** The warnings of {@link detailsFindings} as texts; none if the details have a problem. */
+export async function detailsWarnings(
+  details: string,
+  handler: Pick<DiscoveryHandler, 'details' | 'warnings'>,
+): Promise<string[]> {
+  return (await detailsFindings(details, handler)).flatMap(({ level, pathInDetails, message }) =>
+    level === 'warning' ? [pathInDetails === '' ? message : `${pathInDetails}: ${message}`] : [],
+  )
+}
+
 function detailsPath(path: string): string {
   return path === '' || path.startsWith('[') ? DETAILS_PATH + path : `${DETAILS_PATH}.${path}`
 }

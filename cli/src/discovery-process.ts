@@ -1,6 +1,7 @@
 // The process of `akri discover FILE --watch` in which a handler runs: Node.js loads a module once,
 // so each version of the author's files gets a process of its own.
 import { fileURLToPath } from 'node:url'
+import { detailsWarnings } from '@akrijs/api'
 import { chainOf, fieldOf } from '@akrijs/runtime'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { createLogger, failureText, redirectOutput, watchLoop } from '@akrijs/runtime/program'
@@ -41,6 +42,8 @@ async function followHandler(request: DiscoveryProcessRequest): Promise<void> {
   const handler = await (await findHandler(request.handler, HANDLERS_FROM)).load()
   const properties = new DiscoveryProperties(request.properties)
   const { details } = request
+  for (const warning of await detailsWarnings(details, handler))
+    log.warn({ warning }, 'details may be wrong')
   for await (const list of followDiscovery(handler, {
     details,
     properties,

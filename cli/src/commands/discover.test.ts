@@ -135,6 +135,18 @@ describe('a handler whose first list is empty', () => {
   })
 })
 
+it('what a handler warns of in its details is shown before its list', async () => {
+  const warnings = () => [{ path: 'rules[0]', message: 'it matches nothing' }]
+  const discover = async function* () {
+    yield [{ id: 'a' }]
+  }
+  const load = async () => defineDiscoveryHandler({ ...definition, discover, warnings })
+  const { told, shown, lists } = show(discover, { load })
+  await shown
+  expect(told).toEqual(['warning: rules[0]: it matches nothing'])
+  expect(lists).toHaveLength(1)
+})
+
 describe('a handler without a list', () => {
   const endless = new Promise<never>(() => {})
   const silent = async function* () {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
+import { detailsWarnings } from '@akrijs/api'
 import {
   type Clock,
   fieldOf,
@@ -99,6 +100,8 @@ export async function showLists(showing: Showing): Promise<void> {
   try {
     // The code of a module can wait for what never comes.
     const handler = await untilAborted(load(), untilOverdue)
+    for (const warning of handler === undefined ? [] : await detailsWarnings(details, handler))
+      tell('details may be wrong', `warning: ${warning}`)
     const request = { details, properties, log, signal: untilOverdue }
     let last: ReportedList | undefined
     for await (const list of handler === undefined ? [] : followDiscovery(handler, request)) {
