@@ -7,6 +7,7 @@ import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import type { HeldInstance } from '../instances/instance-reconciler.js'
+import type { RegistrationProblem } from '../instances/served-instance.js'
 import { configurationWith, found, setOf as ofDevices } from '../testing/objects.js'
 import type { ServedDevice } from './device-problems.js'
 import { StatusReporter } from './status-reporter.js'
@@ -29,6 +30,7 @@ let world: {
   endpoints: readonly Endpoint[] | undefined
   devices: DeviceSet
   held: HeldInstance[]
+  registrations: RegistrationProblem[]
   served: ServedDevice[]
   lost: InstanceName[]
 }
@@ -47,6 +49,7 @@ beforeEach(() => {
     endpoints: [LISTED],
     devices: setOf({}, {}),
     held: [],
+    registrations: [],
     served: ['a', 'b'].map((id) => {
       return { key: objectKey('default', `cam-${id}`), device: { id }, existing: undefined }
     }),
@@ -68,7 +71,7 @@ beforeEach(() => {
       deviceSet: () => world.devices,
     },
     reconciler: { view: () => ({ ...world, ...VIEW }) },
-    plugins: { registrationProblems: () => [] },
+    plugins: { registrationProblems: (of) => (of === key ? world.registrations : []) },
     book: { lost: () => world.lost },
     node: NODE,
     log: { ...silentLogger, info: note, warn: note },
@@ -103,6 +106,14 @@ describe('the status that an agent reports', () => {
     expect(events).toHaveLength(2)
     expect(await ready()).toBe('True AllDevicesServed: 2 devices')
     expect(reported?.status).toMatchObject({ observedGeneration: 3, devices: 2 })
+  })
+
+  it('tells of a resource that the kubelet refuses', async () => {
+    const resourceName = 'akri.sh/cam'
+    world.registrations = [{ resourceName, isRefused: true, message: 'no room' }]
+    expect(await ready()).toBe('False RegistrationRefused: no room')
+    world.registrations = []
+    expect(await ready()).toMatch(/^True /)
   })
 
   it('tells of an Instance that a finalizer holds: in Ready, an Event and the log', async () => {
