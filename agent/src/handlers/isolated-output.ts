@@ -101,7 +101,9 @@ function readLine(line: string, level: LogLevel): Line {
   if (!isRecord(read) || typeof read.msg !== 'string') return plain
   const fields = Object.fromEntries(Object.entries(read).filter(([name]) => !SET.has(name)))
   const message = printable(read.msg)
-  if (read.err === undefined) return { level: ownLevel, fields, message, words: message }
+  // What the handler printed, such as by `console.log`.
+  const said = typeof read.text === 'string' ? read.text : message
+  if (read.err === undefined) return { level: ownLevel, fields, message, words: said }
   const err = errorFromFields(read.err)
   const words = `${message}: ${errorText(err)}`
   return { level: ownLevel, fields: { ...fields, err }, message, words }
