@@ -6,6 +6,6 @@ export default defineConfig({
   target: 'node20',
   // Names and lines of this code are in stacks.
   minify: false,
-  noExternal: ['zod', 'fast-xml-parser'],
+  noExternal: ['zod', 'saxes'],
   dts: process.env.AKRI_TYPES === '1',
 })

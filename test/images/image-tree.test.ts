@@ -70,7 +70,7 @@ describe.skipIf(!built)(
       )
       const { components }: { components: { name: string }[] } = JSON.parse(bill ?? '')
       const names = components.map(({ name }) => name)
-      for (const name of ['pino', 'zod', 'prom-client', 'fast-xml-parser']) {
+      for (const name of ['pino', 'zod', 'prom-client', 'saxes']) {
         expect(names).toContain(name)
         expect(notices).toContain(`\n${name} `)
       }

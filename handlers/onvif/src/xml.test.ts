@@ -52,6 +52,17 @@ describe('XML from the network', () => {
     expect(text('<b>no</b>')).toBe('')
   })
 
+  it('is read although cameras write what XML does not allow', () => {
+    const text = (xml: string) => parseXml(xml).text
+    expect(text('<?xml encoding="utf-8" ?><a>b</a>')).toBe('b')
+    expect(text('\r\n<?xml version="1.0"?><a>b</a>\0 \0\0')).toBe('b')
+    expect(text('<a>b\x01\v</a>')).toBe('b\ufffd\ufffd')
+    expect(parseXml('<__proto__><a toString="1"/></__proto__>')).toMatchObject({
+      name: '__proto__',
+      children: [{ name: 'a', attributes: new Map([['toString', '1']]) }],
+    })
+  })
+
   it('finds all children with a name in order, and the first child along a path', () => {
     const root = parseXml('<a><b>1</b><c/><b>2</b></a>')
     expect(root.all('b').map(({ text }) => text)).toEqual(['1', '2'])
@@ -137,8 +148,8 @@ describe('XML from the network', () => {
 
   it('counts attributes in tags only, not in values, texts, comments and CDATA', () => {
     const values =
-      `<a b="<c d='e'>" f='" g="h'>i="j" ` + '<!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>'
-    expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual([
+      `<a b="/> d='e'" f='" g="h'>i="j" ` + '<!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>'
+    expect([...parseXml(values, { maxAttributes: 2, maxElements: 1 }).attributes.keys()]).toEqual([
       'b',
       'f',
     ])
@@ -160,15 +171,12 @@ describe('XML from the network', () => {
       'more than 2000 attributes',
     ],
     [
-      'of too many attributes without blanks between',
-      `<a ${'b="c"'.repeat(2_001)}/>`,
-      'more than 2000 attributes',
+      'with attributes without blanks between',
+      '<a b="1"c="2"/>',
+      'no whitespace between attributes',
     ],
-    [
-      'of too many attributes without values',
-      `<a ${'b '.repeat(2_001)}/>`,
-      'more than 2000 attributes',
-    ],
+    ['with an attribute without a value', '<a b />', 'without value'],
+    ['with < in a value', '<a b="<"/>', 'disallowed character'],
     ['too deep', deep(65), 'nested'],
     ['that have a document type', bomb, 'document type'],
     [
@@ -176,21 +184,20 @@ describe('XML from the network', () => {
       '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
       'document type',
     ],
-    ['with an unknown entity', '<a>&b;</a>', '&b;'],
-    ['with a bare &', '<a>b & c</a>', '&'],
-    ['with a character that XML does not allow', '<a>&#0;</a>', '&#0;'],
-    ['with half a surrogate pair', '<a>&#xD800;</a>', '&#xD800;'],
-    ['with a number that is not a character', '<a>&#x110000;</a>', '&#x110000;'],
-    ['with an element that is not closed', '<a><b></a>', 'closing tag'],
-    ['with an end only', '</a>', 'has not been opened'],
-    ['with two root elements', '<a/><b/>', 'root element'],
+    ['with an unknown entity', '<a>&b;</a>', 'undefined entity'],
+    ['with a bare &', '<a>b & c</a>', 'not well-formed'],
+    ['with a character that XML does not allow', '<a>&#0;</a>', 'character entity'],
+    ['with half a surrogate pair', '<a>&#xD800;</a>', 'character entity'],
+    ['with a number that is not a character', '<a>&#x110000;</a>', 'character entity'],
+    ['with an element that is not closed', '<a><b></a>', 'close tag'],
+    ['with an end only', '</a>', 'closing tag'],
+    ['with two root elements', '<a/><b/>', 'only one root'],
     ['with text after the end', '<a></a>text', 'text'],
     ['with a processing instruction', '<a/><?php evil?>', 'processing instruction'],
-    ['with an open comment', '<a/><!-- ', 'open comment'],
-    ['with the same attribute twice', '<a b="1" b="2"/>', 'repeated'],
-    ['of the name __proto__', '<__proto__><a/></__proto__>', '__proto__'],
-    ['that are JSON', '{"a":1}', 'not expected'],
-    ['of nothing', '', ''],
+    ['with an open comment', '<a/><!-- ', 'unexpected end'],
+    ['with the same attribute twice', '<a b="1" b="2"/>', 'duplicate attribute'],
+    ['that are JSON', '{"a":1}', 'outside of root'],
+    ['of nothing', '', 'root element'],
     [
       'with bytes of another encoding than their declared one',
       Buffer.from('<?xml version="1.0" encoding="euc-jp"?><a>\xff</a>', 'latin1'),

@@ -1,5 +1,5 @@
 import { messageOf } from '@akrijs/sdk'
-import { XMLParser, XMLValidator } from 'fast-xml-parser'
+import { SaxesParser, type SaxesTagPlain } from 'saxes'
 import { OnvifXmlError } from './errors.js'
 
 /** Limits of a document. */
@@ -8,7 +8,7 @@ export interface XmlLimits {
   readonly maxBytes?: number
   /** The depth of nested elements. @default 64 */
   readonly maxDepth?: number
-  /** Elements, comments and CDATA sections together. @default 4000 */
+  /** @default 4000 */
   readonly maxElements?: number
   /** Attributes of all elements, with namespace declarations. @default 2000 */
   readonly maxAttributes?: number
@@ -37,27 +37,14 @@ export class XmlElement {
   readonly text: string
   readonly #scope: NamespaceScope | undefined
 
-  /** @param ordered the element as the parser returns it */
-  constructor(ordered: Ordered, parent: NamespaceScope | undefined) {
-    const { tag, content } = tagOf(ordered)
-    const attributes = Object.entries(ordered[':@'] ?? {}).map(
-      ([name, value]) => [name, decodeReferences(value)] as const,
-    )
-    this.#scope = scopeOf(attributes, parent)
-    const { namespace, local } = resolve(tag, this.#scope)
+  constructor({ tag, scope, children, text }: OpenElement) {
+    const { namespace, local } = resolve(tag.name, scope)
     this.name = local
     this.namespace = namespace
-    this.attributes = byLocalName(attributes)
-    const children: XmlElement[] = []
-    let text = ''
-    for (const part of content) {
-      if (typeof part[TEXT] === 'string') text += decodeReferences(part[TEXT])
-      else if (part[CDATA] !== undefined)
-        text += part[CDATA].map((section) => section[TEXT] ?? '').join('')
-      else children.push(new XmlElement(part, this.#scope))
-    }
+    this.attributes = byLocalName(tag.attributes)
     this.children = children
     this.text = text.trim()
+    this.#scope = scope
   }
 
   /**
@@ -93,15 +80,19 @@ export class XmlElement {
  * @throws OnvifXmlError
  */
 export function parseXml(document: string | Uint8Array, options: XmlOptions = {}): XmlElement {
-  const { maxBytes = 256 * 1024, maxDepth = 64, charset } = options
+  const { maxBytes = 256 * 1024 } = options
   const length = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength
   if (length > maxBytes)
     throw new OnvifXmlError(`the document has ${length} bytes, more than ${maxBytes}`)
-  const decoded = typeof document === 'string' ? document : decode(document, charset)
-  // trimStart() also removes a byte order mark.
-  const text = withoutZeros(decoded).trimStart()
-  checkMarkup(text, options)
-  return new XmlElement(rootOf(text, maxDepth), undefined)
+  const text = typeof document === 'string' ? document : decode(document, options.charset)
+  try {
+    return rootOf(readable(text), options)
+  } catch (error) {
+    if (OnvifXmlError.is(error)) throw error
+    // The parser names elements, and a name can be as long as the document.
+    const reason = messageOf(error).slice(0, 150)
+    throw new OnvifXmlError(`not well-formed XML, line ${reason}`, { cause: error })
+  }
 }
 
 /** Escapes a text for elements and attributes. Characters that XML does not allow are left out. */
@@ -111,103 +102,78 @@ export function escapeXml(text: string): string {
     .replace(/[&<>"'\r\n\t]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
-const TEXT = '#text'
-const CDATA = '#cdata'
-const PREFIX = '@'
-
-/**
- * A part of an element as the parser returns it: a text, a CDATA section, or a child under its
- * name.
- */
-interface Ordered {
-  readonly [TEXT]?: string
-  readonly [CDATA]?: readonly Ordered[]
-  readonly ':@'?: Readonly<Record<string, string>>
+/** An element whose end the parser has not reached. */
+interface OpenElement {
+  readonly tag: SaxesTagPlain
+  readonly scope: NamespaceScope | undefined
+  readonly children: XmlElement[]
+  text: string
 }
 
-function rootOf(text: string, maxDepth: number): Ordered {
-  const parser = new XMLParser({
-    preserveOrder: true,
-    ignoreAttributes: false,
-    attributeNamePrefix: PREFIX,
-    textNodeName: TEXT,
-    cdataPropName: CDATA,
-    parseTagValue: false,
-    trimValues: false,
-    // decodeReferences() does that: the decoder of the parser would resolve entities of a document
-    // type.
-    processEntities: false,
-    ignoreDeclaration: true,
-    jPath: false,
-    maxNestedTags: maxDepth - 1,
-  })
-  let parts: Ordered[]
-  try {
-    // The parser itself accepts broken documents.
-    const wellFormed = XMLValidator.validate(text)
-    if (wellFormed !== true)
-      throw new OnvifXmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
-    parts = parser.parse(text)
-  } catch (error) {
-    throw OnvifXmlError.is(error)
-      ? error
-      : new OnvifXmlError(shortened(`not XML: ${messageOf(error)}`), { cause: error })
+/** Stops the parser at the first error, and at the first element or attribute over a limit. */
+function rootOf(
+  text: string,
+  { maxDepth = 64, maxElements = 4000, maxAttributes = 2000 }: XmlLimits,
+): XmlElement {
+  // Without the namespaces of the parser, which refuse a prefix that is not declared.
+  const parser = new SaxesParser()
+  const open: OpenElement[] = []
+  let root: XmlElement | undefined
+  let elements = 0
+  let attributes = 0
+  const addText = (part: string) => {
+    const element = open.at(-1)
+    if (element !== undefined) element.text += part
   }
-  const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
-  if (root === undefined || others.length > 0)
-    throw new OnvifXmlError('the document does not have exactly one root element')
+  parser.on('text', addText)
+  parser.on('cdata', addText)
+  parser.on('doctype', () => {
+    throw new OnvifXmlError('the document has a document type')
+  })
+  parser.on('processinginstruction', () => {
+    throw new OnvifXmlError('the document has a processing instruction')
+  })
+  parser.on('opentagstart', () => {
+    if (open.length === maxDepth)
+      throw new OnvifXmlError(`elements are nested deeper than ${maxDepth}`)
+    if (++elements > maxElements)
+      throw new OnvifXmlError(`the document has more than ${maxElements} elements`)
+  })
+  parser.on('attribute', () => {
+    if (++attributes > maxAttributes)
+      throw new OnvifXmlError(`the document has more than ${maxAttributes} attributes`)
+  })
+  parser.on('opentag', (tag) => {
+    const scope = scopeOf(tag.attributes, open.at(-1)?.scope)
+    open.push({ tag, scope, children: [], text: '' })
+  })
+  parser.on('closetag', () => {
+    const closed = open.pop()
+    if (closed === undefined) return
+    const element = new XmlElement(closed)
+    const parent = open.at(-1)
+    if (parent === undefined) root = element
+    else parent.children.push(element)
+  })
+  parser.write(text).close()
+  if (root === undefined) throw new OnvifXmlError('the document has no root element')
   return root
 }
 
-function tagOf(ordered: Ordered): { readonly tag: string; readonly content: readonly Ordered[] } {
-  for (const [tag, content] of Object.entries(ordered))
-    if (tag !== ':@' && Array.isArray(content)) return { tag, content }
-  throw new OnvifXmlError('the document has text or a CDATA section outside of the root element')
-}
-
-/** Messages of the parser have names of elements, which can be as long as the document. */
-function shortened(reason: string): string {
-  return reason.length > 200 ? `${reason.slice(0, 200)}…` : reason
-}
-
 /**
- * A comment, a CDATA section, or another part that begins with `<`: a tag can have `<` and `>` in
- * quotes.
+ * What cameras write around and in a document that XML does not allow: white space before it, zero
+ * bytes after it (the end of a string in C, or a whole buffer), and control characters in texts.
+ * The declaration goes too: decode() reads it, and XML demands more of it than cameras write.
  */
-const MARKUP =
-  /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
-/** A value in a tag, or a name: of the element or of an attribute. */
-const VALUE_OR_NAME = /"[^"]*"|'[^']*'|[^\s"'=/>]+/g
-
-/** Refuses markup that SOAP does not allow, and counts elements before the parser builds them. */
-function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }: XmlLimits): void {
-  let elements = 0
-  let attributes = 0
-  for (const { 0: markup, index } of text.matchAll(MARKUP)) {
-    if (markup === '<!')
-      throw new OnvifXmlError(
-        'the document has a document type, or an open comment or CDATA section',
-      )
-    if (markup === '<?' && (index > 0 || !/^<\?xml\s/.test(text)))
-      throw new OnvifXmlError('the document has a processing instruction')
-    if (markup !== '</' && ++elements > maxElements)
-      throw new OnvifXmlError(`the document has more than ${maxElements} elements`)
-    if (markup.startsWith('<!') || !/[\s=]/.test(markup)) continue
-    // The first name is the name of the element.
-    attributes--
-    for (const [part] of markup.matchAll(VALUE_OR_NAME)) {
-      if (!/^["']/.test(part) && ++attributes > maxAttributes)
-        throw new OnvifXmlError(`the document has more than ${maxAttributes} attributes`)
-    }
-  }
+function readable(document: string): string {
+  let end = document.length
+  while (end > 0 && (document[end - 1] === '\0' || document[end - 1]?.trim() === '')) end--
+  // trimStart() also removes a byte order mark.
+  const text = document.slice(0, end).trimStart()
+  return text.replace(DECLARATION, '').replace(UNWRITABLE, '\ufffd')
 }
 
-/** Some cameras send the zero that ends a string in C, or a whole buffer. */
-function withoutZeros(text: string): string {
-  let end = text.length
-  while (end > 0 && (text[end - 1] === '\0' || text[end - 1]?.trim() === '')) end--
-  return text.slice(0, end)
-}
+const DECLARATION = /^<\?xml\s[^>]*\?>/
 
 function decode(bytes: Uint8Array, charset?: string): string {
   const first = bytes.findIndex((byte) => byte > SPACE)
@@ -245,33 +211,11 @@ const WIDE_ENCODING = /^(?:utf-?(?:16|32)|(?:iso-10646-)?ucs-?[24]|unicode$)/i
 /** White space and control characters are not greater. */
 const SPACE = 0x20
 
-const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
-
 /**
  * Characters that XML does not allow (section 2.2), not even as character references. Halves of
  * surrogate pairs are among them.
  */
 const UNWRITABLE = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu
-
-function decodeReferences(text: string): string {
-  if (!text.includes('&')) return text
-  return text.replace(
-    /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|(\w{1,8}));|&/gi,
-    (reference, hex, decimal, name) => {
-      if (name !== undefined) return NAMED[name] ?? unknown(reference)
-      const code = hex !== undefined ? Number.parseInt(hex, 16) : Number(decimal ?? Number.NaN)
-      if (!(code <= 0x10ffff)) return unknown(reference)
-      const character = String.fromCodePoint(code)
-      return character.replace(UNWRITABLE, '') === '' ? unknown(reference) : character
-    },
-  )
-}
-
-function unknown(reference: string): never {
-  throw new OnvifXmlError(
-    `${reference} is not one of amp, lt, gt, quot, apos and the numbers of characters`,
-  )
-}
 
 /**
  * The prefixes that an element declares, and the scope around it. A chain, because copies would
@@ -287,10 +231,9 @@ function scopeOf(
   parent: NamespaceScope | undefined,
 ): NamespaceScope | undefined {
   const declared = new Map<string, string>()
-  for (const [name, value] of attributes) {
-    if (name === `${PREFIX}xmlns`) declared.set('', value)
-    else if (name.startsWith(`${PREFIX}xmlns:`))
-      declared.set(name.slice(PREFIX.length + 'xmlns:'.length), value)
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === 'xmlns') declared.set('', value)
+    else if (name.startsWith('xmlns:')) declared.set(name.slice('xmlns:'.length), value)
   }
   return declared.size === 0 ? parent : { declared, parent }
 }
@@ -306,15 +249,15 @@ function resolve(name: string, scope: NamespaceScope | undefined): QualifiedName
   return { namespace: undefined, local }
 }
 
-type Attributes = readonly (readonly [name: string, value: string])[]
+type Attributes = Readonly<Record<string, string>>
 
 function byLocalName(attributes: Attributes): ReadonlyMap<string, string> {
   const result = new Map<string, string>()
-  for (const [name, value] of attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
     const colon = name.indexOf(':')
-    if (name === `${PREFIX}xmlns` || name.startsWith(`${PREFIX}xmlns:`)) continue
+    if (name === 'xmlns' || name.startsWith('xmlns:')) continue
     // A name without a prefix wins: it is the attribute of the element's own schema.
-    if (colon < 0) result.set(name.slice(PREFIX.length), value)
+    if (colon < 0) result.set(name, value)
     else if (!result.has(name.slice(colon + 1))) result.set(name.slice(colon + 1), value)
   }
   return result

@@ -27,7 +27,7 @@ describe('a device with faults', () => {
     ['other-protocol', 'AKRI_ERR_ONVIF_UNREACHABLE', 'another protocol'],
     ['empty', 'AKRI_ERR_ONVIF_XML', 'GetSystemDateAndTime'],
     ['html', 'AKRI_ERR_ONVIF_XML', 'document type'],
-    ['broken-xml', 'AKRI_ERR_ONVIF_XML', 'closing tag'],
+    ['broken-xml', 'AKRI_ERR_ONVIF_XML', 'close tag'],
     ['entity-bomb', 'AKRI_ERR_ONVIF_XML', 'document type'],
     ['deep-xml', 'AKRI_ERR_ONVIF_XML', 'nested'],
     ['many-elements', 'AKRI_ERR_ONVIF_XML', 'elements'],
