@@ -16,6 +16,7 @@ import { describeCamera } from './device-description.js'
 import { discoverCameras } from './discovery/camera-discovery.js'
 import type { CameraAnnouncement } from './discovery/camera-entry.js'
 import type { Camera } from './discovery/camera-set.js'
+import { ROUND_MS } from './limits.js'
 import { NetworkPolicy } from './network-policy.js'
 
 /** For tests. */
@@ -29,7 +30,7 @@ export interface OnvifHandlerOptions {
 /** A handler that finds IP cameras by WS-Discovery and reads their facts by ONVIF. */
 export function createOnvifHandler({
   clock = systemClock,
-  intervalMs = 10_000,
+  intervalMs = ROUND_MS,
 }: OnvifHandlerOptions = {}) {
   // All Configurations share the names, because most of them hear of the same cameras.
   const hostNames = new HostNames({ clock })

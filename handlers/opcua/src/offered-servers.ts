@@ -12,6 +12,7 @@ import { withoutDuplicates, withoutNames } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
 import { absentApplications, applicationOf, type EndpointsAnswer } from './identified-server.js'
 import { type LeftOutApplication, reasonOf, withDistinctIds } from './left-out-reason.js'
+import { MAX_SERVERS } from './limits.js'
 import type { ApplicationIdentity, IdentifiedServer, OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
 import type { ServerDescriptions } from './server-descriptions.js'
@@ -26,8 +27,6 @@ interface OfferedServersOptions
   readonly sessions: ServerSessions | undefined
 }
 
-/** The handler calls no more servers than this. */
-const MAX_SERVERS = 1000
 const FILTERED = 'filtered by applicationNames'
 
 /** Makes the devices of a round from the servers that were found, and reports all others. */

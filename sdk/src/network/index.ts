@@ -44,5 +44,5 @@ export {
   RefreshSchedule,
   type RefreshScheduleOptions,
 } from './refresh-schedule.js'
-export { type Refusals, SenderBudget, type SenderBudgetOptions } from './sender-budget.js'
+export { SourceLimit, type SourceLimitOptions } from './source-limit.js'
 export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

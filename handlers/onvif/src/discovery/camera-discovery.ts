@@ -6,7 +6,7 @@ import {
   MulticastSearch,
   machineAddresses,
   plainAddress,
-  SenderBudget,
+  SourceLimit,
 } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { cameraText } from '../device/camera-text.js'
@@ -17,6 +17,7 @@ import {
   OnvifReplyError,
   OnvifUnreachableError,
 } from '../errors.js'
+import { MAX_LOGGED_SOURCES, QUESTIONS, REQUERIES_PER_ROUND, ROUND_MS } from '../limits.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
@@ -50,25 +51,14 @@ export interface CameraDiscoveryOptions
 }
 
 /**
- * After a round, this many known cameras are queried again, and this many candidates that did not
- * answer before.
- */
-const REQUERIES_PER_ROUND = 16
-/**
  * How long the first list waits for queries, in milliseconds: a device that is not in a list is
  * gone.
  */
 const FIRST_LIST_MS = 10_000
 /** Changes within this time make one list, in milliseconds. */
 const GATHER_MS = 100
-/** Announcements without a URL that cause a question, in one round. */
-const QUESTION_LIMITS = { senders: 64, perSender: 8, pool: 'family', round: 'renewed' } as const
-/** How long after a Hello without a URL an answer with a URL counts as the Hello: a round. */
-const HELLO_MS = 10_000
 /** The reason of devices that announce themselves from an address that is not allowed. */
 const FOREIGN = 'sender not allowed'
-/** Addresses whose refused URLs are logged. */
-const MAX_LOGGED_SOURCES = 1000
 
 /** What the handler knows at one moment. */
 export interface CameraList {
@@ -116,10 +106,10 @@ class CameraDiscovery {
   readonly #discovery: WsDiscovery
   readonly #search: MulticastSearch
   readonly #queries = new QueryQueue()
-  readonly #questions: SenderBudget
+  readonly #questions = new SourceLimit({ ...QUESTIONS, roundMs: ROUND_MS })
   /** Devices that were asked for their URLs in this round: a device answers several Probes. */
   readonly #asked = new Set<string>()
-  /** Until when an answer of a device counts as its Hello, which had no URL. */
+  /** Until when an answer of a device counts as its Hello, which had no URL: for a round. */
   readonly #hellos = new Map<string, number>()
   readonly #refused: RefusedCredentials
   readonly #loggedSources = new Set<string>()
@@ -141,10 +131,6 @@ class CameraDiscovery {
     const accepts = (announcement: CameraAnnouncement) =>
       options.excludedBy(announcement) === undefined
     this.#set = new CameraSet({ ...options, accepts })
-    this.#questions = new SenderBudget({
-      ...QUESTION_LIMITS,
-      reservedFor: (address) => this.#set.camerasAt(address),
-    })
     this.#refused = new RefusedCredentials({ forMs: options.refreshMs, clock: options.clock })
     const { interfaces, probeAddresses, windowMs, clock, log, signal } = options
     this.#search = new MulticastSearch({
@@ -219,7 +205,6 @@ class CameraDiscovery {
     const { windowMs, intervalMs, clock, signal } = this.#options
     for await (const _ of every(intervalMs, { clock, signal })) {
       this.#policy = this.#options.currentPolicy()
-      this.#questions.renew()
       this.#asked.clear()
       const now = clock.monotonicMs()
       for (const [device, end] of this.#hellos) if (end < now) this.#hellos.delete(device)
@@ -303,7 +288,7 @@ class CameraDiscovery {
     if (kind === 'ProbeMatch') return
     // Some devices answer a Probe only.
     this.#discovery.probeAt(source)
-    this.#hellos.set(device, now + HELLO_MS)
+    this.#hellos.set(device, now + ROUND_MS)
   }
 
   #startQueries(limit: number): void {

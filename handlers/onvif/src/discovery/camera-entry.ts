@@ -1,5 +1,6 @@
 import { addressOfUrl, plainAddress } from '@akrijs/sdk/network'
 import type { CameraFacts } from '../device/camera.js'
+import { MAX_HINTS, MAX_URLS } from '../limits.js'
 
 /** What a device announces about itself, without the URLs that the handler may not call. */
 export interface CameraAnnouncement {
@@ -94,9 +95,6 @@ export interface QueryAnswer {
  * each.
  */
 const MISSES_ALLOWED = 2
-/** Addresses that may place one device at other URLs, and URLs that one query calls. */
-const MAX_HINTS = 8
-const MAX_URLS = 8
 /** Failed queries in a row after which a camera is a candidate again. */
 const MAX_FAILURES = 3
 /** No announcement makes the handler query a camera again sooner, in milliseconds. */

@@ -1,4 +1,5 @@
 import { plainAddress } from '@akrijs/sdk/network'
+import { MAX_CAMERAS, MAX_CAMERAS_PER_SOURCE } from '../limits.js'
 import { type CameraAnnouncement, type CameraEntry, newEntry } from './camera-entry.js'
 
 /**
@@ -6,13 +7,6 @@ import { type CameraAnnouncement, type CameraEntry, newEntry } from './camera-en
  * several devices with one UUID stay apart. `uuid`: the UUID alone.
  */
 export type CameraIdentity = 'url' | 'uuid'
-
-const MAX_CAMERAS = 1000
-/**
- * Cameras that one address may announce. Recorders and encoders announce all of theirs from one
- * address.
- */
-const MAX_PER_SOURCE = 32
 
 /** Why a camera is not added. */
 export type ReachedLimit = 'too many cameras' | 'too many cameras of one address'
@@ -76,7 +70,7 @@ export class CameraIndex {
   /** Adds a candidate, if the limits allow it. */
   add(announcement: CameraAnnouncement, now: number): CameraEntry | ReachedLimit {
     const { uuid, source } = announcement
-    if ((this.#perSource.get(source) ?? 0) >= MAX_PER_SOURCE)
+    if ((this.#perSource.get(source) ?? 0) >= MAX_CAMERAS_PER_SOURCE)
       return 'too many cameras of one address'
     if (!this.#makeRoom()) return 'too many cameras'
     const entry = newEntry(String(++this.#lastId), announcement, now)

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock, Logger } from '@akrijs/sdk'
-import { type Datagram, SenderBudget } from '@akrijs/sdk/network'
+import { type Datagram, SourceLimit } from '@akrijs/sdk/network'
+import { DATAGRAMS, DATAGRAMS_PER_CAMERA, ROUND_MS } from '../limits.js'
 import { MAX_DATAGRAM_BYTES } from './message.js'
 
 export interface DatagramFilterOptions {
@@ -20,29 +21,14 @@ export interface DatagramFilterOptions {
 }
 
 /**
- * The amount that is read, in datagrams of the size that cameras send. For each of IPv4 and IPv6,
- * 500 datagrams a second take a fifth of the processor's time at worst.
+ * Tags, attributes and references of a datagram that counts as one: those of cameras have half as
+ * many.
  */
-const BUDGET = {
-  perSender: 128,
-  senders: 2048,
-  perSecond: 500,
-  pool: 'family',
-  round: 'renewed',
-} as const
-/**
- * Datagrams of a round that are always read for each known camera: a camera answers two Probes on
- * each interface.
- */
-const RESERVED_PER_CAMERA = 8
-/** Tags and attributes of a datagram that counts as one. Datagrams of cameras have half as many. */
 const MARKUP_PER_DATAGRAM = 128
 /** Parts of the actions of the messages by which devices announce themselves. */
 const PROBE_MATCHES = Buffer.from('/ProbeMatches')
 const HELLO = Buffer.from('/Hello')
 const MAX_FRONT_BYTES = 4096
-/** Datagrams of a round whose repetitions are recognised. */
-const MAX_REMEMBERED = 10_000
 
 /**
  * Decides which datagrams are read: a flood must not cost all of the processor, or hide known
@@ -50,7 +36,8 @@ const MAX_REMEMBERED = 10_000
  */
 export class DatagramFilter {
   readonly #options: DatagramFilterOptions
-  readonly #budget: SenderBudget
+  readonly #limit: SourceLimit
+  #dropped = 0
   /** Digests of the datagrams of this round. */
   #digests = new Set<string>()
   /**
@@ -60,18 +47,18 @@ export class DatagramFilter {
 
   constructor(options: DatagramFilterOptions) {
     this.#options = options
-    this.#budget = new SenderBudget({
-      ...BUDGET,
-      reservedFor: (address) => RESERVED_PER_CAMERA * options.camerasAt(address),
+    this.#limit = new SourceLimit({
+      ...DATAGRAMS,
+      roundMs: ROUND_MS,
+      reservedFor: (address) => DATAGRAMS_PER_CAMERA * options.camerasAt(address),
     })
   }
 
   beginRound(): void {
-    const { ofOneSender: ofOneAddress, ofAll: inAll } = this.#budget.renew()
     this.#lastDigests = this.#digests
     this.#digests = new Set()
-    if (ofOneAddress + inAll > 0)
-      this.#options.log.warn({ ofOneAddress, inAll }, 'datagrams dropped')
+    if (this.#dropped > 0) this.#options.log.warn({ dropped: this.#dropped }, 'datagrams dropped')
+    this.#dropped = 0
   }
 
   accepts({ bytes, address }: Datagram): boolean {
@@ -87,8 +74,11 @@ export class DatagramFilter {
     // Most datagrams are repetitions: a digest costs a fraction of parsing.
     const digest = createHash('sha1').update(address).update(bytes).digest('base64')
     if (this.#digests.has(digest) || this.#lastDigests.has(digest)) return false
-    if (!this.#budget.take(address, costOf(bytes), clock.monotonicMs())) return false
-    if (this.#digests.size < MAX_REMEMBERED) this.#digests.add(digest)
+    if (!this.#limit.take(address, costOf(bytes), clock.monotonicMs())) {
+      this.#dropped++
+      return false
+    }
+    this.#digests.add(digest)
     return true
   }
 }
@@ -102,12 +92,11 @@ function isAnnouncement(bytes: Buffer): boolean {
   return isHello(bytes) || bytes.subarray(0, MAX_FRONT_BYTES).includes(PROBE_MATCHES)
 }
 
-/** The cost of parsing grows with the number of tags and attributes. */
+/** The cost of parsing grows with the number of tags, attributes and references. */
 function costOf(bytes: Uint8Array): number {
   let markup = 0
-  for (const byte of bytes) if (byte === LESS_THAN || byte === EQUALS) markup++
+  for (const byte of bytes) if (MARKUP.has(byte)) markup++
   return 1 + Math.floor(markup / MARKUP_PER_DATAGRAM)
 }
 
-const LESS_THAN = 0x3c
-const EQUALS = 0x3d
+const MARKUP: ReadonlySet<number> = new Set(Buffer.from('<=&'))

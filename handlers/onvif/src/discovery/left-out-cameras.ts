@@ -7,6 +7,7 @@ import {
   OnvifReplyError,
   OnvifUnreachableError,
 } from '../errors.js'
+import { MAX_LEFT_OUT } from '../limits.js'
 
 /** Why a device that announced itself is not offered. */
 export interface LeftOutCamera {
@@ -19,8 +20,7 @@ export interface LeftOutCamera {
   readonly detail?: string
 }
 
-/** The limit of devices, and the rounds for which a report counts. */
-const MAX_DEVICES = 256
+/** Rounds for which a report counts. */
 const ROUNDS = 3
 
 /** Devices that are not called: their announcements have to be repeated. */
@@ -31,7 +31,7 @@ export class IgnoredAnnouncements {
   /** @param uuid undefined if the announcement was not read */
   add(uuid: string | undefined, source: string, reason: string, detail?: string): void {
     const id = idOf(uuid, source)
-    if (!this.#devices.has(id) && this.#devices.size >= MAX_DEVICES) return
+    if (!this.#devices.has(id) && this.#devices.size >= MAX_LEFT_OUT) return
     const camera = { id, uuid, source, reason, ...(detail !== undefined && { detail }) }
     this.#devices.set(id, { camera, round: this.#round })
   }

@@ -1,17 +1,13 @@
 import { FairQueue } from '@akrijs/sdk/network'
-
-/** Queries at a time: in all, and of cameras that one address announced. */
-const LIMITS = { atOnce: 16, perKey: 2 }
-/** Further queries at a time, of cameras that have just been switched on. */
-const RESERVED = { atOnce: 4, perKey: 1 }
+import { QUERIES, QUERIES_AFTER_HELLO } from '../limits.js'
 
 /**
  * Runs queries in turn. A query of a dead camera keeps its place for seconds, and after a power cut
  * there may be many: some places are reserved for queries that are hastened.
  */
 export class QueryQueue {
-  readonly #all = new FairQueue(LIMITS)
-  readonly #hastened = new FairQueue(RESERVED)
+  readonly #all = new FairQueue(QUERIES)
+  readonly #hastened = new FairQueue(QUERIES_AFTER_HELLO)
   /** Makes a waiting query take the first free place of both queues, by its id. */
   readonly #waiting = new Map<string, () => void>()
 

@@ -188,7 +188,7 @@ describe('reading', () => {
     await eventually(() => expect(from('127.77.0.67')).toBe(1))
     expect(from(FLOODER)).toBe(128)
     await nextRound(hears)
-    expect(warned).toEqual([{ ofOneAddress: 172, inAll: 0 }])
+    expect(warned).toEqual([{ dropped: 172 }])
     await sayHello([FLOODER])
     await eventually(() => expect(from(FLOODER)).toBe(129))
     await nextRound(hears)
@@ -197,14 +197,15 @@ describe('reading', () => {
 
   it('counts a datagram with much markup as several, and skips a long one', async () => {
     await listening()
-    // Tags and attributes count, long texts do not.
+    // Tags, attributes and references count, long texts do not.
     await sayHello(Array(10).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(14_000)}`] })
     await eventually(() => expect(from(FLOODER)).toBe(10))
     await sayHello(Array(5).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(16_384)}`] })
     await sayHello(Array(10).fill('127.77.0.68'), { scopes: ['='.repeat(128 * 30)] })
+    await sayHello(Array(10).fill('127.77.0.69'), { scopes: ['&'.repeat(128 * 15)] })
     await sayHello(['127.77.0.67'])
     await eventually(() => expect(from('127.77.0.67')).toBe(1))
-    expect([from(FLOODER), from('127.77.0.68')]).toEqual([10, 4])
+    expect([FLOODER, '127.77.0.68', '127.77.0.69'].map(from)).toEqual([10, 4, 8])
   })
 
   const MANY = Array.from({ length: 700 }, (_, n) => `127.78.${n >> 8}.${n & 255}`)
@@ -218,7 +219,7 @@ describe('reading', () => {
     expect(heard).toHaveLength(500 + 8)
     await nextRound(hears)
     // More, if other programs of this machine announce themselves.
-    expect(warned).toEqual([{ ofOneAddress: 0, inAll: expect.toSatisfy((count) => count >= 202) }])
+    expect(warned).toEqual([{ dropped: expect.toSatisfy((count) => count >= 202) }])
     await sayHello([other])
     await eventually(() => expect(from(other)).toBe(1))
   })

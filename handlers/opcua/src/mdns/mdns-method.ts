@@ -4,6 +4,7 @@ import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import { interleaved } from '../interleaved.js'
 import { NOT_ALLOWED } from '../left-out-reason.js'
+import { MAX_DISCOVERY_SERVERS } from '../limits.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
 import { urlByAddress } from '../ua-tcp/client.js'
@@ -11,7 +12,6 @@ import type { MdnsServer } from './mdns-server.js'
 
 /** How often the handler calls an announced discovery server, in milliseconds. */
 const CALL_MS = 10_000
-const MAX_DISCOVERY_SERVERS = 100
 
 interface MdnsMethodOptions extends DiscoveryUrlOptions {
   /** The announced servers; a list comes at least every ten seconds. */

@@ -1,18 +1,12 @@
-import { type AllowedNetworks, type Datagram, isLinkLocal, SenderBudget } from '@akrijs/sdk/network'
+import { type AllowedNetworks, type Datagram, isLinkLocal, SourceLimit } from '@akrijs/sdk/network'
+import { MAX_ADDRESSES, MESSAGES } from '../limits.js'
 import { decodeResponse, isResponse } from './dns-decoder.js'
 import type { DnsName, DnsRecord } from './dns-message.js'
 import { MDNS_PORT } from './multicast-socket.js'
 import { interfaceOf, type LocalInterface } from './networks.js'
 
-/**
- * The limit of messages in a second, in datagrams of {@link DATAGRAM} bytes: a longer message
- * counts as several.
- */
-const BUDGET = { perSender: 100, perSecond: 500 }
 /** The payload of an Ethernet frame, in bytes. */
 const DATAGRAM = 1500
-/** The limit of checked addresses in a second. A server queries again for dropped addresses. */
-const ADDRESSES = { perSender: 64, perSecond: 2000 }
 
 interface MessageReaderOptions {
   /** The type of the services to find. */
@@ -38,8 +32,7 @@ interface ReceivedMessage {
 /** Reads multicast messages. Cheap checks come first, since any machine can send any message. */
 export class MessageReader {
   readonly #options: MessageReaderOptions
-  readonly #budget = new SenderBudget(BUDGET)
-  readonly #addresses = new SenderBudget(ADDRESSES)
+  readonly #limit = new SourceLimit(MESSAGES)
 
   constructor(options: MessageReaderOptions) {
     this.#options = options
@@ -57,21 +50,20 @@ export class MessageReader {
   ): ReceivedMessage | undefined {
     // RFC 6762, section 6: responses come from this port.
     if (port !== MDNS_PORT || !isResponse(message)) return undefined
-    const amount = Math.ceil(message.length / DATAGRAM)
-    if (!this.#budget.has(sender, amount, now)) {
-      this.#options.onFlood(sender)
-      return undefined
-    }
     const local = interfaceOf(sender, interfaces)
     if (local === undefined) {
       if (isAbout(message, this.#options.type)) this.#options.onStranger?.(sender)
       return undefined
     }
-    this.#budget.take(sender, amount, now)
+    if (!this.#limit.take(sender, Math.ceil(message.length / DATAGRAM), now)) {
+      this.#options.onFlood(sender)
+      return undefined
+    }
     const { allowed = local.networks, type } = this.#options
+    let addresses = 0
     const records = (decodeResponse(message, type) ?? []).flatMap((record) => {
       if (record.type !== 'A' && record.type !== 'AAAA') return record
-      if (!this.#addresses.take(sender, 1, now) || !allowed.allows(record.address)) return []
+      if (++addresses > MAX_ADDRESSES || !allowed.allows(record.address)) return []
       // A link-local address needs its interface.
       return isLinkLocal(record.address)
         ? { ...record, address: `${record.address}%${local.name}` }

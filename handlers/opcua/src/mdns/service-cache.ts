@@ -1,5 +1,6 @@
 // The received services of one type on one network (RFC 6762, section 10; RFC 6763). Pure.
 import { isIPv6 } from 'node:net'
+import { MAX_SERVERS, MAX_SERVERS_PER_SOURCE } from '../limits.js'
 import {
   type DnsName,
   type DnsRecord,
@@ -37,9 +38,9 @@ export interface UnreachableService {
 }
 
 interface ServiceCacheLimits {
-  /** The limit of services. @default 1000 */
+  /** @default MAX_SERVERS */
   readonly maxServices?: number
-  /** The limit of services from one sender. @default 200 */
+  /** @default MAX_SERVERS_PER_SOURCE */
   readonly maxServicesOfSender?: number
   /** Returns a number of [0, 1), as for {@link Lease}. @default Math.random */
   readonly random?: () => number
@@ -103,7 +104,12 @@ export class ServiceCache {
   /** @param type such as `_opcua-tcp._tcp.local` */
   constructor(type: DnsName, limits: ServiceCacheLimits = {}) {
     this.#type = type
-    this.#limits = { maxServices: 1000, maxServicesOfSender: 200, random: Math.random, ...limits }
+    this.#limits = {
+      maxServices: MAX_SERVERS,
+      maxServicesOfSender: MAX_SERVERS_PER_SOURCE,
+      random: Math.random,
+      ...limits,
+    }
     this.#hosts = new HostCache(this.#limits.random)
   }
 

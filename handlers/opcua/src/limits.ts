@@ -1,0 +1,21 @@
+// What any machine of the network can make the handler keep and do (docs/security.md).
+
+/** Messages of multicast DNS; a message over 1500 bytes counts as several. */
+export const MESSAGES = {
+  /** A server with many interfaces sends some ten in a second. */
+  perSource: 100,
+  /** A quarter of the processor's time at worst. */
+  perSecond: 500,
+}
+
+/** Addresses of a host, and checked addresses of a message: each check takes 20 µs. */
+export const MAX_ADDRESSES = 16
+
+/** Announced servers of one network, and servers of a Configuration. */
+export const MAX_SERVERS = 1000
+
+/** Announced servers of one sender: a discovery server announces all servers of its machine. */
+export const MAX_SERVERS_PER_SOURCE = 200
+
+/** Announced discovery servers that are called; those that have answered come first. */
+export const MAX_DISCOVERY_SERVERS = 100
