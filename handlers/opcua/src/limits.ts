@@ -2,11 +2,19 @@
 
 /** Messages of multicast DNS; a message over 1500 bytes counts as several. */
 export const MESSAGES = {
-  /** A server with many interfaces sends some ten in a second. */
-  perSource: 100,
+  /** In a round: a discovery server announces its 200 servers in 50 messages, to each query. */
+  perSource: 400,
   /** A quarter of the processor's time at worst. */
   perSecond: 500,
+  /** The handler refreshes a record twice in this time at most. */
+  roundMs: 10_000,
 }
+
+/**
+ * Messages of a round that are read for each announced server in any case: answers to refreshes,
+ * by which a server stays during a flood from forged addresses.
+ */
+export const MESSAGES_PER_SERVER = 4
 
 /** Addresses of a host, and checked addresses of a message: each check takes 20 µs. */
 export const MAX_ADDRESSES = 16

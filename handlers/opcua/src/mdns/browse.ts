@@ -124,6 +124,8 @@ class Browser {
     this.#reader = new MessageReader({
       type: SERVICE,
       allowed: allowedNetworks && new AllowedNetworks(allowedNetworks),
+      serversOf: (sender) =>
+        Math.max(0, ...[...this.#networks.values()].map(({ cache }) => cache.countOf(sender))),
       onFlood: (sender) =>
         this.#problems.report('flood', { sender }, 'multicast messages over the limit dropped'),
       onStranger: (sender) => search?.ignored(sender),

@@ -87,13 +87,28 @@ describe('messages of multicast DNS', () => {
     const message = text()
     const readMany = () =>
       Array.from({ length: 50_000 }, () => read(message)).filter((records) => records !== undefined)
-    expect(readMany()).toHaveLength(100)
-    expect(floods).toHaveLength(49_900)
+    expect(readMany()).toHaveLength(400)
+    expect(floods).toHaveLength(49_600)
     expect(await costOf(readMany)).toBeLessThan(1000)
     expect(read(addresses('192.0.2.2'), { from: { ...SENDER, address: '192.0.2.2' } })).toEqual([
       '192.0.2.2',
     ])
-    expect(read(addresses('192.0.2.1'), { now: 1000 })).toEqual(['192.0.2.1'])
+    expect(read(addresses('192.0.2.1'), { now: 10_000 })).toEqual(['192.0.2.1'])
+  })
+
+  it('of announced servers are read during a flood from thousands of addresses', () => {
+    const onFlood = (sender: string) => floods.push(sender)
+    const serversOf = (sender: string) => (sender === SENDER.address ? 1 : 0)
+    const eth1 = { ...eth0, networks: networkList(['192.0.2.10/24', '10.0.0.0/8']) }
+    reader = new MessageReader({ type: TYPE, onFlood, serversOf })
+    let readOnes = 0
+    const from = (address: string, now: number) =>
+      reader.read(text(), { ...SENDER, address }, [eth1], now) === undefined ? 0 : 1
+    for (const now of [0, 1000, 2000, 3000]) {
+      for (let n = 0; n < 5000; n++) readOnes += from(`10.${now / 1000}.${n >> 8}.${n & 255}`, now)
+      expect([from(SENDER.address, now), from('192.0.2.2', now)]).toEqual([1, 0])
+    }
+    expect(readOnes).toBe(4 * 500)
   })
 
   it('of strangers, and queries, do not use the limit of responders', () => {

@@ -1,5 +1,5 @@
 import { type AllowedNetworks, type Datagram, isLinkLocal, SourceLimit } from '@akrijs/sdk/network'
-import { MAX_ADDRESSES, MESSAGES } from '../limits.js'
+import { MAX_ADDRESSES, MESSAGES, MESSAGES_PER_SERVER } from '../limits.js'
 import { decodeResponse, isResponse } from './dns-decoder.js'
 import type { DnsName, DnsRecord } from './dns-message.js'
 import { MDNS_PORT } from './multicast-socket.js'
@@ -16,6 +16,8 @@ interface MessageReaderOptions {
    * the networks of the interface that received the message
    */
   readonly allowed?: AllowedNetworks | undefined
+  /** The number of servers that a sender has announced. @default 0 */
+  readonly serversOf?: (sender: string) => number
   /** Called for a message over the limit. */
   readonly onFlood: (sender: string) => void
   /** Called for a response from an address outside of the networks of this machine. */
@@ -32,10 +34,15 @@ interface ReceivedMessage {
 /** Reads multicast messages. Cheap checks come first, since any machine can send any message. */
 export class MessageReader {
   readonly #options: MessageReaderOptions
-  readonly #limit = new SourceLimit(MESSAGES)
+  readonly #limit: SourceLimit
 
   constructor(options: MessageReaderOptions) {
     this.#options = options
+    const { serversOf = () => 0 } = options
+    this.#limit = new SourceLimit({
+      ...MESSAGES,
+      reservedFor: (sender) => MESSAGES_PER_SERVER * serversOf(sender),
+    })
   }
 
   /**

@@ -224,7 +224,7 @@ export class ServiceCache {
 
   #add(key: string, service: Service): void {
     const { maxServices, maxServicesOfSender } = this.#limits
-    const ofSender = this.#countOf(service.sender)
+    const ofSender = this.countOf(service.sender)
     if (this.#services.size < maxServices && ofSender < maxServicesOfSender) {
       this.#services.set(key, service)
       this.#countOfSender.set(service.sender, ofSender + 1)
@@ -236,7 +236,8 @@ export class ServiceCache {
     return name.length === this.#type.length + 1 && isSameName(name.slice(1), this.#type)
   }
 
-  #countOf(sender: string): number {
+  /** The number of services that a sender has announced. */
+  countOf(sender: string): number {
     return this.#countOfSender.get(sender) ?? 0
   }
 
@@ -247,7 +248,7 @@ export class ServiceCache {
     this.#moveTo(service, undefined)
     this.#services.delete(key)
     this.#removals++
-    if (this.#countOf(sender) > 1) this.#countOfSender.set(sender, this.#countOf(sender) - 1)
+    if (this.countOf(sender) > 1) this.#countOfSender.set(sender, this.countOf(sender) - 1)
     else this.#countOfSender.delete(sender)
   }
 
