@@ -14,7 +14,6 @@ import {
   queryStarted,
   queryUrls,
   roundEnded,
-  suspected,
 } from './camera-entry.js'
 
 const NOW = 1_000_000
@@ -47,7 +46,7 @@ const hinted = (entry: CameraEntry, source = '10.0.0.66', url = OTHER) =>
 
 function failedTimes(entry: CameraEntry, times: number): CameraEntry {
   let next: CameraEntry = entry
-  for (let n = 0; n < times; n++) next = failed(next, NOW) ?? expect.fail('it is gone')
+  for (let n = 0; n < times; n++) next = failed(next, NOW)
   return next
 }
 
@@ -60,7 +59,7 @@ describe('a candidate', () => {
 
   it('becomes a camera when it answers', () => {
     expect(camera()).toMatchObject({
-      state: { kind: 'camera', url: HOME, address: '10.0.0.1', facts: FACTS, isSuspected: false },
+      state: { kind: 'camera', url: HOME, address: '10.0.0.1', facts: FACTS },
       dueAt: NOW + REFRESH_MS,
       failures: 0,
     })
@@ -139,19 +138,6 @@ describe('a camera', () => {
       dueAt: NOW + REFRESH_MS,
       isHeardAtHome: true,
     })
-  })
-
-  it('is queried after a Bye from another address, and gone if the query fails', () => {
-    const later = NOW + 60_000
-    const doubtful = suspected(camera(), later)
-    expect([doubtful.dueAt, isUrgent(doubtful)]).toEqual([later, true])
-    expect(failed(doubtful, later)).toBeUndefined()
-    expect(isUrgent(answeredAt(doubtful, HOME))).toBe(false)
-  })
-
-  it('is not queried by a Bye in the first half minute after its answer', () => {
-    const early = suspected(camera(), NOW + 1000)
-    expect([early.dueAt, isUrgent(early)]).toEqual([NOW + 30_000, false])
   })
 })
 

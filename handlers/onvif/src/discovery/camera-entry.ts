@@ -24,7 +24,6 @@ export type PresenceKind = 'ProbeMatch' | 'Hello'
  *
  *     newEntry ─► candidate ── answered ──► camera ── failed, 3 times in a row ──► candidate
  *     any state ── roundEnded, after 3 silent rounds ──► gone
- *     camera ── suspected (a Bye from another address), then failed ──► gone
  *
  * `heard` adds an announcement, `queryStarted` begins a query. All other transitions keep the
  * state.
@@ -78,8 +77,6 @@ interface CameraState {
   readonly facts: CameraFacts
   /** When the camera answered, in monotonic milliseconds. */
   readonly answeredAt: number
-  /** Whether another address said goodbye in the name of the camera. */
-  readonly isSuspected: boolean
 }
 
 /** The answer to a query. */
@@ -181,18 +178,6 @@ function heardAtHome(
   return { ...entry, isHeardAtHome: true, announcement, dueAt }
 }
 
-/**
- * Another address said goodbye in the name of the device: a camera is queried, and is gone if the
- * query fails.
- */
-export function suspected(entry: CameraEntry, now: number): CameraEntry {
-  const { state } = entry
-  if (state.kind === 'candidate') return entry
-  const soonestAt = soonestQuery(state, now)
-  const isSuspected = state.isSuspected || soonestAt === now
-  return { ...entry, state: { ...state, isSuspected }, dueAt: Math.min(entry.dueAt, soonestAt) }
-}
-
 export function roundEnded(entry: CameraEntry, now: number): CameraEntry | undefined {
   if (entry.silentRounds > MISSES_ALLOWED) return undefined
   const { state, hints, isHeardAtHome, dueAt } = entry
@@ -243,7 +228,6 @@ export function answered(
       // An interrupted answer does not remove earlier facts.
       facts: facts.incomplete === undefined ? facts : (before?.facts ?? facts),
       answeredAt: now,
-      isSuspected: false,
     },
     hints: NO_HINTS,
     isQueried: false,
@@ -253,9 +237,8 @@ export function answered(
   }
 }
 
-export function failed(entry: CameraEntry, now: number): CameraEntry | undefined {
+export function failed(entry: CameraEntry, now: number): CameraEntry {
   const { state, failures, isNewlyStarted, hints, dueAt } = entry
-  if (state.kind === 'camera' && state.isSuspected) return undefined
   const retryAt = now + Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS)
   return {
     ...entry,
@@ -285,12 +268,9 @@ export function zoneOf({ announcement, hints }: CameraEntry, url: string): strin
   return all.find(({ urls, zone }) => urls.includes(url) && zone !== undefined)?.zone
 }
 
-/**
- * Whether a query is not limited in number: the device is new, has said Hello, or a Bye made its
- * presence doubtful.
- */
+/** Whether a query is not limited in number: the device is new, or has said Hello. */
 export function isUrgent({ state, failures, isNewlyStarted }: CameraEntry): boolean {
-  return state.kind === 'camera' ? state.isSuspected : failures === 0 || isNewlyStarted
+  return state.kind === 'candidate' && (failures === 0 || isNewlyStarted)
 }
 
 /**

@@ -15,7 +15,6 @@ import {
   queryStarted,
   queryUrls,
   roundEnded,
-  suspected,
   zoneOf,
 } from './camera-entry.js'
 import { type CameraIdentity, CameraIndex, type ReachedLimit } from './camera-index.js'
@@ -142,19 +141,16 @@ export class CameraSet {
   }
 
   /**
-   * Takes a Bye. A Bye from the camera's own address removes the camera; any other Bye is a reason
-   * to query it.
+   * Takes a Bye, which counts from the camera's own address only. A camera that is switched off and
+   * says so from another of its addresses is gone after its silent rounds.
    * @returns whether a camera is gone
    */
   bye(uuid: string, source: string): boolean {
-    const [departed, others] = partition(this.#index.withUuid(uuid), (entry) =>
-      isOwnAddress(entry, source),
-    )
+    const departed = this.#index.withUuid(uuid).filter((entry) => isOwnAddress(entry, source))
     for (const entry of departed) {
       this.#index.replace(entry, undefined)
       this.#departures.set(departureKey(uuid, source), this.#now + DEPARTURE_MS)
     }
-    for (const entry of others) this.#index.replace(entry, suspected(entry, this.#now))
     return departed.some(({ state }) => state.kind === 'camera')
   }
 
@@ -173,7 +169,7 @@ export class CameraSet {
   /**
    * The queries to make now. Report the result of each by {@link answered} or {@link failed}.
    * @param limit the number of known cameras, and of candidates that failed before. Those that wait
-   * longest come first. New and suspected devices are not limited.
+   * longest come first. New devices are not limited.
    */
   due(limit: number): CameraQuery[] {
     const due = this.#index.entries
