@@ -61,6 +61,15 @@ it.each<[string, (ids: readonly string[], limits: ReturnType<typeof bound>) => P
   )
 })
 
+it('asks for the rank of each device once, however many devices come after it', async () => {
+  const asked: string[] = []
+  const limits = bound(10, (id) => asked.push(id))
+  const devices = numbered(200)
+  await readResponse(message(devices), limits, never)
+  boundList(devices, limits)
+  expect(asked).toHaveLength(2 * devices.length)
+})
+
 describe('a message', () => {
   it('with reports without end gives a few of them, as texts for people', async () => {
     const report = { reason: '\u001b[2J', count: 3, ids: ['\u202ea'], listed: false }

@@ -36,7 +36,7 @@ export async function readResponse(
   signal: AbortSignal,
 ): Promise<BoundedList> {
   try {
-    const devices = new FirstDevices(bound, idOf)
+    const devices = new FirstDevices<{ readonly bytes: Uint8Array; readonly fields: number }>(bound)
     const reports: DeviceReport[] = []
     let reportRoom = MAX_REPORT_BYTES
     const reader = new BinaryReader(message)
@@ -47,8 +47,11 @@ export async function readResponse(
         throw new InvalidResponseError(`a message has more than ${MAX_DEVICES} devices`)
       const [field, type] = reader.tag()
       const isText = type === WireType.LengthDelimited
-      if (isText && field === FIELD_DEVICES) devices.add(checkedSize(reader.bytes()))
-      else if (isText && field === FIELD_REPORTS) {
+      if (isText && field === FIELD_DEVICES) {
+        const bytes = reader.bytes()
+        const { id, fields } = readFields(bytes)
+        devices.add(id, { bytes, fields })
+      } else if (isText && field === FIELD_REPORTS) {
         const report = reader.bytes()
         // A message without content takes memory too.
         reportRoom -= report.length + 1
@@ -60,10 +63,10 @@ export async function readResponse(
     for (const device of devices.kept()) {
       if (isTurnOver()) await nextTurn()
       if (signal.aborted) break
-      fields += eachField(device, skip)
+      fields += device.fields
       if (fields > most)
         throw new InvalidResponseError(`the devices of a message have more than ${most} fields`)
-      check.add(Device.decode(device))
+      check.add(Device.decode(device.bytes))
     }
     return { devices: check.end(), leftOut: devices.leftOut, reports: boundReports(reports) }
   } catch (error) {
@@ -79,9 +82,16 @@ export function boundList(
 ): { readonly devices: DeviceList; readonly leftOut: number } {
   // At run time a handler is JavaScript: the check of the list refuses other values.
   if (!Array.isArray(list) || list.length <= bound.mostDevices) return { devices: list, leftOut: 0 }
-  const devices = new FirstDevices<DeviceList[number]>(bound, (device) => device?.id)
-  for (const device of list) devices.add(device)
+  const devices = new FirstDevices<DeviceList[number]>(bound)
+  for (const device of list) devices.add(device?.id, device)
   return { devices: devices.kept(), leftOut: devices.leftOut }
+}
+
+interface Candidate<T> {
+  readonly id: string
+  /** Undefined until the bound is exceeded. */
+  rank: number | undefined
+  readonly device: T
 }
 
 /**
@@ -92,38 +102,41 @@ class FirstDevices<T> {
   /** How many devices are not kept, once {@link kept} was called. */
   leftOut = 0
   readonly #bound: Bound
-  readonly #idOf: (device: T) => unknown
-  #devices: T[] = []
+  readonly #candidates: Candidate<T>[] = []
   #rankOf: ReturnType<Bound['rank']> | undefined
 
-  constructor(bound: Bound, idOf: (device: T) => unknown) {
+  constructor(bound: Bound) {
     this.#bound = bound
-    this.#idOf = idOf
   }
 
-  add(device: T): void {
-    this.#devices.push(device)
-    if (this.#devices.length >= 2 * this.#bound.mostDevices) this.kept()
+  add(id: unknown, device: T): void {
+    // A wrong device comes first, so that the check of the list finds it.
+    if (typeof id === 'string') this.#candidates.push({ id, rank: undefined, device })
+    else this.#candidates.push({ id: '', rank: -1, device })
+    if (this.#candidates.length >= 2 * this.#bound.mostDevices) this.#cut()
   }
 
   /** The kept devices: in the order in which they came, if all are kept. */
   kept(): readonly T[] {
+    this.#cut()
+    return this.#candidates.map(({ device }) => device)
+  }
+
+  #cut(): void {
     const { mostDevices, rank } = this.#bound
-    const beyond = this.#devices.length - mostDevices
-    if (beyond <= 0) return this.#devices
+    const beyond = this.#candidates.length - mostDevices
+    if (beyond <= 0) return
     this.leftOut += beyond
     this.#rankOf ??= rank()
-    const candidates: { readonly rank: number; readonly id: string; readonly device: T }[] = []
-    for (const device of this.#devices) {
-      const id = this.#idOf(device)
-      // A wrong device comes first, so that the check of the list finds it.
-      if (typeof id === 'string') candidates.push({ rank: this.#rankOf(id), id, device })
-      else candidates.push({ rank: -1, id: '', device })
-    }
-    candidates.sort((a, b) => a.rank - b.rank || (a.id < b.id ? -1 : Number(a.id > b.id)))
-    this.#devices = candidates.slice(0, mostDevices).map(({ device }) => device)
-    return this.#devices
+    // A list can be cut hundreds of times: each rank is asked for once.
+    for (const candidate of this.#candidates) candidate.rank ??= this.#rankOf(candidate.id)
+    this.#candidates.sort(order)
+    this.#candidates.length = mostDevices
   }
+}
+
+function order(a: Candidate<unknown>, b: Candidate<unknown>): number {
+  return (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : Number(a.id > b.id))
 }
 
 /** The fields of DiscoverResponse. */
@@ -132,31 +145,20 @@ const FIELD_REPORTS = 1000
 /** The field `id` of Device. */
 const FIELD_ID = 1
 
-function checkedSize(device: Uint8Array): Uint8Array {
-  if (device.length <= MAX_DEVICE_BYTES) return device
-  throw new InvalidResponseError(
-    `a device takes ${device.length} bytes, more than ${MAX_DEVICE_BYTES}`,
-  )
-}
-
-/** Visits the fields of a device: each property, mount and device node. @returns their number */
-function eachField(
-  device: Uint8Array,
-  visit: (reader: BinaryReader, field: number, type: WireType) => void,
-): number {
+/** Reads the id of a device, and how many fields it has: properties, mounts and device nodes. */
+function readFields(device: Uint8Array): { readonly id: string; readonly fields: number } {
+  if (device.length > MAX_DEVICE_BYTES)
+    throw new InvalidResponseError(
+      `a device takes ${device.length} bytes, more than ${MAX_DEVICE_BYTES}`,
+    )
   const reader = new BinaryReader(device)
-  let fields = 0
-  for (; reader.pos < reader.len; fields++) visit(reader, ...reader.tag())
-  return fields
-}
-
-function idOf(device: Uint8Array): string {
-  let id = ''
-  eachField(device, (reader, field, type) => {
+  let [id, fields] = ['', 0]
+  for (; reader.pos < reader.len; fields++) {
+    const [field, type] = reader.tag()
     if (field === FIELD_ID && type === WireType.LengthDelimited) id = reader.string()
     else skip(reader, field, type)
-  })
-  return id
+  }
+  return { id, fields }
 }
 
 /** Skips a field that is not read. @throws InvalidResponseError */
