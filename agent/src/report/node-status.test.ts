@@ -204,6 +204,16 @@ describe('Ready of a node', () => {
     expect(ready(world)).toBe(expected)
   })
 
+  it('names the same of several problems in any order: each change is an Event', () => {
+    const ids = ['b', 'a', 'c']
+    const collisions = ids.map((id) => ({ digest: id, kept: 'x', refused: id }))
+    const held = ids.map((id) => ({ name: `cam-${id}` as InstanceName, finalizers: [id] }))
+    const taken = ids.map((id) => ({ device: id, owner: objectKey('line', 'cam') }))
+    const refused = ids.map((id) => ({ device: { id, hash: '' }, healthy: false, refusal: 'no' }))
+    for (const world of [{ collisions }, { held }, { taken }, { devices: setOf(...refused) }])
+      expect(ready(world)).toMatch(/"a" (has no|have the same)|cam-a: a|device "a": no/)
+  })
+
   it.each<[string, World, string]>([
     // A list of an endpoint that left, from before a restart of the agent.
     ['is True with a list', { devices: { ...setOf(), complete: false } }, 'True NoDevices'],

@@ -143,7 +143,8 @@ function reconcileFailed({ failure }: StatusInput): Finding | undefined {
   return ['False', reason, messageOf(failure)]
 }
 
-function nameTaken({ taken: [clash] }: StatusInput): Finding | undefined {
+function nameTaken({ taken }: StatusInput): Finding | undefined {
+  const clash = firstBy(taken, ({ device }) => device)
   return (
     clash && [
       'False',
@@ -155,7 +156,8 @@ function nameTaken({ taken: [clash] }: StatusInput): Finding | undefined {
   )
 }
 
-function digestCollision({ collisions: [collision] }: StatusInput): Finding | undefined {
+function digestCollision({ collisions }: StatusInput): Finding | undefined {
+  const collision = firstBy(collisions, ({ refused }) => refused)
   return (
     collision && [
       'False',
@@ -166,23 +168,29 @@ function digestCollision({ collisions: [collision] }: StatusInput): Finding | un
   )
 }
 
-/** The same of the same problems in any order: each change is an Event. */
 function notRegistered({ registrations }: StatusInput): Finding | undefined {
   const refused = registrations.filter(({ isRefused }) => isRefused)
-  const [first, ...others] = (refused.length > 0 ? refused : registrations).toSorted((a, b) =>
-    a.resourceName < b.resourceName ? -1 : 1,
-  )
+  const problems = refused.length > 0 ? refused : registrations
+  const first = firstBy(problems, ({ resourceName }) => resourceName)
   if (first === undefined) return undefined
-  const more = others.length > 0 ? '; other resources too' : ''
+  const more = problems.length > 1 ? '; other resources too' : ''
   const reason = first.isRefused ? 'RegistrationRefused' : 'KubeletUnavailable'
   return ['False', reason, `${first.message}${more}`]
+}
+
+/** The same of the same problems in any order: each change is an Event. */
+function firstBy<T>(items: readonly T[], nameOf: (item: T) => string): T | undefined {
+  return items.reduce<T | undefined>(
+    (first, item) => (first !== undefined && nameOf(first) <= nameOf(item) ? first : item),
+    undefined,
+  )
 }
 
 /** The most finalizers in a message. */
 const SHOWN_FINALIZERS = 3
 
 function heldInstances({ held, devices: { devices } }: StatusInput): Finding | undefined {
-  const [first] = held
+  const first = firstBy(held, ({ name }) => name)
   if (first === undefined) return undefined
   const shown = first.finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
   const more = first.finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
@@ -194,7 +202,7 @@ function heldInstances({ held, devices: { devices } }: StatusInput): Finding | u
 
 function refusedDevices({ devices: { devices } }: StatusInput): Finding | undefined {
   const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
-  const [first] = refused
+  const first = firstBy(refused, ({ device }) => device.id)
   if (first === undefined) return undefined
   const message =
     `${refused.length} of ${devices.size} devices are not offered; device ` +
