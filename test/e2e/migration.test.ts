@@ -171,7 +171,7 @@ describe.skipIf(missingHere() !== undefined)(
           (await world.get<Written>('Configuration', 'cam'))?.metadata.finalizers,
         ).toBeUndefined(),
       )
-      expect(controller.output).toContain('leftover finalizers removed')
+      await eventually(() => expect(controller.output).toContain('leftover finalizers removed'))
       await existing[0]?.finalize('Configuration', 'cam')
       await world.remove('Configuration', 'cam')
       await eventually(async () => expect(await world.get('Configuration', 'cam')).toBeUndefined())
