@@ -93,6 +93,19 @@ it('an agent that leaves by itself does not ask for its Node', async () => {
   expect(requests('GET', NODE_PATH)).toBe(0)
 })
 
+it('an agent that asked to leave reads no Node, although others leave first', async () => {
+  const others = Array.from({ length: 100 }, (_, index) => `other-${index}` as NodeName)
+  put([NODE, ...others])
+  await seen([NODE, ...others])
+  expect(await cluster.leaveInstance(KEY, NODE)).toBe('asked')
+  for (const nodes of [[NODE, ...others.slice(1)], others.slice(1)]) {
+    put(nodes)
+    await seen(nodes)
+  }
+  expect(await join()).toBe('asked')
+  expect(requests('GET', NODE_PATH)).toBe(0)
+})
+
 it('the names of resources of a Node are those of its capacity and allocatable', async () => {
   const names = (node: string) => nodeResourceNames(home.client, node as NodeName)
   const status = { capacity: { cpu: '2', 'akri.sh/a': '0' }, allocatable: { 'akri.sh/b': '1' } }

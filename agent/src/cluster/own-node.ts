@@ -31,8 +31,11 @@ const CHECK_MS = 10_000
  */
 export class OwnNode {
   readonly #options: OwnNodeOptions
-  /** The Instances that the node is in, without those that the agent leaves. */
-  readonly #joined = new Set<ObjectKey>()
+  /**
+   * The Instances that the node is in, and whether the agent leaves: in a large cluster, many
+   * nodes leave before the controller comes to this one.
+   */
+  readonly #joined = new Map<ObjectKey, 'stays' | 'leaves'>()
   /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
   #isGone = false
@@ -47,7 +50,7 @@ export class OwnNode {
 
   /** Notes that this agent takes the node out of an Instance. */
   leaves(instance: ObjectKey): void {
-    this.#joined.delete(instance)
+    if (this.#joined.has(instance)) this.#joined.set(instance, 'leaves')
   }
 
   /** @throws NodeGoneError if the Node does not exist */
@@ -82,8 +85,9 @@ export class OwnNode {
 
   #follow(key: ObjectKey): void {
     const { instances, node } = this.#options
-    if (instances.get(key)?.spec.nodes.includes(node)) this.#joined.add(key)
-    else if (this.#joined.delete(key)) {
+    const before = this.#joined.get(key)
+    if (instances.get(key)?.spec.nodes.includes(node)) this.#joined.set(key, before ?? 'stays')
+    else if (this.#joined.delete(key) && before === 'stays') {
       this.#isSuspect = true
       // An answer of before says nothing about this change.
       if (!this.#isGone) this.#checkedUntil = Number.NEGATIVE_INFINITY
