@@ -164,7 +164,7 @@ it('the known nodes are the most that one object shows, counted once a second', 
   await home.close()
   await open(clock)
   const cluster = home.start(NODE_A)
-  await cluster.instances.synced
+  await Promise.all([cluster.instances.synced, cluster.configurations.synced])
   expect(cluster.knownNodes).toBe(1)
   server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })
   const lab = configurationWith()
@@ -179,6 +179,19 @@ it('the known nodes are the most that one object shows, counted once a second', 
   await eventually(() => expect(cluster.configurations.list()).toEqual([]))
   await clock.advance(1000)
   expect(cluster.knownNodes).toBe(2)
+})
+
+it('the known nodes are counted again after a first list with an invalid object', async () => {
+  await home.close()
+  await open(new ManualClock(1_000_000))
+  const configurations = '/apis/akri.sh/v0/namespaces/default/configurations'
+  const lab = configurationWith()
+  const { metadata } = configurationWith({}, { name: 'bad' as ConfigurationName })
+  server.put(`${configurations}/bad`, { ...lab, metadata, spec: {} })
+  server.put(`${configurations}/lab`, { ...lab, status: { nodeCounts: { reporting: 30 } } })
+  const cluster = home.start(NODE_A)
+  await cluster.configurations.synced
+  expect(cluster.knownNodes).toBe(30)
 })
 
 it('A10 R84 a node takes back its wish to leave before it joins with claims', async () => {

@@ -63,6 +63,7 @@ interface KubernetesClusterOptions
 
 /** Between two counts of the nodes, in milliseconds at least: a count looks at all objects. */
 const COUNT_MS = 1000
+const NOT_COUNTED = { most: 1, until: Number.NEGATIVE_INFINITY }
 
 /** The cluster of an API server. */
 export class KubernetesCluster implements Cluster {
@@ -82,7 +83,7 @@ export class KubernetesCluster implements Cluster {
   /** What runs from the start to the end, in this order. */
   readonly #parts: readonly { run(signal: AbortSignal): Promise<unknown> }[]
   readonly #stop = new AbortController()
-  #nodes = { most: 1, until: Number.NEGATIVE_INFINITY }
+  #nodes = NOT_COUNTED
   #running: Promise<unknown> = Promise.resolve()
 
   /**
@@ -154,6 +155,10 @@ export class KubernetesCluster implements Cluster {
       host: node,
     })
     const { cache } = configurations
+    // An invalid Configuration asks for the number before the others are read.
+    void cache.synced.then(() => {
+      this.#nodes = NOT_COUNTED
+    })
     this.#parts = [instances, strays, cache, this.#properties, report, this.#events]
   }
 
