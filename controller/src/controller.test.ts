@@ -178,7 +178,7 @@ describe('the work of a controller', () => {
     api.remove(last)
     await eventually(() => expect(api.objects.has(last)).toBe(true))
     await clock.advance(60_000)
-    // The Instance records that somebody else deletes its brokers soon after their creation.
+    // The Instance records that another client deletes its brokers soon after their creation.
     expect(sent()).toEqual(['PATCH', 'POST'])
   })
 

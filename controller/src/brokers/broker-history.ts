@@ -27,7 +27,7 @@ export interface Legacy {
   /** How often in a row the broker was restarted after its end. @default 0 */
   readonly restarts?: number | undefined
   readonly replaced?: Replaced | undefined
-  /** How often in a row somebody else deleted the broker soon after its creation. @default 0 */
+  /** How often in a row another client deleted the broker soon after its creation. @default 0 */
   readonly vanished?: number | undefined
 }
 

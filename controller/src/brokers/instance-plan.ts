@@ -52,7 +52,7 @@ export function planInstance(
 }
 
 /**
- * Dates the last Pod of a node: after somebody else has deleted it, nothing else shows its age.
+ * Dates the last Pod of a node: after another client has deleted it, nothing else shows its age.
  * @param pod the Pod that is there; undefined after the controller itself has removed it
  */
 export function sightLast(

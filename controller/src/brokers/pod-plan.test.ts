@@ -217,7 +217,7 @@ describe('a broker that has ended', () => {
     expect(plan(testInstance(['a']), [pod], { now: recheckAt }).removes).toEqual(['a-pod'])
   })
 
-  it('C6 waits longer each time somebody else deletes it soon after its creation', () => {
+  it('C6 waits longer each time another client deletes it soon after its creation', () => {
     const instance = testInstance(['a', 'b'], { capacity: 2 })
     let history: BrokerHistory = { left: {}, full: [] }
     const waits: number[] = []

@@ -287,7 +287,7 @@ interface Start extends Pick<Legacy, 'uid' | 'vanished'> {
 
 /**
  * When the broker of a node may be created. The controller waits before it deletes a broker that
- * has ended; a broker that somebody else deletes must not be created again in a hot loop.
+ * has ended; a broker that another client deletes must not be created again in a hot loop.
  */
 function startOn(
   node: NodeName,
