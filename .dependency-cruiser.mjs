@@ -5,11 +5,11 @@ const MAY_IMPORT = {
   sdk: ['proto', 'runtime'],
   'handlers/[^/]+': ['sdk'],
   kube: ['runtime', 'proto'],
-  api: ['runtime', 'kube/src/objects'],
+  api: ['runtime', 'sdk/src/handler', 'kube/src/objects'],
   agent: ['proto', 'runtime', 'sdk', 'kube', 'api'],
   standalone: ['proto', 'runtime', 'sdk', 'kube', 'api', 'agent'],
   controller: ['runtime', 'kube', 'api'],
-  webhook: ['runtime', 'kube', 'api'],
+  webhook: ['runtime', 'sdk/src/handler', 'kube', 'api'],
   cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone'],
   // The templates are projects that use the SDK.
   'create-handler': ['runtime', 'sdk'],
@@ -67,7 +67,8 @@ export default {
         path: '.',
         pathNot: [
           PURE_FILES_OF_AGENT,
-          '^(api|runtime)/|^kube/src/(objects|reconcile-queue)|@noble/hashes|^util$',
+          '^(api|runtime|sdk/src/handler)/|@noble/hashes|^util$',
+          '^kube/src/(objects|reconcile-queue)',
         ],
       },
     },

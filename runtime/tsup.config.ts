@@ -4,10 +4,9 @@ import { defineConfig } from 'tsup'
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
-    handler: 'src/handler/index.ts',
-    'node-version': 'src/node-version.ts',
+    'node-version': 'src/program/node-version.ts',
     program: 'src/program/index.ts',
-    server: 'src/server/http-server.ts',
+    http: 'src/http/http-server.ts',
     testing: 'src/testing/index.ts',
   },
   format: 'esm',

@@ -21,7 +21,7 @@ import {
 } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
-import { writeProblem } from '../runtime/src/write-problem.mjs'
+import { writeProblem } from '../runtime/src/errors/write-problem.mjs'
 import { manifestOf, metafileOf, reach, root, workspaceFolders, workspaces } from './workspaces.mjs'
 
 const stampFile = path.join(root, '.cache/prepare.json')

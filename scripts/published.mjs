@@ -53,12 +53,14 @@ export function releasedFile(file, { source, version }) {
   return `${source}/blob/v${version}/${file}`
 }
 
-/** The entries of a package, also for TypeScript with `moduleResolution: node10`. */
+/**
+ * The entries of a package, also for TypeScript with `moduleResolution: node10`. An entry that has
+ * nothing but sources is for this repository only.
+ */
 function withoutSources(exports) {
-  const entries = Object.entries(exports).map(([name, { [SOURCES]: _, ...targets }]) => [
-    name,
-    targets,
-  ])
+  const entries = Object.entries(exports)
+    .map(([name, { [SOURCES]: _, ...targets }]) => [name, targets])
+    .filter(([, targets]) => Object.keys(targets).length > 0)
   const { '.': main, ...others } = Object.fromEntries(entries)
   const typesVersions = Object.fromEntries(
     Object.entries(others).map(([name, { types }]) => [name.replace('./', ''), [types]]),

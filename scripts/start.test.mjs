@@ -34,7 +34,7 @@ const SCRIPTS = [
   'scripts/state-directory.mjs',
   'scripts/taken-by-npm.mjs',
   'scripts/workspaces.mjs',
-  'runtime/src/write-problem.mjs',
+  'runtime/src/errors/write-problem.mjs',
   'standalone/src/state/running-agent.mjs',
 ]
 const TSUP = `import { mkdirSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
 import { valueAt } from '@akrijs/runtime'
-import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, readDetails } from '@akrijs/sdk/handler'
 import type { Finding } from './configuration-problems.js'
 
 /** The path of the details of a handler, which are a text with fields. */

@@ -1,8 +1,6 @@
 import {
   choice,
   directory,
-  handlerOption,
-  handlerVariablesOption,
   kubeconfigOption,
   logLevelOption,
   nodeName,
@@ -11,6 +9,7 @@ import {
   texts,
   toggle,
 } from '@akrijs/runtime/program'
+import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-options'
 import { BUILT_IN_HANDLERS } from './built-in-handlers.js'
 import { defaultStateDirectory } from './places.js'
 import { COLOR_CHOICES } from './view/colors.js'

@@ -5,8 +5,8 @@ import {
   type HandlerPackage,
   packageDirectory,
   type ReadHandlerName,
-} from '@akrijs/runtime/handler'
-import { handlerSpecifier } from '@akrijs/runtime/program'
+} from '@akrijs/sdk/handler'
+import { handlerSpecifier } from '@akrijs/sdk/handler-options'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from './built-in-handlers.js'
 
 /**

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fieldOf, isRecord, valueAt } from '@akrijs/runtime'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
-import { findHandlerPackage, packageDirectory } from '@akrijs/runtime/handler'
+import type { DiscoveryHandler } from '@akrijs/sdk/handler'
+import { findHandlerPackage, packageDirectory } from '@akrijs/sdk/handler'
 
 /** The parts of a package.json that name other packages. */
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies']

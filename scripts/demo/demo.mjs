@@ -2,7 +2,7 @@
 // that ends with this one, and on the loopback interface only.
 import { fork } from 'node:child_process'
 import path from 'node:path'
-import { writeProblem } from '../../runtime/src/write-problem.mjs'
+import { writeProblem } from '../../runtime/src/errors/write-problem.mjs'
 import { root } from '../workspaces.mjs'
 import { KeptDevices } from './kept-devices.mjs'
 

@@ -3,16 +3,13 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { aborted, codeOf, messageOf } from '@akrijs/runtime'
-import {
-  type DiscoveryHandler,
-  findHandlerPackage,
-  HandlerPackageError,
-  importHandler,
-  packageModule,
-} from '@akrijs/runtime/handler'
 import { type OptionSpec, startProgram } from '@akrijs/runtime/program'
 import { akriHandlerOptions } from './akri-handler-options.js'
 import { endWithStdin } from './end-with-stdin.js'
+import { HandlerPackageError } from './handler/errors.js'
+import type { DiscoveryHandler } from './handler/handler.js'
+import { importHandler } from './handler/handler-module.js'
+import { findHandlerPackage, packageModule } from './handler/handler-package.js'
 import { servingOptions } from './serve.js'
 import { startServing } from './serving.js'
 

@@ -1,4 +1,3 @@
-import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
@@ -9,6 +8,8 @@ import {
   MAX_PROPERTIES_BYTES,
 } from './device-list.js'
 import { InvalidDeviceListError } from './errors.js'
+import type { Device } from './handler/device.js'
+import { DiscoveryProperties } from './handler/properties.js'
 
 const mount = { containerPath: '/dev/a', hostPath: '/dev/a' }
 const spec = { ...mount, permissions: 'rw' }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { aborted, type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs/runtime'
-import type { Device } from '@akrijs/runtime/handler'
 import { jsonBytes, MAX_JSON_BYTES } from './fit-into-list.js'
+import type { Device } from './handler/device.js'
 
 /** Other hosts can announce any number of devices. */
 const MAX_DEVICES = 10_000

@@ -1,15 +1,12 @@
 import { AkriError, defineError, errorFields, messageOf, silentLogger } from '@akrijs/runtime'
-import {
-  type DeviceList,
-  type DiscoverContext,
-  DiscoveryProperties,
-  defineDiscoveryHandler,
-  InvalidDetailsError,
-} from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { followDiscovery, openDiscovery } from './discovery.js'
 import { InvalidDeviceListError } from './errors.js'
+import type { DeviceList } from './handler/device.js'
+import { InvalidDetailsError } from './handler/errors.js'
+import { type DiscoverContext, defineDiscoveryHandler } from './handler/handler.js'
+import { DiscoveryProperties } from './handler/properties.js'
 import type { ReportedDevices } from './reported-devices.js'
 
 type Discover = (context: DiscoverContext<unknown>) => AsyncIterable<DeviceList>

@@ -5,19 +5,16 @@ import {
   errorText,
   Latest,
   type Logger,
+  notedHandlers,
   readableError,
   untilAborted,
 } from '@akrijs/runtime'
-import {
-  type DiscoveryHandler,
-  type DiscoveryProperties,
-  InvalidDetailsError,
-  InvalidHandlerError,
-  notedHandlers,
-  parseDetails,
-} from '@akrijs/runtime/handler'
 import { type CheckedDevice, checkInTurns, DeviceListCheck } from './device-list.js'
 import { HandlerFailedError, InvalidDeviceListError } from './errors.js'
+import { parseDetails } from './handler/details.js'
+import { InvalidDetailsError, InvalidHandlerError } from './handler/errors.js'
+import type { DiscoveryHandler } from './handler/handler.js'
+import type { DiscoveryProperties } from './handler/properties.js'
 import {
   DeviceReportCollector,
   equalReportedDevices,

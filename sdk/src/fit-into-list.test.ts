@@ -1,9 +1,9 @@
-import type { Device } from '@akrijs/runtime/handler'
 import { expect, it } from 'vitest'
 import { checkDeviceList } from './device-list.js'
 import { deviceMap } from './device-map.js'
 import { InvalidDeviceListError } from './errors.js'
 import { fitIntoList } from './fit-into-list.js'
+import type { Device } from './handler/device.js'
 
 const named = (count: number, properties: Device['properties'] = {}) =>
   Array.from({ length: count }, (_, n): Device => ({ id: `device-${n}`, properties }))

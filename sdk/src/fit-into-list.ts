@@ -1,6 +1,6 @@
 import { isRecord, maskUrls, messageOf } from '@akrijs/runtime'
-import type { Device } from '@akrijs/runtime/handler'
 import { InvalidDeviceListError } from './errors.js'
+import type { Device } from './handler/device.js'
 import { MAX_LIST_BYTES } from './list-limit.js'
 
 /**

@@ -13,7 +13,6 @@ import {
   SocketUnusableError,
   untilAborted,
 } from '@akrijs/runtime'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import {
   Metadata,
   Server,
@@ -22,6 +21,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { followDiscovery } from './discovery.js'
+import type { DiscoveryHandler } from './handler/handler.js'
 import type { HandlerMetrics } from './metrics.js'
 import { countOf, deviceReports } from './reported-devices.js'
 import { answerHeaders, MAX_ANSWER_BYTES, propertiesFromWire, sendsReports } from './wire.js'

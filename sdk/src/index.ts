@@ -18,23 +18,21 @@ export {
   systemClock,
   withTimeLimit,
 } from '@akrijs/runtime'
-export {
-  type Device,
-  type DeviceList,
-  type DeviceSpec,
-  type DiscoverContext,
-  type DiscoveryHandler,
-  type DiscoveryHandlerDefinition,
-  DiscoveryProperties,
-  defineDiscoveryHandler,
-  InvalidDetailsError,
-  InvalidHandlerError,
-  type Mount,
-  type ReportedDevice,
-} from '@akrijs/runtime/handler'
 export { type DeviceMap, type DeviceMapOptions, deviceMap } from './device-map.js'
 export { every } from './every.js'
 export { fitIntoList } from './fit-into-list.js'
+export type { DetailsProblem } from './handler/details.js'
+export type { Device, DeviceList, DeviceSpec, Mount } from './handler/device.js'
+export { InvalidDetailsError, InvalidHandlerError } from './handler/errors.js'
+export type { DeviceReport, HostContext } from './handler/handler.js'
+export {
+  type DiscoverContext,
+  type DiscoveryHandler,
+  type DiscoveryHandlerDefinition,
+  defineDiscoveryHandler,
+  type ReportedDevice,
+} from './handler/handler.js'
+export { DiscoveryProperties } from './handler/properties.js'
 export { Presence } from './presence.js'
 export { serve } from './serve.js'
 export type { HandlerServer, ServeOptions } from './serve-options.js'

@@ -1,5 +1,5 @@
-import type { Device } from '@akrijs/runtime/handler'
 import { InvalidPresenceError } from './errors.js'
+import type { Device } from './handler/device.js'
 
 /**
  * Keeps a device that misses rounds: one lost datagram does not remove a camera. Pass what each

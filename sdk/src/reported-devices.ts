@@ -1,5 +1,5 @@
 import { maskUrls, messageOf, printable } from '@akrijs/runtime'
-import type { DeviceReport, ReportedDevice } from '@akrijs/runtime/handler'
+import type { DeviceReport, ReportedDevice } from './handler/handler.js'
 
 /** The devices of one list about which a handler tells people, all left out or all listed. */
 export interface ReportedDevices {

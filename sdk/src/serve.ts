@@ -1,12 +1,9 @@
 import { isIPv6 } from 'node:net'
 import path from 'node:path'
 import { fieldOf, InvalidOptionError, shorten } from '@akrijs/runtime'
-import {
-  type DiscoveryHandler,
-  InvalidHandlerError,
-  isDiscoveryHandler,
-} from '@akrijs/runtime/handler'
 import { AGENT_SOCKET } from './agent-socket.js'
+import { InvalidHandlerError } from './handler/errors.js'
+import { type DiscoveryHandler, isDiscoveryHandler } from './handler/handler.js'
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
 
 /**

@@ -10,7 +10,6 @@ import {
   SocketUnusableError,
   systemClock,
 } from '@akrijs/runtime'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import {
   BugCounter,
   createContext,
@@ -18,6 +17,7 @@ import {
   type ProgramContext,
 } from '@akrijs/runtime/program'
 import { AGENT_SOCKET } from './agent-socket.js'
+import type { DiscoveryHandler } from './handler/handler.js'
 import { serveDiscovery } from './handler-server.js'
 import { handlerSocket } from './handler-socket.js'
 import { ServeMetrics } from './metrics.js'

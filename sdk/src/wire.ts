@@ -1,4 +1,4 @@
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { DiscoveryProperties } from './handler/properties.js'
 import { MAX_LIST_BYTES } from './list-limit.js'
 
 /** The most bytes of an answer to Discover: a list and its reports of devices. */

@@ -18,7 +18,7 @@ import {
   type findHandlerPackage,
   findHandlerPackages,
   type HandlerPackage,
-} from '@akrijs/runtime/handler'
+} from '@akrijs/sdk/handler'
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFileError } from './errors.js'
 import { handlerProblem, reportHandlerProblems } from './manifests/handler-problems.js'

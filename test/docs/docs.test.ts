@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/api'
-import { type DeviceList, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { type DeviceList, defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { loadAll } from 'js-yaml'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'

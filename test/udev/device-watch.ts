@@ -1,4 +1,4 @@
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 
 /** A list of the handler. */
 export interface TimedList {

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 import { DeviceWatch } from './device-watch.js'
 
 /** `discoveryDetails` of the udev handler. */

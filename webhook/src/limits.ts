@@ -1,4 +1,4 @@
-import type { HttpLimits } from '@akrijs/runtime/server'
+import type { HttpLimits } from '@akrijs/runtime/http'
 
 /** The longest body, in bytes: the old and the new object, each of at most 1.5 MiB in etcd. */
 export const MAX_BODY = 4 * 1024 * 1024

@@ -4,12 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import https from 'node:https'
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, type Logger, messageOf, mostJsonValues } from '@akrijs/runtime'
-import {
-  ConnectionBound,
-  type HttpAnswer,
-  HttpServer,
-  serverSettings,
-} from '@akrijs/runtime/server'
+import { ConnectionBound, type HttpAnswer, HttpServer, serverSettings } from '@akrijs/runtime/http'
 import type { KeyPair } from './certificates/x509.js'
 import { WebhookPortError } from './errors.js'
 import { CONNECTION_LIMITS, MAX_BODY, MAX_MEMORY, MAX_VALUES, VALUE_BYTES } from './limits.js'

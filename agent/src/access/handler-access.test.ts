@@ -1,4 +1,4 @@
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 import { describe, expect, it, vi } from 'vitest'
 import { turnsOf } from '../../../test/support/turns.js'
 import { checked } from '../testing/objects.js'

@@ -1,5 +1,5 @@
 import { inTurns } from '@akrijs/runtime'
-import type { DeviceList, DeviceSpec, Mount } from '@akrijs/runtime/handler'
+import type { DeviceList, DeviceSpec, Mount } from '@akrijs/sdk/handler'
 import { type HashedDevice, quote } from '../handlers/handler-endpoint.js'
 import {
   isCanonicalPath,

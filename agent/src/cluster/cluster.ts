@@ -9,7 +9,7 @@ import type {
   UsedSlot,
 } from '@akrijs/api'
 import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube/objects'
-import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DiscoveryProperties } from '@akrijs/sdk/handler'
 
 /**
  * The cluster, as the agent's core uses it: custom resources, with the conflict rules of an API

@@ -26,7 +26,7 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import {
   brokerInfoStep,

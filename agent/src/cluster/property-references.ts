@@ -6,7 +6,7 @@ import {
   READABLE_FROM_ANNOTATION,
 } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { DiscoveryProperties } from '@akrijs/sdk/handler'
 import {
   MissingPropertyError,
   PropertyForbiddenError,

@@ -1,6 +1,6 @@
 import type { Configuration } from '@akrijs/api'
 import { backoff, runAfter } from '@akrijs/runtime'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { AdmittedDevice } from '../access/handler-access.js'
 import {
   type HandlerEndpoint,

@@ -1,6 +1,6 @@
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
-import type { Device } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
+import type { Device } from '@akrijs/sdk/handler'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {

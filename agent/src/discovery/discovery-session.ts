@@ -11,7 +11,7 @@ import {
   TokenBucket,
   untilAborted,
 } from '@akrijs/runtime'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { HandlerAccess } from '../access/handler-access.js'
 import type { Cluster } from '../cluster/cluster.js'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'

@@ -1,6 +1,6 @@
 import { keyOf } from '@akrijs/kube/objects'
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import type { ManualClock } from '@akrijs/runtime/testing'
+import { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
 import {

@@ -1,5 +1,5 @@
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 import { DeviceListCheck } from '@akrijs/sdk/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'

@@ -1,6 +1,6 @@
 import { Device, DeviceReport } from '@akrijs/proto/discovery'
 import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
-import type { DeviceList } from '@akrijs/runtime/handler'
+import type { DeviceList } from '@akrijs/sdk/handler'
 import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { InvalidResponseError } from '../errors.js'

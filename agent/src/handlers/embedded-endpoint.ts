@@ -1,5 +1,5 @@
 import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
-import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/sdk/handler'
 import { deviceReports, followDiscovery } from '@akrijs/sdk/host'
 import { boundList } from './discover-response.js'
 import {

@@ -1,5 +1,5 @@
 import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
-import type { Device, DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { Device, DeviceReport, DiscoveryProperties } from '@akrijs/sdk/handler'
 
 /** One running copy of a handler: behind a socket, or in this process. */
 export interface HandlerEndpoint {

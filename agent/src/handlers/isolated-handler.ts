@@ -20,7 +20,7 @@ import {
   MODULE_LOAD_MS,
   packageDirectory,
   type ReadHandlerName,
-} from '@akrijs/runtime/handler'
+} from '@akrijs/sdk/handler'
 import { IsolatedOutput, MAX_HANDLER_LINE } from './isolated-output.js'
 
 interface IsolatedHandlerOptions {

@@ -1,6 +1,6 @@
 import type { ConfigurationName, InstanceName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 
 /** An Instance that this node serves: all that its device plugin needs besides the slots. */
 export interface ServedInstance {

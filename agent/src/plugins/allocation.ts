@@ -1,6 +1,6 @@
 import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
-import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
+import type { DeviceSpec, Mount } from '@akrijs/sdk/handler'
 import type { PluginLevel } from '../report/observer.js'
 import type { ChosenSlot } from '../slots/resource.js'
 

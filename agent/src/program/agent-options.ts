@@ -2,8 +2,6 @@ import { COMPATIBILITIES } from '@akrijs/api'
 import {
   choice,
   directory,
-  handlerOption,
-  handlerVariablesOption,
   integer,
   kubeconfigOption,
   list,
@@ -15,6 +13,7 @@ import {
   required,
   text,
 } from '@akrijs/runtime/program'
+import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-options'
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
 import type { DeviceNodes } from '../access/handler-access.js'

@@ -9,8 +9,8 @@ import {
   RegistrationClient,
 } from '@akrijs/proto/discovery'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'

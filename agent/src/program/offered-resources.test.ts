@@ -1,7 +1,7 @@
 import type { ConfigurationName, Offer } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'

@@ -17,10 +17,10 @@ import {
   systemClock,
   temporaryOf,
 } from '@akrijs/runtime'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { serve } from '@akrijs/sdk'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 import { CONFIGURATIONS, INSTANCES, parseNodeReport } from '@akrijs/api'
 import { type NodeName, objectKey, Resource } from '@akrijs/kube'
 import type { FakeApiServer } from '@akrijs/kube/testing'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'

@@ -1,6 +1,6 @@
 import type { InstanceName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import { expect, it } from 'vitest'
 import { deviceProblems, findings, MAX_FINDINGS, problemsByInstance } from './device-problems.js'
 

@@ -1,6 +1,6 @@
 import type { DeviceProblem, FoundProblem, InstanceName } from '@akrijs/api'
 import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { PlannedInstance } from '../instances/instance-plan.js'
 

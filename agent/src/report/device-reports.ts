@@ -1,5 +1,5 @@
 import { maskUrls } from '@akrijs/runtime'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 
 /** The most reasons in a message. */
 const SHOWN_REASONS = 5

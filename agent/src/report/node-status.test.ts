@@ -1,6 +1,6 @@
 import type { Configuration, ConfigurationName, InstanceName, NodeStatus } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import { describe, expect, it } from 'vitest'
 import type { HandlerAnswer } from '../discovery/configuration-discovery.js'
 import type { DeviceBound, DeviceSet } from '../discovery/device-set.js'

@@ -1,6 +1,6 @@
 import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf } from '@akrijs/runtime'
-import type { DeviceReport } from '@akrijs/runtime/handler'
+import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'

@@ -11,7 +11,7 @@ import {
 } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import { applyJsonPatch } from '@akrijs/kube/testing'
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { DiscoveryProperties } from '@akrijs/sdk/handler'
 import type {
   BrokerReports,
   Cluster,

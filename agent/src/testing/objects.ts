@@ -7,7 +7,7 @@ import {
   type InstanceName,
 } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import type { Device } from '@akrijs/runtime/handler'
+import type { Device } from '@akrijs/sdk/handler'
 import { type CheckedDevice, withHash } from '@akrijs/sdk/host'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceIdAnnotation } from '../instances/existing-instances.js'

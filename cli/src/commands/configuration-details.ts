@@ -1,5 +1,5 @@
 import { type ConfigurationSpec, type DetailsFinding, detailsFindings } from '@akrijs/api'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
+import type { DiscoveryHandler } from '@akrijs/sdk/handler'
 import { BUILT_IN_HANDLERS, HANDLERS_FROM } from '../built-in-handlers.js'
 import { findHandler } from '../handler-source.js'
 

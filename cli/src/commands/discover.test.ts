@@ -1,12 +1,12 @@
 import os from 'node:os'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import {
   type DiscoveryHandler,
   type DiscoveryHandlerDefinition,
   DiscoveryProperties,
   defineDiscoveryHandler,
-} from '@akrijs/runtime/handler'
-import { ManualClock } from '@akrijs/runtime/testing'
+} from '@akrijs/sdk/handler'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod'
 import { findHandler } from '../handler-source.js'

@@ -11,17 +11,13 @@ import {
   systemClock,
   untilAborted,
 } from '@akrijs/runtime'
+import { type ProcessContext, print, redirectOutput } from '@akrijs/runtime/program'
 import {
   type DiscoveryHandler,
   DiscoveryProperties,
   InvalidDetailsError,
-} from '@akrijs/runtime/handler'
-import {
-  handlerSpecifier,
-  type ProcessContext,
-  print,
-  redirectOutput,
-} from '@akrijs/runtime/program'
+} from '@akrijs/sdk/handler'
+import { handlerSpecifier } from '@akrijs/sdk/handler-options'
 import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
 import { EXAMPLE_DETAILS, HANDLERS_FROM } from '../built-in-handlers.js'
 import type { DiscoverOptions } from '../command-options.js'

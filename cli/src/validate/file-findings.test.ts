@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { MAX_MANIFEST_BYTES } from '@akrijs/api'
-import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod'

@@ -13,7 +13,7 @@ import {
   specFindings,
 } from '@akrijs/api'
 import { fieldOf, messageOf, nearest, shorten } from '@akrijs/runtime'
-import { type DiscoveryHandler, ruleHint } from '@akrijs/runtime/handler'
+import { type DiscoveryHandler, ruleHint } from '@akrijs/sdk/handler'
 import { load, YAMLException } from 'js-yaml'
 
 interface Located {

@@ -1,5 +1,5 @@
 import { maskUrls, printable } from '@akrijs/runtime'
-import type { DeviceList, Mount } from '@akrijs/runtime/handler'
+import type { DeviceList, Mount } from '@akrijs/sdk/handler'
 import {
   leftOutSummary,
   problemsSummary,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { InternalError } from '../errors.js'
+import { InternalError } from '../errors/errors.js'
 import { createLogger } from './create-logger.js'
 
 const lines: unknown[] = []

@@ -1,6 +1,6 @@
 import { destination, pino } from 'pino'
-import { errorFields, InvalidOptionError, readableError } from '../errors.js'
-import { isBug, LOG_LEVELS, type Logger, type LogLevel, type LogMethod } from '../logger.js'
+import { errorFields, InvalidOptionError, readableError } from '../errors/errors.js'
+import { isBug, LOG_LEVELS, type Logger, type LogLevel, type LogMethod } from './logger.js'
 
 export interface LoggerOptions {
   /** @default `LOG_LEVEL`, else `info` */

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js'
+import type { Clock } from '../clock/clock.js'
 
 /** A verdict on the program: undefined, or what is wrong with it. */
 type Verdict = string | undefined

@@ -2,8 +2,8 @@ import net from 'node:net'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { fuzz } from '../../../test/support/fuzz.js'
-import { type Logger, silentLogger } from '../logger.js'
 import { serveHealth } from './health-server.js'
+import { type Logger, silentLogger } from './logger.js'
 
 const line = fc.constantFrom(
   'GET /metrics HTTP/1.1',

@@ -1,9 +1,9 @@
 import net from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Clock, systemClock } from '../clock.js'
-import { type Logger, silentLogger } from '../logger.js'
+import { type Clock, systemClock } from '../clock/clock.js'
 import { ManualClock } from '../testing/index.js'
 import { type HealthServer, type HealthServerOptions, serveHealth } from './health-server.js'
+import { type Logger, silentLogger } from './logger.js'
 
 let health: HealthServer
 const sockets: net.Socket[] = []

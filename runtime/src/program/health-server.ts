@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage } from 'node:http'
-import { type Clock, systemClock } from '../clock.js'
-import type { Logger } from '../logger.js'
-import { type HttpAnswer, HttpServer, serverSettings } from '../server/http-server.js'
+import { type Clock, systemClock } from '../clock/clock.js'
+import { type HttpAnswer, HttpServer, serverSettings } from '../http/http-server.js'
 import { HealthCheck } from './health-check.js'
+import type { Logger } from './logger.js'
 
 export interface HealthServerOptions {
   readonly port: number

@@ -2,7 +2,7 @@
 import { writeSync } from 'node:fs'
 import { type Debugger, type InspectorNotification, Session } from 'node:inspector'
 import { parentPort, workerData } from 'node:worker_threads'
-import { handlerPlaceIn } from '../handler-code.js'
+import { handlerPlaceIn } from '../errors/handler-code.js'
 import type { LoopWatchData } from './loop-watch-data.js'
 
 const { beats, limitMs, program, isText, remedy } = workerData as LoopWatchData

@@ -1,4 +1,4 @@
-import { messageOf, OutputError } from '../errors.js'
+import { messageOf, OutputError } from '../errors/errors.js'
 import { print } from './stray-output.js'
 
 /** Whether the reader of the output has closed it, as `head` does. This is no failure. */

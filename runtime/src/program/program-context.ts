@@ -1,7 +1,7 @@
 import { Counter, Gauge, Registry } from 'prom-client'
-import { Closer } from '../closer.js'
-import type { Logger } from '../logger.js'
+import { Closer } from '../flow/closer.js'
 import { type HealthServerOptions, serveHealth } from './health-server.js'
+import type { Logger } from './logger.js'
 
 /** What every program has while it runs. */
 export interface ProgramContext {

@@ -7,12 +7,12 @@ import {
   InvalidOptionError,
   messageOf,
   readableError,
-} from '../errors.js'
-import { handlerOfError, handlerOfExit, presentStack } from '../handler-code.js'
-import type { Logger } from '../logger.js'
-import { printableLines } from '../printable.js'
-import { maskUrls } from '../secrets.js'
+} from '../errors/errors.js'
+import { handlerOfError, handlerOfExit, presentStack } from '../errors/handler-code.js'
+import { printableLines } from '../text/printable.js'
+import { maskUrls } from '../text/secrets.js'
 import { createLogger } from './create-logger.js'
+import type { Logger } from './logger.js'
 import { commanderOptions, type OptionSchema, type OptionsOf } from './option-schema.js'
 import { outputErrorEnd } from './output-errors.js'
 import { BugCounter, type ProgramContext, runInContext } from './program-context.js'

@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { kindOf } from '../errors.js'
+import { kindOf } from '../errors/errors.js'
 
 const ERRORS = ['terminal', 'transient', 'bug'] as const
 

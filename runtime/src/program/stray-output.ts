@@ -1,8 +1,8 @@
 import { StringDecoder } from 'node:string_decoder'
 import { setImmediate } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import type { Logger } from '../logger.js'
-import { printable } from '../printable.js'
+import { printable } from '../text/printable.js'
+import type { Logger } from './logger.js'
 
 /** The most warnings of Node.js that are logged: each text is logged once. */
 const MAX_WARNINGS = 100

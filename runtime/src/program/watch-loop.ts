@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { hasForeignHandler, notedHandlers, onHandlers } from '../handler-code.js'
+import { hasForeignHandler, notedHandlers, onHandlers } from '../errors/handler-code.js'
 import type { LoopWatchData } from './loop-watch-data.js'
 
 /** A loop that is blocked for so long is reported, in milliseconds. */

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.js'
-import { InvalidIntervalError } from '../errors.js'
-import { checkWait, toLimit } from '../interval.js'
+import type { Clock } from '../clock/clock.js'
+import { checkWait, toLimit } from '../clock/interval.js'
+import { InvalidIntervalError } from '../errors/errors.js'
 
 interface Sleeper {
   readonly due: number

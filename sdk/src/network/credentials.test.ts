@@ -1,7 +1,7 @@
 import { type Logger, silentLogger } from '@akrijs/runtime'
-import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { DiscoveryProperties } from '../handler/properties.js'
 import { type CredentialKind, DeviceCredentials } from './credentials.js'
 
 const spelling = (device: string) => device.toLowerCase().replaceAll('_', '-')

@@ -1,5 +1,5 @@
 import { isRecord, type Logger } from '@akrijs/runtime'
-import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DiscoveryProperties } from '../handler/properties.js'
 
 /** A user name and password for a device. */
 export interface PasswordCredential {

@@ -1,14 +1,11 @@
 import { aborted, currentClock, systemClock } from '@akrijs/runtime'
-import {
-  type DeviceList,
-  type DiscoverContext,
-  defineDiscoveryHandler,
-  InvalidDetailsError,
-} from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
+import type { DeviceList } from '../handler/device.js'
+import { InvalidDetailsError } from '../handler/errors.js'
+import { type DiscoverContext, defineDiscoveryHandler } from '../handler/handler.js'
 import { deviceMap, every, withTimeLimit } from '../index.js'
 import { discover, type InProcessOptions } from './in-process-discovery.js'
 

@@ -9,18 +9,18 @@ import {
   toLimit,
   untilAborted,
 } from '@akrijs/runtime'
-import {
-  type Device,
-  type DeviceReport,
-  type DiscoveryHandler,
-  DiscoveryProperties,
-  InvalidHandlerError,
-  isDiscoveryHandler,
-  type ReportedDevice,
-} from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { followDiscovery, type ReportedList } from '../discovery.js'
 import { HandlerFailedError } from '../errors.js'
+import type { Device } from '../handler/device.js'
+import { InvalidHandlerError } from '../handler/errors.js'
+import {
+  type DeviceReport,
+  type DiscoveryHandler,
+  isDiscoveryHandler,
+  type ReportedDevice,
+} from '../handler/handler.js'
+import { DiscoveryProperties } from '../handler/properties.js'
 import { deviceReports } from '../reported-devices.js'
 import { closedByTest, DiscoveryEndedError, SimulatedAgentError } from './errors.js'
 import { ListQueue, WAIT_MS } from './list-queue.js'

@@ -7,8 +7,10 @@ import {
   RegistrationService,
 } from '@akrijs/proto/discovery'
 import { makeRoomForSocket } from '@akrijs/runtime'
-import { type Device, type DeviceReport, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { credentials, Metadata, Server, ServerCredentials, status } from '@grpc/grpc-js'
+import type { Device } from '../handler/device.js'
+import type { DeviceReport } from '../handler/handler.js'
+import { DiscoveryProperties } from '../handler/properties.js'
 import { acceptReportsHeader, propertiesToWire } from '../wire.js'
 import { closedByTest, DiscoveryEndedError, SimulatedAgentError } from './errors.js'
 import { ListQueue, WAIT_MS } from './list-queue.js'

@@ -49,7 +49,7 @@ import {
   objectKey,
 } from '@akrijs/kube'
 import { type Clock, InternalError, type Logger } from '@akrijs/runtime'
-import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import type { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { type ClusterState, type StateFile, specDigest } from '../state/state-file.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'

@@ -2,7 +2,6 @@ import { isIP } from 'node:net'
 import { COMPATIBILITIES } from '@akrijs/api'
 import {
   choice,
-  handlerOption,
   integer,
   isDnsName,
   kubeconfigOption,
@@ -12,6 +11,7 @@ import {
   type OptionsOf,
   text,
 } from '@akrijs/runtime/program'
+import { handlerOption } from '@akrijs/sdk/handler-options'
 import { InvalidArgumentError } from 'commander'
 
 /** The options of `akri-webhook`. The flags, the docs and the chart's values come from here. */

@@ -1,6 +1,6 @@
 import { DETAILS_PATH, detailsFindings, handlerOf, type Problem } from '@akrijs/api'
 import { type Clock, messageOf, nearest, valueAt } from '@akrijs/runtime'
-import type { DiscoveryHandler } from '@akrijs/runtime/handler'
+import type { DiscoveryHandler } from '@akrijs/sdk/handler'
 import { DetailsUncheckedError } from '../errors.js'
 
 /**

@@ -1,4 +1,4 @@
-import { hasPlaces } from '../errors.js'
+import { hasPlaces } from '@akrijs/runtime'
 
 const PLACED = Symbol.for('akri.fetch-places')
 

@@ -1,7 +1,7 @@
+import { messageOf } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { messageOf } from '../errors.js'
 import { parseDetails } from './details.js'
 import { InvalidDetailsError } from './errors.js'
 

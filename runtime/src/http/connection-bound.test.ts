@@ -1,7 +1,7 @@
 import net from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Logger, silentLogger } from '../logger.js'
+import { type Logger, silentLogger } from '../program/logger.js'
 import { ManualClock } from '../testing/index.js'
 import { ConnectionBound } from './connection-bound.js'
 

@@ -1,4 +1,4 @@
-import { defineError } from '../errors.js'
+import { defineError } from '@akrijs/runtime'
 
 /**
  * The `discoveryDetails` of a Configuration do not fit the handler's schema. gRPC:

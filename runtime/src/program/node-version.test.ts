@@ -17,7 +17,7 @@ it.each(['20.18.3', '18.99.0', '8.0.0', '0.12.1'])('Node.js %s is too old', (ver
 it.each(['cli', 'sdk', 'runtime', 'create-handler'])(
   'the package of %s names the same version',
   (folder) => {
-    const file = path.join(import.meta.dirname, '../..', folder, 'package.json')
+    const file = path.join(import.meta.dirname, '../../..', folder, 'package.json')
     expect(JSON.parse(readFileSync(file, 'utf8')).engines.node).toBe(`>=${OLDEST_NODE}`)
   },
 )

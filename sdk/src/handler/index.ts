@@ -1,5 +1,4 @@
-// `@akrijs/runtime/handler`: the contract of a discovery handler and its host.
-export { notedHandlers } from '../handler-code.js'
+// `@akrijs/sdk/handler`: the contract of a discovery handler and its host.
 export { parseDetails, readDetails, ruleHint } from './details.js'
 export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
 export { HandlerPackageError, InvalidDetailsError, InvalidHandlerError } from './errors.js'

@@ -2,9 +2,9 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { runWithClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { runWithClock } from '../current-clock.js'
-import { ManualClock } from '../testing/index.js'
 import { findHandlerPackage } from './handler-package.js'
 
 const sdk = pathToFileURL(

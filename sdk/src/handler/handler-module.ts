@@ -1,9 +1,14 @@
 import module from 'node:module'
-import { untilAborted } from '../aborted.js'
-import { messageOf, readableError } from '../errors.js'
-import { hasForeignHandler, noteHandler } from '../handler-code.js'
-import { fieldOf, isRecord } from '../json.js'
-import { withTimeLimit } from '../time-limit.js'
+import {
+  fieldOf,
+  hasForeignHandler,
+  isRecord,
+  messageOf,
+  noteHandler,
+  readableError,
+  untilAborted,
+  withTimeLimit,
+} from '@akrijs/runtime'
 import { HandlerPackageError } from './errors.js'
 import { placeFetchErrors } from './fetch-places.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { fieldOf, isRecord, pathText, valueAt } from './json.js'
-import { shorten } from './printable.js'
-import { isSecretAt, MASK, maskUrls } from './secrets.js'
+import { fieldOf, isRecord, pathText, valueAt } from '../text/json.js'
+import { shorten } from '../text/printable.js'
+import { isSecretAt, MASK, maskUrls } from '../text/secrets.js'
 
 // The words for what a schema refuses. Libraries of schemas write for programmers: "Invalid input:
 // expected string, received undefined".

@@ -1,4 +1,4 @@
-import { requireSignal } from './aborted.js'
+import { requireSignal } from '../flow/aborted.js'
 import { runAfter } from './clock.js'
 import { currentClock } from './current-clock.js'
 import { toLimit } from './interval.js'

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { systemClock } from './clock.js'
-import { codeOf, messageOf } from './errors.js'
+import { systemClock } from '../clock/clock.js'
+import { codeOf, messageOf } from '../errors/errors.js'
 
 /** Distinguishes the processes that write a file: during an upgrade two agents run for a moment. */
 const processId = randomBytes(4).toString('hex')

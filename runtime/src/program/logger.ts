@@ -1,4 +1,4 @@
-import { kindOf } from './errors.js'
+import { kindOf } from '../errors/errors.js'
 
 /** From the least important lines to the most important ones. */
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const

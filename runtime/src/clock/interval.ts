@@ -1,5 +1,5 @@
-import { InvalidIntervalError } from './errors.js'
-import { shorten } from './printable.js'
+import { InvalidIntervalError } from '../errors/errors.js'
+import { shorten } from '../text/printable.js'
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 

@@ -2,7 +2,7 @@ import http from 'node:http'
 import net from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { type Logger, silentLogger } from '../logger.js'
+import { type Logger, silentLogger } from '../program/logger.js'
 import { ManualClock } from '../testing/index.js'
 import { type HttpAnswer, type HttpLimits, HttpServer, serverSettings } from './http-server.js'
 

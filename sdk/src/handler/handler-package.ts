@@ -3,12 +3,15 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { untilAborted } from '../aborted.js'
-import { messageOf } from '../errors.js'
-import { fieldOf, isRecord } from '../json.js'
-import { nearest } from '../nearest.js'
-import { shorten } from '../printable.js'
-import { withTimeLimit } from '../time-limit.js'
+import {
+  fieldOf,
+  isRecord,
+  messageOf,
+  nearest,
+  shorten,
+  untilAborted,
+  withTimeLimit,
+} from '@akrijs/runtime'
 import { HandlerPackageError } from './errors.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT } from './handler.js'
 import { importHandler, isModuleName } from './handler-module.js'

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, mkdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
-import { codeOf, defineError } from './errors.js'
+import { codeOf, defineError } from '../errors/errors.js'
 
 /**
  * The longest path of a unix socket on Linux, in bytes: the size of `sun_path` without its final

@@ -1,8 +1,6 @@
+import type { Logger } from '@akrijs/runtime'
+import { fieldOf, isRecord, nearest, shorten } from '@akrijs/runtime'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import { fieldOf, isRecord } from '../json.js'
-import type { Logger } from '../logger.js'
-import { nearest } from '../nearest.js'
-import { shorten } from '../printable.js'
 import type { DetailsProblem } from './details.js'
 import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
@@ -21,6 +19,7 @@ export interface ReportedDevice {
   /** Identifies the device for people, such as its address or its path. */
   readonly id: string
   /** A few words that are the same for all devices with this reason, such as `HTTP status 401`. */
+  /** Why these devices are left out, or what is wrong with them. */
   readonly reason: string
   /** What concerns this device only. @default nothing */
   readonly detail?: string
@@ -28,6 +27,7 @@ export interface ReportedDevice {
 
 /** The devices of one list with the same reason. */
 export interface DeviceReport {
+  /** Why the list leaves the devices out, or what is wrong with them. */
   readonly reason: string
   /** 0 for a remark on the discovery as a whole. */
   readonly count: number
@@ -103,11 +103,12 @@ export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDef
   discover(context: HostContext<Details>): AsyncIterable<DeviceList>
 }
 
-type Reports = 'leaveOut' | 'reportProblem' | 'remark'
-
 /** What a host gives: an older host takes no reports of devices. */
-type HostContext<Details> = Omit<DiscoverContext<Details>, Reports> &
-  Partial<Pick<DiscoverContext<Details>, Reports>>
+export type HostContext<Details> = Omit<
+  DiscoverContext<Details>,
+  'leaveOut' | 'reportProblem' | 'remark'
+> &
+  Partial<DiscoverContext<Details>>
 
 /**
  * Defines a discovery handler. Export the result as the default of a module: the agent,
@@ -233,7 +234,7 @@ function checkWarnings<Warnings>(name: string, warnings: Warnings): Warnings {
   return wrong === -1 ? warnings : refuse(`has no texts path and message in item ${wrong}`)
 }
 
-const IGNORING: Pick<DiscoverContext<unknown>, Reports> = {
+const IGNORING: Pick<DiscoverContext<unknown>, 'leaveOut' | 'reportProblem' | 'remark'> = {
   leaveOut() {},
   reportProblem() {},
   remark() {},

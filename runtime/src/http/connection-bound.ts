@@ -1,7 +1,7 @@
 import type net from 'node:net'
-import type { Clock } from '../clock.js'
-import type { Logger } from '../logger.js'
-import { TokenBucket } from '../token-bucket.js'
+import type { Clock } from '../clock/clock.js'
+import { TokenBucket } from '../clock/token-bucket.js'
+import type { Logger } from '../program/logger.js'
 
 export interface ServerContext {
   /** What the log calls the server. */

@@ -1,9 +1,9 @@
 import { types } from 'node:util'
+import { isRecord } from '../text/json.js'
+import { shorten } from '../text/printable.js'
+import { isSecretName, MASK, maskUrls } from '../text/secrets.js'
 import { isAuthorsLine } from './handler-code.js'
-import { isRecord } from './json.js'
-import { shorten } from './printable.js'
 import { issuesText } from './schema-issue.js'
-import { isSecretName, MASK, maskUrls } from './secrets.js'
 
 /** What the program that meets an error does about it. */
 export type ErrorKind =

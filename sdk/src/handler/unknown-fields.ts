@@ -1,5 +1,5 @@
+import { fieldOf, isRecord } from '@akrijs/runtime'
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import { fieldOf, isRecord } from '../json.js'
 
 /** The longest list of fields that helps a reader. */
 const MAX_FIELDS = 30

@@ -1,4 +1,4 @@
-import { InvalidOptionError } from '../errors.js'
+import { InvalidOptionError } from '@akrijs/runtime'
 
 /**
  * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is

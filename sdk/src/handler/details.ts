@@ -1,11 +1,16 @@
+import {
+  excess,
+  fieldOf,
+  issueMessage,
+  issuePath,
+  maskUrls,
+  nearest,
+  nextTurn,
+  pathText,
+  valueAt,
+} from '@akrijs/runtime'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
-import { excess } from '../excess.js'
-import { fieldOf, pathText, valueAt } from '../json.js'
-import { nearest } from '../nearest.js'
-import { issueMessage, issuePath } from '../schema-issue.js'
-import { maskUrls } from '../secrets.js'
-import { nextTurn } from '../turns.js'
 import { InvalidDetailsError } from './errors.js'
 import { unknownFields } from './unknown-fields.js'
 
@@ -29,6 +34,7 @@ const NOT_DETAILS =
 export interface DetailsProblem {
   /** The path of the field, such as `udevRules[0]`; empty for the whole text. */
   readonly path: string
+  /** What is wrong, and what would be right. */
   readonly message: string
 }
 

@@ -1,4 +1,4 @@
-import { InvalidOptionError } from './errors.js'
+import { InvalidOptionError } from '../errors/errors.js'
 
 /**
  * The signal of a call. At run time a handler is JavaScript: it can forget the signal, or give its

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { ManualClock } from '../testing/manual-clock.js'
 import { systemClock } from './clock.js'
-import { ManualClock } from './testing/manual-clock.js'
 
 afterEach(() => vi.restoreAllMocks())
 
