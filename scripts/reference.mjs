@@ -1,6 +1,7 @@
 // Writes docs/reference from the types of @akrijs/sdk. `--check` writes nothing, and fails if
 // something would change. Fails if an export of the SDK is not documented: a comment for each
-// member, a default for each optional member, the unit of each time, and a name for each parameter.
+// member, a default for each optional member, the unit of each time, a name for each parameter, and an
+// example for each function and class.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -45,8 +46,23 @@ function pagesOf(folder) {
     .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')])
 }
 
-/** Optional members without a default, times without a unit, parameters without a name. */
+/** What the exports lack besides comments: see the head of this file. */
 function undocumented(project) {
+  return [...withoutExample(project), ...undocumentedMembers(project)]
+}
+
+/** Functions and classes without an example. An error is thrown by a function that has one. */
+function withoutExample(project) {
+  const shown = project.getReflectionsByKind(ReflectionKind.CallSignature | ReflectionKind.Class)
+  return shown
+    .filter(({ parent }) => parent?.kindOf(ReflectionKind.Function | ReflectionKind.Module))
+    .filter(({ name }) => !name.endsWith('Error') || name === 'AkriError')
+    .filter(({ comment }) => comment?.getTag('@example') === undefined)
+    .map((one) => `${one.getFullName()} has no example: write a few lines after @example`)
+}
+
+/** Optional members without a default, times without a unit, parameters without a name. */
+function undocumentedMembers(project) {
   const members = project.getReflectionsByKind(ReflectionKind.Property | ReflectionKind.Parameter)
   return members.flatMap((member) => {
     const { comment } = member

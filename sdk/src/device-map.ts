@@ -31,15 +31,14 @@ export interface DeviceMapOptions {
 /**
  * Makes complete lists from events: for devices that announce themselves, and say goodbye.
  *
- * ```ts
- * const devices = deviceMap({ forgetAfter: '30s' })
- * client.on('birth', ({ id, url }) => devices.set({ id, properties: { SENSOR_URL: url } }))
- * client.on('death', ({ id }) => devices.delete(id))
- * client.on('error', (error) => devices.end(error))
- * yield* devices.lists({ signal })
- * ```
- *
  * @throws InvalidIntervalError
+ *
+ * @example
+ * const devices = deviceMap({ forgetAfter: '30s' })
+ * hub.on('birth', ({ id, url }) => devices.set({ id, properties: { SENSOR_URL: url } }))
+ * hub.on('death', ({ id }) => devices.delete(id))
+ * hub.on('error', (error) => devices.end(error))
+ * yield* devices.lists({ signal })
  */
 export function deviceMap<D extends Device = Device>(options: DeviceMapOptions = {}): DeviceMap<D> {
   return new DeviceMap(options)
@@ -52,7 +51,14 @@ interface Entry<D> {
   readonly setAt: number
 }
 
-/** The devices of now, by {@link deviceMap}. */
+/**
+ * The devices of now, by {@link deviceMap}.
+ *
+ * @example
+ * const sensors = deviceMap({ forgetAfter: '30s' })
+ * sensors.set({ id: 'hall', properties: { SENSOR_URL: 'http://hall.local' } })
+ * sensors.delete('hall')
+ */
 export class DeviceMap<D extends Device = Device> {
   readonly #clock: Clock
   readonly #firstMs: number

@@ -7,6 +7,9 @@ import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs
  * @param interval milliseconds, or a text such as `'500ms'`, `'10s'`, `'5m'`, `'1h'`
  * @param options the signal and the clock
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
+ *
+ * @example
+ * for await (const _ of every('10s', { signal })) yield await listSensors(details.url, signal)
  */
 export async function* every(
   interval: number | string,

@@ -46,6 +46,11 @@ function fieldWithoutJson(device: Device): string {
  * Takes devices, each id once, until the list is full: the agent refuses a list that is too large
  * as a whole. For handlers that find devices which other hosts announce, and any number of them.
  * @throws InvalidDeviceListError if a device has a value without JSON, such as a BigInt
+ *
+ * @example
+ * const { devices, leftOut } = fitIntoList(await listSensors(details.url, signal))
+ * if (leftOut > 0) remark(`${leftOut} sensors have no room in the list`)
+ * yield devices
  */
 export function fitIntoList<D extends Device>(
   devices: Iterable<D>,

@@ -4,6 +4,11 @@ import type { Device } from './handler/device.js'
 /**
  * Keeps a device that misses rounds: one lost datagram does not remove a camera. Pass what each
  * round found to {@link Presence.round}, and yield the result.
+ *
+ * @example
+ * const presence = new Presence({ missesAllowed: 3 })
+ * for await (const _ of every('10s', { signal }))
+ *   yield presence.round(await listSensors(details.url, signal))
  */
 export class Presence<D extends Device = Device> {
   readonly #missesAllowed: number

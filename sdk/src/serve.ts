@@ -13,6 +13,10 @@ import type { HandlerServer, ServeOptions, ServingOptions } from './serve-option
  *
  * @throws InvalidHandlerError if a handler is not the result of `defineDiscoveryHandler`
  * @throws AkriError if an option is missing or wrong, or a socket or port cannot be used
+ *
+ * @example
+ * const server = await serve(handler, { directory: '/var/lib/akri' })
+ * await server.closed
  */
 export async function serve(
   handlers: DiscoveryHandler | readonly DiscoveryHandler[],

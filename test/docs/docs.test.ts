@@ -37,11 +37,28 @@ const codeOf = (file: string) =>
 
 /** Declarations of the reader's own code, which the docs name and do not show. */
 const OF_THE_READER = `
+import type { EventEmitter } from 'node:events'
 import type { Device, DiscoveryHandler } from '@akrijs/sdk'
+import type { UdpSocket } from '@akrijs/sdk/network'
 declare global {
   function listSensors(url: string, signal: AbortSignal): Promise<Device[]>
+  function watchSensors(url: string): AsyncIterable<Device[]>
   const handler: DiscoveryHandler
+  const hub: EventEmitter
+  const socket: UdpSocket
+  const message: Uint8Array
+  function read(message: Uint8Array): void
 }`
+
+const ENTRIES = ['@akrijs/sdk', '@akrijs/sdk/network', '@akrijs/sdk/testing']
+/** What is in scope of the examples of functions: the body of `discover`, and a test. */
+const AROUND_EXAMPLE = `
+import { expect } from 'vitest'
+import * as z from 'zod'
+import type { Device, DiscoverContext } from '@akrijs/sdk'
+import type { Datagram } from '@akrijs/sdk/network'
+type Details = { url: string; urls: string[]; networks: string[] }
+async function* discover_({ details, signal, log, properties, remark }: DiscoverContext<Details>) {`
 
 /** Modules of the page for authors; other blocks import them. */
 const HANDLERS = ['handler', 'heartbeats', 'web-devices', 'hub', 'locks', 'printers']
@@ -191,6 +208,32 @@ describe('R67 the docs', () => {
         ]),
       ),
     ).toEqual([])
+  })
+
+  it('have examples of functions that compile', async () => {
+    const imports = await Promise.all(
+      ENTRIES.map(async (entry) => {
+        const names = Object.keys(await import(entry))
+        return `import { ${names.join(', ')} } from '${entry}'`
+      }),
+    )
+    const examples = ['sdk/src', 'runtime/src']
+      .flatMap((folder) => inFolder(folder, '.ts'))
+      .filter((file) => !file.endsWith('.test.ts'))
+      .flatMap((file) =>
+        [...text(file).matchAll(/^ \* @example\n(.*?)^ \*(\/| @)/gms)].map(
+          ([, code = ''], index) => [
+            `${file.replace(/[^a-z0-9]/gi, '-')}-${index}.ts`,
+            code.replace(/^ \* ?/gm, ''),
+          ],
+        ),
+      )
+    expect(examples.length).toBeGreaterThan(30)
+    const modules = examples.map(([name = '', code = '']): [string, string] => [
+      name,
+      `${imports.join('\n')}${AROUND_EXAMPLE}\n${code.replace('export default', 'return')}\n}`,
+    ])
+    expect(complaints(new Map([['of-the-reader.ts', OF_THE_READER], ...modules]))).toEqual([])
   })
 
   it('show how a Pod asks for a device of a Configuration on the same page', () => {

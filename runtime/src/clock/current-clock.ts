@@ -8,6 +8,12 @@ const KEY = Symbol.for('akri.clocks')
  * The clock of the work that asks: of the discovery that a test runs with a clock of its own,
  * otherwise {@link systemClock}. `every`, `withTimeLimit` and `deviceMap` use this clock. So does a
  * handler that calls `currentClock().sleep` instead of a timer.
+ *
+ * @example
+ * const clock = currentClock()
+ * const begunAt = clock.monotonicMs()
+ * yield await listSensors(details.url, signal)
+ * log.info({ ms: clock.monotonicMs() - begunAt }, 'the hub has answered')
  */
 export function currentClock(): Clock {
   return clocks().getStore() ?? systemClock

@@ -11,6 +11,9 @@ import { toLimit } from './interval.js'
  * @param time the time, by {@link currentClock}: milliseconds, or a text such as `'10s'`.
  * `Infinity` is no limit. The reason of the abort is a DOMException named TimeoutError.
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
+ *
+ * @example
+ * yield await withTimeLimit('5s', signal, (limited) => listSensors(details.url, limited))
  */
 export async function withTimeLimit<T>(
   time: number | string,

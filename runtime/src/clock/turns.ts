@@ -32,7 +32,9 @@ export function nextTurn(): Promise<void> {
  * goes on: health checks, allocations, timers.
  *
  * @example
- * for await (const path of inTurns(paths)) devices.push(describe(path))
+ * const devices: Device[] = []
+ * for await (const url of inTurns(details.urls)) devices.push({ id: url })
+ * yield devices
  */
 export async function* inTurns<T>(items: Iterable<T>): AsyncGenerator<T, void, void> {
   for (const item of items) {

@@ -22,6 +22,14 @@ const MARK = Symbol.for('akri.error')
  * The base of every error of akri.js. `code` is stable and listed in docs/errors.md. Use {@link
  * AkriError.is} rather than `instanceof`: it also recognises errors of another installed copy of
  * this package.
+ *
+ * @example
+ * try {
+ *   await serve(handler)
+ * } catch (error) {
+ *   if (!AkriError.is(error)) throw error
+ *   log.error({ code: error.code }, error.message)
+ * }
  */
 export class AkriError extends Error {
   /** Stable, such as `AKRI_ERR_HOST_NAME`. */
@@ -54,6 +62,10 @@ export interface ErrorClass {
 /**
  * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE',
  * 'transient') {}`. The error's `name` comes from the code, because bundlers rename classes.
+ *
+ * @example
+ * class HubBusyError extends defineError('AKRI_ERR_HUB_BUSY', 'transient') {}
+ * throw new HubBusyError('the hub has 8 sessions, and takes no more')
  */
 export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
   return class extends AkriError {
@@ -103,6 +115,13 @@ export function kindOf(error: unknown): ErrorKind {
 /**
  * The message of anything that was thrown, for the status of an object or for a person, without
  * passwords of URLs: Node.js repeats a URL that it refuses. Loggers take the error itself.
+ *
+ * @example
+ * try {
+ *   yield await listSensors(details.url, signal)
+ * } catch (error) {
+ *   remark(`the hub does not answer: ${messageOf(error)}`)
+ * }
  */
 export function messageOf(error: unknown): string {
   try {

@@ -11,7 +11,14 @@ export function requireSignal(signal: AbortSignal, usage: string): AbortSignal {
   throw new InvalidOptionError(`there is no signal; write ${usage}, with the signal of discover`)
 }
 
-/** Resolves when the signal is aborted. The listener is removed when `until` is aborted. */
+/**
+ * Resolves when the signal is aborted. The listener is removed when `until` is aborted.
+ *
+ * @example
+ * const server = await serve(handler)
+ * await aborted(signal)
+ * await server.close()
+ */
 export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()

@@ -1,6 +1,12 @@
 /**
  * Hands values from a producer to one consumer and keeps only the newest value. A slow consumer
  * misses old values, which take no memory.
+ *
+ * @example
+ * const lists = new Latest<Device[]>()
+ * hub.on('sensors', (sensors: Device[]) => lists.push(sensors))
+ * hub.on('error', (error: Error) => lists.end(error))
+ * yield* lists
  */
 export class Latest<T> implements AsyncIterable<T> {
   #value: { readonly value: T } | undefined

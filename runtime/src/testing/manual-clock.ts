@@ -7,7 +7,14 @@ interface Sleeper {
   readonly wake: () => void
 }
 
-/** A clock that stands still until a test advances it. */
+/**
+ * A clock that stands still until a test advances it.
+ *
+ * @example
+ * const clock = new ManualClock()
+ * await using session = discover(handler, { url: 'http://localhost:8080' }, { clock })
+ * await clock.advance(10_000)
+ */
 export class ManualClock implements Clock {
   #now: number
   #setBy = 0

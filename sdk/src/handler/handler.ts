@@ -115,6 +115,16 @@ export type HostContext<Details> = Omit<
  * `akri-handler` and `serve` use this export.
  *
  * @throws InvalidHandlerError with the name of the wrong member
+ *
+ * @example
+ * export default defineDiscoveryHandler({
+ *   name: 'http-sensor',
+ *   shared: true,
+ *   details: z.strictObject({ url: z.url() }),
+ *   async *discover({ details, signal }) {
+ *     for await (const _ of every('10s', { signal })) yield await listSensors(details.url, signal)
+ *   },
+ * })
  */
 export function defineDiscoveryHandler<Details>(
   definition: DiscoveryHandlerDefinition<Details>,

@@ -3,6 +3,10 @@ import { InvalidOptionError } from '@akrijs/runtime'
 /**
  * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is
  * true, and `get` gives undefined.
+ *
+ * @example
+ * const token = properties.text('TOKEN')
+ * if (token === undefined) remark('write the token of the hub in discoveryProperties: TOKEN')
  */
 export class DiscoveryProperties {
   readonly #values: ReadonlyMap<string, Uint8Array | undefined>

@@ -3,6 +3,10 @@ import { isIP, isIPv6 } from 'node:net'
 /**
  * The canonical spelling of an address, without its zone. An IPv4 address that is written as an
  * IPv6 address becomes the IPv4 address. Any other text comes back unchanged.
+ *
+ * @example
+ * plainAddress('::ffff:192.0.2.1') // '192.0.2.1'
+ * plainAddress('FE80::0001%eth0') // 'fe80::1'
  */
 export function plainAddress(address: string): string {
   const [plain = ''] = address.split('%', 1)
@@ -17,6 +21,9 @@ export function plainAddress(address: string): string {
 /**
  * The host of a URL, without the brackets of an IPv6 address.
  * @param url a URL
+ *
+ * @example
+ * hostOf(new URL('http://[2001:db8::1]:8080/')) // '2001:db8::1'
  */
 export function hostOf({ hostname }: Pick<URL, 'hostname'>): string {
   return hostname.replace(/^\[(.*)\]$/, '$1')
@@ -25,13 +32,22 @@ export function hostOf({ hostname }: Pick<URL, 'hostname'>): string {
 /**
  * The address in a URL, in the spelling of {@link plainAddress}; undefined if the URL has a host
  * name, or the text is no URL.
+ *
+ * @example
+ * addressOfUrl('http://192.0.2.1/onvif') // '192.0.2.1'
+ * addressOfUrl('http://camera.local/') // undefined
  */
 export function addressOfUrl(text: string): string | undefined {
   const host = URL.canParse(text) ? hostOf(new URL(text)) : ''
   return isIP(host) > 0 ? plainAddress(host) : undefined
 }
 
-/** Whether an address is a link-local address of IPv6 (fe80::/10). */
+/**
+ * Whether an address is a link-local address of IPv6 (fe80::/10).
+ *
+ * @example
+ * isLinkLocal('fe80::1') // true
+ */
 export function isLinkLocal(address: string): boolean {
   return isIPv6(address) && /^fe[89ab][0-9a-f]:/i.test(address)
 }

@@ -42,6 +42,13 @@ export interface AllowedNetworksOptions {
  * The addresses that a handler may call. Devices announce their own addresses, and any host on a
  * network can send a forged announcement: a forged address must not make an agent call into its
  * cluster.
+ *
+ * @example
+ * const networks = new AllowedNetworks(readNetworks(details.networks), {
+ *   ownAddresses: machineAddresses(),
+ * })
+ * const address = addressOfUrl(details.url)
+ * if (address === undefined || !networks.allows(address)) remark(`${details.url} is not allowed`)
  */
 export class AllowedNetworks {
   readonly #allowed = new BlockList()
@@ -89,6 +96,10 @@ export class AllowedNetworks {
 /**
  * Reads a network, or an address as a network that has one address.
  * @returns undefined for any other text
+ *
+ * @example
+ * readNetwork('192.168.1.0/24') // { address: '192.168.1.0', prefix: 24, family: 'ipv4' }
+ * readNetwork('camera.local') // undefined
  */
 export function readNetwork(text: string): Network | undefined {
   const [address = '', length, ...others] = text.trim().split('/')
@@ -101,7 +112,12 @@ export function readNetwork(text: string): Network | undefined {
   return /^\d{1,3}$/.test(length) && prefix <= longest ? { address, prefix, family } : undefined
 }
 
-/** Reads networks and addresses as {@link readNetwork} does, and leaves out any other text. */
+/**
+ * Reads networks and addresses as {@link readNetwork} does, and leaves out any other text.
+ *
+ * @example
+ * const allowed = new AllowedNetworks(readNetworks(['10.0.0.0/8', 'fd00::/8']))
+ */
 export function readNetworks(texts: Iterable<string>): Network[] {
   return Array.from(texts).flatMap((text) => readNetwork(text) ?? [])
 }

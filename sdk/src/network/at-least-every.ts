@@ -6,6 +6,10 @@ import { type Clock, currentClock, requireSignal, toMilliseconds } from '@akrijs
  * @param interval milliseconds, or a text such as `'10s'`
  * @param options the signal and the clock
  * @throws InvalidIntervalError, and InvalidOptionError without a signal
+ *
+ * @example
+ * // A list at least each minute, from sensors that report only changes.
+ * yield* atLeastEvery(watchSensors(details.url), '1m', { signal })
  */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,

@@ -64,6 +64,13 @@ const PASSWORD_REFERENCES =
  *
  * Entries that cannot be read are left out, with a warning. Make a new object in each call of
  * `discover`: a changed Secret causes a new call.
+ *
+ * @example
+ * const credentials = new DeviceCredentials(properties, {
+ *   spelling: (name) => name.toLowerCase(),
+ *   log,
+ * })
+ * const { username = '', password = '' } = credentials.for('camera-1') ?? {}
  */
 export class DeviceCredentials<Other = never> {
   readonly #byDevice = new Map<string, PasswordCredential | Other>()

@@ -9,6 +9,12 @@ export interface FairQueueOptions {
 /**
  * Runs tasks and takes the next task from each key in turn. A key with a thousand tasks does not
  * delay the tasks of other keys.
+ *
+ * @example
+ * const queue = new FairQueue({ atOnce: 8, perKey: 1 })
+ * for (const url of details.urls)
+ *   void queue.run(new URL(url).host, () => listSensors(url, signal), signal)
+ * await queue.idle()
  */
 export class FairQueue {
   readonly #options: FairQueueOptions

@@ -22,6 +22,10 @@ export interface FilterOptions {
  * @param filter undefined: no filter
  * @param value the value of a device, or all its values
  * @param options how values are compared
+ *
+ * @example
+ * const filter = { items: ['Axis', 'Bosch'], action: 'Exclude' } as const
+ * passesFilter(filter, 'axis', { ignoreCase: true }) // false
  */
 export function passesFilter(
   filter: FilterList | undefined,

@@ -55,6 +55,10 @@ interface Name {
  * addresses of a name.
  *
  * {@link AllowedNetworks} decides whether a handler may call the addresses.
+ *
+ * @example
+ * const names = new HostNames({ signal })
+ * const [address] = await names.addressesOf('camera.local')
  */
 export class HostNames {
   readonly #clock: Clock

@@ -2,6 +2,13 @@
  * Does work for each item, with a limited number of items at the same time. After a failure no
  * further item begins in that worker; the promise rejects with the first failure when all work that
  * began has ended.
+ *
+ * @example
+ * const sensors: Device[] = []
+ * await inParallel(details.urls, 8, async (url) => {
+ *   sensors.push(...(await listSensors(url, signal)))
+ * })
+ * yield sensors
  */
 export async function inParallel<T>(
   items: Iterable<T>,

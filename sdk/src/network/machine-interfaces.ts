@@ -55,6 +55,10 @@ export function isContainerNetwork(name: string): boolean {
  * The interfaces of this machine that can lead to devices.
  * @param options which interfaces
  * @param table all interfaces @default the current interfaces of this machine
+ *
+ * @example
+ * for (const { name, addresses } of machineInterfaces({ only: ['eth0'] }))
+ *   log.info({ addresses: addresses.map(({ cidr }) => cidr) }, name)
  */
 export function machineInterfaces(
   { only }: MachineInterfaceOptions = {},
@@ -72,6 +76,9 @@ export function machineInterfaces(
  * The networks of these interfaces. An address without other addresses in its network (`/32`) gives
  * no network. The loopback interface, if an operator names it, also gives its own addresses.
  * @param table all interfaces @default the current interfaces of this machine
+ *
+ * @example
+ * const local = new AllowedNetworks(machineNetworks(), { ownAddresses: machineAddresses() })
  */
 export function machineNetworks(
   options: MachineInterfaceOptions = {},
@@ -91,6 +98,9 @@ export function machineNetworks(
 /**
  * All addresses of this machine, on all interfaces.
  * @param table all interfaces @default the current interfaces of this machine
+ *
+ * @example
+ * const isOwn = machineAddresses().includes('192.0.2.1')
  */
 export function machineAddresses(table: InterfaceAddresses = networkInterfaces()): string[] {
   return Object.values(table).flatMap((addresses = []) => addresses.map(({ address }) => address))

@@ -51,6 +51,17 @@ const CODES: Readonly<Record<string, string>> = {
 /**
  * Keeps what a handler did to find devices by messages on the network. {@link remarks} then tells
  * people why no device answered. The texts are the same until something changes.
+ *
+ * @example
+ * const clock = currentClock()
+ * const search = new MulticastSearch({ messages: 'searches (UDP 1900)', waitMs: 3000, clock })
+ * try {
+ *   await socket.send(message, 1900, '239.255.255.250')
+ *   search.sent({ interface: 'eth0', address: '192.0.2.1' })
+ * } catch (error) {
+ *   search.failed({ interface: 'eth0', address: '192.0.2.1' }, error)
+ * }
+ * for (const text of search.remarks(true)) remark(text)
  */
 export class MulticastSearch {
   readonly #options: MulticastSearchOptions

@@ -1,6 +1,18 @@
 import type { Logger } from '@akrijs/runtime'
 
-/** Logs each problem once, until it is resolved. */
+/**
+ * Logs each problem once, until it is resolved.
+ *
+ * @example
+ * const problems = new ProblemLog(log)
+ * for await (const _ of every('10s', { signal }))
+ *   try {
+ *     yield await listSensors(details.url, signal)
+ *     problems.resolve(details.url)
+ *   } catch (err) {
+ *     problems.report(details.url, { err }, 'the hub does not answer')
+ *   }
+ */
 export class ProblemLog {
   readonly #log: Logger
   readonly #open = new Set<string>()

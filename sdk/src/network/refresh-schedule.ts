@@ -30,7 +30,24 @@ export interface RefreshEntry<Value> {
   readonly failures: number
 }
 
-/** The last value that was read from each device, and the time of the next attempt. */
+/**
+ * The last value that was read from each device, and the time of the next attempt.
+ *
+ * @example
+ * const schedule = new RefreshSchedule<Device[]>({
+ *   refreshMs: 60_000,
+ *   retryMs: 5_000,
+ *   maxRefreshes: 20,
+ * })
+ * for await (const _ of every('5s', { signal })) {
+ *   for (const url of schedule.takeDue(details.urls, (url) => url))
+ *     await listSensors(url, signal).then(
+ *       (sensors) => schedule.succeed(url, sensors),
+ *       () => schedule.fail(url),
+ *     )
+ *   yield details.urls.flatMap((url) => schedule.get(url)?.value ?? [])
+ * }
+ */
 export class RefreshSchedule<Value> {
   readonly #options: Required<RefreshScheduleOptions>
   readonly #entries = new Map<string, RefreshEntry<Value>>()

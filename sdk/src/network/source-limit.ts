@@ -19,8 +19,8 @@ export interface SourceLimitOptions {
  *
  * @example
  * const limit = new SourceLimit({ perSource: 100, perSecond: 500 })
- * onDatagram: ({ bytes, address }) => {
- *   if (limit.take(address, 1, clock.monotonicMs())) read(bytes)
+ * const onDatagram = ({ bytes, address }: Datagram) => {
+ *   if (limit.take(address, 1, systemClock.monotonicMs())) read(bytes)
  * }
  */
 export class SourceLimit {

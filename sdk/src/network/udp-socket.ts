@@ -40,7 +40,18 @@ export interface UdpSocketOptions {
 /** Room for the answers of some hundred devices, in bytes. The system may allow less. */
 const RECEIVE_BUFFER_BYTES = 1024 * 1024
 
-/** A UDP socket that reports a failure once, and that ignores calls after it was closed. */
+/**
+ * A UDP socket that reports a failure once, and that ignores calls after it was closed.
+ *
+ * @example
+ * const socket = await UdpSocket.open({
+ *   family: 'IPv4',
+ *   address: '0.0.0.0',
+ *   onDatagram: ({ bytes, address }) => log.debug({ address, bytes: bytes.length }, 'an answer'),
+ *   onBroken: (error) => log.warn({ err: error }, 'the socket failed'),
+ * })
+ * await socket.send(message, 1900, '239.255.255.250')
+ */
 export class UdpSocket {
   readonly #socket: Socket
   #closed = false

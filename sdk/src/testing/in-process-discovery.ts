@@ -46,17 +46,16 @@ export interface InProcessOptions {
  * Runs a handler in this process, without sockets, as an agent does: validates the details, checks
  * each list, and skips a list that equals the list before.
  *
- * ```ts
- * const clock = new ManualClock()
- * await using session = discover(handler, { url }, { clock })
- * expect(await session.next()).toMatchObject([{ id: 'hall' }])
- * sensors = []
- * await clock.advance(10_000)
- * expect(await session.next()).toEqual([])
- * ```
- *
  * @param details the text of `discoveryDetails`, or the value that the text stands for. @default ''
  * @throws InvalidHandlerError if the handler is not the result of `defineDiscoveryHandler`
+ *
+ * @example
+ * const clock = new ManualClock()
+ * await using session = discover(handler, { url: 'http://localhost:8080' }, { clock })
+ * expect(await session.next()).toMatchObject([{ id: 'hall' }])
+ * hub.emit('death', 'hall')
+ * await clock.advance(10_000)
+ * expect(await session.next()).toEqual([])
  */
 export function discover(
   handler: DiscoveryHandler,
@@ -69,7 +68,13 @@ export function discover(
   return new InProcessDiscovery(handler, text, options)
 }
 
-/** A discovery by {@link discover}. Keeps the lists until {@link next} returns them. */
+/**
+ * A discovery by {@link discover}. Keeps the lists until {@link next} returns them.
+ *
+ * @example
+ * await using session = discover(handler)
+ * for await (const devices of session) log.info({ devices: devices.length }, 'a list')
+ */
 export class InProcessDiscovery implements AsyncIterable<Required<Device>[]> {
   readonly #handler: DiscoveryHandler
   readonly #clock: Clock

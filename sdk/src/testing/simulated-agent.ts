@@ -49,12 +49,12 @@ export interface DiscoverOptions {
  * `agent-registration.sock` and opens discoveries. It checks no list, so that a test sees what the
  * handler sends.
  *
- * ```ts
+ * @example
  * const agent = await SimulatedAgent.start()
  * const server = await serve(handler, { directory: agent.directory })
  * const session = await agent.discover('http-sensor', { details: 'url: http://localhost:8080' })
- * expect(await session.next()).toEqual([…])
- * ```
+ * expect(await session.next()).toMatchObject([{ id: 'hall' }])
+ * await server.close()
  */
 export class SimulatedAgent {
   /** The directory that the agent shares with handlers. */
@@ -218,7 +218,14 @@ interface ListStream {
 /** The ends of a discovery that are no failures. */
 const ENDS: readonly string[] = ['OK', 'CANCELLED']
 
-/** An open discovery. Keeps the lists until {@link next} returns them. */
+/**
+ * An open discovery. Keeps the lists until {@link next} returns them.
+ *
+ * @example
+ * await using agent = await SimulatedAgent.start()
+ * await using session = await agent.discover('http-sensor')
+ * for await (const devices of session) log.info({ devices: devices.length }, 'a list')
+ */
 export class SimulatedDiscovery implements AsyncIterable<Device[]> {
   readonly #stream: ListStream
   readonly #lists = new ListQueue<Response>()
