@@ -205,7 +205,6 @@ describe('the Instances of a node', () => {
     await world.reconcile(seen('foo0'))
     expect(world.spec()).toEqual(before)
     const name = world.name('foo0')
-    expect(world.lost).toEqual([{ id: 'foo0', instance: name }])
     const created = [`serve ${name}`, `changed ${name}`]
     const removed = [`withdraw gone ${name}`, `changed ${name}`]
     const calls = world.calls.filter((call) => call.endsWith(name))

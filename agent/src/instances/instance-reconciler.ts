@@ -7,7 +7,6 @@ import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import type { LostDevice } from '../slots/slot-events.js'
 import { DeviceDigests } from './device-digests.js'
 import type { DigestCollision, NameMemory } from './device-names.js'
 import { isOwnedBy } from './existing-instances.js'
@@ -42,8 +41,6 @@ interface InstanceReconcilerOptions extends InstanceWritesOptions {
   readonly ledger: InstanceWritesOptions['ledger'] & Pick<AllocationLedger, 'list'>
   readonly signal: AbortSignal
   deviceSet(configuration: ObjectKey): DeviceSet
-  /** Called when a device is gone that this node served. @default nothing */
-  readonly deviceLost?: (device: LostDevice) => void
   /** @default every name is admitted: there is no Node object */
   readonly names?: Pick<ResourceNames, 'admit'> | undefined
   /** @default DEVICE_BOUNDS */
@@ -276,10 +273,7 @@ export class InstanceReconciler {
     this.#reportCollisions(configuration, state)
     if (!devices.complete || state.isLossKnown) return
     const lost = lostWhileAway({ ...this.#options, configuration, plan, digests, devices })
-    for (const device of lost) {
-      this.#options.deviceLost?.(device)
-      this.#options.book.lose(configuration.metadata.name, device.instance)
-    }
+    for (const device of lost) this.#options.book.lose(device)
     state.isLossKnown = true
   }
 
@@ -327,7 +321,6 @@ export class InstanceReconciler {
     const running = state.running.get(name)
     if (running === undefined) return
     const isGone = state.devices !== undefined && !isListed(state.devices, running.id)
-    if (isGone) this.#options.deviceLost?.({ id: running.id, instance: name })
     await this.#options.plugins.withdraw(name, { isGone })
     state.running.delete(name)
     this.#updateWork(state, name)

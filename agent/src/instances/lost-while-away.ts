@@ -8,7 +8,7 @@ import {
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
-import type { LostDevice } from '../slots/slot-events.js'
+import type { LostDevice } from '../slots/slot-book.js'
 import type { DeviceDigests } from './device-digests.js'
 import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
@@ -51,7 +51,8 @@ export function lostWhileAway({
     // Another Instance may have the device, while containers hold slots of this Instance.
     const isHere = instance?.spec.nodes.includes(node) === true
     const isElsewhere = isHere && plan.left.get(name)?.device !== 'gone'
-    return isElsewhere ? [] : { id: deviceIdOf(instance), instance: name }
+    if (isElsewhere) return []
+    return { id: deviceIdOf(instance), instance: name, configuration: metadata.name }
   })
 }
 

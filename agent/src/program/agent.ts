@@ -25,7 +25,6 @@ import { type AgentObserver, noopObserver, type ReconciledKind } from '../report
 import { StatusReporter } from '../report/status-reporter.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
-import type { LostDevice } from '../slots/slot-events.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
@@ -153,11 +152,7 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   await discovery.restore(remembered.discovery)
   const state = savedState({ ...shared, checkpoint, discovery })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
-  const deviceLost = (device: LostDevice) => {
-    slots.deviceLost(device)
-    state.saveSoon('given')
-  }
-  const reconciler = new InstanceReconciler({ ...shared, plugins, names, deviceSet, deviceLost })
+  const reconciler = new InstanceReconciler({ ...shared, plugins, names, deviceSet })
   const status = new StatusReporter({ ...shared, discovery, reconciler, plugins })
   const withDevices = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
   const offer = new RememberedOffer(withDevices, options.clock, signal)

@@ -32,17 +32,19 @@ export function savedState(options: SavedStateOptions) {
   const saveSoon = (changed: keyof CheckpointContent) =>
     checkpoint.saveSoon(content, changed, options)
   book.allocations.onChange(() => saveSoon('given'), signal)
+  book.onLoss(() => saveSoon('given'), signal)
   registry.onChange(() => saveSoon('handlers'), signal)
   discovery.onChange(() => saveSoon('discovery'), signal)
-  return { saveSoon, save: () => checkpoint.save(content) }
+  return { save: () => checkpoint.save(content) }
 }
 
 /** Takes over the allocations. The first lists have the ids of lost devices too. */
 export function recallSlots(book: SlotBook, { given }: CheckpointContent): void {
   for (const allocation of given) book.allocations.record(allocation)
   for (const { slot, lost } of given) {
-    const { configuration } = instanceNameParts(instanceOf(slot)) ?? {}
-    if (lost && configuration !== undefined) book.lose(configuration, instanceOf(slot))
+    const instance = instanceOf(slot)
+    const { configuration } = instanceNameParts(instance) ?? {}
+    if (lost && configuration !== undefined) book.lose({ id: undefined, instance, configuration })
   }
 }
 

@@ -78,6 +78,8 @@ describe('what a node knows of slots', () => {
     const over: string[] = []
     book.onLossOver((name) => over.push(name), new AbortController().signal)
     const lost = () => book.lost(served.configuration)
+    const { name: instance, configuration } = served
+    const device = { id: served.device.id, instance, configuration }
     const used = (index: number) => ({ slot: slot(index), resourceName: 'x', id: slot(index) })
     book.serve(served)
     book.allocations.record(used(0))
@@ -87,7 +89,7 @@ describe('what a node knows of slots', () => {
     book.withdraw(served, true)
     expect(lost()).toEqual([served.name])
     book.serve(served)
-    book.lose(served.configuration, served.name)
+    book.lose(device)
     expect(lost()).toEqual([])
     book.withdraw(served, true)
     book.allocations.record(used(1))
@@ -95,7 +97,7 @@ describe('what a node knows of slots', () => {
     expect([book.isLost(served.name), over]).toEqual([true, []])
     book.allocations.remove(used(1))
     expect([book.isLost(served.name), over]).toEqual([false, ['cam']])
-    book.lose(served.configuration, served.name)
+    book.lose(device)
     expect(lost()).toEqual([])
   })
 

@@ -40,6 +40,14 @@ export interface InstanceSlots {
   readonly byId: ReadonlyMap<string, SlotName>
 }
 
+/** A device that is gone while containers of this node use it. */
+export interface LostDevice {
+  /** Undefined if the device went while no agent ran, and its Instance with it. */
+  readonly id: string | undefined
+  readonly instance: InstanceName
+  readonly configuration: ConfigurationName
+}
+
 interface SlotBookOptions {
   readonly cluster: { readonly instances: Cluster['instances'] }
   readonly node: NodeName
@@ -81,6 +89,7 @@ export class SlotBook {
   readonly #served = new Map<ConfigurationName, Map<InstanceName, Entry>>()
   readonly #lost = new Set<InstanceName>()
   readonly #changes = new Listeners<[resource: string]>()
+  readonly #losses = new Listeners<[device: LostDevice]>()
   readonly #lossOver = new Listeners<[configuration: ConfigurationName]>()
   readonly #stop = new AbortController()
 
@@ -123,19 +132,21 @@ export class SlotBook {
   }
 
   /** @param isLost whether the device is gone */
-  withdraw({ name, configuration }: ServedInstance, isLost: boolean): void {
+  withdraw({ name, configuration, device }: ServedInstance, isLost: boolean): void {
     const entries = this.#served.get(configuration)
     entries?.delete(name)
     if (entries?.size === 0) this.#served.delete(configuration)
-    if (isLost) this.lose(configuration, name)
+    if (isLost) this.lose({ id: device.id, instance: name, configuration })
     this.#tell(configuration)
   }
 
   /** The device of an Instance is gone that this node does not serve. */
-  lose(configuration: ConfigurationName, name: InstanceName): void {
-    if (this.allocations.inUse(name).length === 0 || this.served(name) !== undefined) return
-    this.#lost.add(name)
+  lose(device: LostDevice): void {
+    const { instance, configuration } = device
+    if (this.allocations.inUse(instance).length === 0 || this.served(instance) !== undefined) return
+    this.#lost.add(instance)
     this.#tell(configuration)
+    this.#losses.tell(device)
   }
 
   /** Undefined if this node does not serve the Instance. */
@@ -167,6 +178,11 @@ export class SlotBook {
   /** Calls back after what the ids of a resource stand for may have changed. */
   onChange(listener: (resource: string) => void, signal: AbortSignal): void {
     this.#changes.add(listener, signal)
+  }
+
+  /** Calls back after a device is gone that containers use. */
+  onLoss(listener: (device: LostDevice) => void, signal: AbortSignal): void {
+    this.#losses.add(listener, signal)
   }
 
   /** Calls back when no Pod of this node has a device of `lost` any more. */

@@ -1,4 +1,4 @@
-import { GROUP, type InstanceName } from '@akrijs/api'
+import { GROUP } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
@@ -6,7 +6,7 @@ import type { NodePods } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { UnresolvedId } from './allocation-ledger.js'
 import type { ClaimConflict, LostClaim } from './claim-plan.js'
-import type { SlotBook } from './slot-book.js'
+import type { LostDevice, SlotBook } from './slot-book.js'
 
 interface SlotEventsOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
@@ -17,19 +17,12 @@ interface SlotEventsOptions {
   readonly observer: AgentObserver
 }
 
-/** A device that is gone. */
-export interface LostDevice {
-  /** Undefined if the device went while no agent ran, and its Instance with it. */
-  readonly id: string | undefined
-  readonly instance: InstanceName
-}
-
 /** Reports what is wrong with slots of running containers, by Events and in the log. */
 export class SlotEvents {
   readonly #options: SlotEventsOptions
   #reported: ReadonlySet<string> = new Set()
   /** Lost devices, each with the Pods that have their Event. */
-  readonly #lost = new Map<InstanceName, LostDevice & { readonly podsWithEvent: Set<ObjectKey> }>()
+  readonly #lost = new Map<LostDevice, Set<ObjectKey>>()
 
   constructor(options: SlotEventsOptions) {
     this.#options = options
@@ -84,11 +77,8 @@ export class SlotEvents {
     )
   }
 
-  /** @returns whether containers of this node use the device */
-  lose(device: LostDevice): boolean {
-    if (this.#options.book.allocations.inUse(device.instance).length === 0) return false
-    this.#lost.set(device.instance, { ...device, podsWithEvent: new Set() })
-    return true
+  lose(device: LostDevice): void {
+    this.#lost.set(device, new Set())
   }
 
   /**
@@ -97,9 +87,10 @@ export class SlotEvents {
    */
   reportLost(): void {
     const { kubelet, book, log, node } = this.#options
-    for (const { id, instance, podsWithEvent } of this.#lost.values()) {
+    for (const [device, podsWithEvent] of this.#lost) {
+      const { id, instance } = device
       if (!book.isLost(instance)) {
-        this.#lost.delete(instance)
+        this.#lost.delete(device)
         continue
       }
       const what = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`

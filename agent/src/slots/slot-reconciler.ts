@@ -24,7 +24,7 @@ import {
 } from './claim-plan.js'
 import type { SlotBook } from './slot-book.js'
 import type { SlotClaims } from './slot-claims.js'
-import { type LostDevice, SlotEvents } from './slot-events.js'
+import { SlotEvents } from './slot-events.js'
 
 interface SlotReconcilerOptions {
   readonly cluster: Pick<
@@ -123,7 +123,7 @@ export class SlotReconciler {
   }
 
   run(signal: AbortSignal): Promise<void> {
-    const { cluster, kubelet, node, clock } = this.#options
+    const { cluster, kubelet, node, clock, book } = this.#options
     const changes = new TokenBucket({ clock, ...POD_CHANGES })
     // The answer after a start tells which Pod has the slots: once it has ended, another Pod whose
     // init containers still run does not keep them.
@@ -142,13 +142,12 @@ export class SlotReconciler {
       if (this.#planRestore([instance], instance.metadata.name).restore.length > 0)
         this.#queue.add(node)
     }, signal)
+    book.onLoss((device) => {
+      this.#events.lose(device)
+      this.#queue.add(node)
+    }, signal)
     this.#queue.add(node)
     return this.#queue.run(signal)
-  }
-
-  /** The device of an Instance is gone: Events tell its Pods. */
-  deviceLost(device: LostDevice): void {
-    if (this.#events.lose(device)) this.#queue.add(this.#options.node)
   }
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */

@@ -17,7 +17,7 @@ import { InstanceReconciler } from '../instances/instance-reconciler.js'
 import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
 import { DEVICE_BOUNDS } from '../limits.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
-import type { LostDevice } from '../slots/slot-events.js'
+import type { LostDevice } from '../slots/slot-book.js'
 import { MemoryCluster } from './memory-cluster.js'
 import { draftOf, manifest, seen } from './objects.js'
 
@@ -32,6 +32,7 @@ export class ReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
   /** What plugins, the book and the cluster were asked for, in order. */
   calls: string[] = []
+  /** Devices that were gone before they were served. */
   readonly lost: LostDevice[] = []
   /** The Instance that cannot be served. */
   failing: string | undefined
@@ -97,10 +98,9 @@ export class ReconcilerHarness {
       ...{ cluster: this.cluster, instances: this.#instances, bounds, node: this.node },
       configurations: new AcceptedConfigurations(configurations, signal),
       ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
-      book: { lose: (_: string, name: string) => void this.calls.push(`lose ${name}`) },
+      book: { lose: (device: LostDevice) => void this.lost.push(device) },
       signal: this.stop.signal,
       deviceSet: () => this.devices,
-      deviceLost: (device: LostDevice) => void this.lost.push(device),
       names: {
         admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
           this.refused.has(name) && !isKnown

@@ -9,9 +9,8 @@ import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
 import { noopObserver } from '../report/observer.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { Resource } from '../slots/resource.js'
-import { SlotBook } from '../slots/slot-book.js'
+import { type LostDevice, SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
-import type { LostDevice } from '../slots/slot-events.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { instanceWith, servedWith } from './objects.js'
 
@@ -190,9 +189,8 @@ export class SlotReconcilerHarness {
     return this.claims.allocate(resource, [slots])
   }
 
-  lose(device: LostDevice): void {
-    this.book.lose('cam' as ConfigurationName, device.instance)
-    this.reconciler.deviceLost(device)
+  lose(device: Omit<LostDevice, 'configuration'>): void {
+    this.book.lose({ ...device, configuration: 'cam' as ConfigurationName })
   }
 
   #write(which: SlotName, wanted: string): void {
