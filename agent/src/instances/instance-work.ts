@@ -1,63 +1,79 @@
-import type { InstanceName } from '@akrijs/api'
+import type { Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import type { LeftInstance, PlannedInstance } from './instance-plan.js'
-import type { RunningInstances } from './running-instances.js'
+import type { PlannedInstance } from './instance-plan.js'
 
-/** What a pass has to do about one Instance. */
-export type InstanceWork = { readonly name: InstanceName } & (
-  | { readonly leave: LeftInstance }
-  | { readonly serve: PlannedInstance }
-)
+/**
+ * What a node does about an Instance. `serve`: only its plugin is missing. `capacity N`: the node
+ * writes the capacity in place of the first node.
+ */
+export type InstanceWork = 'create' | 'join' | 'update' | `capacity ${number}` | 'leave' | 'serve'
 
-interface WorkInput {
-  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
-  readonly left: ReadonlyMap<InstanceName, LeftInstance>
-  readonly running: Pick<RunningInstances, 'get'>
-  readonly node: NodeName
+/** An Instance with so many nodes is large. */
+const LARGE = 10
+/** Between the leaves of two nodes, in milliseconds. */
+const LEAVE_MS = 10
+const LONGEST_LEAVE_MS = 2000
+/**
+ * For each node that may create, in milliseconds. The first node waits for about as long, whatever
+ * their number; those whose watch is slower than that are refused.
+ */
+const CREATION_MS = 20
+const LONGEST_CREATION_MS = 5000
+/**
+ * How long each node of an Instance waits for the node before it to write a new capacity, in
+ * milliseconds.
+ */
+const FIRST_NODE_MS = 5000
+
+/** The write that this node makes so that the Instance follows its plan. */
+export function writeTo(
+  { existing, capacity, properties }: PlannedInstance,
+  node: NodeName,
+): InstanceWork | undefined {
+  if (existing === undefined) return 'create'
+  if (existing.metadata.deletionTimestamp !== undefined) return undefined
+  const { spec } = existing
+  const place = spec.nodes.indexOf(node)
+  if (place < 0) return 'join'
+  // Only the first node writes: two nodes that see a device differently would overwrite each other
+  // for ever. The capacity is the same on all nodes, and the agent of the first may be down.
+  if (place > 0) return spec.capacity === capacity ? undefined : `capacity ${capacity}`
+  const isSame = spec.capacity === capacity && isEqual(spec.brokerProperties, properties)
+  return isSame ? undefined : 'update'
 }
 
-/** @returns undefined if the Instance needs neither a write nor a plugin */
-export function workOf(
-  name: InstanceName,
-  { served, left, running, node }: WorkInput,
-): InstanceWork | undefined {
-  const present = running.get(name)
-  const planned = served.get(name)
-  if (planned !== undefined) {
-    const lacksPlugin = present === undefined || (planned.hasResource && !present.hasResource)
-    return lacksPlugin || needsWrite(planned, node) ? { name, serve: planned } : undefined
-  }
-  const leave = left.get(name)
-  // Nothing is left while it is offered.
-  return leave === undefined || present !== undefined ? undefined : { name, leave }
+interface Others {
+  readonly node: NodeName
+  /** How many nodes the cluster has at least. */
+  readonly knownNodes: number
+  /** Of [0, 1). */
+  random(): number
 }
 
 /**
- * Orders new work: after a restart, the devices that this node served come before new devices.
+ * How long the work waits, in milliseconds: all nodes would write at the same moment when a shared
+ * device comes or goes. The node that creates the Instance first spares the others a refused
+ * request.
  */
-export function inOrder(work: readonly InstanceWork[], node: NodeName): InstanceWork[] {
-  const rank = (item: InstanceWork) => {
-    if ('leave' in item) return 0
-    return item.serve.existing?.spec.nodes.includes(node) === true ? 1 : 2
-  }
-  const ranked: InstanceWork[][] = [[], [], []]
-  for (const item of work) ranked[rank(item)]?.push(item)
-  return ranked.flat()
+export function waitMs(
+  work: InstanceWork,
+  instance: Instance | undefined,
+  isShared: boolean,
+  { node, knownNodes, random }: Others,
+): number {
+  if (work === 'create' && isShared && knownNodes > 1)
+    return random() * Math.min(LONGEST_CREATION_MS, CREATION_MS * (knownNodes - 1))
+  if (instance === undefined) return 0
+  if (work === 'leave') return leaveWaitMs(instance, node)
+  return work.startsWith('capacity') ? instance.spec.nodes.indexOf(node) * FIRST_NODE_MS : 0
 }
 
-/** Whether this node writes the Instance, or would in place of the first node. */
-export function needsWrite(
-  { existing, capacity, properties }: PlannedInstance,
-  node: NodeName,
-): boolean {
-  if (existing === undefined) return true
-  if (existing.metadata.deletionTimestamp !== undefined) return false
-  const place = existing.spec.nodes.indexOf(node)
-  return (
-    place < 0 ||
-    existing.spec.capacity !== capacity ||
-    (place === 0 && !isEqual(existing.spec.brokerProperties, properties))
-  )
+/** The last places leave first, because a leave moves the places behind it. */
+export function leaveWaitMs({ spec: { nodes } }: Instance, node: NodeName): number {
+  const place = nodes.indexOf(node)
+  if (nodes.length < LARGE || place < 0) return 0
+  const behind = nodes.length - 1 - place
+  return Math.min(LEAVE_MS, LONGEST_LEAVE_MS / nodes.length) * behind
 }
 
 function isEqual(

@@ -65,7 +65,6 @@ describe('the Instances of a node', () => {
       vi.spyOn(world.plugins, method).mockImplementationOnce(async () => {
         await cluster.apply()
         world.devices = unknown()
-        return { registered: world.registered }
       })
       await world.reconcile(setOf(found({ id: 'foo0' }, { healthy: false })))
       await world.reconcile()
@@ -129,11 +128,13 @@ describe('the Instances of a list that changes with each write', () => {
   const flapWithEachWrite = (...steady: string[]) => {
     flap(...steady)
     const { updateInstance, createInstance } = cluster
-    vi.spyOn(cluster, 'updateInstance').mockImplementation((...args) => {
+    vi.spyOn(cluster, 'updateInstance').mockImplementation(async (...args) => {
+      await undefined
       flap(...steady)
       return updateInstance.apply(cluster, args)
     })
-    vi.spyOn(cluster, 'createInstance').mockImplementation((...args) => {
+    vi.spyOn(cluster, 'createInstance').mockImplementation(async (...args) => {
+      await undefined
       flap(...steady)
       return createInstance.apply(cluster, args)
     })

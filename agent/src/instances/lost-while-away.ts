@@ -1,10 +1,4 @@
-import {
-  type Configuration,
-  GROUP,
-  hasLongDigest,
-  type InstanceName,
-  instanceNameParts,
-} from '@akrijs/api'
+import { type Configuration, GROUP, type InstanceName, instanceNameParts } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
@@ -45,7 +39,9 @@ export function lostWhileAway({
     if (isOfConfiguration && resources.includes(resourceName) && !plan.served.has(name))
       missing.add(name)
   }
-  for (const name of namesLeftOut(devices, digests, missing)) missing.delete(name)
+  // The Instance of a device that a bound leaves out may be deleted: only the digest tells its name.
+  for (const found of missing.size > 0 ? (devices.leftOut?.listed.values() ?? []) : [])
+    for (const length of ['short', 'long'] as const) missing.delete(digests.of(found, length).name)
   return [...missing].flatMap((name) => {
     const instance = instances.get(objectKey(metadata.namespace, name))
     // Another Instance may have the device, while containers hold slots of this Instance.
@@ -54,20 +50,4 @@ export function lostWhileAway({
     if (isElsewhere) return []
     return { id: deviceIdOf(instance), instance: name, configuration: metadata.name }
   })
-}
-
-/**
- * The names of these Instances whose devices a bound leaves out: their Instances may be deleted, so
- * only the digests of the devices tell.
- */
-function namesLeftOut(
-  { devices, leftOut }: DeviceSet,
-  digests: DeviceDigests,
-  names: ReadonlySet<InstanceName>,
-): InstanceName[] {
-  if (names.size === 0) return []
-  const lengths = [...new Set([...names].map((name) => (hasLongDigest(name) ? 'long' : 'short')))]
-  return [...(leftOut?.listed ?? [])].flatMap(([id, found]) =>
-    devices.has(id) ? [] : lengths.map((length) => digests.of(found, length).name),
-  )
 }

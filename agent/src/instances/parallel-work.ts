@@ -25,12 +25,6 @@ export async function inParallel<T>(
   return failures
 }
 
-/** The results of two works, when both have ended. Rejects if a work has failed. */
-export async function together<A, B>(a: Promise<A>, b: Promise<B>): Promise<[A, B]> {
-  await Promise.allSettled([a, b])
-  return Promise.all([a, b])
-}
-
 export function throwFirst(failures: readonly unknown[]): void {
   if (failures.length > 0) throw failures[0]
 }

@@ -49,30 +49,23 @@ export interface WithdrawOptions {
   readonly isGone?: boolean
 }
 
-/** A plugin that this node runs. */
-export interface Serving {
-  /**
-   * Resolves after the first registration with the kubelet. If that fails, the plugin tries again
-   * later. Rejects if the plugin has no list for the kubelet.
-   */
-  readonly registered: Promise<void>
-}
-
-/** The device plugins of this node, for the reconciler of Instances. All calls are level-based. */
+/**
+ * The device plugins of this node, for the reconciler of Instances. All calls are level-based. A
+ * plugin has its resource at once. The promise resolves after the first registration with the
+ * kubelet; if that fails, the plugin tries again later.
+ */
 export interface InstancePlugins {
   /**
-   * Serves the resource of a Configuration, with or without devices. Resolves as {@link
-   * InstancePlugins.serve} does.
-   * @throws ResourceTakenError
+   * Serves the resource of a Configuration, with or without devices.
+   * @throws ResourceTakenError at once if another object has the resource
    */
-  serveConfiguration(configuration: ServedConfiguration): Promise<Serving>
+  serveConfiguration(configuration: ServedConfiguration): Promise<void>
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
-   * Serves the Instance, or updates its plugin. Resolves as soon as the plugin has the resource:
-   * the caller need not wait for the kubelet.
-   * @throws ResourceTakenError if another object has the resource
+   * Serves the Instance, or updates its plugin.
+   * @throws ResourceTakenError at once if another object has the resource
    */
-  serve(instance: ServedInstance, options?: ServeOptions): Promise<Serving>
+  serve(instance: ServedInstance, options?: ServeOptions): Promise<void>
   /** Stops the plugin of an Instance that this node no longer serves. */
   withdraw(name: InstanceName, options?: WithdrawOptions): Promise<void>
 }

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { instanceWith } from '../testing/objects.js'
 import { type InstanceStep, joinStep, leaveStep } from './instance-steps.js'
-import { leaveWaitMs } from './write-spread.js'
+import { leaveWaitMs } from './instance-work.js'
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 const nodesOf = (count: number) => Array.from({ length: count }, (_, i) => `node-${i}` as NodeName)

@@ -82,8 +82,8 @@ const pod = (uid: string, of: string, ...containers: number[]) => ({
     resources: { [of]: count },
   })),
 })
-const serve = async (instance: ServedInstance) => (await plugins.serve(instance)).registered
-const serveConfiguration = async () => (await plugins.serveConfiguration(owner)).registered
+const serve = (instance: ServedInstance) => plugins.serve(instance)
+const serveConfiguration = () => plugins.serveConfiguration(owner)
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
 const health = (of = resource) => Object.fromEntries(kubelet.devices(of))
 const offers = (count: number, of = resource) =>
@@ -361,14 +361,14 @@ describe('the registration of a device plugin', () => {
     await serve(served)
     const other = { ...served, key: objectKey('other', name) }
     for (const hasResource of [true, false])
-      await expect(plugins.serve(other, { hasResource })).rejects.toThrow(/default\/cam-8120fe/)
+      expect(() => plugins.serve(other, { hasResource })).toThrow(/default\/cam-8120fe/)
     for (const namespace of ['default', 'other'])
-      await expect(
-        plugins.serveConfiguration({ key: objectKey(namespace, name), name }),
-      ).rejects.toThrow(/akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/)
+      expect(() => plugins.serveConfiguration({ key: objectKey(namespace, name), name })).toThrow(
+        /akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/,
+      )
     await plugins.withdraw(served.name)
-    await (await plugins.serveConfiguration({ key, name })).registered
-    await expect(plugins.serve(served)).rejects.toThrow(
+    await plugins.serveConfiguration({ key, name })
+    expect(() => plugins.serve(served)).toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )
   })
@@ -385,7 +385,7 @@ describe('the registration of a device plugin', () => {
       })
     })
     const hasty = start(observer)
-    await hasty.serve(served)
+    void hasty.serve(served)
     await asked
     await hasty.close()
     expect(counted).toEqual([])

@@ -8,7 +8,6 @@ import type {
   ServedConfiguration,
   ServedInstance,
   ServeOptions,
-  Serving,
   WithdrawOptions,
 } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
@@ -48,10 +47,9 @@ export class DevicePlugins implements InstancePlugins {
     )
   }
 
-  async serveConfiguration({ key, name }: ServedConfiguration): Promise<Serving> {
+  serveConfiguration({ key, name }: ServedConfiguration): Promise<void> {
     const { book, compatibility } = this.#options
-    const plugin = this.#serve(configurationResource(name, book, compatibility), key, key)
-    return { registered: plugin.started }
+    return this.#serve(configurationResource(name, book, compatibility), key, key).started
   }
 
   async withdrawConfiguration(key: ObjectKey): Promise<void> {
@@ -59,10 +57,7 @@ export class DevicePlugins implements InstancePlugins {
     if (plugin?.key === key && plugin.resource.level === 'configuration') await this.#end(plugin)
   }
 
-  async serve(
-    instance: ServedInstance,
-    { hasResource = true }: ServeOptions = {},
-  ): Promise<Serving> {
+  serve(instance: ServedInstance, { hasResource = true }: ServeOptions = {}): Promise<void> {
     const { book } = this.#options
     const { name, key, configuration } = instance
     const before = book.served(name)
@@ -70,13 +65,13 @@ export class DevicePlugins implements InstancePlugins {
       throw taken(`${GROUP}/${name}`, `Instance ${before.key}`, key)
     if (!hasResource) {
       book.serve(instance)
-      return { registered: this.#endOf(name) }
+      return this.#endOf(name)
     }
     const owner = objectKey(keyParts(key).namespace, configuration)
     const plugin = this.#serve(instanceResource(name, book), key, owner)
     // Before the kubelet can ask for its list.
     book.serve(instance)
-    return { registered: plugin.started }
+    return plugin.started
   }
 
   async withdraw(name: InstanceName, options: WithdrawOptions = {}): Promise<void> {

@@ -5,7 +5,7 @@ import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
-import type { InstancesView } from '../instances/instance-reconciler.js'
+import type { InstancesView } from '../instances/configuration-instances.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { deviceReportsText, remarksOf } from './device-reports.js'
 

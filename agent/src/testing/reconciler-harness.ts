@@ -46,18 +46,18 @@ export class ReconcilerHarness {
   readonly ledger: AllocationLedger
   readonly served = new Map<InstanceName, ServedInstance>()
   readonly plugins: InstancePlugins = {
-    serveConfiguration: async ({ name }) => {
+    serveConfiguration: ({ name }) => {
       this.calls.push(`serve ${name}`)
-      return { registered: this.registered }
+      return this.registered
     },
     withdrawConfiguration: async (which) => void this.calls.push(`withdraw ${which}`),
-    serve: async (instance, { hasResource = true } = {}) => {
+    serve: (instance, { hasResource = true } = {}) => {
       const { name, healthy } = instance
       const how = [!healthy && ' unhealthy', !hasResource && ' by its Configuration']
       this.calls.push(`serve ${name}${how.filter(Boolean).join('')}`)
       if (name === this.failing) throw new TypeError(`${name} cannot be served`)
       this.served.set(name, instance)
-      return { registered: this.registered }
+      return this.registered
     },
     withdraw: async (name, { isGone } = {}) => {
       this.calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`)
@@ -100,6 +100,7 @@ export class ReconcilerHarness {
       ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
       book: { lose: (device: LostDevice) => void this.lost.push(device) },
       signal: this.stop.signal,
+      random: () => 0.5,
       deviceSet: () => this.devices,
       names: {
         admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
@@ -108,7 +109,7 @@ export class ReconcilerHarness {
             : undefined,
       },
     }
-    this.reconciler = new InstanceReconciler(options, { random: () => 0.5 })
+    this.reconciler = new InstanceReconciler(options)
     return this.reconciler
   }
 
