@@ -1,6 +1,5 @@
 import type { ConfigurationName, InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { printable } from '@akrijs/runtime'
 import { type DigestLength, deviceDigest, instanceName } from './instance-name.js'
 
 /** A digest of a device, and the name of an Instance with the digest. */
@@ -16,13 +15,11 @@ interface DigestedDevice {
 
 interface KnownDevice extends Partial<Record<DigestLength, DigestedName>> {
   readonly shared: boolean
-  /** The printable id. */
-  readonly text: string
 }
 
 /**
- * The digests and the printable ids of the devices of one Configuration. They take longer than the
- * rest of the plan of a device, so those of the plan before are kept.
+ * The digests of the devices of one Configuration. They take longer than the rest of the plan of a
+ * device, so those of the plan before are kept.
  */
 export class DeviceDigests {
   readonly #configuration: ConfigurationName
@@ -41,23 +38,12 @@ export class DeviceDigests {
     for (const id of this.#known.keys()) if (!devices.has(id)) this.#known.delete(id)
   }
 
-  of(device: DigestedDevice, length: DigestLength = 'short'): DigestedName {
-    const known = this.#knownOf(device)
-    known[length] ??= this.#name(device.device.id, device.shared, length)
-    return known[length]
-  }
-
-  /** The printable id, as Instances record it. */
-  textOf(device: DigestedDevice): string {
-    return this.#knownOf(device).text
-  }
-
-  #knownOf({ device: { id }, shared }: DigestedDevice): KnownDevice {
+  of({ device: { id }, shared }: DigestedDevice, length: DigestLength = 'short'): DigestedName {
     const before = this.#known.get(id)
-    if (before?.shared === shared) return before
-    const known = { shared, text: printable(id) }
-    this.#known.set(id, known)
-    return known
+    const known: KnownDevice = before?.shared === shared ? before : { shared }
+    if (known !== before) this.#known.set(id, known)
+    known[length] ??= this.#name(id, shared, length)
+    return known[length]
   }
 
   #name(id: string, shared: boolean, length: DigestLength): DigestedName {

@@ -87,35 +87,26 @@ export function nameDevices(
 /** Whether the device may keep an Instance with its long name. Nearly no device may. */
 export function mayKeepLongName(
   found: DiscoveredDevice,
-  { digests, existing, memory }: NamingInput,
+  { digests, existing: { longNames }, memory: { longInUse } }: NamingInput,
 ): boolean {
-  return existing.longNames(digests.textOf(found)).size > 0 || isLongInUse(found, digests, memory)
+  if (longNames.size + longInUse.size === 0) return false
+  const { name } = digests.of(found, 'long')
+  return longNames.has(name) || longInUse.has(name)
 }
 
 function keepsLongName(found: DiscoveredDevice, input: NamingInput): boolean {
   const { node, digests, existing, memory } = input
   if (!mayKeepLongName(found, input)) return false
   const { name } = digests.of(found, 'long')
-  const long = existing.longNames(digests.textOf(found)).has(name) ? existing.get(name) : undefined
-  if (long === undefined || !isInstanceOf(long, found, node))
-    return isLongInUse(found, digests, memory)
+  const long = existing.get(name)
+  // The Instance may have been deleted while containers use its slots.
+  if (long === undefined || !isInstanceOf(long, found, node)) return memory.longInUse.has(name)
   // Two nodes can name a device at the same moment, each in another way. All nodes leave the
   // Instance without claims, or else the Instance with the short name.
   const short = existing.get(digests.of(found).name)
   const hasBoth =
-    short !== undefined &&
-    deviceIdOf(short) === digests.textOf(found) &&
-    isInstanceOf(short, found, node)
+    deviceIdOf(short) !== undefined && short !== undefined && isInstanceOf(short, found, node)
   return !hasBoth || heldSlots(long.spec.deviceUsage) > 0 || heldSlots(short.spec.deviceUsage) === 0
-}
-
-/** Whether containers use slots of an Instance with the long name: it may have been deleted. */
-function isLongInUse(
-  found: DiscoveredDevice,
-  digests: DeviceDigests,
-  { longInUse }: NameMemory,
-): boolean {
-  return longInUse.size > 0 && longInUse.has(digests.of(found, 'long').name)
 }
 
 function byId({ device: a }: DiscoveredDevice, { device: b }: DiscoveredDevice): number {

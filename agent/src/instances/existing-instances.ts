@@ -57,17 +57,15 @@ export function isInstanceOf(
 export class ExistingInstances {
   readonly #configuration: Pick<Configuration, 'metadata'>
   readonly #instances: InstancesToPlan
-  /** The names with a long digest, by the printable id of the device. */
-  readonly #long = new Map<string, Set<InstanceName>>()
+  /** Those with a long digest. */
+  readonly longNames: ReadonlySet<InstanceName>
 
   constructor(configuration: Pick<Configuration, 'metadata'>, instances: InstancesToPlan) {
     this.#configuration = configuration
     this.#instances = instances
-    for (const instance of instances.longNamedOf(keyOf(configuration))) {
-      const id = deviceIdOf(instance)
-      if (id === undefined || !isOwnedBy(instance, configuration)) continue
-      this.#long.set(id, (this.#long.get(id) ?? new Set()).add(instance.metadata.name))
-    }
+    const long = [...instances.longNamedOf(keyOf(configuration))]
+    const owned = long.filter((instance) => isOwnedBy(instance, configuration))
+    this.longNames = new Set(owned.map(({ metadata }) => metadata.name))
   }
 
   get(name: InstanceName): Instance | undefined {
@@ -86,16 +84,4 @@ export class ExistingInstances {
       (instance) => !served.has(instance.metadata.name) && isOwnedBy(instance, this.#configuration),
     )
   }
-
-  /** The Instances with a long name that record this printable id. */
-  longNames(id: string): ReadonlySet<InstanceName> {
-    return this.#long.get(id) ?? NO_NAMES
-  }
-
-  /** All Instances with a long name. */
-  get withLongNames(): InstanceName[] {
-    return [...this.#long.values()].flatMap((names) => [...names])
-  }
 }
-
-const NO_NAMES: ReadonlySet<InstanceName> = new Set()

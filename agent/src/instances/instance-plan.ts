@@ -90,7 +90,7 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
-  const claimed = new Set(existing.withLongNames)
+  const claimed = new Set(existing.longNames)
   const naming = { node, digests, existing, memory }
   const isAlike = takenNames.size === 0 && before?.of === metadata.generation
   const { first, others } = await byShortName(devices.devices, digests)
