@@ -57,7 +57,7 @@ describe('the slots of an Instance', () => {
     const other = seen({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
     for (const { free, byId } of [lost, other])
       expect([free, Object.fromEntries(byId)]).toEqual([[], { 5: slot(0), 6: slot(7) }])
-    expect(Object.fromEntries(offeredSlots(other, NODE))).toEqual({
+    expect(Object.fromEntries(offeredSlots(other))).toEqual({
       [slot(0)]: false,
       [slot(1)]: true,
     })
@@ -67,7 +67,7 @@ describe('the slots of an Instance', () => {
     fc.assert(
       fc.property(claims, fc.boolean(), fc.nat(10), (values, healthy, beyond) => {
         const seen = seenBy(NODE, values, { healthy, beyond })
-        const offered = offeredSlots(seen, NODE)
+        const offered = offeredSlots(seen)
         expect([...offered.keys()]).toEqual(values.map((_, index) => slot(index)))
         let waiting = values.filter((value) => value === '').length - beyond
         const expected = values.map(
@@ -83,7 +83,7 @@ describe('the preferred slots', () => {
   const preferred = (node: string, values: readonly string[], size: number, nodes = NODES) => {
     const available = values.map((_, index) => slot(index))
     const request = { available, mustInclude: [], size }
-    return preferredSlots(seenBy(node, values, { nodes }), node as NodeName, request)
+    return preferredSlots(seenBy(node, values, { nodes }), request)
   }
 
   it('A16 R85 differ between nodes if there are enough slots, also before a node joins', () => {
@@ -115,7 +115,7 @@ describe('the preferred slots', () => {
         const available: SlotName[] = ids.map(slot)
         const mustInclude = available.slice(0, Math.min(1, size))
         const request = { available, mustInclude, size }
-        const chosen = preferredSlots(seenBy(node, values), node, request)
+        const chosen = preferredSlots(seenBy(node, values), request)
         expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
         expect(chosen.length).toBeLessThanOrEqual(size)
         expect(new Set(chosen).size).toBe(chosen.length)

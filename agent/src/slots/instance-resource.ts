@@ -1,13 +1,11 @@
 import { formatSlotUsage, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../errors.js'
 import type { AllocationLedger } from './allocation-ledger.js'
 import type { PreferenceRequest, Resource } from './resource.js'
-import { type InstanceSlots, type SlotBook, slotsInClaimOrder } from './slot-book.js'
+import type { InstanceSlots, SlotBook } from './slot-book.js'
 
 /** The resource of one Instance: its ids are its slots. */
 export function instanceResource(instance: InstanceName, book: SlotBook): Resource {
-  const { node } = book
   const name = `${GROUP}/${instance}`
   return {
     level: 'instance',
@@ -23,7 +21,7 @@ export function instanceResource(instance: InstanceName, book: SlotBook): Resour
       if (slots === undefined) return []
       const isKept = !slots.usable && slots.served.healthy
       const held = new Set(isKept ? book.allocations.idsInUse(instance, name) : [])
-      return Array.from(offeredSlots(slots, node), ([id, offered]) => ({
+      return Array.from(offeredSlots(slots), ([id, offered]) => ({
         id,
         healthy: offered || held.has(id),
       }))
@@ -31,15 +29,15 @@ export function instanceResource(instance: InstanceName, book: SlotBook): Resour
 
     prefer(request) {
       const slots = book.of(instance)
-      return slots === undefined ? [...request.mustInclude] : preferredSlots(slots, node, request)
+      return slots === undefined ? [...request.mustInclude] : preferredSlots(slots, request)
     },
 
     choose(requests) {
       const slots = book.of(instance)
       if (slots === undefined)
         throw new AllocationRefusedError(`the device of Instance ${instance} was removed`)
-      const offered = offeredSlots(slots, node)
-      const usage = formatSlotUsage({ level: 'instance', node })
+      const offered = offeredSlots(slots)
+      const usage = formatSlotUsage({ level: 'instance', node: book.node })
       return requests.map((ids) =>
         ids.map((id) => {
           const slot = id as SlotName
@@ -77,35 +75,22 @@ function refusal(
  * The slots of an Instance, and whether this node offers each of them through the Instance's
  * resource: the slot can be claimed, or this node has it through that resource.
  */
-export function offeredSlots(
-  { usable, slots, free }: InstanceSlots,
-  node: NodeName,
-): Map<SlotName, boolean> {
-  const claimable = new Set(free)
-  const offered = new Map<SlotName, boolean>()
-  slots.forEach((usage, slot) => {
-    const isHere = usage.level === 'instance' && usage.node === node
-    offered.set(slot, usable && (isHere || claimable.has(slot)))
-  })
-  return offered
+export function offeredSlots({ usable, slots, free, own }: InstanceSlots): Map<SlotName, boolean> {
+  const offered = new Set(usable ? [...free, ...own] : [])
+  return new Map(Array.from(slots.keys(), (slot) => [slot, offered.has(slot)]))
 }
 
 /**
  * The slots that the kubelet should choose: first those that it must include, then slots that this
- * node has claimed and no container uses, then free slots in the order of {@link
- * slotsInClaimOrder}.
+ * node has claimed and no container uses, then free slots.
  */
 export function preferredSlots(
-  { slots, nodes, free }: InstanceSlots,
-  node: NodeName,
+  { free, own }: InstanceSlots,
   { available, mustInclude, size }: PreferenceRequest,
 ): string[] {
-  const claimed = slotsInClaimOrder(slots, node, nodes).flatMap(([slot, usage]) =>
-    usage.level === 'instance' && usage.node === node ? slot : [],
-  )
   const left = new Set(available)
   const chosen = new Set(mustInclude)
-  for (const slot of [...claimed, ...free]) {
+  for (const slot of [...own, ...free]) {
     if (chosen.size >= size) break
     if (left.has(slot)) chosen.add(slot)
   }

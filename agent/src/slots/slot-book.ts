@@ -28,14 +28,14 @@ export interface InstanceSlots {
   readonly state: 'there' | 'leaving' | 'absent'
   /** Whether a slot can be allocated: the device is healthy, and the Instance is there. */
   readonly usable: boolean
-  /** The nodes that see the device, in the order of the Instance. */
-  readonly nodes: readonly NodeName[]
   /** The slots of the capacity, with what containers of this node have, recorded or not. */
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
   /** The claimed slots beyond a lowered capacity: as many free slots wait. */
   readonly beyond: ReadonlyMap<SlotName, SlotUsage>
   /** The slots that can be claimed now, in the order in which this node claims them. */
   readonly free: readonly SlotName[]
+  /** The slots that this node has by the resource of the Instance, in the same order. */
+  readonly own: readonly SlotName[]
   /** The slots that this node has by the resource of the Configuration, by their ids. */
   readonly byId: ReadonlyMap<string, SlotName>
 }
@@ -274,20 +274,23 @@ export function instanceSlots(
   const isLeaving = instance?.metadata.deletionTimestamp !== undefined
   const state = instance === undefined ? 'absent' : isLeaving ? 'leaving' : 'there'
   const usable = served.healthy && state === 'there'
-  const nodes = instance?.spec.nodes ?? []
   const unclaimed = [...slots].flatMap(([slot, { level }]) => (level === 'free' ? slot : []))
   // After the capacity was lowered, as many free slots wait as claims are beyond the capacity.
   const count = usable ? Math.max(0, unclaimed.length - beyond.size) : 0
   const claimable = new Set(unclaimed.slice(0, count))
-  const inOrder = count === 0 ? [] : slotsInClaimOrder(slots, node, nodes)
-  const free = inOrder.flatMap(([slot]) => (claimable.has(slot) ? slot : []))
+  const free: SlotName[] = []
+  const own: SlotName[] = []
+  for (const [slot, usage] of slotsInClaimOrder(slots, node, instance?.spec.nodes ?? [])) {
+    if (claimable.has(slot)) free.push(slot)
+    if (usage.level === 'instance' && usage.node === node) own.push(slot)
+  }
   const byId = new Map<string, SlotName>()
   // Also those beyond the capacity: the kubelet knows their ids until their Pods end. Two slots
   // with one id are an error of another writer: the first counts.
   for (const [slot, claim] of [...slots, ...beyond])
     if (claim.level === 'configuration' && claim.node === node && !byId.has(claim.virtualId))
       byId.set(claim.virtualId, slot)
-  return { served, state, usable, nodes, slots, beyond, free, byId }
+  return { served, state, usable, slots, beyond, free, own, byId }
 }
 
 /**
@@ -296,7 +299,7 @@ export function instanceSlots(
  * same moment rarely choose the same slot.
  * @param nodes all nodes of the Instance, in the same order on each node
  */
-export function slotsInClaimOrder(
+function slotsInClaimOrder(
   slots: ReadonlyMap<SlotName, SlotUsage>,
   node: NodeName,
   nodes: readonly NodeName[],
