@@ -304,7 +304,7 @@ export class ConfigurationInstances {
     this.#forget(name)
     this.#running.set(name, running)
     if (hasResource) this.#resources++
-    return this.#options.plugins.serve(planned, { hasResource }).then(() => {
+    return this.#options.plugins.serve(planned, hasResource).then(() => {
       running.hash = hash
     })
   }
@@ -313,7 +313,7 @@ export class ConfigurationInstances {
     const running = this.#running.get(name)
     if (running === undefined) return
     const isGone = this.#devices !== undefined && !isListed(this.#devices, running.id)
-    await this.#options.plugins.withdraw(name, { isGone })
+    await this.#options.plugins.withdraw(name, isGone)
     this.#forget(name)
     this.#updateWork(name)
   }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import type { PlannedInstance } from './instance-plan.js'
@@ -38,7 +39,7 @@ export function writeTo(
   // Only the first node writes: two nodes that see a device differently would overwrite each other
   // for ever. The capacity is the same on all nodes, and the agent of the first may be down.
   if (place > 0) return spec.capacity === capacity ? undefined : `capacity ${capacity}`
-  const isSame = spec.capacity === capacity && isEqual(spec.brokerProperties, properties)
+  const isSame = spec.capacity === capacity && isDeepStrictEqual(spec.brokerProperties, properties)
   return isSame ? undefined : 'update'
 }
 
@@ -74,15 +75,4 @@ export function leaveWaitMs({ spec: { nodes } }: Instance, node: NodeName): numb
   if (nodes.length < LARGE || place < 0) return 0
   const behind = nodes.length - 1 - place
   return Math.min(LEAVE_MS, LONGEST_LEAVE_MS / nodes.length) * behind
-}
-
-function isEqual(
-  before: Readonly<Record<string, string>>,
-  planned: Readonly<Record<string, string>>,
-): boolean {
-  const properties = Object.entries(planned)
-  return (
-    Object.keys(before).length === properties.length &&
-    properties.every(([name, value]) => before[name] === value)
-  )
 }

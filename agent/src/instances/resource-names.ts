@@ -38,9 +38,9 @@ export class ResourceNames {
   readonly #options: ResourceNamesOptions
   /** The new names that each Configuration may have. */
   readonly #newNames = new Map<ConfigurationName, TokenBucket>()
-  #names: ReadonlySet<string> = new Set()
-  readonly #admitted = new Set<string>()
-  /** The names of each Configuration, of both sets. */
+  /** Those that the Node has, and those that were admitted. */
+  readonly #names = new Set<string>()
+  /** How many of them belong to each Configuration. */
   readonly #counts = new Map<string, number>()
   #readAt = 0
   #reading: Promise<void> | undefined
@@ -52,10 +52,10 @@ export class ResourceNames {
   /** @returns undefined if the name is admitted */
   admit({ name, configuration, offered, isKnown }: NameRequest): NameRefusal | undefined {
     const resource = `${GROUP}/${name}`
-    if (this.#names.has(resource) || this.#admitted.has(resource)) return undefined
+    if (this.#names.has(resource)) return undefined
     if (!isKnown) {
       const names = this.#counts.get(`${GROUP}/${configuration}`) ?? 0
-      const room = this.#options.bounds.most - this.#names.size - this.#admitted.size
+      const room = this.#options.bounds.most - this.#names.size
       if (names - offered >= room) {
         this.#readAgain()
         return { why: 'full', retryInMs: READ_MS }
@@ -66,7 +66,7 @@ export class ResourceNames {
         return { why: 'soon', retryInMs: Math.min(retryInMs, READ_MS) }
       }
     }
-    this.#addAdmitted(resource)
+    this.#add(resource)
     return undefined
   }
 
@@ -89,14 +89,11 @@ export class ResourceNames {
     return bucket
   }
 
-  #addAdmitted(resource: string): void {
-    this.#admitted.add(resource)
-    this.#count(resource)
-  }
-
-  #count(resource: string): void {
-    const configuration = configurationOf(resource)
-    this.#counts.set(configuration, (this.#counts.get(configuration) ?? 0) + 1)
+  #add(resource: string): void {
+    // The resource of the Configuration to which the name belongs.
+    const owner = possibleOwner(resource) ?? resource
+    this.#names.add(resource)
+    this.#counts.set(owner, (this.#counts.get(owner) ?? 0) + 1)
   }
 
   /** An operator may have removed names. */
@@ -107,20 +104,12 @@ export class ResourceNames {
   async #read(): Promise<void> {
     const { read, offered, log } = this.#options
     try {
-      const all = await read()
-      const names = new Set([...(all ?? [])].filter((name) => name.startsWith(`${GROUP}/`)))
-      this.#names = names
-      this.#admitted.clear()
+      const all = [...((await read()) ?? [])].filter((name) => name.startsWith(`${GROUP}/`))
+      this.#names.clear()
       this.#counts.clear()
-      for (const name of names) this.#count(name)
-      for (const name of offered()) if (!names.has(name)) this.#addAdmitted(name)
+      for (const name of new Set([...all, ...offered()])) this.#add(name)
     } catch (error) {
       log.warn({ err: error }, 'names of the resources of the Node not read')
     }
   }
-}
-
-/** The resource of the Configuration to which the name of a resource belongs. */
-function configurationOf(resource: string): string {
-  return possibleOwner(resource) ?? resource
 }

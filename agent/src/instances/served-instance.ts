@@ -31,24 +31,6 @@ export interface RegistrationProblem {
   readonly message: string
 }
 
-export interface ServeOptions {
-  /**
-   * Whether the Instance has a resource of its own. The resource of its Configuration offers its
-   * slots in any case. @default true
-   */
-  readonly hasResource?: boolean
-}
-
-export interface WithdrawOptions {
-  /**
-   * Whether the device is gone. The kubelet gets a last list then, in which all slots are
-   * unhealthy. The end of a plugin alone, as at a restart of the agent, says nothing about its
-   * device.
-   * @default false
-   */
-  readonly isGone?: boolean
-}
-
 /**
  * The device plugins of this node, for the reconciler of Instances. All calls are level-based. A
  * plugin has its resource at once. The promise resolves after the first registration with the
@@ -63,9 +45,16 @@ export interface InstancePlugins {
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
    * Serves the Instance, or updates its plugin.
+   * @param hasResource whether the Instance has a resource of its own. The resource of its
+   * Configuration offers its slots in any case.
    * @throws ResourceTakenError at once if another object has the resource
    */
-  serve(instance: ServedInstance, options?: ServeOptions): Promise<void>
-  /** Stops the plugin of an Instance that this node no longer serves. */
-  withdraw(name: InstanceName, options?: WithdrawOptions): Promise<void>
+  serve(instance: ServedInstance, hasResource: boolean): Promise<void>
+  /**
+   * Stops the plugin of an Instance that this node no longer serves.
+   * @param isGone whether its device is gone. The kubelet gets a last list then, in which all slots
+   * are unhealthy. The end of a plugin alone, as at a restart of the agent, says nothing about its
+   * device.
+   */
+  withdraw(name: InstanceName, isGone: boolean): Promise<void>
 }

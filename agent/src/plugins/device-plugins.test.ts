@@ -82,7 +82,7 @@ const pod = (uid: string, of: string, ...containers: number[]) => ({
     resources: { [of]: count },
   })),
 })
-const serve = (instance: ServedInstance) => plugins.serve(instance)
+const serve = (instance: ServedInstance) => plugins.serve(instance, true)
 const serveConfiguration = () => plugins.serveConfiguration(owner)
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
 const health = (of = resource) => Object.fromEntries(kubelet.devices(of))
@@ -119,7 +119,7 @@ describe('the device plugins of both levels', () => {
     await eventually(() =>
       expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
     )
-    await plugins.withdraw(served.name)
+    await plugins.withdraw(served.name, false)
     await eventually(() => expect(health('akri.sh/cam')).toEqual({}))
   })
 
@@ -225,7 +225,7 @@ describe('the device plugins of both levels', () => {
       await offers(count === 1 ? 2 : 3, of)
       for (const file of await pluginFiles()) expect(before).not.toContain(file)
       await plugins.withdrawConfiguration(owner.key)
-      await plugins.withdraw(served.name)
+      await plugins.withdraw(served.name, false)
       await offers(0, of)
       expect(await pluginFiles()).toEqual([])
     },
@@ -310,7 +310,7 @@ describe('the registration of a device plugin', () => {
   it.each<[string, () => Promise<void>, boolean[][]]>([
     [
       'has no healthy slot if its device goes',
-      () => plugins.withdraw(served.name, { isGone: true }),
+      () => plugins.withdraw(served.name, true),
       [
         [true, true, true],
         [false, false, false],
@@ -318,7 +318,7 @@ describe('the registration of a device plugin', () => {
     ],
     [
       'is that of before if its device stays',
-      () => plugins.withdraw(served.name),
+      () => plugins.withdraw(served.name, false),
       [[true, true, true]],
     ],
     ['is that of before if the agent ends', () => plugins.close(), [[true, true, true]]],
@@ -337,7 +337,7 @@ describe('the registration of a device plugin', () => {
   it('is offered again if its device comes back while its last list is sent', async () => {
     await serve(served)
     await offers(3)
-    await plugins.withdraw(served.name, { isGone: true })
+    await plugins.withdraw(served.name, true)
     await serve(served)
     await eventually(() =>
       expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
@@ -361,14 +361,14 @@ describe('the registration of a device plugin', () => {
     await serve(served)
     const other = { ...served, key: objectKey('other', name) }
     for (const hasResource of [true, false])
-      expect(() => plugins.serve(other, { hasResource })).toThrow(/default\/cam-8120fe/)
+      expect(() => plugins.serve(other, hasResource)).toThrow(/default\/cam-8120fe/)
     for (const namespace of ['default', 'other'])
       expect(() => plugins.serveConfiguration({ key: objectKey(namespace, name), name })).toThrow(
         /akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/,
       )
-    await plugins.withdraw(served.name)
+    await plugins.withdraw(served.name, false)
     await plugins.serveConfiguration({ key, name })
-    expect(() => plugins.serve(served)).toThrow(
+    expect(() => plugins.serve(served, true)).toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )
   })
@@ -385,7 +385,7 @@ describe('the registration of a device plugin', () => {
       })
     })
     const hasty = start(observer)
-    void hasty.serve(served)
+    void hasty.serve(served, true)
     await asked
     await hasty.close()
     expect(counted).toEqual([])

@@ -7,8 +7,6 @@ import type {
   RegistrationProblem,
   ServedConfiguration,
   ServedInstance,
-  ServeOptions,
-  WithdrawOptions,
 } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
@@ -57,7 +55,7 @@ export class DevicePlugins implements InstancePlugins {
     if (plugin?.key === key && plugin.resource.level === 'configuration') await this.#end(plugin)
   }
 
-  serve(instance: ServedInstance, { hasResource = true }: ServeOptions = {}): Promise<void> {
+  serve(instance: ServedInstance, hasResource: boolean): Promise<void> {
     const { book } = this.#options
     const { name, key, configuration } = instance
     const before = book.served(name)
@@ -74,13 +72,13 @@ export class DevicePlugins implements InstancePlugins {
     return plugin.started
   }
 
-  async withdraw(name: InstanceName, options: WithdrawOptions = {}): Promise<void> {
+  async withdraw(name: InstanceName, isGone: boolean): Promise<void> {
     const { book, claims } = this.#options
     const served = book.served(name)
     if (served === undefined) return
-    book.withdraw(served, options.isGone === true)
+    book.withdraw(served, isGone)
     claims.forget(name)
-    await this.#endOf(name, options)
+    await this.#endOf(name, isGone)
   }
 
   /** The resources of a Configuration and of its Instances that the kubelet does not have. */
@@ -134,14 +132,14 @@ export class DevicePlugins implements InstancePlugins {
   }
 
   /** Ends the plugin of an Instance, if the Instance has one. */
-  async #endOf(name: InstanceName, options?: WithdrawOptions): Promise<void> {
+  async #endOf(name: InstanceName, isGone = false): Promise<void> {
     const plugin = this.#plugins.get(`${GROUP}/${name}`)
-    if (plugin?.resource.level === 'instance') await this.#end(plugin, options)
+    if (plugin?.resource.level === 'instance') await this.#end(plugin, isGone)
   }
 
-  #end(plugin: ResourcePlugin, options?: WithdrawOptions): Promise<void> {
+  #end(plugin: ResourcePlugin, isGone = false): Promise<void> {
     this.#plugins.delete(plugin.resource.name)
-    return plugin.stop(options)
+    return plugin.stop(isGone)
   }
 }
 

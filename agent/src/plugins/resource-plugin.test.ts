@@ -199,7 +199,7 @@ it('sends a large list once for the changes of its time, and a small one at once
 it('ends within a second if the kubelet does not read its list', async () => {
   list = devices(5000)
   await openUnread()
-  const stopped = plugin.stop({ isGone: true })
+  const stopped = plugin.stop(true)
   await clock.advance(1000)
   await stopped
   expect(existsSync(socket)).toBe(false)

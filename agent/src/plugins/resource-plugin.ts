@@ -5,7 +5,7 @@ import type { ObjectKey } from '@akrijs/kube/objects'
 import type { AllocateResponse, DevicePluginServer } from '@akrijs/proto/device-plugin'
 import { aborted, Backoff, type Clock, Latest, type Logger, messageOf } from '@akrijs/runtime'
 import { PluginRefusedError } from '../errors.js'
-import type { RegistrationProblem, WithdrawOptions } from '../instances/served-instance.js'
+import type { RegistrationProblem } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { Resource } from '../slots/resource.js'
@@ -121,7 +121,7 @@ export class ResourcePlugin {
   }
 
   /** With a device that is gone, the kubelet has its ids as unhealthy from then on. */
-  async stop({ isGone = false }: WithdrawOptions = {}): Promise<void> {
+  async stop(isGone = false): Promise<void> {
     if (isGone) this.#push(this.#list.map(({ id }) => ({ id, healthy: false })))
     this.#follow(undefined)
     this.#stop.abort()

@@ -64,9 +64,9 @@ export function configurationQueue(options: ConfigurationQueueOptions): Reconcil
   discovery.onChange((key) => queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS), signal)
   reconciler.onChange(add, signal)
   plugins.onRegistrationChange((key) => queue.add(key, REGISTRATIONS_MS), signal)
-  book.onLossOver((name) => {
+  book.onLoss((device) => {
     for (const { metadata } of configurations.list())
-      if (metadata.name === name) queue.add(keyOf({ metadata }))
+      if (metadata.name === device.configuration) queue.add(keyOf({ metadata }))
   }, signal)
   return queue
 }

@@ -5,7 +5,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
-import { SlotBook } from './slot-book.js'
+import { type LostDevice, SlotBook } from './slot-book.js'
 
 const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
@@ -76,7 +76,8 @@ describe('what a node knows of slots', () => {
 
   it('keeps a lost device until the device is back or the Pods with it end', () => {
     const over: string[] = []
-    book.onLossOver((name) => over.push(name), new AbortController().signal)
+    const note = (each: LostDevice, isOver: boolean) => isOver && over.push(each.configuration)
+    book.onLoss(note, new AbortController().signal)
     const lost = () => book.lost(served.configuration)
     const { name: instance, configuration } = served
     const device = { id: served.device.id, instance, configuration }

@@ -87,10 +87,9 @@ export class SlotBook {
   readonly #options: SlotBookOptions
   readonly #reservations: SlotReservations
   readonly #served = new Map<ConfigurationName, Map<InstanceName, Entry>>()
-  readonly #lost = new Set<InstanceName>()
+  readonly #lost = new Map<InstanceName, LostDevice>()
   readonly #changes = new Listeners<[resource: string]>()
-  readonly #losses = new Listeners<[device: LostDevice]>()
-  readonly #lossOver = new Listeners<[configuration: ConfigurationName]>()
+  readonly #losses = new Listeners<[device: LostDevice, isOver: boolean]>()
   readonly #stop = new AbortController()
 
   constructor(options: SlotBookOptions) {
@@ -144,9 +143,9 @@ export class SlotBook {
   lose(device: LostDevice): void {
     const { instance, configuration } = device
     if (this.allocations.inUse(instance).length === 0 || this.served(instance) !== undefined) return
-    this.#lost.add(instance)
+    this.#lost.set(instance, device)
     this.#tell(configuration)
-    this.#losses.tell(device)
+    this.#losses.tell(device, false)
   }
 
   /** Undefined if this node does not serve the Instance. */
@@ -168,7 +167,7 @@ export class SlotBook {
 
   /** The Instances of a Configuration whose devices are gone while containers use them. */
   lost(configuration: ConfigurationName): readonly InstanceName[] {
-    return [...this.#lost].filter((name) => possibleOwner(name) === configuration)
+    return [...this.#lost.keys()].filter((name) => possibleOwner(name) === configuration)
   }
 
   isLost(name: InstanceName): boolean {
@@ -180,14 +179,9 @@ export class SlotBook {
     this.#changes.add(listener, signal)
   }
 
-  /** Calls back after a device is gone that containers use. */
-  onLoss(listener: (device: LostDevice) => void, signal: AbortSignal): void {
+  /** Calls back after a device is gone that Pods use, and when no Pod has it any more. */
+  onLoss(listener: (device: LostDevice, isOver: boolean) => void, signal: AbortSignal): void {
     this.#losses.add(listener, signal)
-  }
-
-  /** Calls back when no Pod of this node has a device of `lost` any more. */
-  onLossOver(listener: (configuration: ConfigurationName) => void, signal: AbortSignal): void {
-    this.#lossOver.add(listener, signal)
   }
 
   close(): void {
@@ -211,12 +205,13 @@ export class SlotBook {
 
   #allocationChanged(name: InstanceName): void {
     const served = this.served(name)
-    const configuration = possibleOwner(name)
     if (served !== undefined) this.#changed(served)
-    if (configuration === undefined || !this.#lost.has(name)) return
-    if (this.allocations.inUse(name).length === 0) this.#lost.delete(name)
-    this.#tell(configuration)
-    if (!this.#lost.has(name)) this.#lossOver.tell(configuration)
+    const lost = this.#lost.get(name)
+    if (lost === undefined) return
+    const isOver = this.allocations.inUse(name).length === 0
+    if (isOver) this.#lost.delete(name)
+    this.#tell(lost.configuration)
+    if (isOver) this.#losses.tell(lost, isOver)
   }
 
   #changed({ name, configuration }: ServedInstance): void {

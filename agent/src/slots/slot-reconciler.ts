@@ -142,7 +142,8 @@ export class SlotReconciler {
       if (this.#planRestore([instance], instance.metadata.name).restore.length > 0)
         this.#queue.add(node)
     }, signal)
-    book.onLoss((device) => {
+    book.onLoss((device, isOver) => {
+      if (isOver) return
       this.#events.lose(device)
       this.#queue.add(node)
     }, signal)

@@ -51,7 +51,7 @@ export class ReconcilerHarness {
       return this.registered
     },
     withdrawConfiguration: async (which) => void this.calls.push(`withdraw ${which}`),
-    serve: (instance, { hasResource = true } = {}) => {
+    serve: (instance, hasResource) => {
       const { name, healthy } = instance
       const how = [!healthy && ' unhealthy', !hasResource && ' by its Configuration']
       this.calls.push(`serve ${name}${how.filter(Boolean).join('')}`)
@@ -59,8 +59,8 @@ export class ReconcilerHarness {
       this.served.set(name, instance)
       return this.registered
     },
-    withdraw: async (name, { isGone } = {}) => {
-      this.calls.push(`withdraw ${isGone === true ? 'gone ' : ''}${name}`)
+    withdraw: async (name, isGone) => {
+      this.calls.push(`withdraw ${isGone ? 'gone ' : ''}${name}`)
       this.served.delete(name)
     },
   }
