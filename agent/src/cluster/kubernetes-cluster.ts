@@ -14,7 +14,6 @@ import {
   type PodToEnd,
   parseInstanceObject,
   SHARED_SELECTOR,
-  type SlotName,
 } from '@akrijs/api'
 import {
   ApiError,
@@ -28,25 +27,9 @@ import {
 } from '@akrijs/kube'
 import type { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
-import {
-  brokerInfoStep,
-  claimStep,
-  joinStep,
-  leaveStep,
-  newInstance,
-  releaseStep,
-  updateStep,
-} from '../instances/instance-steps.js'
+import { type InstanceStep, InstanceWrites, newInstance } from '../instances/instance-steps.js'
 import { NodeReportWriter, type NodeReportWriterOptions } from '../report/node-report-writer.js'
-import type {
-  BrokerReports,
-  Cluster,
-  DeviceUsage,
-  InstanceChange,
-  InstanceDraft,
-  ObjectCache,
-  SlotsInUse,
-} from './cluster.js'
+import type { Cluster, DeviceUsage, InstanceDraft, ObjectCache, SlotsInUse } from './cluster.js'
 import { CompareAndSwap } from './compare-and-swap.js'
 import { MembershipRequests } from './membership-requests.js'
 import { OwnNode } from './own-node.js'
@@ -66,11 +49,10 @@ const COUNT_MS = 1000
 const NOT_COUNTED = { most: 1, until: Number.NEGATIVE_INFINITY }
 
 /** The cluster of an API server. */
-export class KubernetesCluster implements Cluster {
+export class KubernetesCluster extends InstanceWrites implements Cluster {
   readonly instances: ObjectCache<Instance>
   readonly configurations: ObjectCache<Configuration>
   readonly #options: KubernetesClusterOptions
-  readonly #compatibility: Compatibility
   readonly #instanceApi: Resource
   readonly #instances: Reflector<Instance>
   readonly #configurations: WatchedConfigurations
@@ -91,9 +73,9 @@ export class KubernetesCluster implements Cluster {
    * change of an Instance, in milliseconds, as the kubelet waits for a claim
    */
   constructor(options: KubernetesClusterOptions, { answerMs = 10_000 } = {}) {
+    super(options.compatibility)
     const { client, clock, log, node } = options
     this.#options = options
-    this.#compatibility = options.compatibility ?? 'off'
     const { signal } = this.#stop
     // Each part listens to the signal.
     setMaxListeners(0, signal)
@@ -191,7 +173,7 @@ export class KubernetesCluster implements Cluster {
   async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
     await this.#ownNode.ensureExists()
     try {
-      const object = newInstance(draft, this.#compatibility)
+      const object = newInstance(draft, this.compatibility)
       this.#writer.wrote(await this.#instanceApi.create(draft.namespace, object))
       return 'created'
     } catch (error) {
@@ -203,7 +185,7 @@ export class KubernetesCluster implements Cluster {
     }
   }
 
-  async joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}) {
+  override async joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}) {
     await this.#ownNode.ensureExists()
     const instance = this.instances.get(key)
     // Claims of running containers do not wait.
@@ -216,50 +198,33 @@ export class KubernetesCluster implements Cluster {
       return 'asked'
     // Otherwise the controller releases the claims by an earlier wish to leave.
     if (isUrgent) await this.#report.leaveWithdrawn(key)
-    return this.#writer.change(key, (now) => joinStep(now, node, claims, this.#compatibility))
+    return super.joinInstance(key, node, claims)
   }
 
-  async leaveInstance(key: ObjectKey, node: NodeName) {
+  override async leaveInstance(key: ObjectKey, node: NodeName) {
     this.#ownNode.leaves(key)
     const instance = this.instances.get(key)
     const hasOthers = instance?.spec.nodes.some((other) => other !== node) === true
     // The last node deletes the Instance itself.
     if (instance?.spec.nodes.includes(node) && this.#memberships.ask(instance, 'leave', !hasOthers))
       return 'asked'
-    return this.#writer.change(key, (now) => leaveStep(now, node, this.#compatibility))
+    return super.leaveInstance(key, node)
   }
 
   stayInInstance(key: ObjectKey): void {
     this.#memberships.stay(key)
   }
 
-  updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.#writer.change(key, (instance) => updateStep(instance, fields, this.#compatibility))
-  }
-
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    const options = { inUse: false, device, compatibility: this.#compatibility }
-    return this.#writer.change(key, (instance) => claimStep(instance, slot, usage, options))
-  }
-
-  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    const options = { inUse: true, compatibility: this.#compatibility }
-    return this.#writer.change(key, (instance) => claimStep(instance, slot, usage, options))
-  }
-
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#writer.change(key, (instance) =>
-      releaseStep(instance, slot, usage, this.#compatibility),
-    )
+  protected changeInstance<T>(
+    key: ObjectKey,
+    decide: (instance: Instance | undefined) => InstanceStep<T>,
+  ): Promise<T> {
+    return this.#writer.change(key, decide)
   }
 
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
     const found = await new Resource(this.#options.client, CONFIGURATIONS).get(key)
     return found === undefined ? undefined : this.#configurations.cache.observe(found)
-  }
-
-  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
-    return this.#writer.change(key, (instance) => brokerInfoStep(instance, node, reports))
   }
 
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {

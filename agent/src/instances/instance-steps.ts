@@ -18,11 +18,12 @@ import {
   updatePatch,
   writableCapacity,
 } from '@akrijs/api'
-import type { JsonPatch, NodeName } from '@akrijs/kube/objects'
+import type { JsonPatch, NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import { planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import type {
   BrokerReports,
+  Cluster,
   DeviceUsage,
   InstanceChange,
   InstanceDraft,
@@ -93,10 +94,10 @@ export function leaveStep(
   return { patch: leavePatch(instance, node, compatibility), result: 'left' }
 }
 
-export function updateStep(
+function updateStep(
   instance: Instance | undefined,
   change: InstanceChange,
-  compatibility: Compatibility = 'off',
+  compatibility: Compatibility,
 ): InstanceStep<'updated' | 'deferred' | 'gone'> {
   if (instance === undefined) return { done: 'gone' }
   const { brokerProperties } = instance.spec
@@ -109,8 +110,7 @@ export function updateStep(
 interface ClaimOptions {
   readonly inUse: boolean
   readonly device?: string | undefined
-  /** @default off */
-  readonly compatibility?: Compatibility
+  readonly compatibility: Compatibility
 }
 
 /**
@@ -119,11 +119,11 @@ interface ClaimOptions {
  * @param device two devices can have one short digest: another node may have created the Instance
  *   of the name for the other device
  */
-export function claimStep(
+function claimStep(
   instance: Instance | undefined,
   slot: SlotName,
   usage: string,
-  { inUse, device, compatibility = 'off' }: ClaimOptions,
+  { inUse, device, compatibility }: ClaimOptions,
 ): InstanceStep<SlotClaim> {
   const index = instance && slotIndex(instance.metadata.name, slot)
   if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
@@ -139,18 +139,18 @@ export function claimStep(
   return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
 }
 
-export function releaseStep(
+function releaseStep(
   instance: Instance | undefined,
   slot: SlotName,
   usage: string,
-  compatibility: Compatibility = 'off',
+  compatibility: Compatibility,
 ): InstanceStep<'released' | 'changed' | 'gone'> {
   if (instance === undefined) return { done: 'gone' }
   if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
   return { patch: releasePatch(instance, slot, usage, compatibility), result: 'released' }
 }
 
-export function brokerInfoStep(
+function brokerInfoStep(
   instance: Instance | undefined,
   node: NodeName,
   reports: BrokerReports,
@@ -159,4 +159,57 @@ export function brokerInfoStep(
   const { patch } = planBrokerInfo(instance, node, reports)
   if (patch.length === 0) return { done: 'reported' }
   return { patch, subresource: 'status', result: 'reported' }
+}
+
+/** How each cluster changes Instances: by one step, or by several after lost races. */
+export abstract class InstanceWrites {
+  protected readonly compatibility: Compatibility
+
+  constructor(compatibility: Compatibility = 'off') {
+    this.compatibility = compatibility
+  }
+
+  /** Carries out the step that follows from the present Instance. */
+  protected abstract changeInstance<T>(
+    key: ObjectKey,
+    decide: (instance: Instance | undefined) => InstanceStep<T>,
+  ): Promise<T>
+
+  joinInstance(
+    key: ObjectKey,
+    node: NodeName,
+    claims: DeviceUsage = {},
+  ): ReturnType<Cluster['joinInstance']> {
+    return this.changeInstance(key, (instance) =>
+      joinStep(instance, node, claims, this.compatibility),
+    )
+  }
+
+  leaveInstance(key: ObjectKey, node: NodeName): ReturnType<Cluster['leaveInstance']> {
+    return this.changeInstance(key, (instance) => leaveStep(instance, node, this.compatibility))
+  }
+
+  updateInstance(key: ObjectKey, fields: InstanceChange) {
+    return this.changeInstance(key, (instance) => updateStep(instance, fields, this.compatibility))
+  }
+
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
+    const options = { inUse: false, device, compatibility: this.compatibility }
+    return this.changeInstance(key, (instance) => claimStep(instance, slot, usage, options))
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    const options = { inUse: true, compatibility: this.compatibility }
+    return this.changeInstance(key, (instance) => claimStep(instance, slot, usage, options))
+  }
+
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
+    return this.changeInstance(key, (instance) =>
+      releaseStep(instance, slot, usage, this.compatibility),
+    )
+  }
+
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
+    return this.changeInstance(key, (instance) => brokerInfoStep(instance, node, reports))
+  }
 }

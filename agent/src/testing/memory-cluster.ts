@@ -7,49 +7,32 @@ import {
   type ConfigurationManifest,
   type Instance,
   type NodeStatus,
-  type SlotName,
 } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import { applyJsonPatch } from '@akrijs/kube/testing'
 import { DiscoveryProperties } from '@akrijs/sdk/handler'
-import type {
-  BrokerReports,
-  Cluster,
-  DeviceUsage,
-  InstanceChange,
-  InstanceDraft,
-} from '../cluster/cluster.js'
+import type { Cluster, InstanceDraft } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
 import { isOwnedBy } from '../instances/existing-instances.js'
-import {
-  brokerInfoStep,
-  claimStep,
-  type InstanceStep,
-  joinStep,
-  leaveStep,
-  newInstance,
-  releaseStep,
-  updateStep,
-} from '../instances/instance-steps.js'
+import { type InstanceStep, InstanceWrites, newInstance } from '../instances/instance-steps.js'
 import { storedStatus } from '../report/report-content.js'
 
 /**
  * The cluster of tests whose subject is above the port: objects in memory, with the conflict rules
  * of an API server. The contract of a cluster holds for it.
  */
-export class MemoryCluster implements Cluster {
+export class MemoryCluster extends InstanceWrites implements Cluster {
   readonly knownNodes: number = 1
   readonly configurations = new ObjectStore<Configuration>()
   readonly instances: ObjectStore<Instance>
-  readonly #compatibility: Compatibility
   /** The last status of each Configuration. */
   readonly statuses = new Map<ObjectKey, NodeStatus>()
   readonly events: ObjectEvent[] = []
   #version = 0
 
   constructor(compatibility: Compatibility = 'off', instances = new ObjectStore<Instance>()) {
+    super(compatibility)
     this.instances = instances
-    this.#compatibility = compatibility
   }
 
   /** Replaces all Configurations. Instances without a Configuration are removed. */
@@ -83,43 +66,13 @@ export class MemoryCluster implements Cluster {
   async createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
     await undefined
     if (this.instances.get(objectKey(draft.namespace, draft.name)) !== undefined) return 'exists'
-    const { metadata, ...object } = newInstance(draft, this.#compatibility)
+    const { metadata, ...object } = newInstance(draft, this.compatibility)
     const versioned = this.#versioned({ uid: randomUUID(), generation: 1 })
     this.instances.put({ ...object, metadata: { ...metadata, ...versioned } })
     return 'created'
   }
 
-  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
-    return this.#change(key, (instance) => joinStep(instance, node, claims, this.#compatibility))
-  }
-
-  leaveInstance(key: ObjectKey, node: NodeName) {
-    return this.#change(key, (instance) => leaveStep(instance, node, this.#compatibility))
-  }
-
   stayInInstance(): void {}
-
-  updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.#change(key, (instance) => updateStep(instance, fields, this.#compatibility))
-  }
-
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    const options = { inUse: false, device, compatibility: this.#compatibility }
-    return this.#change(key, (instance) => claimStep(instance, slot, usage, options))
-  }
-
-  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    const options = { inUse: true, compatibility: this.#compatibility }
-    return this.#change(key, (instance) => claimStep(instance, slot, usage, options))
-  }
-
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#change(key, (instance) => releaseStep(instance, slot, usage, this.#compatibility))
-  }
-
-  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
-    return this.#change(key, (instance) => brokerInfoStep(instance, node, reports))
-  }
 
   async resolveProperties(): Promise<DiscoveryProperties> {
     return new DiscoveryProperties()
@@ -139,7 +92,7 @@ export class MemoryCluster implements Cluster {
     this.events.push(event)
   }
 
-  async #change<T>(
+  protected async changeInstance<T>(
     key: ObjectKey,
     decide: (instance: Instance | undefined) => InstanceStep<T>,
   ): Promise<T> {

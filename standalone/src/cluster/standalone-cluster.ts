@@ -1,24 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import {
-  type BrokerReports,
-  brokerInfoStep,
   type Cluster,
-  claimStep,
-  type DeviceUsage,
-  type InstanceChange,
   type InstanceDraft,
   type InstanceStep,
+  InstanceWrites,
   isOwnedBy,
-  joinStep,
-  leaveStep,
   newInstance,
   ObjectStore,
-  releaseStep,
   resolveReferences,
   storedProblems,
   storedStatus,
-  updateStep,
 } from '@akrijs/agent'
 import {
   API_VERSION,
@@ -36,7 +28,6 @@ import {
   type KeyedData,
   type NodeStatus,
   resizedUsage,
-  type SlotName,
   slotCounts,
 } from '@akrijs/api'
 import {
@@ -82,7 +73,7 @@ interface PendingChange {
  * A cluster in one process, with the conflict rules of an API server. Instances and claims are in a
  * file before any listener receives them; a change that cannot be written has not happened.
  */
-export class StandaloneCluster implements Cluster {
+export class StandaloneCluster extends InstanceWrites implements Cluster {
   readonly knownNodes: number = 1
   readonly configurations = new ObjectStore<Configuration>()
   readonly instances = new ObjectStore<Instance>()
@@ -97,6 +88,7 @@ export class StandaloneCluster implements Cluster {
   #committing: Promise<void> = Promise.resolve()
 
   private constructor(options: StandaloneClusterOptions, state: ClusterState) {
+    super()
     this.#options = options
     this.#remembered = state.configurations
     this.#resourceVersion = state.resourceVersion
@@ -195,44 +187,12 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage) {
-    return this.#changeInstance(key, (instance) => joinStep(instance, node, claims))
-  }
-
-  leaveInstance(key: ObjectKey, node: NodeName) {
-    return this.#changeInstance(key, (instance) => leaveStep(instance, node))
-  }
-
   stayInInstance(): void {
     // No leave is asked for here.
   }
 
-  updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.#changeInstance(key, (instance) => updateStep(instance, fields))
-  }
-
-  claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    return this.#changeInstance(key, (instance) =>
-      claimStep(instance, slot, usage, { inUse: false, device }),
-    )
-  }
-
-  restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#changeInstance(key, (instance) =>
-      claimStep(instance, slot, usage, { inUse: true }),
-    )
-  }
-
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.#changeInstance(key, (instance) => releaseStep(instance, slot, usage))
-  }
-
   async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
     return this.configurations.get(key)
-  }
-
-  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
-    return this.#changeInstance(key, (instance) => brokerInfoStep(instance, node, reports))
   }
 
   async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
@@ -290,7 +250,7 @@ export class StandaloneCluster implements Cluster {
     await this.#committing
   }
 
-  #changeInstance<T>(
+  protected changeInstance<T>(
     key: ObjectKey,
     decide: (instance: Instance | undefined) => InstanceStep<T>,
   ): Promise<T> {
