@@ -19,21 +19,11 @@ interface DataWatchOptions {
   readonly log: Logger
   readonly random: () => number
   readonly reference: DataReference
-  /** Whether a Configuration may use the object, as it is, or absent. */
-  isUsable(object: ReferencedData | undefined): boolean
+  /** Whether a Configuration may use the object. */
+  isUsable(object: ReferencedData): boolean
   /** Called after the object, or the right to read it, changed. */
   onChange(): void
 }
-
-type State =
-  /** The API server has not answered yet. */
-  | { readonly phase: 'asking' }
-  /** A Configuration may use the object, which may be absent. */
-  | { readonly phase: 'usable'; readonly object: ReferencedData | undefined }
-  /** No Configuration may use the object: the agent keeps nothing of it. */
-  | { readonly phase: 'unusable' }
-  /** The API server refuses the read. */
-  | { readonly phase: 'denied'; readonly message: string }
 
 const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 
@@ -51,37 +41,41 @@ const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
 const CHANGES = { burst: 10, refillMs: 5000 }
 
 /**
- * The watch of one Secret or ConfigMap. The agent keeps its data only while a Configuration may use
- * the object.
+ * The watch of one Secret or ConfigMap. An object that no Configuration may use counts as absent:
+ * the agent keeps nothing of it.
  */
 export class DataWatch {
   readonly #options: DataWatchOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   readonly #changes: TokenBucket
+  /** Resolves after the first answer of the API server, its first failure, or some time. */
   readonly #settled: Promise<void>
-  #settle: () => void = () => {}
-  #state: State = { phase: 'asking' }
+  #isSettled = false
+  #onSettled: () => void = () => {}
+  #object: ReferencedData | undefined
+  /** Why the API server refuses the read. */
+  #refusal: string | undefined
   /** The last failure of a read, and its time. */
   #failure: { readonly message: string; readonly at: number } | undefined
   #reflector: Reflector<never> | undefined
   /** Ends the present list or watch. */
   #watch = new AbortController()
-  #wasLookedAt = false
   #isReporting = false
 
   constructor(options: DataWatchOptions) {
     this.#options = options
     this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
     this.#settled = new Promise((resolve) => {
-      this.#settle = resolve
+      this.#onSettled = resolve
     })
+    runAfter(options.clock, ANSWER_MS, this.#stop.signal, () => this.#settle())
     this.#running = this.#run()
   }
 
-  /** Whether the agent has no data that a Configuration could use. */
-  get isUnusable(): boolean {
-    return this.#state.phase === 'unusable' || this.#state.phase === 'denied'
+  /** Whether there is no object that a Configuration may use. */
+  get isEmpty(): boolean {
+    return this.#object === undefined
   }
 
   /**
@@ -90,36 +84,27 @@ export class DataWatch {
    * @throws PropertyForbiddenError, PropertyUnreadableError if the object cannot be read
    */
   async look(): Promise<ReferencedData | undefined> {
-    const { clock, reference } = this.#options
-    const deadline = new AbortController()
-    await Promise.race([
-      this.#settled,
-      clock.sleep(ANSWER_MS, deadline.signal).catch(() => undefined),
-    ])
-    deadline.abort()
-    this.#wasLookedAt = true
-    const { kind, key } = reference
-    const state = this.#state
-    if (state.phase === 'unusable') return undefined
-    if (state.phase === 'denied')
+    await this.#settled
+    const { kind, key } = this.#options.reference
+    if (this.#refusal !== undefined)
       throw new PropertyForbiddenError(
-        `${kind} ${key} cannot be read: ${state.message}; the agent needs the Role ` +
+        `${kind} ${key} cannot be read: ${this.#refusal}; the agent needs the Role ` +
           `akri-agent-read-secrets in namespace ${keyParts(key).namespace}`,
       )
     // An outage keeps the last value. Only an answer shows that the object does not exist.
-    const outage = this.#outage
-    if (state.phase === 'usable' && (state.object !== undefined || outage === undefined))
-      return state.object
-    throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${outage ?? 'no answer'}`)
+    if (this.#object === undefined && this.#outage !== undefined)
+      throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${this.#outage}`)
+    return this.#object
   }
 
   /** To be called after the Configurations that refer to the object changed. */
   review(): void {
-    if (this.#state.phase === 'usable') this.#take(this.#state.object)
+    if (this.#object !== undefined) this.#take(this.#object)
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
+    this.#settle()
     await this.#running
   }
 
@@ -164,8 +149,7 @@ export class DataWatch {
   }
 
   #take(object: ReferencedData | undefined): undefined {
-    const isUsable = this.#options.isUsable(object)
-    this.#become(isUsable ? { phase: 'usable', object } : { phase: 'unusable' })
+    this.#become(object !== undefined && this.#options.isUsable(object) ? object : undefined)
   }
 
   #failed(error: unknown, retryInMs: number): void {
@@ -175,7 +159,7 @@ export class DataWatch {
     log[message === this.#outage ? 'debug' : 'warn'](fields, 'property not read')
     // An outage keeps the last value. A right that was withdrawn does not.
     if (ApiError.is(error, 401) || ApiError.is(error, 403)) {
-      this.#become({ phase: 'denied', message })
+      this.#become(undefined, message)
       this.#watch.abort()
     }
     this.#failure = { message, at: clock.monotonicMs() }
@@ -184,18 +168,22 @@ export class DataWatch {
 
   /** The failure of the last read, unless the server has answered since. */
   get #outage(): string | undefined {
-    const contact = this.#reflector?.lastContact ?? Number.NEGATIVE_INFINITY
-    return this.#failure !== undefined && contact <= this.#failure.at
-      ? this.#failure.message
-      : undefined
+    const { message = 'no answer', at = Number.NEGATIVE_INFINITY } = this.#failure ?? {}
+    return (this.#reflector?.lastContact ?? at) <= at ? message : undefined
   }
 
-  #become(state: State): void {
-    const isChanged = !isDeepStrictEqual(this.#state, state)
-    this.#state = state
-    this.#settle()
+  #become(object: ReferencedData | undefined, refusal?: string): void {
+    const isChanged = refusal !== this.#refusal || !isDeepStrictEqual(object, this.#object)
+    this.#object = object
+    this.#refusal = refusal
     // The first look waits for the first answer.
-    if (isChanged && this.#wasLookedAt && !this.#isReporting) this.#report()
+    if (isChanged && this.#isSettled && !this.#isReporting) this.#report()
+    this.#settle()
+  }
+
+  #settle(): void {
+    this.#isSettled = true
+    this.#onSettled()
   }
 
   #report(): void {

@@ -17,7 +17,7 @@ interface PropertySourcesOptions {
   readonly clock: Clock
   readonly log: Logger
   /** The accepted Configurations. */
-  readonly configurations: Pick<ObjectCache<Configuration>, 'get' | 'list' | 'onChange'>
+  readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
 }
 
 /**
@@ -35,7 +35,11 @@ export class PropertySources {
   readonly #bounds: SourceBounds
   readonly #random: () => number
   /** The Configurations that use an object. A Configuration uses all its objects, or none. */
-  readonly #users = new Map<string, Set<ObjectKey>>()
+  #users = new Map<string, Set<ObjectKey>>()
+  /** Why there is no room for the objects of a Configuration. */
+  readonly #refusals = new Map<ObjectKey, string>()
+  /** Whether Configurations have changed since then. */
+  #isStale = true
   readonly #sources = new Map<string, DataWatch>()
   readonly #ending = new Set<Promise<void>>()
   readonly #stop = new AbortController()
@@ -43,8 +47,6 @@ export class PropertySources {
   readonly #restarts: TokenBucket
   /** Configurations that have not heard of the last change of their properties. */
   readonly #untold = new Set<ObjectKey>()
-  /** Configurations that have changed since their objects were compared. */
-  readonly #changed = new Set<ObjectKey>()
 
   /** @param bounds and random, for tests */
   constructor(
@@ -62,12 +64,10 @@ export class PropertySources {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { configurations } = this.#options
-    for (const configuration of configurations.list()) this.#changed.add(keyOf(configuration))
-    configurations.onChange((key) => {
-      // A list brings many Configurations at once: the oldest of them come first.
-      if (this.#changed.size === 0) setImmediate(() => this.#update())
-      this.#changed.add(key)
+    this.#options.configurations.onChange(() => {
+      // A list brings many Configurations at once.
+      if (!this.#isStale) setImmediate(() => this.#update())
+      this.#isStale = true
     }, signal)
     await aborted(signal)
     this.#stop.abort()
@@ -87,11 +87,9 @@ export class PropertySources {
     this.#update()
     const key = keyOf(configuration)
     const object = referenceText(reference)
-    const isUsed = () => this.#users.get(object)?.has(key) === true
-    // There may be room by now.
-    const refusal = isUsed() ? undefined : this.#follow(key)
+    const refusal = this.#refusals.get(key)
     if (refusal !== undefined) throw new PropertyRefusedError(refusal)
-    if (!isUsed())
+    if (this.#users.get(object)?.has(key) !== true)
       throw new MissingPropertyError(`Configuration ${key} no longer refers to ${object}`)
     const source = this.#sources.get(object) ?? this.#begin(object, reference)
     return source.look()
@@ -104,9 +102,8 @@ export class PropertySources {
       reference,
       isUsable: (found) =>
         [...(this.#users.get(object) ?? [])].some((key) => {
-          const user = keyParts(key).namespace
-          if (user === keyParts(reference.key).namespace) return true
-          return found !== undefined && isReadableFrom(found.readableFrom, user)
+          const [from, to] = [keyParts(reference.key).namespace, keyParts(key).namespace]
+          return from === to || isReadableFrom(found.readableFrom, to)
         }),
       onChange: () => {
         const isTelling = this.#untold.size > 0
@@ -130,59 +127,59 @@ export class PropertySources {
     }
   }
 
-  /** Takes over the Configurations that have changed, the oldest first. */
+  /** Finds out which Configurations use which objects: the oldest ones, within the bounds. */
   #update(): void {
-    if (this.#changed.size === 0) return
-    const { configurations } = this.#options
-    const age = (key: ObjectKey) => {
-      const { creationTimestamp = '', uid = '' } = configurations.get(key)?.metadata ?? {}
-      return `${creationTimestamp} ${uid}`
-    }
-    // Those that are gone leave room: they have no age.
-    const changed = [...this.#changed].sort((a, b) => (age(a) < age(b) ? -1 : 1))
-    this.#changed.clear()
-    for (const key of changed) this.#follow(key)
-  }
-
-  /** Takes over the objects of a Configuration. @returns why there is no room for them */
-  #follow(key: ObjectKey): string | undefined {
-    const configuration = this.#options.configurations.get(key)
-    const isGone = configuration?.metadata.deletionTimestamp !== undefined
-    const references = configuration === undefined || isGone ? [] : referencesOf(configuration)
-    const after = new Set(references.map(referenceText))
-    const before = [...this.#users].filter(([, users]) => users.delete(key))
-    const refusal = this.#refusal(key, after)
-    for (const object of refusal === undefined ? after : [])
-      this.#users.set(object, (this.#users.get(object) ?? new Set()).add(key))
-    for (const object of new Set([...before.map(([object]) => object), ...after])) {
-      const source = this.#sources.get(object)
-      const isUsed = this.#users.get(object)?.size
-      if (!isUsed) this.#users.delete(object)
-      // The next look reads an object at once that the Configuration may be allowed to use now.
-      if (!isUsed || (after.has(object) && source?.isUnusable === true)) this.#end(object)
-      else source?.review()
-    }
-    return refusal
-  }
-
-  /** Why there is no room for these objects beside those of the other Configurations. */
-  #refusal(key: ObjectKey, objects: ReadonlySet<string>): string | undefined {
+    if (!this.#isStale) return
+    this.#isStale = false
     const { perAgent, perNamespace } = this.#bounds
-    // Most agents use few objects.
-    if (this.#users.size + objects.size <= Math.min(perAgent, perNamespace)) return undefined
-    const { namespace } = keyParts(key)
-    const others = [...this.#users].filter(([name, { size }]) => size > 0 && !objects.has(name))
-    const ofNamespace = others.filter(([, users]) =>
-      [...users].some((user) => keyParts(user).namespace === namespace),
-    )
-    const beyond = (users: string, most: number) =>
+    const before = this.#users
+    const users = new Map<string, Set<ObjectKey>>()
+    const byNamespace = new Map<string, Set<string>>()
+    this.#users = users
+    this.#refusals.clear()
+    for (const { key, namespace, objects } of this.#oldestFirst()) {
+      const known = byNamespace.get(namespace) ?? new Set()
+      const isBeyond = (has: { size: number; has(object: string): boolean }, most: number) =>
+        has.size + objects.filter((object) => !has.has(object)).length > most
+      if (isBeyond(known, perNamespace))
+        this.#refuse(key, `the Configurations of namespace ${namespace}`, perNamespace)
+      else if (isBeyond(users, perAgent))
+        this.#refuse(key, 'all Configurations of this agent', perAgent)
+      else {
+        byNamespace.set(namespace, new Set([...known, ...objects]))
+        for (const object of objects) users.set(object, (users.get(object) ?? new Set()).add(key))
+      }
+    }
+    for (const [object, source] of this.#sources) {
+      const of = users.get(object)
+      const isNew = [...(of ?? [])].some((key) => !before.get(object)?.has(key))
+      // The next look reads an object at once that another Configuration may be allowed to use.
+      if (of === undefined || (isNew && source.isEmpty)) this.#end(object)
+      else source.review()
+    }
+  }
+
+  /** The Configurations that refer to objects. */
+  #oldestFirst() {
+    return this.#options.configurations
+      .list()
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+      .map((configuration) => ({
+        key: keyOf(configuration),
+        namespace: configuration.metadata.namespace,
+        age: `${configuration.metadata.creationTimestamp} ${configuration.metadata.uid}`,
+        objects: [...new Set(referencesOf(configuration).map(referenceText))],
+      }))
+      .filter(({ objects }) => objects.length > 0)
+      .sort((a, b) => (a.age < b.age ? -1 : 1))
+  }
+
+  #refuse(configuration: ObjectKey, users: string, most: number): void {
+    this.#refusals.set(
+      configuration,
       `with this one, ${users} would use more than ${most} Secrets and ConfigMaps, which is a ` +
-      'bound; refer to fewer objects'
-    if (ofNamespace.length + objects.size > perNamespace)
-      return beyond(`the Configurations of namespace ${namespace}`, perNamespace)
-    if (others.length + objects.size > perAgent)
-      return beyond('all Configurations of this agent', perAgent)
-    return undefined
+        'bound; refer to fewer objects',
+    )
   }
 
   #end(object: string): void {
