@@ -8,7 +8,8 @@ import {
   DiscoveryHandlerService,
   RegistrationClient,
 } from '@akrijs/proto/discovery'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { type HandlerServer, serve } from '@akrijs/sdk'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials, type ServerWritableStream } from '@grpc/grpc-js'
@@ -16,6 +17,7 @@ import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
+import { Discovery } from '../discovery/discovery.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
@@ -223,6 +225,30 @@ it('a restarted agent lists the id of a lost device before its handler answers',
   home.kubelet.giveUp(resource)
   await start(() => new Promise(() => {}))
   await listsLost()
+})
+
+it('an agent that ends waits for the writes that are under way', async () => {
+  const listening = vi.spyOn(home.cluster.configurations, 'onChange')
+  let finish: () => void = () => expect.fail('no Instance is created')
+  const creating = vi.spyOn(home.cluster, 'createInstance').mockImplementation(async () => {
+    await new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    return 'created'
+  })
+  const closing = vi.spyOn(Discovery.prototype, 'close')
+  await start()
+  await home.cluster.apply(wanted('found: true'))
+  await eventually(() => expect(creating).toHaveBeenCalled())
+  const [, signal = expect.fail()] = listening.mock.calls[0] ?? []
+  const ended = home.stop()
+  await aborted(signal)
+  // What follows without a wait has happened by then.
+  await new Promise(setImmediate)
+  expect(closing).not.toHaveBeenCalled()
+  finish()
+  await ended
+  expect(closing).toHaveBeenCalled()
 })
 
 it('an agent is healthy while it replaces the lost socket of a plugin', async () => {
