@@ -201,7 +201,6 @@ describe('the standalone agent', () => {
     await eventually(() =>
       expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }),
     )
-    await second.agent.settled()
     const lasting = ({ metadata, spec }: Instance) => ({
       uid: metadata.uid,
       spec: { ...spec, deviceUsage: {} },

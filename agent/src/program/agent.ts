@@ -83,11 +83,6 @@ export interface Agent {
   readonly plugins: DevicePlugins
   /** Resolves after the first offer of the devices in the checkpoint; after a second at most. */
   readonly offered: Promise<void>
-  /**
-   * Resolves when all current changes have been reconciled. Retries that are due later do not
-   * count.
-   */
-  settled(): Promise<void>
   /** How many objects of the kind wait for a reconcile. */
   queued(kind: ReconciledKind): number
   /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
@@ -200,7 +195,6 @@ function runParts(
     discovery,
     plugins,
     offered: offer.made,
-    settled: () => queue.settled(),
     queued: (kind) => {
       const brokerInfo = parts.brokerInfo?.queued ?? 0
       return { Configuration: queue.depth, Claims: slots.queued, BrokerInfo: brokerInfo }[kind]
