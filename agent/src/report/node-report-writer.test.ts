@@ -347,7 +347,7 @@ describe('the wishes of a node about shared Instances', () => {
   it('A10 R98 are without those of the agent before, soon after a start', async () => {
     await startLeaving(many)
     await restart(many)
-    await clock.advance(2200)
+    await clock.advance(6000)
     expect(wishes()).toEqual({})
     expect(stored().configurations).toEqual({ [key]: entry(1) })
   })

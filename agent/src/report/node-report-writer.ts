@@ -121,7 +121,7 @@ export class NodeReportWriter {
     }, signal)
     // Before that, the absence of a Configuration means nothing.
     await untilAborted(cache.synced, signal)
-    this.#writeIn(GATHER_MS)
+    this.statusChanged()
     await this.#queue.run(signal)
     this.#isOver = true
     this.#known.tell()
@@ -202,20 +202,8 @@ export class NodeReportWriter {
     const now = this.#options.clock.monotonicMs()
     const missingMs = (this.#missingUntil ?? now) - now
     if (missingMs > 0) return this.#later(missingMs)
-    const isStart = this.#readAt === 0
     if (this.#stored === undefined || this.#readAt + REREAD_MS <= now)
       this.#store(await this.#reports.get(this.#key, { signal }))
-    // The agent before may have asked to leave Instances that this agent serves.
-    const hasOldWishes = Object.keys(this.#stored?.report?.memberships ?? {}).length > 0
-    if (
-      isStart &&
-      !hasOldWishes &&
-      this.#options.wishes().size === 0 &&
-      this.#spreadMs(STATUS_SPREAD) > 0
-    ) {
-      this.statusChanged()
-      return {}
-    }
     const content = this.#content()
     const changes = mergePatchOf(this.#stored?.fields ?? {}, { ...content })
     if (changes !== undefined && !(await this.#write(content, changes, signal)))

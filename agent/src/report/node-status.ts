@@ -113,28 +113,23 @@ function discovering({ discovery: { endpoints }, reports }: StatusInput): Findin
 
 /** `Ready` shows the first finding: what a person has to change comes before what follows of it. */
 function ready(input: StatusInput): Finding {
-  for (const check of CHECKS) {
-    const finding = check(input)
-    if (finding !== undefined) return finding
-  }
-  return served(input)
+  return (
+    reconcileFailed(input) ??
+    nameTaken(input) ??
+    digestCollision(input) ??
+    notRegistered(input) ??
+    heldInstances(input) ??
+    refusedDevices(input) ??
+    wrongRequest(input) ??
+    lostHandler(input) ??
+    tooManyNames(input) ??
+    tooManyDevices(input) ??
+    unanswered(input) ??
+    problemsOfDevices(input) ??
+    progress(input) ??
+    served(input)
+  )
 }
-
-const CHECKS: readonly ((input: StatusInput) => Finding | undefined)[] = [
-  reconcileFailed,
-  nameTaken,
-  digestCollision,
-  notRegistered,
-  heldInstances,
-  refusedDevices,
-  wrongRequest,
-  lostHandler,
-  tooManyNames,
-  tooManyDevices,
-  unanswered,
-  problemsOfDevices,
-  progress,
-]
 
 /** The agent retries after a transient failure; a person has nothing to do. */
 function reconcileFailed({ failure }: StatusInput): Finding | undefined {
