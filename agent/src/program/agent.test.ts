@@ -10,6 +10,7 @@ import {
 } from '@akrijs/proto/discovery'
 import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { type HandlerServer, serve } from '@akrijs/sdk'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials, type ServerWritableStream } from '@grpc/grpc-js'
@@ -18,9 +19,10 @@ import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import { Discovery } from '../discovery/discovery.js'
+import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
-import { manifest } from '../testing/objects.js'
+import { configurationWith, manifest } from '../testing/objects.js'
 import type { AgentOptions } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
@@ -41,22 +43,14 @@ beforeEach(async () => {
 
 afterEach(() => home.close())
 
-/**
- * Lists two devices or none if the details ask for that, and otherwise one device; throws a
- * TypeError if `found` is false.
- */
+/** Lists `foo0` and so on; throws a TypeError if `found` is false. */
 const handler = defineDiscoveryHandler({
   name: 'told',
   shared: true,
-  details: z.object({
-    found: z.boolean(),
-    two: z.boolean().default(false),
-    none: z.boolean().default(false),
-  }),
+  details: z.object({ found: z.boolean(), devices: z.number().default(1) }),
   async *discover({ details }) {
     if (!details.found) throw new TypeError('no such bus')
-    if (details.none) yield []
-    else yield details.two ? [{ id: 'foo0' }, { id: 'foo1' }] : [{ id: 'foo0' }]
+    yield Array.from({ length: details.devices }, (_, index) => ({ id: `foo${index}` }))
   },
 })
 
@@ -153,7 +147,7 @@ it('an agent shows a bug of one object as InternalError, and serves all others',
   const [good, broken, poisoned] = [
     named('good', 'found: true'),
     named('broken', 'found: false'),
-    named('poisoned', '{ found: true, two: true }'),
+    named('poisoned', '{ found: true, devices: 2 }'),
   ]
   const create = home.cluster.createInstance.bind(home.cluster)
   const creating = vi.spyOn(home.cluster, 'createInstance').mockImplementation(async (draft) => {
@@ -185,6 +179,35 @@ it('an agent shows a bug of one object as InternalError, and serves all others',
   })
   creating.mockRestore()
   await eventually(() => expect(conditions('poisoned')).toContainEqual(served))
+})
+
+it('A24 devices are offered without a pause for each of them', async () => {
+  // Time stands still.
+  await start(undefined, { clock: new ManualClock() })
+  await home.cluster.apply(wanted('{ found: true, devices: 30 }'))
+  const offered = () => home.allocatable(...home.agent.plugins.resources)
+  await eventually(() => expect(offered().sort()).toEqual([...Array(30).fill(1), 30]))
+})
+
+it('A25 a Configuration that cannot be parsed stops no other, also after a restart', async () => {
+  const kubernetes = await FakeKubernetes.open()
+  const put = (name: string, spec: object) => {
+    const object = configurationWith({}, { name: name as ConfigurationName, uid: name })
+    const path = `/apis/akri.sh/v0/namespaces/default/configurations/${name}`
+    kubernetes.server.put(path, { ...object, spec: { ...object.spec, ...spec } })
+  }
+  kubernetes.server.put('/api/v1/nodes/node-a', { metadata: { name: 'node-a' } })
+  const { spec } = wanted('found: true')
+  put('lab', spec)
+  put('odd', { ...spec, brokerSpec: { brokerRobotSpec: {} } })
+  put('bare', { ...spec, brokerProperties: null, discoveryHandler: null })
+  const resources = ['akri.sh/lab', 'akri.sh/lab-8120fe']
+  for (let round = 0; round < 2; round++) {
+    await start(undefined, { cluster: kubernetes.start('node-a' as NodeName) })
+    await eventually(() => expect(home.agent.plugins.resources.toSorted()).toEqual(resources))
+    await home.stop()
+  }
+  await kubernetes.close()
 })
 
 it('a restarted agent offers its checkpoint while the import of a handler hangs', async () => {
@@ -219,7 +242,7 @@ it('a restarted agent lists the id of a lost device before its handler answers',
     eventually(() =>
       expect(Object.fromEntries(home.kubelet.devices(resource))).toEqual({ [id]: false }),
     )
-  await home.cluster.apply({ ...wanted('found: true\nnone: true'), name: found.name })
+  await home.cluster.apply({ ...wanted('{ found: true, devices: 0 }'), name: found.name })
   await listsLost()
   await home.stop()
   home.kubelet.giveUp(resource)

@@ -227,6 +227,11 @@ describe('Ready of a node', () => {
     ['stays without a Secret for a moment', after('fresh', 'MissingProperty'), 'True NoDevices'],
     ['has a missing Secret', after('old', 'MissingProperty'), 'False SecretNotReadable'],
     ['has a handler that left and had none', after('old', 'Unreachable'), 'False NoHandler'],
+    [
+      'does not wait for an endpoint that another one has replaced',
+      { states: [listed, failed('Unreachable')] },
+      'True NoDevices',
+    ],
     ['has a handler away after an edit', after('missing', 'Unreachable'), 'False HandlerFailed'],
   ])('%s', (_, world, expected) => {
     expect(ready(world)).toContain(`${expected}: `)

@@ -39,12 +39,6 @@ function put(handler = 'told', details = ''): void {
 }
 
 describe('Ready of a node', () => {
-  it('is never True without the handler', async () => {
-    start()
-    expect(await readyAfter('12s')).toBe('Unknown NoHandler')
-    expect(await readyAfter('11m')).toBe('False NoHandler')
-  })
-
   it.each([
     ['another handler, which does not exist', 'none-such', '', 'False NoHandler'],
     ['other details', 'told', 'other', 'Unknown Waiting'],
@@ -73,18 +67,6 @@ describe('Ready of a node', () => {
     own.give('1')
     for (const time of [0, '6m'] as const)
       expect(await readyAfter(time)).toBe('True AllDevicesServed')
-  })
-
-  it('does not wait for an endpoint that another one of the handler has replaced', async () => {
-    // The Pod of before is known for a while, and has never seen the Configuration.
-    const before = await world.register('told@a')
-    before.away = true
-    before.fail('failed')
-    start()
-    expect(await readyAfter('1m')).toBe('False HandlerFailed')
-    const next = await world.register('told@b')
-    next.give('1')
-    expect(await readyAfter('1s')).toBe('True AllDevicesServed')
   })
 
   it('stays as it is while a handler restarts', async () => {
