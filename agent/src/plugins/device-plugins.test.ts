@@ -51,8 +51,8 @@ let clock: ManualClock
 
 beforeEach(async () => {
   clock = new ManualClock()
-  home = await PluginEnvironment.open(node, clock)
-  ;({ cluster, kubelet, sockets } = home)
+  home = await PluginEnvironment.open(clock)
+  ;({ cluster, kubelet, sockets } = home.home)
   plugins = start()
   await cluster.createInstance(draftOf(configuration, 3, [node], '8120fe'))
 })
@@ -302,7 +302,7 @@ describe('the registration of a device plugin', () => {
     await later(() =>
       expect(problems()).toMatchObject([{ resourceName: resource, isRefused: false }]),
     )
-    kubelet = await SimulatedKubelet.start({ directory: home.directory })
+    kubelet = await SimulatedKubelet.start({ directory: path.join(home.home.directory, 'k') })
     await later(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     expect(problems()).toEqual([])
   })

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import type { NodeName } from '@akrijs/kube/objects'
-import { silentLogger, systemClock } from '@akrijs/runtime'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { expect } from 'vitest'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { type Agent, type AgentOptions, startAgent } from '../program/agent.js'
@@ -18,7 +18,7 @@ export class NodeEnvironment {
   readonly sockets: KubeletSockets
   #agent: Agent | undefined
 
-  private constructor(directory: string, kubelet: SimulatedKubelet) {
+  private constructor(directory: string, kubelet: SimulatedKubelet, clock: Clock) {
     const { pluginDirectory, podResourcesSocket, nodePods: pods } = kubelet
     this.directory = directory
     this.kubelet = kubelet
@@ -26,15 +26,16 @@ export class NodeEnvironment {
       pluginDirectory,
       podResourcesSocket,
       pods,
-      clock: systemClock,
+      clock,
       log: silentLogger,
     })
   }
 
-  static async open(): Promise<NodeEnvironment> {
+  /** @param clock of the sockets of the kubelet */
+  static async open(clock: Clock = systemClock): Promise<NodeEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
     const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
-    const opened = new NodeEnvironment(directory, kubelet)
+    const opened = new NodeEnvironment(directory, kubelet, clock)
     await opened.sockets.open()
     return opened
   }
