@@ -26,9 +26,10 @@ interface MeasuredState {
 }
 
 const RESULTS = ['Success', 'Fail'] as const
+type Result = (typeof RESULTS)[number]
 /**
  * The most Configurations, and the most handlers, with series: the author of one Configuration
- * could give it new names without end.
+ * could give it new names without end. Beyond that, all series start again.
  */
 const MAX_SERIES = 2000
 const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
@@ -45,12 +46,18 @@ export class AgentMetrics implements AgentObserver {
     labelNames: ['configuration'],
     buckets: [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 60],
     registers: [this.registry],
-    collect: () => this.#forgetSeries(),
+    collect: () => {
+      const names = this.#state.configurations().map(({ metadata }) => metadata.name)
+      const present = new Set<string>(names)
+      for (const configuration of this.#configurations)
+        if (!present.has(configuration) && this.#configurations.delete(configuration))
+          this.#responseTime.remove({ configuration })
+    },
   })
-  readonly #responses: Counter
-  /** The names that have series in these two. */
+  /** Those that have a series there. */
   readonly #configurations = new Set<string>()
-  readonly #handlers = new Set<string>()
+  /** The answers of each handler. */
+  readonly #answers = new Map<string, Record<Result, number>>()
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
@@ -85,16 +92,25 @@ export class AgentMetrics implements AgentObserver {
     const { signal } = new AbortController()
     for (const kind of RECONCILED_KINDS)
       this.#reconciles.follow(kind, () => state.queued(kind), signal)
-    this.#responses = new Counter({
+    const answers = this.#answers
+    new Counter({
       name: 'akri_discovery_response_result',
       help: 'Answers of handlers',
       labelNames: ['discovery_handler_name', 'result'],
       registers: [this.registry],
-      // A handler that is configured has a series before its first answer.
-      collect: () => {
-        this.#forgetSeries()
-        for (const { spec } of state.configurations())
-          this.#answered(spec.discoveryHandler.name, 'Success', 0)
+      collect() {
+        const present = new Set(
+          state.configurations().map(({ spec }) => spec.discoveryHandler.name),
+        )
+        for (const handler of answers.keys()) if (!present.has(handler)) answers.delete(handler)
+        this.reset()
+        // A handler that is configured has a series before its first answer.
+        for (const handler of present)
+          for (const result of RESULTS)
+            this.inc(
+              { discovery_handler_name: handler, result },
+              answers.get(handler)?.[result] ?? 0,
+            )
       },
     })
     this.#gauge(
@@ -144,7 +160,11 @@ export class AgentMetrics implements AgentObserver {
   handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void {
     this.#answered(handler, 'Success')
     if (seconds === undefined) return
-    addName(configuration, this.#configurations, this.#responseTime)
+    if (this.#configurations.size >= MAX_SERIES && !this.#configurations.has(configuration)) {
+      this.#configurations.clear()
+      this.#responseTime.reset()
+    }
+    this.#configurations.add(configuration)
     this.#responseTime.observe({ configuration }, seconds)
   }
 
@@ -152,24 +172,10 @@ export class AgentMetrics implements AgentObserver {
     this.#answered(handler, 'Fail')
   }
 
-  #answered(handler: string, result: (typeof RESULTS)[number], count = 1): void {
-    addName(handler, this.#handlers, this.#responses)
-    // Both series of a handler start together.
-    for (const each of RESULTS)
-      this.#responses.inc(seriesOf(handler, each), each === result ? count : 0)
-  }
-
-  /** Forgets the series of Configurations and of handlers that no Configuration has any more. */
-  #forgetSeries(): void {
-    const present = this.#state.configurations()
-    const names = new Set<string>(present.map(({ metadata }) => metadata.name))
-    for (const configuration of this.#configurations)
-      if (!names.has(configuration) && this.#configurations.delete(configuration))
-        this.#responseTime.remove({ configuration })
-    const handlers = new Set(present.map(({ spec }) => spec.discoveryHandler.name))
-    for (const handler of this.#handlers)
-      if (!handlers.has(handler) && this.#handlers.delete(handler))
-        for (const result of RESULTS) this.#responses.remove(seriesOf(handler, result))
+  #answered(handler: string, result: Result): void {
+    if (this.#answers.size >= MAX_SERIES && !this.#answers.has(handler)) this.#answers.clear()
+    const before = this.#answers.get(handler) ?? { Success: 0, Fail: 0 }
+    this.#answers.set(handler, { ...before, [result]: before[result] + 1 })
   }
 
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
@@ -239,16 +245,4 @@ export class AgentMetrics implements AgentObserver {
       },
     })
   }
-}
-
-/** Notes that a name has series. With too many names, all series start again. */
-function addName(name: string, names: Set<string>, metric: Pick<Counter, 'reset'>): void {
-  if (names.add(name).size <= MAX_SERIES) return
-  metric.reset()
-  names.clear()
-  names.add(name)
-}
-
-function seriesOf(handler: string, result: (typeof RESULTS)[number]) {
-  return { discovery_handler_name: handler, result }
 }

@@ -17,7 +17,7 @@ interface Problem {
   readonly reason: string
   readonly found?: FoundProblem
 }
-export type FindingsByInstance = ReadonlyMap<InstanceName, Problem>
+type FindingsByInstance = ReadonlyMap<InstanceName, Problem>
 
 /**
  * The most Instances with a finding in a report: of a handler with thousands of devices, all are
@@ -33,7 +33,7 @@ export function problemsByInstance(
   for (const { listed, ids, reason } of reports)
     if (listed) for (const id of ids) problems.set(id, reason)
   const found = new Map<ObjectKey, string>()
-  for (const { key, device } of problems.size > 0 ? served : []) {
+  for (const { key, device } of served) {
     const problem = problems.get(device.id)
     if (problem !== undefined) found.set(key, problem)
   }
@@ -60,7 +60,7 @@ export function findings(
   lost: Iterable<InstanceName>,
 ): FindingsByInstance {
   const found = new Map([...lost].map((name) => [name, DEVICE_LOST]))
-  for (const { key, device } of isAnyUnhealthy(devices) ? served : []) {
+  for (const { key, device } of served) {
     const { healthy = true, refusal } = devices.get(device.id) ?? {}
     if (healthy) continue
     const refused = {
@@ -70,11 +70,6 @@ export function findings(
     found.set(nameOf(key), refusal === undefined ? HANDLER_LOST : refused)
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_FINDINGS))
-}
-
-function isAnyUnhealthy(devices: DeviceSet['devices']): boolean {
-  for (const { healthy } of devices.values()) if (!healthy) return true
-  return false
 }
 
 /** The problems as the node reports them: in order, and one of each Instance. */
