@@ -72,7 +72,7 @@ describe('the reconcile queue', () => {
     await clock.advance(0)
     expect(calls).toEqual(['a', 'a'])
     gate.release()
-    await queue.settled()
+    await clock.advance(0)
     expect(calls).toEqual(['a', 'a'])
   })
 
@@ -113,23 +113,17 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a'])
   })
 
-  it('is not settled while it gathers, also during a call or before a retry', async () => {
+  it('gathers also during a call, and in place of a retry', async () => {
     const queue = start({ gatherMs: 100 })
     const gate = held()
     queue.add('a')
-    let settled = false
-    const settling = queue.settled().then(() => {
-      settled = true
-    })
     await clock.advance(100)
     queue.add('a')
     gate.release()
     await clock.advance(99)
-    expect(settled).toBe(false)
     expect(calls).toEqual(['a'])
     reconcile = () => Promise.reject(new TransientError('no answer'))
     await clock.advance(1)
-    await settling
     expect(calls).toEqual(['a', 'a'])
     expect(errors).toEqual([['a', 1000]])
 
@@ -189,16 +183,13 @@ describe('the reconcile queue', () => {
     expect(errors).toEqual([])
   })
 
-  it('drops gathered keys when it is stopped, and is settled then', async () => {
+  it('drops gathered keys when it is stopped', async () => {
     const queue = start({ gatherMs: 100 })
     queue.add('a')
-    const settling = [queue.settled(), queue.settled()]
     stop.abort()
     queue.add('b')
     await ran
-    await Promise.all(settling)
     await clock.advance(1000)
-    await queue.settled()
     expect(calls).toEqual([])
   })
 
@@ -212,7 +203,7 @@ describe('the reconcile queue', () => {
     await clock.advance(0)
     expect(calls).toEqual(['a', 'b', 'c', 'a'])
     for (const release of gates.splice(0)) release()
-    await queue.settled()
+    await clock.advance(0)
   })
 
   const groupOf = (key: string) => key.slice(0, 1)

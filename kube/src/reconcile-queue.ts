@@ -78,7 +78,6 @@ export class ReconcileQueue<Key extends string> {
   readonly #waits = new Map<Key, Wait>()
   readonly #backoffs = new Map<Key, Backoff>()
   #signal: AbortSignal | undefined
-  readonly #settling = new Set<() => void>()
 
   constructor(
     { groupOf, ...options }: ReconcileQueueOptions<Key>,
@@ -115,29 +114,6 @@ export class ReconcileQueue<Key extends string> {
     this.#waits.clear()
     this.#groups.clear()
     await Promise.all(this.#calls)
-    this.#tellSettled()
-  }
-
-  /**
-   * Resolves when no key is gathered, waits for its turn or runs. Retries that are due later do not
-   * count.
-   */
-  async settled(): Promise<void> {
-    while (this.#isBusy()) await new Promise<void>((resolve) => this.#settling.add(resolve))
-  }
-
-  #isBusy(): boolean {
-    return (
-      this.#groups.waiting > 0 ||
-      this.#groups.running > 0 ||
-      [...this.#waits.values()].some(({ gatherMs }) => gatherMs !== undefined)
-    )
-  }
-
-  #tellSettled(): void {
-    if (this.#isBusy()) return
-    for (const resolve of this.#settling) resolve()
-    this.#settling.clear()
   }
 
   #startCalls(): void {
@@ -163,7 +139,6 @@ export class ReconcileQueue<Key extends string> {
     } finally {
       this.#groups.end(key)
       this.#startCalls()
-      this.#tellSettled()
     }
   }
 
