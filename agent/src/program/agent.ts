@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Compatibility, Configuration } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
 import { HandlerAccess } from '../access/handler-access.js'
 import { BrokerInfo } from '../broker-info/broker-info.js'
@@ -26,7 +27,6 @@ import { StatusReporter } from '../report/status-reporter.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
-import { configurationQueue } from './configuration-queue.js'
 import { Liveness } from './liveness.js'
 import { hasDevicesIn, RememberedOffer, recallSlots, savedState } from './saved-state.js'
 
@@ -101,7 +101,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   closer.add(() => log.info({}, 'agent stopped'))
   closer.add(() => stop.abort())
   try {
-    return runParts(options, await startParts(options, closer, stop), closer, stop)
+    return runParts(await startParts(options, closer, stop.signal), closer, stop)
   } catch (error) {
     await closer.close()
     throw error
@@ -112,9 +112,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
  * The parts of an agent, in the order of their start, each with what it is given: the fields of
  * `shared`, and the parts that it is made of. They end in the reverse order.
  */
-async function startParts(options: AgentOptions, closer: Closer, stop: AbortController) {
+async function startParts(options: AgentOptions, closer: Closer, signal: AbortSignal) {
   const { cluster, node, observer = noopObserver } = options
-  const { signal } = stop
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
   // The first listener to Instances: the others read the index.
   const instances = new InstanceIndex(cluster.instances, node, signal)
@@ -151,7 +150,6 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const status = new StatusReporter({ ...shared, discovery, reconciler, plugins })
   const withDevices = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
   const offer = new RememberedOffer(withDevices, options.clock, signal)
-  const queue = configurationQueue({ ...shared, discovery, reconciler, plugins, status, offer })
 
   for (const handler of options.embedded)
     registry.register(new EmbeddedEndpoint(handler, options.log, offer.made))
@@ -160,18 +158,61 @@ async function startParts(options: AgentOptions, closer: Closer, stop: AbortCont
   const registration = await serveRegistrations(options, registry, sockets)
   const restored = registration.restore(remembered.handlers)
   const served = { sockets, registration, restored, plugins, brokerInfo }
-  return { ...served, registry, slots, discovery, state, offer, queue }
+  return { ...shared, ...served, slots, discovery, reconciler, status, state, offer }
+}
+
+type Parts = Awaited<ReturnType<typeof startParts>>
+
+/**
+ * A change waits so many milliseconds for further changes before its reconcile. Requests of the
+ * kubelet have the processor first.
+ */
+const GATHER_MS = 10
+/** The same for registrations of plugins: those of thousands of plugins fail together. */
+const REGISTRATIONS_MS = 1000
+
+/**
+ * Reconciles a Configuration, and reports its status, after a change of the Configuration, its
+ * devices, its Instances, the registrations of its plugins, or its lost devices.
+ */
+function configurationQueue(parts: Parts): ReconcileQueue<ObjectKey> {
+  const { configurations, discovery, reconciler, plugins, observer, clock, log, signal } = parts
+  const queue = new ReconcileQueue<ObjectKey>({
+    clock,
+    gatherMs: GATHER_MS,
+    async reconcile(key) {
+      let failure: unknown
+      try {
+        return await observer.reconciling('Configuration', () => reconciler.reconcile(key))
+      } catch (error) {
+        failure = error
+        throw error
+      } finally {
+        parts.offer.tried(key)
+        await parts.status.report(key, failure)
+      }
+    },
+    onError: (configuration, error, retryInMs) =>
+      log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
+  })
+  const add = (key: ObjectKey) => queue.add(key)
+  configurations.onChange(add, signal)
+  // A device is offered at once. What else changes then is gathered.
+  discovery.onChange((key) => queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS), signal)
+  reconciler.onChange(add, signal)
+  plugins.onRegistrationChange((key) => queue.add(key, REGISTRATIONS_MS), signal)
+  parts.book.onLoss((device) => {
+    for (const { metadata } of configurations.list())
+      if (metadata.name === device.configuration) queue.add(keyOf({ metadata }))
+  }, signal)
+  return queue
 }
 
 /** Runs the parts until the end of the agent. */
-function runParts(
-  { cluster, clock, log, node }: AgentOptions,
-  parts: Awaited<ReturnType<typeof startParts>>,
-  closer: Closer,
-  stop: AbortController,
-): Agent {
-  const { registry, discovery, plugins, slots, queue, state, offer, registration } = parts
-  const { signal } = stop
+function runParts(parts: Parts, closer: Closer, stop: AbortController): Agent {
+  const { cluster, clock, log, node, signal } = parts
+  const { registry, discovery, plugins, slots, state, offer, registration } = parts
+  const queue = configurationQueue(parts)
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))

@@ -92,7 +92,6 @@ export class NodeReportWriter {
   #readAt = 0
   /** Called when the report on the server is known again, or cannot be known. */
   readonly #known = new Listeners()
-  #isOver = false
   /** When to look for a missing custom resource, by `monotonicMs`; undefined if it is installed. */
   #missingUntil: number | undefined
 
@@ -123,8 +122,7 @@ export class NodeReportWriter {
     await untilAborted(cache.synced, signal)
     this.statusChanged()
     await this.#queue.run(signal)
-    this.#isOver = true
-    this.#known.tell()
+    this.#forget()
   }
 
   /** @param problems of devices. @default those of before that a handler reported */
@@ -160,7 +158,8 @@ export class NodeReportWriter {
    * {@link WITHDRAWAL_MS}. The controller would take a node out again that joins before.
    */
   async leaveWithdrawn(instance: ObjectKey): Promise<void> {
-    const isWithdrawn = () => this.#isOver || this.isMissing || !this.#asksToLeave(instance)
+    const isWithdrawn = () =>
+      this.#stored !== undefined && this.#stored.report?.memberships?.[instance]?.wish !== 'leave'
     if (isWithdrawn()) return
     const over = new AbortController()
     const withdrawn = new Promise<void>((resolve) =>
@@ -169,12 +168,6 @@ export class NodeReportWriter {
     this.#writeIn(0)
     await Promise.race([withdrawn, this.#options.clock.sleep(WITHDRAWAL_MS, over.signal)])
     over.abort()
-  }
-
-  /** Also if it is not known. */
-  #asksToLeave(instance: ObjectKey): boolean {
-    const stored = this.#stored
-    return stored === undefined || stored.report?.memberships?.[instance]?.wish === 'leave'
   }
 
   reportSlots(slots: SlotsInUse): void {
@@ -257,7 +250,7 @@ export class NodeReportWriter {
           'custom resource not installed',
         )
       this.#missingUntil = clock.monotonicMs() + MISSING_MS
-      this.#known.tell()
+      this.#forget()
       return false
     }
   }
@@ -275,6 +268,12 @@ export class NodeReportWriter {
     const { apiVersion: _, kind: __, metadata: ___, ...fields } = isRecord(object) ? object : {}
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
+    this.#known.tell()
+  }
+
+  /** No report on the server counts. */
+  #forget(): void {
+    this.#stored = { fields: {}, report: undefined }
     this.#known.tell()
   }
 
