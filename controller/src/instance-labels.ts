@@ -5,8 +5,8 @@ import { isDeleted } from './kubernetes-objects.js'
 import { unlessOvertaken } from './unless-overtaken.js'
 
 /**
- * Labels an Instance of a program that writes no labels: an agent of an earlier version, or of the
- * existing system. Agents watch labelled Instances only.
+ * Labels an Instance of a program that writes no labels, such as an agent of Akri 0.13. Agents
+ * watch labelled Instances only.
  */
 export async function labelInstance(
   key: ObjectKey,

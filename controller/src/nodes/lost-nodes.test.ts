@@ -327,33 +327,6 @@ describe('a lost node', () => {
     })
   })
 
-  it('is removed from the status of Configurations if it was deleted', async () => {
-    api.remove(INSTANCE)
-    const report = (status: 'True' | 'False') => ({
-      observedGeneration: 3,
-      devices: 1,
-      conditions: [{ type: 'Ready', status, reason: 'R', message: 'text' }],
-    })
-    const condition = {
-      type: 'Ready',
-      status: 'False',
-      reason: 'R',
-      message: 'text',
-      lastTransitionTime: '2025-01-01T00:00:00.000Z',
-    }
-    const status = {
-      observedGeneration: 3,
-      conditions: [condition],
-      devices: 1,
-      slots: { total: 1, claimed: 0 },
-      nodes: { a: report('False'), b: report('True') },
-    }
-    const { resourceVersion } = api.put(CONFIGURATION, { ...testConfiguration(), status })
-      .metadata as { resourceVersion: string }
-    await leave()
-    expect(patches()).toEqual([{ metadata: { resourceVersion }, status: { nodes: { a: null } } }])
-  })
-
   it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
     api.put('/api/v1/nodes/a', node('Unknown'))
     // The clock of the API server is far behind.

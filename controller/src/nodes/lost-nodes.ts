@@ -41,10 +41,9 @@ const MAX_RELEASES = 50
 const REST_MS = 2000
 
 /**
- * Removes lost nodes from Instances and from the status of Configurations. A node whose agent runs
- * leaves by itself. A deleted node cannot, nor can a node that is silent, or has no agent any more,
- * for the grace period. The slots of its Pods stay claimed until the API server no longer lists
- * these Pods as running.
+ * Removes lost nodes from Instances. A node whose agent runs leaves by itself. A deleted node
+ * cannot, nor can a node that is silent, or has no agent any more, for the grace period. The slots
+ * of its Pods stay claimed until the API server no longer lists these Pods as running.
  */
 export class LostNodes {
   readonly #options: LostNodesOptions
@@ -53,8 +52,6 @@ export class LostNodes {
   /** The objects with finalizers of a node. */
   readonly #finalizedInstances: CacheIndex<Instance, NodeName>
   readonly #finalizedConfigurations: CacheIndex<StoredConfiguration, NodeName>
-  /** The Configurations whose status the agent of a node has reported. */
-  readonly #reported: CacheIndex<StoredConfiguration, NodeName>
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
@@ -64,7 +61,6 @@ export class LostNodes {
     const { instances, statuses } = options.state
     this.#finalizedInstances = new CacheIndex(instances.cache, finalizerNodes, turn)
     this.#finalizedConfigurations = new CacheIndex(statuses.cache, finalizerNodes, turn)
-    this.#reported = new CacheIndex(statuses.cache, reportingNodes, turn)
   }
 
   /** Deletes an Instance that no node sees and no slot of which is claimed. */
@@ -90,17 +86,15 @@ export class LostNodes {
     addNode: (node: NodeName) => void,
   ): Promise<ReconcileResult> {
     const configuration = this.#options.state.statuses.cache.get(key)
-    if (configuration !== undefined)
-      this.#addSuspects(configuration, reportingNodes(configuration), addNode)
+    if (configuration !== undefined) this.#addSuspects(configuration, [], addNode)
     return {}
   }
 
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
     const { state, clock } = this.#options
     const instances = state.instancesByNode.get(node)
-    const reported = this.#reported.get(node)
     const finalized = this.#finalizedBy(node)
-    if (instances.length + reported.length + finalized.length === 0) return {}
+    if (instances.length + finalized.length === 0) return {}
     const presence = await nodePresence(node, this.#options, signal)
     // The API server may refuse each write of an object that an earlier custom resource accepted.
     const failures = new Failures()
@@ -110,9 +104,6 @@ export class LostNodes {
       return requeueAt(earliest(presence.lostAt, releaseAt), clock.monotonicMs())
     }
     for (const object of finalized) await failures.of(removeFinalizer(object, node, signal))
-    // The agent of a silent node may still report its status.
-    for (const configuration of presence.state === 'deleted' ? reported : [])
-      await failures.of(this.#removeReport(configuration, node, signal))
     const recheckAt =
       instances.length === 0
         ? undefined
@@ -250,24 +241,6 @@ export class LostNodes {
     const hasOther = await hasOtherAgent(report, sights, { client, signal })
     return hasOther ? 'pending' : 'complete'
   }
-
-  /**
-   * No agent will correct the entry of a deleted node: a False condition in it would stay. Agents
-   * of the version before write such entries.
-   */
-  async #removeReport(
-    configuration: StoredConfiguration,
-    node: NodeName,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { resourceVersion } = configuration.metadata
-    const patch = { metadata: { resourceVersion }, status: { nodes: { [node]: null } } }
-    const { cache, api } = this.#options.state.statuses
-    const options = { signal, subresource: 'status' } as const
-    await unlessOvertaken(api, configuration, signal, async () =>
-      cache.observe(await api.patch(keyOf(configuration), 'merge', patch, options)),
-    )
-  }
 }
 
 interface Removal {
@@ -300,9 +273,4 @@ async function removeFinalizer(
   if (metadata === undefined || patch === undefined) return 'kept'
   const write = () => api.patch(key, 'json', patch, { signal })
   return (await unlessOvertaken(api, { metadata }, signal, write)) ? 'removed' : 'overtaken'
-}
-
-/** The nodes whose agents have reported the status of a Configuration. */
-function reportingNodes({ status }: StoredConfiguration): NodeName[] {
-  return Object.keys(status?.nodes ?? {}) as NodeName[]
 }

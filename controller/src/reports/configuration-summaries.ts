@@ -1,11 +1,4 @@
-import { isDeepStrictEqual } from 'node:util'
-import type {
-  Configuration,
-  ConfigurationStatus,
-  Instance,
-  InstanceCondition,
-  NodeStatus,
-} from '@akrijs/api'
+import type { Configuration, ConfigurationStatus, Instance, InstanceCondition } from '@akrijs/api'
 import {
   type EventRecorder,
   mergePatchOf,
@@ -62,27 +55,11 @@ const PULL_FAILED_MS = 30_000
 /** Computations take at most one of so many parts of the time: each looks at all brokers. */
 const COMPUTE_PARTS = 10
 
-/** What this turn knows of one Configuration. */
-interface Turn {
-  readonly uid: string
-  /** When the next summary may be computed, by `monotonicMs`. */
-  dueAt: number
-  /** The entries of `status.nodes` after the last write. */
-  written: ConfigurationStatus['nodes']
-  /**
-   * The version of the report that has replaced an entry, by node. An entry that comes back is of
-   * an agent of the version before: the agent of the report was rolled back.
-   */
-  readonly replaced: Map<string, string>
-}
-
-/**
- * Writes the summary of each Configuration from the reports of nodes. Agents of the version before
- * write their entries in `status.nodes`: they stay, and count, while the node has no report.
- */
+/** Writes the summary of each Configuration from the reports of nodes. */
 export class ConfigurationSummaries {
   readonly #options: ConfigurationSummariesOptions
-  readonly #turns = new Map<ObjectKey, Turn>()
+  /** When the next summary of a Configuration may be computed, by `monotonicMs`. */
+  readonly #dueAt = new Map<ObjectKey, number>()
 
   constructor(options: ConfigurationSummariesOptions) {
     this.#options = options
@@ -92,16 +69,15 @@ export class ConfigurationSummaries {
     const { state, clock } = this.#options
     const configuration = state.statuses.cache.get(key)
     if (configuration === undefined) {
-      this.#turns.delete(key)
+      this.#dueAt.delete(key)
       await this.#options.refusedJobs.check(key, undefined, signal)
       return {}
     }
     // Before that, the absence of a report means nothing.
     if (!state.hasReports) return {}
-    const turn = this.#turnOf(key, configuration)
-    const waitMs = turn.dueAt - clock.monotonicMs()
-    if (waitMs > 0) return { requeueAfterMs: waitMs }
     const startedAt = clock.monotonicMs()
+    const waitMs = (this.#dueAt.get(key) ?? 0) - startedAt
+    if (waitMs > 0) return { requeueAfterMs: waitMs }
     const instances = state.ownInstancesOf(key, configuration)
     const census = this.#censusOf(key, configuration, instances)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
@@ -111,29 +87,25 @@ export class ConfigurationSummaries {
     const slowInMs = census && this.#slowInMs(key)
     const recheckMs = earliest(recheckInMs, changeInMs, unreported.silentInMs, slowInMs)
     const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
-    const { legacy, replaced } = sortEntries(configuration, reported, turn)
     const summary = summaryOf({
       configuration,
       instances,
-      reports: [...reported, ...unreported.silent].filter(({ node }) => legacy[node] === undefined),
-      legacy,
+      reports: [...reported, ...unreported.silent],
       brokers,
       hasReferences: this.#hasReferences(key, configuration),
       now: new Date(clock.wallMs()).toISOString(),
     })
-    if (reported.length > 0) turn.dueAt = clock.monotonicMs() + computeMs
+    if (reported.length > 0) this.#dueAt.set(key, clock.monotonicMs() + computeMs)
     // An entry that makes no sense counts nowhere, and goes.
     const unreadable = configuration.unreadableNodes.map((name) => [name, null] as const)
     const nodes = { ...configuration.status?.nodes, ...Object.fromEntries(unreadable) }
     const before = configuration.status && { ...configuration.status, nodes }
     const { otherConditions } = configuration
-    // Agents of the version before cannot read them.
-    const kept = Object.keys(legacy).length === 0 ? otherConditions : []
     const changes =
       summary &&
       mergePatchOf(
         before === undefined ? {} : withConditions(before, otherConditions),
-        withConditions(summary, kept),
+        withConditions(summary, otherConditions),
       )
     if (changes === undefined) return recheck
     const { resourceVersion } = configuration.metadata
@@ -143,11 +115,7 @@ export class ConfigurationSummaries {
     if (stored === undefined) return recheck
     this.#tellReady(key, configuration, summary?.conditions ?? [])
     this.#tellRefusal(key, configuration, summary?.conditions ?? [])
-    turn.dueAt = clock.monotonicMs() + WRITE_MS
-    for (const [node, version] of replaced) turn.replaced.set(node, version)
-    turn.written = Object.fromEntries(
-      Object.entries(stored.status?.nodes ?? {}).filter(([node]) => legacy[node] === undefined),
-    )
+    this.#dueAt.set(key, clock.monotonicMs() + WRITE_MS)
     return recheck
   }
 
@@ -236,14 +204,6 @@ export class ConfigurationSummaries {
     this.#options.events.record({ regarding, type: 'Warning', reason, message }, metadata.uid)
   }
 
-  #turnOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Turn {
-    const turnBefore = this.#turns.get(key)
-    if (turnBefore?.uid === uid) return turnBefore
-    const turn: Turn = { uid, dueAt: 0, written: {}, replaced: new Map() }
-    this.#turns.set(key, turn)
-    return turn
-  }
-
   /** The reports that count, and after how many milliseconds that changes by time alone. */
   #reportsOf(
     key: ObjectKey,
@@ -253,13 +213,13 @@ export class ConfigurationSummaries {
     const { state, nodeGraceMs } = this.#options
     // A controller that has just started does not know for how long agents are not there.
     const awayMs = isReadySilent(before) ? 0 : Math.min(AWAY_MS, nodeGraceMs)
-    const reported: VersionedReport[] = []
+    const reported: ReportedNode[] = []
     let changeInMs: number | undefined
     for (const { report, presence } of state.reportIndex.of(key)) {
       const entry = report.configurations[key]
       if (presence === 'deleted' || entry?.uid !== metadata.uid) continue
       const { uid: _uid, deviceProblems: _problems, ...status } = entry
-      const { name: node, resourceVersion: version } = report.metadata
+      const { name: node } = report.metadata
       if (presence === 'left') {
         const leftMs = graceLeftMs(node, nodeGraceMs, this.#options)
         // The report stays for the claims of Pods. An earlier leader may have removed the node.
@@ -273,7 +233,7 @@ export class ConfigurationSummaries {
       const agents = presence === 'present' ? [] : state.reportIndex.agentsOn(node)
       const problem = presence === 'exchanged' ? problemOf(agents) : {}
       const absence = absenceText(presence, { isNodeReady: state.isReady(node), agents })
-      reported.push({ node, status, agent, version, absence, ...problem })
+      reported.push({ node, status, agent, absence, ...problem })
     }
     return { reported, changeInMs }
   }
@@ -323,29 +283,4 @@ function problemOf(agents: readonly Pod[]): Pick<ReportedNode, 'problem'> {
 function agentState(silentForMs: number | undefined, awayMs: number): ReportedNode['agent'] {
   if (silentForMs === undefined) return 'present'
   return silentForMs < awayMs ? 'away' : 'silent'
-}
-
-interface VersionedReport extends ReportedNode {
-  readonly version: string
-}
-
-/**
- * Sorts the entries of `status.nodes`: those of agents of the version before stay, and those that
- * the report of the node replaces go, with the version of that report.
- */
-function sortEntries(
-  { status }: Pick<Configuration, 'status'>,
-  reports: readonly VersionedReport[],
-  { written, replaced }: Turn,
-) {
-  const versions = new Map<string, string>(reports.map(({ node, version }) => [node, version]))
-  const legacy: Record<string, NodeStatus> = {}
-  const replacedNow: [node: string, version: string][] = []
-  for (const [node, entry] of Object.entries(status?.nodes ?? {})) {
-    if (isSilentEntry(entry) || isDeepStrictEqual(written[node], entry)) continue
-    const version = versions.get(node)
-    if (version === undefined || replaced.get(node) === version) legacy[node] = entry
-    else replacedNow.push([node, version])
-  }
-  return { legacy, replaced: replacedNow }
 }

@@ -70,7 +70,7 @@ export class LeftReports {
     if (presence === 'left') return !(await isReplacedByOther(node, this.#options, signal))
     // Without its namespace, an agent never counts as one that has left.
     if (presence !== 'exchanged' || agentNamespace === undefined) return false
-    // An agent of the version before works without a report.
+    // An agent of Akri 0.13 works without a report.
     const works = ({ ready, readySince }: Pod) =>
       ready && readySince + nodeGraceMs <= clock.monotonicMs()
     return !state.reportIndex.agentsOn(node).some(works)

@@ -1,7 +1,6 @@
-import type { Configuration, NodeStatus } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually, inSteps } from '../../../test/support/eventually.js'
+import { eventually } from '../../../test/support/eventually.js'
 import { ClusterState } from '../cluster-state.js'
 import { T0, testConfiguration } from '../testing/objects.js'
 import {
@@ -297,60 +296,23 @@ describe('the summary of a Configuration', () => {
     expect(world.writes).toEqual([])
     await state.close()
   })
-})
 
-describe('entries of agents of the version before', () => {
-  const entry = statusWith('False')
-
-  function putEntries(nodes: Readonly<Record<string, NodeStatus>>): void {
-    const { status } = world.api.objects.get(CONFIGURATION) as unknown as Configuration
-    putStatus({ ...EMPTY, ...status, nodes })
-  }
-
-  it('stay and count while the node has no report, and go with its first one', async () => {
+  it('shows a problem until it is solved, or the report or the Node was deleted', async () => {
     world.putNodes('a', 'b')
-    putEntries({ a: entry, b: entry })
-    world.putReport('a', 'True')
-    await world.start()
-    await world.untilWritten(1)
-    expect(world.status.nodes).toEqual({ b: entry })
-    expect(world.status.nodeCounts).toEqual({ reporting: 2, ready: 1, silent: 0 })
-    world.putReport('b', 'True')
-    await world.untilWritten(2)
-    expect(world.status.nodes).toEqual({})
-    expect(world.ready).toMatchObject({ status: 'True' })
-  })
-
-  it('stay if they come back: an agent that was rolled back writes them for ever', async () => {
-    world.putNodes('a')
-    world.putReport('a', 'True')
-    await world.start()
-    await world.untilWritten(1)
-    // The old agent writes its entry whenever it is not there.
-    for (const count of [2, 3, 3, 3]) {
-      if (world.status.nodes.a === undefined) putEntries({ a: entry })
-      await world.untilWritten(count)
-      await world.clock.advance(5000)
-    }
-    expect(world.status.nodes).toEqual({ a: entry })
-    expect(world.ready).toMatchObject({ status: 'False' })
-    // The new agent is back, and reports something else.
-    world.putReport('a', 'True', { devices: 2 })
-    await inSteps(world.clock, () => expect(world.status.nodes).toEqual({}))
-    expect(world.ready).toMatchObject({ status: 'True' })
-  })
-
-  it('of the controller itself do not stay after the problem is solved', async () => {
-    world.putNodes('a')
     world.putReport('a', 'False')
+    world.putReport('b', 'False')
+    // An entry of another program.
+    putStatus({ ...EMPTY, nodes: { c: statusWith('False') } })
     await world.start()
     await world.untilWritten(1)
-    expect(world.status.nodes).toEqual({ a: entry })
+    expect(world.status.nodes).toEqual({ a: statusWith('False'), b: statusWith('False') })
     world.putReport('a', 'Unknown')
     await world.untilWritten(2)
-    expect(world.status.nodes).toEqual({ a: statusWith('Unknown') })
+    expect(world.status.nodes).toEqual({ a: statusWith('Unknown'), b: statusWith('False') })
     world.api.remove(`${REPORTS}/a`)
     await world.untilWritten(3)
+    world.api.remove('/api/v1/nodes/b')
+    await world.untilWritten(4)
     expect(world.status.nodes).toEqual({})
   })
 })

@@ -36,14 +36,10 @@ const reported = (
   agent: ReportedNode['agent'] = 'present',
 ): ReportedNode => ({ node: node as NodeName, status, agent })
 
-function summary(
-  reports: readonly ReportedNode[],
-  legacy: Readonly<Record<string, NodeStatus>> = {},
-  configuration = testConfiguration(),
-) {
+function summary(reports: readonly ReportedNode[], configuration = testConfiguration()) {
   const instances = [testInstance(['a'], { capacity: 2 })]
   return (
-    summaryOf({ ...NOTHING_ELSE, configuration, instances, reports, legacy }) ??
+    summaryOf({ ...NOTHING_ELSE, configuration, instances, reports }) ??
     expect.fail('there is no summary')
   )
 }
@@ -66,7 +62,7 @@ describe('the summary of a Configuration', () => {
   })
 
   it('is absent before the first report, and does not stay after the last one', () => {
-    const input = { ...NOTHING_ELSE, instances: [], reports: [], legacy: {} }
+    const input = { ...NOTHING_ELSE, instances: [], reports: [] }
     const configuration = testConfiguration()
     expect(summaryOf({ ...input, configuration })).toBeUndefined()
     const status = summary([reported('a', statusWith('False'))])
@@ -165,22 +161,13 @@ describe('the summary of a Configuration', () => {
     ])
   })
 
-  it('has no further conditions while an agent of the version before writes entries', () => {
+  it('has conditions of the handlers, of properties, and of brokers', () => {
     const configuration = testConfiguration()
     const counts = { desired: 1, updated: 1, ready: 1 }
     const brokers = { what: 'broker Pods', ...counts, problems: [], rollout: undefined }
-    const types = (legacy: Readonly<Record<string, NodeStatus>>) =>
-      summaryOf({
-        configuration,
-        instances: [],
-        reports: [reported('a')],
-        legacy,
-        brokers,
-        hasReferences: true,
-        now: NOW,
-      })?.conditions.map(({ type }) => type)
-    expect(types({})?.slice(3)).toEqual(['HandlersReady', 'PropertiesResolved', 'BrokersReady'])
-    expect(types({ b: statusWith('True') })).toHaveLength(3)
+    const input = { configuration, instances: [], reports: [reported('a')], brokers, now: NOW }
+    const types = summaryOf({ ...input, hasReferences: true })?.conditions.map(({ type }) => type)
+    expect(types?.slice(3)).toEqual(['HandlersReady', 'PropertiesResolved', 'BrokersReady'])
   })
 
   it('has observed the generation that every agent has observed', () => {
@@ -201,7 +188,7 @@ describe('the summary of a Configuration', () => {
     const deleted = { ...rest, metadata: { ...metadata, ...deletion } }
     const status = summary([reported('a')])
     for (const reports of [[reported('a')], []])
-      expect(ready(summary(reports, {}, { ...deleted, status }))).toMatchObject({
+      expect(ready(summary(reports, { ...deleted, status }))).toMatchObject({
         status: 'False',
         reason: 'BeingDeleted',
         message: 'the Configuration is being deleted; finalizers hold it: x/y, z',
@@ -221,7 +208,6 @@ describe('the summary of a Configuration', () => {
         configuration: testConfiguration(),
         instances: [],
         reports: [reported('a', statusWith(status))],
-        legacy: {},
         brokers: { what: 'broker Pods', ...counts, problems, rollout: undefined },
       })
       const { status: is, reason: why } = ready(written ?? expect.fail())
@@ -242,14 +228,6 @@ describe('the summary of a Configuration', () => {
     expect(ready(status)).toMatchObject({ status: 'Unknown' })
   })
 
-  it('keeps entries of agents of the version before, which count', () => {
-    const legacy = { x: statusWith('False'), y: statusWith('True') }
-    const status = summary([reported('a')], legacy)
-    expect(status.nodes).toEqual(legacy)
-    expect(status.nodeCounts).toEqual({ reporting: 3, ready: 2, silent: 0 })
-    expect(ready(status)).toMatchObject({ status: 'False', message: '1 of 3 nodes; x: text' })
-  })
-
   it('keeps the time of a condition while its status is the same', () => {
     const before = { ...summary([reported('a')]) }
     const times = (status: typeof before) =>
@@ -259,10 +237,8 @@ describe('the summary of a Configuration', () => {
       lastTransitionTime: 'before',
     }))
     const known = { ...testConfiguration(), status: { ...before, conditions } }
-    expect(times(summary([reported('a'), reported('b')], {}, known))).toEqual(
-      Array(4).fill('before'),
-    )
-    const changed = summary([reported('a', statusWith('Unknown'))], {}, known)
+    expect(times(summary([reported('a'), reported('b')], known))).toEqual(Array(4).fill('before'))
+    const changed = summary([reported('a', statusWith('Unknown'))], known)
     expect(times(changed)).toEqual(['before', 'before', NOW, 'before'])
   })
 
@@ -272,22 +248,16 @@ describe('the summary of a Configuration', () => {
       ready: status,
       discovering: status,
       agent: fc.constantFrom<ReportedNode['agent']>('present', 'away', 'silent'),
-      isLegacy: fc.boolean(),
     })
     fc.assert(
       fc.property(fc.array(node, { maxLength: 30 }), (nodes) => {
         const named = nodes.map((fields, index) => ({ ...fields, name: `node-${index}` }))
-        const of = ({ ready: is, discovering }: (typeof named)[number]) =>
-          statusWith(is, { discovering })
-        const legacy = Object.fromEntries(
-          named.filter(({ isLegacy }) => isLegacy).map((each) => [each.name, of(each)]),
+        const reports = named.map(({ name, ready: is, discovering, agent }) =>
+          reported(name, statusWith(is, { discovering }), agent),
         )
-        const reports = named
-          .filter(({ isLegacy }) => !isLegacy)
-          .map((each) => reported(each.name, of(each), each.agent))
         const base = { ...testConfiguration(), status: summary([reported('before')]) }
-        const first = summary(reports, legacy, base)
-        const counted = named.filter(({ agent, isLegacy }) => agent === 'present' || isLegacy)
+        const first = summary(reports, base)
+        const counted = named.filter(({ agent }) => agent === 'present')
         expect(first.nodeCounts).toEqual({
           reporting: counted.length,
           ready: counted.filter((each) => each.ready === 'True').length,
@@ -296,21 +266,18 @@ describe('the summary of a Configuration', () => {
         // No node has a problem that the condition hides, and no node is silent behind it.
         if (named.length > 0) {
           const worst = (['False', 'Unknown', 'True'] as const).find((each) =>
-            named.some(
-              ({ agent, isLegacy, ready: is }) =>
-                (agent === 'silent' && !isLegacy ? 'Unknown' : is) === each,
-            ),
+            named.some(({ agent, ready: is }) => (agent === 'silent' ? 'Unknown' : is) === each),
           )
           expect(ready(first).status).toBe(worst)
         }
-        const shown = Object.entries(first.nodes).filter(([name]) => legacy[name] === undefined)
+        const shown = Object.entries(first.nodes)
         expect(shown.length).toBeLessThanOrEqual(SHOWN_NODES)
         for (const [name, entry] of shown)
           expect(isSilentEntry(entry)).toBe(
             reports.some((each) => each.node === name && each.agent !== 'present'),
           )
-        expect(summary(reports, legacy, { ...base, status: first })).toEqual(first)
-        expect(summary([...reports].reverse(), legacy, { ...base, status: first })).toEqual(first)
+        expect(summary(reports, { ...base, status: first })).toEqual(first)
+        expect(summary([...reports].reverse(), { ...base, status: first })).toEqual(first)
       }),
     )
   })

@@ -44,8 +44,6 @@ interface SummaryInput {
   /** The Instances of the Configuration on all nodes. */
   readonly instances: readonly Instance[]
   readonly reports: readonly ReportedNode[]
-  /** Entries of `status.nodes` that agents of the version before have written. */
-  readonly legacy: Readonly<Record<string, NodeStatus>>
   /** Undefined for a Configuration without brokers. */
   readonly brokers: Omit<BrokerCensus, 'idleJobs'> | undefined
   /** Whether a property of the Configuration comes from a Secret or a ConfigMap. */
@@ -71,7 +69,6 @@ export function summaryOf({
   configuration,
   instances,
   reports,
-  legacy,
   brokers,
   hasReferences,
   now,
@@ -79,14 +76,9 @@ export function summaryOf({
   const { metadata, status } = configuration
   if (status === undefined && reports.length === 0) return undefined
   const present = reports.filter(({ agent }) => agent === 'present')
-  const all = [...present.map((report) => report.status), ...Object.values(legacy)]
   const before = status?.conditions ?? []
   const beforeOf = (wanted: Condition['type']) => before.find(({ type }) => type === wanted)
-  // Agents of the version before cannot read a status with further conditions, and would write
-  // theirs without end.
-  const canExtend = Object.keys(legacy).length === 0
   const heard = reports.filter(({ agent }) => agent !== 'silent')
-  const observed = [...heard.map((report) => report.status), ...Object.values(legacy)]
   const further = [
     handlersCondition(heard, beforeOf('HandlersReady'), now),
     hasReferences && reports.length > 0
@@ -97,16 +89,16 @@ export function summaryOf({
   return {
     observedGeneration: Math.min(
       metadata.generation,
-      ...observed.map(({ observedGeneration }) => observedGeneration),
+      ...heard.map((report) => report.status.observedGeneration),
     ),
     conditions: [
       ...withReady(
-        clusterConditions(reports, legacy, before, now),
-        { metadata, isReported: reports.length + Object.keys(legacy).length > 0, brokers },
+        clusterConditions(reports, before, now),
+        { metadata, isReported: reports.length > 0, brokers },
         beforeOf('Ready'),
         now,
       ),
-      ...(canExtend ? further.flatMap((condition) => condition ?? []) : []),
+      ...further.flatMap((condition) => condition ?? []),
     ],
     devices: instances.length,
     slots: slotCounts(instances),
@@ -114,11 +106,11 @@ export function summaryOf({
       ? {}
       : { brokers: { desired: brokers.desired, updated: brokers.updated, ready: brokers.ready } }),
     nodeCounts: {
-      reporting: all.length,
-      ready: all.filter(isReady).length,
+      reporting: present.length,
+      ready: present.filter(({ status: reported }) => has(reported, 'True', 'Ready')).length,
       silent: reports.length - present.length,
     },
-    nodes: { ...problems(reports), ...legacy },
+    nodes: problems(reports),
   }
 }
 
@@ -195,21 +187,18 @@ function mayHaveDevices({ status, unreported }: ReportedNode): boolean {
  */
 function clusterConditions(
   reports: readonly ReportedNode[],
-  legacy: Readonly<Record<string, NodeStatus>>,
   before: readonly Condition[],
   now: string,
 ): readonly Condition[] {
   const heard = reports.filter(({ agent }) => agent !== 'silent')
   const silent = reports.filter(({ agent }) => agent === 'silent')
-  const isAllSilent = heard.length === 0 && Object.keys(legacy).length === 0
+  const isAllSilent = heard.length === 0
   const counted = isAllSilent ? silent : silent.filter(mayHaveDevices)
-  const statuses: Record<string, NodeStatus> = {
-    ...Object.fromEntries(heard.map(({ node, status }) => [node, status])),
-    ...Object.fromEntries(
-      counted.map((report) => [report.node, silenced(report, isAllSilent ? ALL_TYPES : ['Ready'])]),
-    ),
-    ...legacy,
-  }
+  const types = isAllSilent ? ALL_TYPES : (['Ready'] as const)
+  const statuses = Object.fromEntries([
+    ...heard.map(({ node, status }) => [node, status]),
+    ...counted.map((report) => [report.node, silenced(report, types)]),
+  ])
   const conditions = conditionsOf(statuses, before, now)
   const absent = reports.filter(({ agent }) => agent !== 'present')
   if (absent.length === 0) return conditions
@@ -273,10 +262,6 @@ function isBroken({ conditions }: NodeStatus): boolean {
   return conditions.some(
     ({ type, status, reason }) => type === 'Ready' && status === 'False' && reason !== NO_HANDLER,
   )
-}
-
-function isReady(status: NodeStatus): boolean {
-  return has(status, 'True', 'Ready')
 }
 
 /** Why the agent of a node is not there, and what to look at. */
