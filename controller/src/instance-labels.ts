@@ -1,7 +1,7 @@
 import { isUnlabelled, labelPatch } from '@akrijs/api'
 import type { ObjectKey, ReconcileResult } from '@akrijs/kube'
-import type { ClusterState } from './cluster-state.js'
 import { isDeleted } from './kubernetes-objects.js'
+import type { Term } from './term.js'
 import { unlessOvertaken } from './unless-overtaken.js'
 
 /**
@@ -10,7 +10,7 @@ import { unlessOvertaken } from './unless-overtaken.js'
  */
 export async function labelInstance(
   key: ObjectKey,
-  { state: { instances } }: { readonly state: Pick<ClusterState, 'instances'> },
+  { state: { instances } }: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { api, cache } = instances

@@ -1,11 +1,11 @@
 import type { Condition, Configuration } from '@akrijs/api'
 import { ReconcileMetrics } from '@akrijs/runtime/program'
 import { Counter, Gauge } from 'prom-client'
+import { ROLLING_OUT } from './brokers/broker-problem.js'
 import { isEnded } from './brokers/pod-state.js'
 import type { Pod } from './kubernetes-objects.js'
 import { LABELS } from './labels.js'
 import { controllerOf } from './owners.js'
-import { ROLLING_OUT } from './reports/brokers-condition.js'
 
 /** The state that each scrape reads. */
 interface MeasuredState {

@@ -1,33 +1,15 @@
-import type { Compatibility } from '@akrijs/api'
 import {
-  type ApiClient,
   ApiUnreachableError,
-  type EventRecorder,
   keyParts,
   type NodeName,
   type ObjectKey,
   ReconcileQueue,
   type ReconcileResult,
 } from '@akrijs/kube'
-import { type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
-import type { ClusterState } from './cluster-state.js'
+import { kindOf, messageOf } from '@akrijs/runtime'
 import { OutdatedResourceError } from './errors.js'
-import type { ControlledKind, ControllerMetrics } from './metrics.js'
-
-export interface ControllerOptions {
-  /** A state that has been started. */
-  readonly state: ClusterState
-  readonly client: ApiClient
-  readonly clock: Clock
-  readonly log: Logger
-  readonly events: Pick<EventRecorder, 'record'>
-  /** How long a node may be silent before it counts as lost, in milliseconds. */
-  readonly nodeGraceMs: number
-  /** The other system whose agents run in the cluster too. @default off */
-  readonly compatibility?: Compatibility
-  /** @default none */
-  readonly metrics?: Pick<ControllerMetrics, 'measure' | 'follow' | 'brokerRestarted'>
-}
+import type { ControlledKind } from './metrics.js'
+import type { ControllerOptions } from './term.js'
 
 interface QueueOptions<Key> {
   /** How long a key waits for further changes, in milliseconds. @default 0 */
@@ -43,17 +25,17 @@ interface QueueOptions<Key> {
 const CONCURRENCY = 8
 
 /**
- * The queues of a turn: one for each part of the work. A Service that is refused must not hold up
+ * The queues of a term: one for each part of the work. A Service that is refused must not hold up
  * the brokers.
  */
 export class WorkQueues {
   readonly #options: ControllerOptions
-  readonly #turn: AbortSignal
+  readonly #signal: AbortSignal
   readonly #runs: (() => Promise<void>)[] = []
 
-  constructor(options: ControllerOptions, turn: AbortSignal) {
+  constructor(options: ControllerOptions, end: AbortSignal) {
     this.#options = options
-    this.#turn = turn
+    this.#signal = end
   }
 
   /** Makes a queue, which works from {@link run} on. */
@@ -79,8 +61,8 @@ export class WorkQueues {
         showFailure?.(key, error)
       },
     })
-    metrics?.follow(kind, () => queue.depth, this.#turn)
-    this.#runs.push(() => queue.run(this.#turn))
+    metrics?.follow(kind, () => queue.depth, this.#signal)
+    this.#runs.push(() => queue.run(this.#signal))
     return queue
   }
 
@@ -111,7 +93,7 @@ export class WorkQueues {
     })
   }
 
-  /** Works in all queues until the turn ends. */
+  /** Works in all queues until the term ends. */
   async run(): Promise<void> {
     await Promise.all(this.#runs.map((run) => run()))
   }

@@ -1,17 +1,16 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { keyOf, objectKey } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
-import type { BrokerFailures } from './broker-failures.js'
+import type { Term } from '../term.js'
 import { historyOf, replacedBy } from './broker-history.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
+import { type PodTemplate, podTemplateOf } from './instance-plan.js'
 import { isEnded, problemAt } from './pod-state.js'
-import { type PodTemplate, podTemplateOf } from './pod-template.js'
 import type { Rollouts } from './rollouts.js'
 
 /** The brokers of a Configuration: those that it should have, and those that work. */
@@ -35,13 +34,6 @@ interface BrokerRollout {
   readonly waitsFor: string | undefined
 }
 
-interface CensusOptions {
-  readonly state: ClusterState
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly failures: Pick<BrokerFailures, 'of'>
-  readonly rollouts: Pick<Rollouts, 'of'>
-}
-
 /**
  * @param instances those that the Configuration owns
  * @returns undefined for a Configuration without brokers
@@ -49,16 +41,17 @@ interface CensusOptions {
 export function brokerCensus(
   configuration: Configuration,
   instances: readonly Instance[],
-  options: CensusOptions,
+  term: Term,
+  rollouts: Rollouts,
 ): BrokerCensus | undefined {
-  const { state, clock } = options
+  const { state, clock } = term
   const now = clock.monotonicMs()
   const { brokerSpec } = state.workloadSpec(configuration)
   if (brokerSpec === undefined || isDeleted(configuration)) return undefined
-  if ('brokerDeploymentSpec' in brokerSpec) return ofDeployment(configuration, options)
+  if ('brokerDeploymentSpec' in brokerSpec) return ofDeployment(configuration, term)
   const present = instances.filter((instance) => !isDeleted(instance))
   const failures = present.flatMap(
-    (instance) => options.failures.of('Instance', keyOf(instance)) ?? [],
+    (instance) => term.failures.of('Instance', keyOf(instance)) ?? [],
   )
   if ('brokerPodSpec' in brokerSpec) {
     const template = podTemplateOf({ brokerSpec })
@@ -66,7 +59,7 @@ export function brokerCensus(
     const census = sum('broker Pods', counts, failures)
     const hasOutdated = counts.some(({ outdated }) => outdated > 0)
     if (template.strategy === 'OnDelete' || !hasOutdated) return census
-    const { isBlocked, isSlow, missing } = options.rollouts.of(keyOf(configuration))
+    const { isBlocked, isSlow, missing } = rollouts.of(keyOf(configuration))
     const broken = counts.reduce((before, { broken: more }) => before + more, failures.length)
     const isStuck = isBlocked && (isSlow || broken >= missing)
     const [waitsFor] = counts.flatMap(({ unready }) => unready).sort()
@@ -153,7 +146,7 @@ const NO_DEPLOYMENT = { isObserved: true, desired: 1, updated: 0, ready: 0, refu
 
 function ofDeployment(
   configuration: Configuration,
-  { state, failures, clock }: CensusOptions,
+  { state, failures, clock }: Term,
 ): BrokerCensus {
   const key = keyOf(configuration)
   const name = deploymentName(configuration)

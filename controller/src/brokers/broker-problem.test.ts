@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { NameTakenError } from '../errors.js'
 import { parseDeployment, parseJob, parsePod } from '../kubernetes-objects.js'
 import { testPod } from '../testing/objects.js'
-import { BrokerFailures } from './broker-failures.js'
-import { writeProblem } from './broker-problem.js'
+import { BrokerFailures, writeProblem } from './broker-problem.js'
 
 const { metadata } = testPod('a', { name: 'p' })
 const problemOf = (status: object) => parsePod({ metadata, status }, undefined, 0)?.problem

@@ -1,5 +1,4 @@
 import { keyOf } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
 import { testConfiguration } from '../testing/objects.js'
@@ -54,8 +53,7 @@ describe('the Deployment of a Configuration', () => {
         status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
       })
     const signal = new AbortController().signal
-    const { state } = await api.start()
-    await reconcileDeployment(keyOf(configuration), { state, log: silentLogger }, signal)
+    await reconcileDeployment(keyOf(configuration), await api.term(), signal)
     expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
       `${PODS}/foreign`,
       `${PODS}/forged`,

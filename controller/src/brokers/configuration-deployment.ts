@@ -1,22 +1,16 @@
 import { type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf, TEMPLATE_HASH } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
 import { controllerOf, ownerIdOf, ownerIn } from '../owners.js'
+import type { Term } from '../term.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
 import { isRefused } from './pod-state.js'
-
-interface DeploymentOptions {
-  readonly state: ClusterState
-  readonly log: Logger
-}
 
 /** Reconciles the Deployment of a Configuration whose brokers share all of its devices. */
 export async function reconcileDeployment(
   key: ObjectKey,
-  { state, log }: DeploymentOptions,
+  { state, log }: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { deployments } = state

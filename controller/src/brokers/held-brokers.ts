@@ -1,10 +1,9 @@
 import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
 import { BrokerHeldError } from '../errors.js'
 import type { Job, Pod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
+import type { Term } from '../term.js'
 
 // Brokers whose deletion does not end. A finalizer can hold a broker for ever. So can an object of
 // any namespace that names a Job as its owner: the garbage collector waits for that object.
@@ -27,7 +26,7 @@ export function heldAt({ metadata, deletedAt }: Pod | Job): number | undefined {
 /** @throws BrokerHeldError if the deletion of a broker of the Instance is held */
 export async function reportHeldBrokers(
   key: ObjectKey,
-  { state, clock }: { readonly state: ClusterState; readonly clock: Clock },
+  { state, clock }: Term,
 ): Promise<ReconcileResult> {
   const instance = state.instances.cache.get(key)
   if (instance === undefined) return {}

@@ -1,17 +1,50 @@
-import type { Instance } from '@akrijs/api'
+import type { BrokerSpec, Instance, RollingUpdate, UpdateStrategy } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
 import type { FirstSights } from '../first-sights.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
+import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
+import type { Term } from '../term.js'
+import { type NodeObstacle, nodeObstacleOf } from './node-fit.js'
 import { type PodPlan, planPods } from './pod-plan.js'
-import type { PodTemplate } from './pod-template.js'
 
-interface InstancePlanOptions {
-  readonly state: ClusterState
-  readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly sights: FirstSights
+/** The Pods that a Configuration specifies, and how they are updated. */
+export interface PodTemplate {
+  readonly spec: Readonly<Record<string, unknown>>
+  /** The hash of the spec; undefined if no Pod is specified. */
+  readonly hash: string | undefined
+  /** What keeps a new Pod from a node. */
+  readonly obstacleOn: NodeObstacle
+  readonly strategy: UpdateStrategy
+  readonly maxUnavailable: RollingUpdate['maxUnavailable']
+}
+
+/** A spec can have 1.5 MB, and each look at each Instance needs its template. */
+const templates = new WeakMap<BrokerSpec, PodTemplate>()
+
+export function podTemplateOf({
+  brokerSpec,
+}: {
+  readonly brokerSpec?: BrokerSpec | undefined
+}): PodTemplate {
+  const known = brokerSpec && templates.get(brokerSpec)
+  if (known !== undefined) return known
+  const template = templateOf(brokerSpec)
+  if (brokerSpec !== undefined) templates.set(brokerSpec, template)
+  return template
+}
+
+function templateOf(brokerSpec: BrokerSpec | undefined): PodTemplate {
+  const isPod = brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
+  const spec = isPod ? brokerSpec.brokerPodSpec : {}
+  const { type = 'RollingUpdate', rollingUpdate } = brokerSpec?.updateStrategy ?? {}
+  return {
+    spec,
+    hash: isPod ? specHash(spec) : undefined,
+    obstacleOn: nodeObstacleOf(spec),
+    strategy: type,
+    maxUnavailable: rollingUpdate?.maxUnavailable,
+  }
 }
 
 /**
@@ -29,15 +62,15 @@ const REMOVED = ''
 /** The plan for the Pods of an Instance, from the caches. */
 export function planInstance(
   instance: Instance,
-  { hash: specHash, obstacleOn, strategy }: PodTemplate,
-  options: InstancePlanOptions,
+  { hash, obstacleOn, strategy }: PodTemplate,
+  term: Term,
 ): PodPlan {
-  const { state, clock, sights } = options
+  const { state, clock, sights } = term
   const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
   for (const pod of pods) if (!isDeleted(pod)) sightLast(instance, pod.targetNode, pod, sights)
   return planPods({
     instance,
-    specHash,
+    specHash: hash,
     strategy,
     pods,
     isUsable: (node) => obstacleOn(state.nodes.cache.get(objectKey('', node))) === undefined,
@@ -46,7 +79,7 @@ export function planInstance(
       const last = sights.last(placeOf(instance, node))
       return last && last.fact !== REMOVED ? { uid: last.fact, ageMs: last.ageMs } : undefined
     },
-    choiceAt: choiceAt(instance, options),
+    choiceAt: choiceAt(instance, term),
     now: clock.monotonicMs(),
   })
 }
@@ -70,7 +103,7 @@ const placeOf = ({ metadata: { uid } }: Instance, node: NodeName) => `broker of 
  * When the nodes of an Instance are known well enough to choose among them, by `monotonicMs`.
  * Otherwise all brokers would run on the node that is the quickest.
  */
-function choiceAt(instance: Instance, { state, clock, sights }: InstancePlanOptions): number {
+function choiceAt(instance: Instance, { state, clock, sights }: Term): number {
   const { metadata, spec } = instance
   const now = clock.monotonicMs()
   if (!spec.shared) return now

@@ -1,18 +1,16 @@
-import { type Configuration, INSTANCES } from '@akrijs/api'
+import type { Configuration } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { OutdatedResourceError } from '../errors.js'
-import { FirstSights } from '../first-sights.js'
 import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
-import { StatusWriter } from '../status-writer.js'
+import type { Term } from '../term.js'
 import { TestApi, withoutStatus } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { type BrokerOptions, reconcileBrokers } from './reconcile-brokers.js'
+import { reconcileBrokers } from './reconcile-brokers.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const PODS = '/api/v1/namespaces/plant/pods'
@@ -25,10 +23,11 @@ describe('the brokers of an Instance', () => {
   let api: TestApi
   let state: ClusterState
   let clock: ManualClock
-  let brokers: BrokerOptions
+  let term: Term
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const { signal } = new AbortController()
-  const reconcile = () => reconcileBrokers(keyOf(instance), brokers, signal)
+  const rollouts = { permits: () => false }
+  const reconcile = (key = keyOf(instance)) => reconcileBrokers(key, term, rollouts, signal)
   const names = (path: string) =>
     [...api.objects.keys()]
       .filter((key) => key.startsWith(`${path}/`))
@@ -49,17 +48,8 @@ describe('the brokers of an Instance', () => {
       })
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
-    state = (await api.start(clock)).state
-    lead()
-  }
-
-  /** A replica begins to lead. */
-  function lead(): void {
-    const log = silentLogger
-    const { instances: collection } = state
-    const status = new StatusWriter({ kind: INSTANCES, collection, clock, log })
-    const sights = new FirstSights(clock)
-    brokers = { state, clock, log, sights, status, permits: () => false }
+    term = await api.term(clock)
+    state = term.state
   }
 
   beforeEach(() => {
@@ -167,7 +157,7 @@ describe('the brokers of an Instance', () => {
       metadata: { ...metadata, creationTimestamp },
     })
     await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
-    const turn = () => reconcileBrokers(keyOf({ metadata }), brokers, signal)
+    const turn = () => reconcile(keyOf({ metadata }))
     expect(await turn()).toEqual({ requeueAfterMs: 2040 })
     expect(names(PODS)).toEqual([])
     await clock.advance(2040)

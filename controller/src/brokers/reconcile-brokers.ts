@@ -1,32 +1,18 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { ApiError, keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
-import type { FirstSights } from '../first-sights.js'
+import type { Collection } from '../collection.js'
 import type { Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, specHash } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
-import type { StatusWriter } from '../status-writer.js'
+import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB, withLegacy } from './broker-history.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
-import { planInstance, sightLast } from './instance-plan.js'
+import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
 import { withUpdate } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
-import { podTemplateOf } from './pod-template.js'
-
-export interface BrokerOptions {
-  readonly state: ClusterState
-  readonly clock: Clock
-  readonly log: Logger
-  readonly sights: FirstSights
-  readonly status: Pick<StatusWriter<Instance>, 'write'>
-  /** Whether the roll-out in a Configuration permits the replacement of a Pod now. */
-  permits(configuration: ObjectKey, hash: string | undefined, pod: Pod): boolean
-  /** Called for each broker that takes the place of a broker which ended. */
-  onRestart?(configuration: string): void
-}
+import type { Rollouts } from './rollouts.js'
 
 /**
  * Brings the broker Pods of an Instance, or its Job, to what its Configuration specifies: a plan
@@ -35,23 +21,25 @@ export interface BrokerOptions {
  */
 export async function reconcileBrokers(
   key: ObjectKey,
-  options: BrokerOptions,
+  term: Term,
+  rollouts: Pick<Rollouts, 'permits'>,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const { state, clock } = options
+  const { state, clock } = term
   const instance = state.instances.cache.get(key)
   // The garbage collector deletes what a deleted Instance owned.
   if (instance === undefined) return {}
   // The garbage collector also deletes an Instance without its Configuration.
   const configuration = state.ownerOf(instance)
   if (configuration === undefined) return {}
-  const pass = { ...options, instance, configuration, signal }
+  const pass = { ...term, rollouts, instance, configuration, signal }
   const podsAt = await reconcilePods(pass)
   const jobAt = await reconcileJob(pass)
   return requeueAt(earliest(podsAt, jobAt), clock.monotonicMs())
 }
 
-interface Pass extends BrokerOptions {
+interface Pass extends Term {
+  readonly rollouts: Pick<Rollouts, 'permits'>
   readonly instance: Instance
   readonly configuration: Configuration
   readonly signal: AbortSignal
@@ -65,7 +53,7 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
   const { uid, namespace } = instance.metadata
   const owner = ownerIdOf('Instance', instance)
   const plan = withUpdate(planInstance(instance, template, pass), (pod) =>
-    pass.permits(keyOf(configuration), hash, pod),
+    pass.rollouts.permits(keyOf(configuration), hash, pod),
   )
   await recordHistory(plan.history, pass)
   for (const pod of plan.adopt)
@@ -88,7 +76,7 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
     if (!(await state.pods.create(creation, signal))) continue
     const created = state.pods.ownedBy(owner).find(({ targetNode }) => targetNode === node)
     sightLast(instance, node, created, sights)
-    if (restarts > 0) pass.onRestart?.(configuration.metadata.name)
+    if (restarts > 0) pass.metrics?.brokerRestarted(configuration.metadata.name)
     log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
   }
   return plan.recheckAt
@@ -171,16 +159,16 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
  */
 async function isJobRecorded(hash: string, pass: Pass): Promise<boolean> {
   const { uid } = pass.instance.metadata
-  const current = await pass.status.write(pass.instance, { metadata: { uid } }, pass.signal)
+  const current = await pass.instanceStatus.write(pass.instance, { metadata: { uid } }, pass.signal)
   return current === undefined || current.status?.brokerJob?.specHash === hash
 }
 
 async function recordJob(
   brokerJob: { name: string; specHash: string } | null,
-  { instance, status, signal }: Pass,
+  { instance, instanceStatus, signal }: Pass,
 ): Promise<void> {
   const { uid } = instance.metadata
-  await status.write(instance, { metadata: { uid }, status: { brokerJob } }, signal)
+  await instanceStatus.write(instance, { metadata: { uid }, status: { brokerJob } }, signal)
 }
 
 /** Writes the history, before anything that it is about happens. */
@@ -192,9 +180,9 @@ async function recordHistory(history: BrokerHistory, pass: Pass): Promise<void> 
 }
 
 /** Writes annotations, unless the object has gone or another object has its name. */
-async function annotate(
-  { cache, api }: Pick<ClusterState['pods' | 'jobs' | 'instances'], 'cache' | 'api'>,
-  { metadata }: Pod | Job | Instance,
+async function annotate<T extends Pod | Job | Instance>(
+  { cache, api }: Collection<T>,
+  { metadata }: T,
   annotations: Readonly<Record<string, string | null>>,
   { signal }: Pass,
 ): Promise<void> {

@@ -1,17 +1,11 @@
-import { type ApiClient, ApiError, keyOf, type ObjectKey, PODS, Resource } from '@akrijs/kube'
-import { type Clock, isRecord } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
+import { ApiError, keyOf, type ObjectKey, PODS, Resource } from '@akrijs/kube'
+import { isRecord } from '@akrijs/runtime'
 import type { Job } from '../kubernetes-objects.js'
+import type { Term } from '../term.js'
 import { type BrokerProblem, isRefusal, refusal } from './broker-problem.js'
 
 // The status of a Job does not show that its Pods are refused: only Events do, which the controller
 // may not read. It asks the API server itself whether it would create such a Pod (dry run).
-
-interface RefusedJobsOptions {
-  readonly state: ClusterState
-  readonly client: ApiClient
-  readonly clock: Clock
-}
 
 /** How long a Job may have no Pod before the API server is asked, in milliseconds. */
 const GRACE_MS = 10_000
@@ -34,13 +28,13 @@ interface Answer {
 
 /** Why Jobs have no Pods: asks for one Job of each Configuration, which stands for the others. */
 export class RefusedJobs {
-  readonly #options: RefusedJobsOptions
+  readonly #term: Term
   readonly #pods: Resource
   readonly #questions = new Map<ObjectKey, Question>()
 
-  constructor(options: RefusedJobsOptions) {
-    this.#options = options
-    this.#pods = new Resource(options.client, PODS)
+  constructor(term: Term) {
+    this.#term = term
+    this.#pods = new Resource(term.client, PODS)
   }
 
   /** @param job a Job of the Configuration without Pods; undefined if there is none */
@@ -53,7 +47,7 @@ export class RefusedJobs {
       this.#questions.delete(configuration)
       return undefined
     }
-    const { clock } = this.#options
+    const { clock } = this.#term
     const { uid } = job.metadata
     const now = clock.monotonicMs()
     const before = this.#questions.get(configuration)
@@ -66,7 +60,7 @@ export class RefusedJobs {
   }
 
   async #ask(job: Job, signal: AbortSignal): Promise<BrokerProblem | undefined> {
-    const { state } = this.#options
+    const { state } = this.#term
     const { name, namespace } = job.metadata
     const options = { signal, timeoutMs: TIMEOUT_MS }
     try {

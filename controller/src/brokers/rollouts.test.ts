@@ -3,14 +3,13 @@ import { objectKey } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
-import { FirstSights } from '../first-sights.js'
 import { isDeleted, parsePod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
 import { T0, testConfiguration, testInstance, testPod, withHistory } from '../testing/objects.js'
 import { historyOf } from './broker-history.js'
-import { podTemplateOf } from './pod-template.js'
+import { podTemplateOf } from './instance-plan.js'
 import { Rollouts } from './rollouts.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -225,10 +224,10 @@ it('a roll-out permits no other broker while the deletion of one has no answer',
         status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
       })
     }
-    const { state } = await api.start(clock)
-    const sights = new FirstSights(clock)
+    const term = await api.term(clock)
+    const { state } = term
     const woken: string[] = []
-    const rollouts = new Rollouts({ state, clock, sights, wake: (name) => woken.push(name) })
+    const rollouts = new Rollouts(term, (name) => woken.push(name))
     const { signal } = new AbortController()
     const { hash } = podTemplateOf({ brokerSpec })
     const pods = () =>

@@ -1,25 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Instance, RollingUpdate } from '@akrijs/api'
 import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
-import { type Clock, Listeners } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
-import type { FirstSights } from '../first-sights.js'
+import { Listeners } from '@akrijs/runtime'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
+import type { Term } from '../term.js'
 import { historyOf } from './broker-history.js'
-import { planInstance } from './instance-plan.js'
+import { type PodTemplate, planInstance, podTemplateOf } from './instance-plan.js'
 import type { PodPlan } from './pod-plan.js'
-import { type PodTemplate, podTemplateOf } from './pod-template.js'
-
-interface RolloutsOptions {
-  readonly state: ClusterState
-  readonly clock: Clock
-  readonly sights: FirstSights
-  /** Lets the brokers of an Instance be reconciled, one of which may be replaced now. */
-  wake(instance: ObjectKey): void
-}
 
 /** The last plan of a Configuration: any replica makes the same one from the same objects. */
 interface Rollout {
@@ -53,14 +43,17 @@ const PLAN_PARTS = 10
  * time. A look at all brokers of a Configuration, whose answer the plan of each Instance asks for.
  */
 export class Rollouts {
-  readonly #options: RolloutsOptions
+  readonly #term: Term
+  readonly #wake: (instance: ObjectKey) => void
   readonly #plans = new Map<ObjectKey, Rollout>()
   /** When the next plan may be made, by `monotonicMs`. */
   readonly #dueAt = new Map<ObjectKey, number>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
 
-  constructor(options: RolloutsOptions) {
-    this.#options = options
+  /** @param wake reconciles the brokers of an Instance, one of which may be replaced now */
+  constructor(term: Term, wake: (instance: ObjectKey) => void) {
+    this.#term = term
+    this.#wake = wake
   }
 
   /** The progress at the last plan. */
@@ -80,7 +73,7 @@ export class Rollouts {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, clock, sights, wake } = this.#options
+    const { state, clock, sights } = this.#term
     const configuration = state.configurations.cache.get(key)
     if (configuration === undefined) {
       this.#plans.delete(key)
@@ -98,7 +91,7 @@ export class Rollouts {
     for (const instance of instances) await this.#findAnnounced(instance, signal)
     const plans = instances
       .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
-      .map((instance) => ({ instance, ...planInstance(instance, template, this.#options) }))
+      .map((instance) => ({ instance, ...planInstance(instance, template, this.#term) }))
     const { update, isBlocked, missing } = planRollout(plans, template.maxUnavailable)
     const now = clock.monotonicMs()
     this.#dueAt.set(key, now + Math.max(PLAN_MS, PLAN_PARTS * (now - startedAt)))
@@ -110,7 +103,7 @@ export class Rollouts {
       update: new Set(uids),
       progress: { isBlocked, isSlow, missing },
     })
-    for (const { instance } of update) wake(keyOf(instance))
+    for (const { instance } of update) this.#wake(keyOf(instance))
     const recheckAt = plans.reduce<number | undefined>(
       (first, { recheckAt: at }) => earliest(first, at),
       isBlocked && !isSlow ? now + SLOW_MS - blockedMs : undefined,
@@ -123,7 +116,7 @@ export class Rollouts {
    * without an answer, or a change of the leader, such a Pod may be gone, whatever the cache has.
    */
   async #findAnnounced(instance: Instance, signal: AbortSignal): Promise<void> {
-    const { pods } = this.#options.state
+    const { pods } = this.#term.state
     const { left } = historyOf(instance)
     for (const pod of pods.ownedBy(ownerIdOf('Instance', instance))) {
       const isAnnounced = left[pod.targetNode ?? '']?.uid === pod.metadata.uid
@@ -134,7 +127,7 @@ export class Rollouts {
   /** Whether there are Pods of an earlier spec: a quick look before the plans. */
   #isRunning(instances: readonly Instance[], { hash, strategy }: PodTemplate): boolean {
     if (hash === undefined || strategy === 'OnDelete') return false
-    const { pods } = this.#options.state
+    const { pods } = this.#term.state
     return instances
       .flatMap((instance) => pods.ownedBy(ownerIdOf('Instance', instance)))
       .some((pod) => ![undefined, hash].includes(specHashOf(pod)))

@@ -1,11 +1,9 @@
 import type { Compatibility } from '@akrijs/api'
 import { type NodeName, objectKey, type ReconcileResult } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
-import { FirstSights } from '../first-sights.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { LostNodes } from './lost-nodes.js'
@@ -39,12 +37,9 @@ describe('a lost node', () => {
     clock: ManualClock,
     compatibility: Compatibility = 'off',
   ): Promise<LostNodes> {
-    const { client, ...started } = await api.start(clock)
-    state = started.state
-    const log = silentLogger
-    const sights = new FirstSights(clock)
-    const options = { state, client, clock, log, sights, graceMs: GRACE_MS, compatibility }
-    return new LostNodes(options, signal)
+    const term = await api.term(clock, { compatibility })
+    state = term.state
+    return new LostNodes(term, signal)
   }
 
   async function leave(): Promise<ReconcileResult> {

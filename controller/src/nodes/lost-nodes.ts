@@ -15,21 +15,17 @@ import {
   type ReconcileResult,
   type Resource,
 } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
 import { CacheIndex } from '../cache-index.js'
 import type { StoredConfiguration } from '../cluster-state.js'
 import { Failures } from '../failures.js'
 import { changeInstance } from '../instance-change.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
+import type { Term } from '../term.js'
 import { unlessOvertaken } from '../unless-overtaken.js'
 import { planDeparture } from './instance-departure.js'
 import { devicePodsOf, hasOtherAgent } from './node-pods.js'
-import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
-
-interface LostNodesOptions extends NodePresenceOptions {
-  readonly log: Logger
-}
+import { type NodePresence, nodePresence } from './node-presence.js'
 
 /** How often the Pods of a node are listed while they stand in the way, in milliseconds. */
 const POD_CHECK_MS = 10_000
@@ -46,7 +42,7 @@ const REST_MS = 2000
  * of its Pods stay claimed until the API server no longer lists these Pods as running.
  */
 export class LostNodes {
-  readonly #options: LostNodesOptions
+  readonly #term: Term
   /** The last removal of a node from an Instance: its agent may run, and join again. */
   readonly #removals = new Map<string, Removal>()
   /** The objects with finalizers of a node. */
@@ -55,12 +51,12 @@ export class LostNodes {
   /** When the finalizer of a node was last removed from an object, in the same form. */
   readonly #releasedAt = new Map<string, number>()
 
-  /** @param turn the turn of this replica */
-  constructor(options: LostNodesOptions, turn: AbortSignal) {
-    this.#options = options
-    const { instances, statuses } = options.state
-    this.#finalizedInstances = new CacheIndex(instances.cache, finalizerNodes, turn)
-    this.#finalizedConfigurations = new CacheIndex(statuses.cache, finalizerNodes, turn)
+  /** @param signal aborted at the end of the term */
+  constructor(term: Term, signal: AbortSignal) {
+    this.#term = term
+    const { instances, statuses } = term.state
+    this.#finalizedInstances = new CacheIndex(instances.cache, finalizerNodes, signal)
+    this.#finalizedConfigurations = new CacheIndex(statuses.cache, finalizerNodes, signal)
   }
 
   /** Deletes an Instance that no node sees and no slot of which is claimed. */
@@ -69,7 +65,7 @@ export class LostNodes {
     addNode: (node: NodeName) => void,
     signal: AbortSignal,
   ): Promise<ReconcileResult> {
-    const { instances } = this.#options.state
+    const { instances } = this.#term.state
     const instance = instances.cache.get(key)
     if (instance === undefined) return {}
     this.#addSuspects(instance, nodesOf(instance), addNode)
@@ -85,17 +81,17 @@ export class LostNodes {
     key: ObjectKey,
     addNode: (node: NodeName) => void,
   ): Promise<ReconcileResult> {
-    const configuration = this.#options.state.statuses.cache.get(key)
+    const configuration = this.#term.state.statuses.cache.get(key)
     if (configuration !== undefined) this.#addSuspects(configuration, [], addNode)
     return {}
   }
 
   async reconcile(node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, clock } = this.#options
+    const { state, clock } = this.#term
     const instances = state.instancesByNode.get(node)
     const finalized = this.#finalizedBy(node)
     if (instances.length + finalized.length === 0) return {}
-    const presence = await nodePresence(node, this.#options, signal)
+    const presence = await nodePresence(node, this.#term, signal)
     // The API server may refuse each write of an object that an earlier custom resource accepted.
     const failures = new Failures()
     if (presence.state === 'present') {
@@ -121,7 +117,7 @@ export class LostNodes {
     nodes: Iterable<NodeName>,
     addNode: (node: NodeName) => void,
   ): void {
-    const { state } = this.#options
+    const { state } = this.#term
     const finalizers = finalizerNodes(object)
     for (const node of [...nodes, ...finalizers]) if (!state.isReady(node)) addNode(node)
     for (const node of finalizers)
@@ -136,9 +132,9 @@ export class LostNodes {
     failures: Failures,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { state, client, clock, graceMs, log, compatibility } = this.#options
+    const { state, client, clock, nodeGraceMs, log, compatibility } = this.#term
     for (const [departure, { at, pauseMs }] of this.#removals)
-      if (at + pauseMs + graceMs <= clock.monotonicMs()) this.#removals.delete(departure)
+      if (at + pauseMs + nodeGraceMs <= clock.monotonicMs()) this.#removals.delete(departure)
     const resources = new Set<string>()
     for await (const pod of devicePodsOf(node, { client, signal }))
       for (const name of pod.resources) resources.add(name)
@@ -165,10 +161,11 @@ export class LostNodes {
       left++
       if (!isIn) continue
       // The agent of a node without a kubelet adds the node again: one removal per grace period.
-      const pauseMs = presence.state === 'silent' ? graceMs : (last?.pauseMs ?? PAUSE_MS / 2) * 2
+      const pauseMs =
+        presence.state === 'silent' ? nodeGraceMs : (last?.pauseMs ?? PAUSE_MS / 2) * 2
       this.#removals.set(departure, {
         at: clock.monotonicMs(),
-        pauseMs: Math.min(graceMs, pauseMs),
+        pauseMs: Math.min(nodeGraceMs, pauseMs),
       })
     }
     if (left > 0) log.info({ node, instances: left, podsRemain }, 'lost node removed')
@@ -176,7 +173,7 @@ export class LostNodes {
   }
 
   #finalizedBy(node: NodeName): FinalizedObject[] {
-    const { statuses, instances } = this.#options.state
+    const { statuses, instances } = this.#term.state
     const ofConfigurations = this.#finalizedConfigurations.get(node)
     const ofInstances = this.#finalizedInstances.get(node)
     return [
@@ -198,10 +195,10 @@ export class LostNodes {
     failures: Failures,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { clock, sights, graceMs, log } = this.#options
+    const { clock, sights, nodeGraceMs, log } = this.#term
     const now = clock.monotonicMs()
     for (const [release, at] of this.#releasedAt)
-      if (at + graceMs <= now) this.#releasedAt.delete(release)
+      if (at + nodeGraceMs <= now) this.#releasedAt.delete(release)
     // An agent of the existing system that runs unseen would add its finalizer again.
     const releaseOf = (object: FinalizedObject) =>
       `${node} ${object.metadata.uid} ${isDeleted(object)}`
@@ -210,7 +207,7 @@ export class LostNodes {
     const waitedAt = ({ metadata: { uid, deletionTimestamp } }: FinalizedObject) => {
       if (takeover === 'complete') return 0
       if (deletionTimestamp === undefined) return Infinity
-      return now + graceMs - sights.ageMs(`deletion ${uid}`, deletionTimestamp)
+      return now + nodeGraceMs - sights.ageMs(`deletion ${uid}`, deletionTimestamp)
     }
     const ready = due.filter((object) => waitedAt(object) <= now)
     // Another program may wait for the end of a deletion.
@@ -234,7 +231,7 @@ export class LostNodes {
 
   /** Whether an agent of this system has taken the place of the agent of the existing system. */
   async #takeoverOf(node: NodeName, signal: AbortSignal): Promise<Takeover> {
-    const { state, client, sights } = this.#options
+    const { state, client, sights } = this.#term
     const report = state.reports.cache.get(objectKey('', node))
     if (!state.hasReports || report === undefined) return 'none'
     if (state.reportIndex.presence(node) !== 'present') return 'none'

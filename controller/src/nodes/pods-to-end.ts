@@ -1,21 +1,7 @@
-import type { NodeReport } from '@akrijs/api'
-import {
-  type ApiClient,
-  type EventRecorder,
-  type NodeName,
-  objectKey,
-  PODS,
-  Resource,
-} from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
+import { type ObjectKey, objectKey, PODS, type ReconcileResult, Resource } from '@akrijs/kube'
 import { Failures } from '../failures.js'
+import type { Term } from '../term.js'
 import { devicePodsOf } from './node-pods.js'
-
-interface PodsToEndOptions {
-  readonly client: ApiClient
-  readonly events: Pick<EventRecorder, 'record'>
-  readonly log: Logger
-}
 
 /** As the kubelet gives a Pod that it evicts for the room on its disk. */
 const GRACE_SECONDS = 1
@@ -27,14 +13,16 @@ const GRACE_SECONDS = 1
  * @throws ApiError, ApiUnreachableError
  */
 export async function endPods(
-  { metadata: { name: node }, podsToEnd = {} }: NodeReport,
-  { client, events, log }: PodsToEndOptions,
+  reportKey: ObjectKey,
+  { state, client, events, log }: Term,
   signal: AbortSignal,
-): Promise<void> {
-  if (Object.keys(podsToEnd).length === 0) return
+): Promise<ReconcileResult> {
+  const { metadata, podsToEnd = {} } = state.reports.cache.get(reportKey) ?? {}
+  if (metadata === undefined || Object.keys(podsToEnd).length === 0) return {}
+  const { name: node } = metadata
   const pods = new Resource(client, PODS)
   const failures = new Failures()
-  for await (const { namespace, name, uid } of devicePodsOf(node as NodeName, { client, signal })) {
+  for await (const { namespace, name, uid } of devicePodsOf(node, { client, signal })) {
     const key = objectKey(namespace, name)
     const asked = podsToEnd[key]
     if (asked?.uid !== uid) continue
@@ -54,4 +42,5 @@ export async function endPods(
     log.warn({ pod: key, node, slot: asked.slot }, 'Pod that fills the disk of its node deleted')
   }
   failures.throwFirst()
+  return {}
 }

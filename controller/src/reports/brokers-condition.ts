@@ -1,10 +1,9 @@
 import type { Condition } from '@akrijs/api'
 import { objectMessage } from '@akrijs/runtime'
 import type { BrokerCensus } from '../brokers/broker-census.js'
-import { type BrokerProblem, PROBLEM_REASONS } from '../brokers/broker-problem.js'
+import { type BrokerProblem, PROBLEM_REASONS, ROLLING_OUT } from '../brokers/broker-problem.js'
 
 const STUCK = 'RolloutStuck'
-export const ROLLING_OUT = 'RollingOut'
 
 /**
  * Reasons that an Event tells of too: of problems that no status of a Pod shows, and of a roll-out

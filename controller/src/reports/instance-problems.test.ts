@@ -1,4 +1,4 @@
-import { type InstanceCondition, INSTANCES as KIND, parseInstanceObject } from '@akrijs/api'
+import { type InstanceCondition, parseInstanceObject } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -6,10 +6,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
-import { StatusWriter } from '../status-writer.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { InstanceProblems } from './instance-problems.js'
+import { reconcileInstanceProblems } from './instance-problems.js'
 
 const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
 const CAM = objectKey('plant', 'cam')
@@ -70,11 +69,8 @@ const OVER = has('False', 'the device has no problem any more')
 
 /** Puts what a test starts with, and gives the work on all Configurations. */
 async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
-  const { state } = await api.start(clock)
-  const collection = state.instances
-  const status = new StatusWriter({ kind: KIND, collection, clock, log: silentLogger })
-  const problems = new InstanceProblems({ state, clock, status })
-  return { state, look: () => problems.reconcile(CAM, turn.signal) }
+  const term = await api.term(clock)
+  return { state: term.state, look: () => reconcileInstanceProblems(CAM, term, turn.signal) }
 }
 
 describe('the condition DeviceProblem of an Instance', () => {

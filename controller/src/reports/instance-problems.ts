@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
-  type Configuration,
   type DeviceProblem,
   type Instance,
   type InstanceName,
@@ -8,16 +7,9 @@ import {
   instanceConditions,
 } from '@akrijs/api'
 import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
-import type { Clock } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
+import type { ClusterState, StoredConfiguration } from '../cluster-state.js'
 import { Failures } from '../failures.js'
-import type { StatusWriter } from '../status-writer.js'
-
-interface InstanceProblemsOptions {
-  readonly state: ClusterState
-  readonly clock: Clock
-  readonly status: Pick<StatusWriter<Instance>, 'write'>
-}
+import type { Term } from '../term.js'
 
 /** The most writes for one Configuration in a turn: a handler can report new problems for ever. */
 const MAX_WRITES = 20
@@ -32,56 +24,55 @@ type Problem = Pick<DeviceProblem, 'reason' | 'found'>
  * Writes the condition `DeviceProblem` of Instances from the reports of nodes: one writer. All
  * nodes that see a device have the problem that its handler reports; what agents find out can
  * differ. The first of these nodes is quoted.
+ * @param key of a Configuration
  */
-export class InstanceProblems {
-  readonly #options: InstanceProblemsOptions
-
-  constructor(options: InstanceProblemsOptions) {
-    this.#options = options
+export async function reconcileInstanceProblems(
+  key: ObjectKey,
+  { state, clock, instanceStatus }: Term,
+  signal: AbortSignal,
+): Promise<ReconcileResult> {
+  const configuration = state.statuses.cache.get(key)
+  // Before all reports are known, the absence of a problem means nothing.
+  if (configuration === undefined || !state.hasReports) return {}
+  const problems = problemsOf(key, configuration, state)
+  const now = new Date(clock.wallMs()).toISOString()
+  const changes = state.ownInstancesOf(key, configuration).flatMap((instance) => {
+    const before = instance.status?.conditions ?? []
+    const conditions = instanceConditions(before, problemOf(instance, problems), now)
+    return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
+  })
+  const failures = new Failures()
+  let written = 0
+  for (const { instance, conditions } of changes) {
+    if (written === MAX_WRITES) return { requeueAfterMs: REST_MS }
+    const { uid, resourceVersion } = instance.metadata
+    // A list is written as a whole, and another program may change its conditions meanwhile.
+    const isAlone = conditions.length === 1
+    const change = { metadata: isAlone ? { uid } : { resourceVersion }, status: { conditions } }
+    const writing = instanceStatus.write(instance, change, signal).then(() => true)
+    if (await failures.of(writing)) written++
   }
+  failures.throwFirst()
+  return {}
+}
 
-  /** @param key of a Configuration */
-  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, clock, status } = this.#options
-    const configuration = state.statuses.cache.get(key)
-    // Before all reports are known, the absence of a problem means nothing.
-    if (configuration === undefined || !state.hasReports) return {}
-    const problems = this.#problemsOf(key, configuration)
-    const now = new Date(clock.wallMs()).toISOString()
-    const changes = state.ownInstancesOf(key, configuration).flatMap((instance) => {
-      const before = instance.status?.conditions ?? []
-      const conditions = instanceConditions(before, problemOf(instance, problems), now)
-      return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
-    })
-    const failures = new Failures()
-    let written = 0
-    for (const { instance, conditions } of changes) {
-      if (written === MAX_WRITES) return { requeueAfterMs: REST_MS }
-      const { uid, resourceVersion } = instance.metadata
-      // A list is written as a whole, and another program may change its conditions meanwhile.
-      const isAlone = conditions.length === 1
-      const change = { metadata: isAlone ? { uid } : { resourceVersion }, status: { conditions } }
-      const writing = status.write(instance, change, signal).then(() => true)
-      if (await failures.of(writing)) written++
-    }
-    failures.throwFirst()
-    return {}
+function problemsOf(
+  key: ObjectKey,
+  { metadata: { uid } }: StoredConfiguration,
+  { reportIndex }: ClusterState,
+): Problems {
+  const problems = new Map<InstanceName, Map<NodeName, Problem>>()
+  for (const { report, presence } of reportIndex.of(key)) {
+    const reported = report.configurations[key]
+    // The report of an agent that is exchanged stays true until the new agent has looked.
+    if (presence === 'deleted' || reported?.uid !== uid) continue
+    for (const { instances, ...problem } of reported.deviceProblems ?? [])
+      for (const name of instances) {
+        const ofInstance = problems.get(name) ?? new Map<NodeName, Problem>()
+        problems.set(name, ofInstance.set(report.metadata.name, problem))
+      }
   }
-
-  #problemsOf(key: ObjectKey, { metadata: { uid } }: Pick<Configuration, 'metadata'>): Problems {
-    const problems = new Map<InstanceName, Map<NodeName, Problem>>()
-    for (const { report, presence } of this.#options.state.reportIndex.of(key)) {
-      const reported = report.configurations[key]
-      // The report of an agent that is exchanged stays true until the new agent has looked.
-      if (presence === 'deleted' || reported?.uid !== uid) continue
-      for (const { instances, ...problem } of reported.deviceProblems ?? [])
-        for (const name of instances) {
-          const ofInstance = problems.get(name) ?? new Map<NodeName, Problem>()
-          problems.set(name, ofInstance.set(report.metadata.name, problem))
-        }
-    }
-    return problems
-  }
+  return problems
 }
 
 /**

@@ -1,20 +1,12 @@
-import type { Compatibility, Instance, Membership, NodeReport } from '@akrijs/api'
+import type { Instance, Membership, NodeReport } from '@akrijs/api'
 import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
-import type { ClusterState } from '../cluster-state.js'
 import { changeInstance } from '../instance-change.js'
+import type { Term } from '../term.js'
 import { planMemberships } from './membership-plan.js'
-
-interface MembershipsOptions {
-  readonly state: Pick<ClusterState, 'instances' | 'reportIndex'>
-  readonly log: Logger
-  /** The other system whose agents run in the cluster too. @default off */
-  readonly compatibility?: Compatibility
-}
 
 /** Lets nodes join and leave shared Instances, as their reports ask. */
 export class Memberships {
-  readonly #options: MembershipsOptions
+  readonly #term: Term
   /** The wishes of all reports, by Instance. */
   readonly #wishes = new Map<ObjectKey, Map<NodeName, Membership>>()
   readonly #reports = new Map<NodeName, NodeReport['memberships']>()
@@ -24,8 +16,8 @@ export class Memberships {
    */
   readonly #hasLeft = new WeakSet<Membership>()
 
-  constructor(options: MembershipsOptions) {
-    this.#options = options
+  constructor(term: Term) {
+    this.#term = term
   }
 
   /**
@@ -66,7 +58,7 @@ export class Memberships {
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
-    const { state, log, compatibility } = this.#options
+    const { state, log, compatibility } = this.#term
     const instance = state.instances.cache.get(key)
     if (instance === undefined) return {}
     const wishes = this.#openWishes(key, instance)

@@ -1,6 +1,5 @@
 import type { ConfigurationSpec } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { TestApi } from '../testing/api.js'
@@ -44,14 +43,13 @@ const writes = () =>
 
 /** A controller whose caches are synced. */
 async function controller() {
-  const { state } = await api.start()
-  const options = { state, log: silentLogger }
+  const term = await api.term()
   const { signal } = new AbortController()
   return {
-    state,
-    reconcile: () => reconcileInstanceService(keyOf(instance), options, signal),
+    state: term.state,
+    reconcile: () => reconcileInstanceService(keyOf(instance), term, signal),
     reconcileConfiguration: () =>
-      reconcileConfigurationService(keyOf(testConfiguration()), options, signal),
+      reconcileConfigurationService(keyOf(testConfiguration()), term, signal),
   }
 }
 

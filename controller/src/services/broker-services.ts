@@ -1,12 +1,12 @@
 import type { BrokerSpec, Configuration, Instance } from '@akrijs/api'
 import { ApiError, type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
 import { isEnded } from '../brokers/pod-state.js'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
+import type { Term } from '../term.js'
 import { brokerService } from './service-template.js'
 
 // The Services of Instances and Configurations. A Service is created with the first running broker.
@@ -15,17 +15,12 @@ import { brokerService } from './service-template.js'
 /** How an API server says that a field of a Service cannot be changed. */
 const IMMUTABLE = /immutable|may not change once set|can ?not be unset/
 
-interface ServiceOptions {
-  readonly state: ClusterState
-  readonly log: Logger
-}
-
 export async function reconcileInstanceService(
   key: ObjectKey,
-  options: ServiceOptions,
+  term: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const { state } = options
+  const { state } = term
   const instance = state.instances.cache.get(key)
   const configuration = instance && state.ownerOf(instance)
   if (instance === undefined || configuration === undefined || isDeleted(instance)) return {}
@@ -38,15 +33,15 @@ export async function reconcileInstanceService(
     pods: state.pods.labelled('Instance', key),
     expectsBrokers: expectsBrokers(brokerSpec, [instance], state),
   }
-  return reconcileService(desired, options, signal)
+  return reconcileService(desired, term, signal)
 }
 
 export async function reconcileConfigurationService(
   key: ObjectKey,
-  options: ServiceOptions,
+  term: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const { state } = options
+  const { state } = term
   const configuration = state.configurations.cache.get(key)
   if (configuration === undefined || isDeleted(configuration)) return {}
   const { brokerSpec, configurationServiceSpec } = state.workloadSpec(configuration)
@@ -56,7 +51,7 @@ export async function reconcileConfigurationService(
     pods: state.pods.labelled('Configuration', key),
     expectsBrokers: expectsBrokers(brokerSpec, state.instancesOf(key), state),
   }
-  return reconcileService(desired, options, signal)
+  return reconcileService(desired, term, signal)
 }
 
 interface DesiredService {
@@ -71,7 +66,7 @@ interface DesiredService {
 
 async function reconcileService(
   { owner, spec, pods, expectsBrokers }: DesiredService,
-  { state: { services }, log }: ServiceOptions,
+  { state: { services }, log }: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const hash = spec && specHash(spec)

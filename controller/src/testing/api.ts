@@ -2,6 +2,7 @@ import type { ApiClient } from '@akrijs/kube'
 import { FakeApiServer, type Refusal } from '@akrijs/kube/testing'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { ClusterState } from '../cluster-state.js'
+import { beginTerm, type ControllerOptions, type Term } from '../term.js'
 
 /** The watches of a controller. */
 const WATCHES = 10
@@ -46,6 +47,14 @@ export class TestApi extends FakeApiServer {
     await this.untilWatched(WATCHES)
     this.requests.length = 0
     return { client, state }
+  }
+
+  /** Starts, and begins a term of the controller that uses this clock. */
+  async term(clock: Clock = systemClock, options: Partial<ControllerOptions> = {}): Promise<Term> {
+    const parts = await this.start(clock)
+    const events = { record: () => {} }
+    const defaults = { clock, log: silentLogger, events, nodeGraceMs: 300_000 }
+    return beginTerm({ ...parts, ...defaults, ...options })
   }
 
   async stop(): Promise<void> {

@@ -3,7 +3,7 @@ import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import type { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
-import type { ControllerOptions } from '../work-queues.js'
+import type { ControllerOptions } from '../term.js'
 import { TestApi } from './api.js'
 import { T0 } from './objects.js'
 
