@@ -1,4 +1,4 @@
-import type { Compatibility } from '@akrijs/api'
+import type { Compatibility, Instance } from '@akrijs/api'
 import { type NodeName, objectKey, type ReconcileResult } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -10,227 +10,295 @@ import { LostNodes } from './lost-nodes.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
-const PODS = '/api/v1/pods'
+const REPORT = '/apis/akri.sh/v0/nodereports/a'
+const AGENT = '/api/v1/namespaces/akri/pods/agent-a'
+const OTHER_AGENT = '/api/v1/namespaces/default/pods/akri-agent-daemonset-x'
 const GRACE_MS = 300_000
-const AGENT_VOLUMES = [{ name: 'v', hostPath: { path: '/var/lib/kubelet/device-plugins' } }]
+/** How often the Pods of a node are listed. */
+const CHECK = { requeueAfterMs: 10_000 }
+const NODE = 'a' as NodeName
+const SLOT = 'cam-8120fe-0'
+const DELETED = { deletionTimestamp: new Date(T0).toISOString() }
+
+let api: TestApi
+let state: ClusterState
+let clock: ManualClock
+let nodes: LostNodes
+let signal: AbortSignal
+
+beforeEach(() => {
+  signal = new AbortController().signal
+  api = new TestApi()
+  // The clock of the API server is far behind.
+  clock = new ManualClock(T0 + 9 * GRACE_MS)
+  putInstance(['a', 'b'], { [SLOT]: 'a' })
+})
+
+afterEach(() => api.stop())
+
+function putInstance(on: string[], deviceUsage: Instance['spec']['deviceUsage'] = {}, more = {}) {
+  const { metadata, spec, ...rest } = testInstance(on)
+  api.put(INSTANCE, {
+    ...rest,
+    metadata: { ...metadata, ...more },
+    spec: { ...spec, deviceUsage },
+  })
+}
+
+function putNode(ready: 'True' | 'Unknown'): void {
+  api.put('/api/v1/nodes/a', { status: { conditions: [{ type: 'Ready', status: ready }] } })
+}
+
+function putReport(agentNamespace = 'akri'): void {
+  api.put(REPORT, { agentPod: 'agent-a', agentNamespace, configurations: {} })
+}
+
+function putAgent(path: string, status = 'True', more: object = {}): void {
+  api.put(path, {
+    metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' }, ...more },
+    spec: { nodeName: 'a', volumes: [{ name: 'v', hostPath: { path: '/var/lib/kubelet' } }] },
+    status: { phase: 'Running', conditions: [{ type: 'Ready', status }] },
+  })
+}
+
+/** A Pod on the node that asks for a resource. */
+function putUser(resource: string): void {
+  const containers = [{ resources: { limits: { [resource]: '1' } } }]
+  api.put('/api/v1/namespaces/plant/pods/user', { spec: { nodeName: 'a', containers } })
+}
+
+/** Metadata with a finalizer of an agent of Akri 0.13. */
+const finalized = (finalizers = ['a'], manager = `${finalizers[0]}-fin`) => ({
+  finalizers,
+  managedFields: [{ manager, operation: 'Apply' }],
+})
+
+async function start(compatibility: Compatibility = 'off'): Promise<void> {
+  const term = await api.term(clock, { compatibility })
+  state = term.state
+  nodes = new LostNodes(term, signal)
+}
+
+const reconcile = () => nodes.reconcile(NODE, signal)
+
+async function started(): Promise<ReconcileResult> {
+  await start()
+  return reconcile()
+}
+
+const spec = () => api.objects.get(INSTANCE)?.spec
+const finalizers = (path = INSTANCE) => api.objects.get(path)?.metadata.finalizers
+const patches = () => api.sent('PATCH')
+
+/** Puts the Instance, and waits until the controller sees it. */
+async function show(put: () => void): Promise<void> {
+  const [before] = state.instances.cache.list()
+  put()
+  await eventually(() => {
+    const [now] = state.instances.cache.list()
+    expect(now).not.toBe(before)
+    expect(now?.metadata.resourceVersion).toBe(api.objects.get(INSTANCE)?.metadata.resourceVersion)
+  })
+}
 
 describe('a lost node', () => {
-  let api: TestApi
-  let state: ClusterState
-  let signal: AbortSignal
-
-  beforeEach(() => {
-    signal = new AbortController().signal
-    api = new TestApi()
-    const instance = testInstance(['a', 'b'])
-    api.put(INSTANCE, {
-      ...instance,
-      spec: { ...instance.spec, deviceUsage: { 'cam-8120fe-0': 'a' } },
-    })
-  })
-
-  afterEach(async () => {
-    await api.stop()
-  })
-
-  async function lostNodes(
-    clock: ManualClock,
-    compatibility: Compatibility = 'off',
-  ): Promise<LostNodes> {
-    const term = await api.term(clock, { compatibility })
-    state = term.state
-    return new LostNodes(term, signal)
-  }
-
-  async function leave(): Promise<ReconcileResult> {
-    return (await lostNodes(new ManualClock(T0))).reconcile('a' as NodeName, signal)
-  }
-
-  const node = (ready: 'True' | 'Unknown') => ({
-    metadata: { name: 'a' },
-    status: {
-      conditions: [
-        { type: 'Ready', status: ready, lastTransitionTime: new Date(T0).toISOString() },
-      ],
-    },
-  })
-
-  const patches = () => api.sent('PATCH')
-
-  it('R64 R103 leaves with its claims, by a patch that tests the state it builds on', async () => {
-    await leave()
-    expect(patches()).toEqual([
-      [
-        { op: 'test', path: '/spec/deviceUsage/cam-8120fe-0', value: 'a' },
-        { op: 'test', path: '/spec/capacity', value: 1 },
-        { op: 'replace', path: '/spec/deviceUsage/cam-8120fe-0', value: '' },
-        { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
-        { op: 'remove', path: '/spec/nodes/0' },
-      ],
-    ])
-  })
-
-  it('R64 R103 leaves all its Instances', async () => {
-    const other = testInstance(['a', 'b'])
-    const metadata = { ...other.metadata, uid: 'uid-cam-a19705' }
-    api.put(INSTANCE.replace('8120fe', 'a19705'), { ...other, metadata })
-    await leave()
-    const instances = [...api.objects].filter(([path]) => path.includes('/instances/'))
-    expect(instances.map(([, { spec }]) => spec)).toEqual([
-      expect.objectContaining({ nodes: ['b'] }),
-      expect.objectContaining({ nodes: ['b'] }),
-    ])
+  it('R64 R103 leaves all its Instances with its claims', async () => {
+    const other = INSTANCE.replace('8120fe', 'a19705')
+    api.put(other, { ...testInstance(['b', 'a'], { name: 'cam-a19705' }) })
+    await started()
+    expect(spec()).toMatchObject({ nodes: ['b'], deviceUsage: { [SLOT]: '' } })
+    expect(api.objects.get(other)?.spec).toMatchObject({ nodes: ['b'] })
   })
 
   it('is looked for in no Instance that does not name it', async () => {
-    const nodes = await lostNodes(new ManualClock(T0))
+    await start()
     for (const { cache } of [state.instances, state.configurations])
       Object.assign(cache, { list: () => expect.fail('all objects were listed') })
-    await nodes.reconcile('a' as NodeName, signal)
+    await reconcile()
     expect(patches()).toHaveLength(1)
   })
 
   it('takes a deserted Instance with it, unless a node joins at the same moment', async () => {
-    const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as {
-      resourceVersion: string
-    }
-    await leave()
+    putInstance(['a'])
+    const { resourceVersion } = api.objects.get(INSTANCE)?.metadata ?? {}
+    await started()
     expect(api.sent('DELETE')).toMatchObject([
       { preconditions: { uid: 'uid-cam-8120fe', resourceVersion } },
     ])
   })
 
-  it('keeps its claims while a Pod of it may still run, and is checked again', async () => {
-    const limits = { 'akri.sh/cam': '1' }
-    api.put(`${PODS}/user`, {
-      metadata: { name: 'user' },
-      spec: { nodeName: 'a', containers: [{ resources: { limits } }] },
-    })
-    expect(await leave()).toEqual({ requeueAfterMs: 10_000 })
-    expect(patches()).toEqual([
-      [
-        { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
-        { op: 'remove', path: '/spec/nodes/0' },
-      ],
-    ])
-  })
+  it.each(['akri.sh/cam', 'akri.sh/cam-8120fe'])(
+    'keeps its claims while a Pod may still run with %s, and is checked again',
+    async (resource) => {
+      putUser(resource)
+      expect(await started()).toEqual(CHECK)
+      expect(spec()).toMatchObject({ nodes: ['b'], deviceUsage: { [SLOT]: 'a' } })
+    },
+  )
 
-  it.each([
-    ['the finalizer of an agent of the existing system', ['x', 'a', 'akri.test/y'], 'a-fin', 1],
-    ['no finalizer of another program', ['a'], 'somebody', undefined],
-  ])('A13 has removed from an object: %s', async (_what, finalizers, manager, index) => {
-    const object = { ...testInstance(['b']) }
-    const managedFields = [{ manager, operation: 'Apply' }]
-    api.put(INSTANCE, { ...object, metadata: { ...object.metadata, finalizers, managedFields } })
-    await leave()
-    const path = `/metadata/finalizers/${index}`
-    const removal = [
-      { op: 'test', path, value: 'a' },
-      { op: 'remove', path },
-    ]
-    expect(patches()).toEqual(index === undefined ? [] : [removal])
-  })
-
-  it('A13 is asked about for no finalizer that no agent wrote', async () => {
-    const finalizers = Array.from({ length: 2000 }, (_, index) => `x${index}`)
-    const { metadata, spec } = testConfiguration()
-    const managedFields = [{ manager: 'x7-fin', operation: 'Apply' }]
-    api.put(CONFIGURATION, { metadata: { ...metadata, finalizers, managedFields }, spec })
-    const nodes = await lostNodes(new ManualClock(T0))
-    const added: string[] = []
-    const key = objectKey('plant', 'cam')
-    await nodes.reconcileConfiguration(key, (node) => added.push(node))
-    expect(added).toEqual(['x7'])
+  it('does not leave if another write came first: its event starts a reconcile', async () => {
+    api.refusal = ({ method }) => {
+      if (method !== 'PATCH') return undefined
+      putInstance(['a', 'b', 'c'])
+      return { status: 422, message: 'the test failed' }
+    }
+    expect(await started()).toEqual({})
   })
 
   it('R64 A13 leaves the rest if the API server refuses each write of one object', async () => {
-    const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
-    const finalizers = { finalizers: ['a'], managedFields }
-    const { metadata, spec } = testConfiguration()
-    api.put(CONFIGURATION, { metadata: { ...metadata, ...finalizers }, spec })
-    const other = { ...metadata, name: 'dog', uid: 'uid-dog', ...finalizers }
-    const OTHER = CONFIGURATION.replace('cam', 'dog')
-    api.put(OTHER, { metadata: other, spec })
+    const { metadata, spec: configuration } = testConfiguration()
+    const other = CONFIGURATION.replace('cam', 'dog')
+    for (const [path, name] of [
+      [CONFIGURATION, 'cam'],
+      [other, 'dog'],
+    ] as const)
+      api.put(path, {
+        metadata: { ...metadata, ...finalized(), name, uid: `uid-${name}` },
+        spec: configuration,
+      })
     const message = 'spec.capacity in body should be greater than or equal to 1'
     api.refusal = ({ method, path }) =>
       method === 'PATCH' && path === CONFIGURATION ? { status: 422, message } : undefined
-    await expect(leave()).rejects.toThrow(message)
-    expect(api.objects.get(OTHER)?.metadata).toMatchObject({ finalizers: [] })
-    expect(api.objects.get(INSTANCE)).toMatchObject({ spec: { nodes: ['b'] } })
+    await expect(started()).rejects.toThrow(message)
+    expect(finalizers(other)).toEqual([])
+    expect(spec()).toMatchObject({ nodes: ['b'] })
   })
 
-  it('A13 has its finalizer removed from a deleted object after the grace period', async () => {
-    const object = testInstance(['b'])
-    const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
-    const deletionTimestamp = new Date(T0).toISOString()
-    api.put(INSTANCE, {
-      ...object,
-      metadata: { ...object.metadata, finalizers: ['a'], managedFields, deletionTimestamp },
-    })
-    api.put('/api/v1/nodes/a', node('True'))
-    // The clock of the API server is far behind.
-    const clock = new ManualClock(T0 + 9 * GRACE_MS)
-    const nodes = await lostNodes(clock)
-    // An agent of the existing system may still run.
-    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
+  it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
+    putNode('Unknown')
+    expect(await started()).toEqual({ requeueAfterMs: GRACE_MS })
     expect(patches()).toEqual([])
-    await clock.advance(GRACE_MS)
-    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
-    const path = '/metadata/finalizers/0'
-    expect(patches()).toEqual([
-      [
-        { op: 'test', path, value: 'a' },
-        { op: 'remove', path },
-      ],
-    ])
+    for (const removals of [1, 2]) {
+      await clock.advance(GRACE_MS)
+      await reconcile()
+      expect(patches()).toHaveLength(removals)
+      // The agent runs, and joins again.
+      await show(() => putInstance(['a', 'b']))
+      expect(await reconcile()).toEqual({ requeueAfterMs: GRACE_MS })
+      expect(patches()).toHaveLength(removals)
+    }
   })
 
-  describe('finalizers of an agent of the existing system', () => {
-    const agentPod = (namespace: string, name: string, status = 'True') =>
-      api.put(`/api/v1/namespaces/${namespace}/pods/${name}`, {
-        metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
-        spec: { nodeName: 'a', volumes: AGENT_VOLUMES },
-        status: { phase: 'Running', conditions: [{ type: 'Ready', status }] },
-      })
-    const finalized = (more: object = {}) => {
-      const object = testInstance(['b'])
-      const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
-      const metadata = { ...object.metadata, finalizers: ['a'], managedFields, ...more }
-      api.put(INSTANCE, { ...object, metadata })
+  it('is removed with growing pauses if its agent runs and its Node was deleted', async () => {
+    await start()
+    const pauses: number[] = []
+    for (let removals = 1; removals <= 10; removals++) {
+      await reconcile()
+      expect(patches()).toHaveLength(removals)
+      await show(() => putInstance(['a', 'b']))
+      const { requeueAfterMs = 0 } = await reconcile()
+      pauses.push(requeueAfterMs / 1000)
+      await clock.advance(requeueAfterMs)
     }
-    const path = '/metadata/finalizers/0'
-    const removal = [
-      { op: 'test', path, value: 'a' },
-      { op: 'remove', path },
-    ]
+    expect(pauses).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+  })
+})
 
+describe('a node whose agent was taken off it', () => {
+  beforeEach(() => {
+    putNode('True')
+    putReport()
+  })
+
+  it('leaves with its claims when the grace period ends', async () => {
+    expect(await started()).toEqual({ requeueAfterMs: GRACE_MS })
+    await clock.advance(GRACE_MS - 1)
+    expect(await reconcile()).toEqual({ requeueAfterMs: 1 })
+    expect(patches()).toEqual([])
+    await clock.advance(1)
+    expect(await reconcile()).toEqual({})
+    expect(spec()).toMatchObject({ nodes: ['b'], deviceUsage: { [SLOT]: '' } })
+  })
+
+  it('stays beside an agent of Akri 0.13, and leaves its slots out after that', async () => {
+    // In another namespace, without a report.
+    putAgent(OTHER_AGENT)
+    await start('akri-0.13')
+    await reconcile()
+    await clock.advance(GRACE_MS)
+    expect(await reconcile()).toEqual({})
+    expect(patches()).toEqual([])
+    api.remove(OTHER_AGENT)
+    await reconcile()
+    expect(spec()).toMatchObject({ nodes: ['b'], deviceUsage: {} })
+  })
+
+  it.each<[string, () => void]>([
+    ['its Pod is there, and not ready', () => putAgent(AGENT, 'False')],
+    ['another agent is on it', () => putAgent(AGENT.replace('agent-a', 'agent-b'), 'False')],
+    ['its agent was in another namespace', () => putReport('other')],
+    ['its report does not say where its agent was', () => putReport('')],
+    ['it has no report', () => api.remove(REPORT)],
+  ])('stays if %s', async (_, put) => {
+    put()
+    await started()
+    await clock.advance(GRACE_MS)
+    await reconcile()
+    expect(patches()).toEqual([])
+  })
+
+  it('stays if its agent comes back in the grace period', async () => {
+    const untilAgentIs = (presence: string) =>
+      eventually(() => expect(state.reportIndex.presence(NODE)).toBe(presence))
+    await started()
+    await clock.advance(GRACE_MS - 1)
+    putAgent(AGENT, 'False')
+    await untilAgentIs('silent')
+    await reconcile()
+    api.remove(AGENT)
+    await untilAgentIs('left')
+    expect(await reconcile()).toEqual({ requeueAfterMs: GRACE_MS })
+    expect(patches()).toEqual([])
+  })
+})
+
+describe('finalizers of an agent of Akri 0.13', () => {
+  const putFinalized = (more: object = {}) => putInstance(['b'], {}, { ...finalized(), ...more })
+
+  it.each([
+    ['are removed from a node that was deleted', ['x', 'a', 'akri.test/y'], 'a-fin'],
+    ['stay if another program wrote them', ['a'], 'somebody'],
+  ])('A13 %s', async (_what, names, manager) => {
+    putInstance(['b'], {}, finalized(names, manager))
+    await started()
+    const others = names.filter((name) => manager !== 'a-fin' || name !== 'a')
+    expect(finalizers()).toEqual(others)
+  })
+
+  it('A13 lead to no node without an agent that wrote one', async () => {
+    const names = Array.from({ length: 2000 }, (_, index) => `x${index}`)
+    const { metadata, spec: configuration } = testConfiguration()
+    const managed = finalized(names, 'x7-fin')
+    api.put(CONFIGURATION, { metadata: { ...metadata, ...managed }, spec: configuration })
+    await start()
+    const added: string[] = []
+    await nodes.reconcileConfiguration(objectKey('plant', 'cam'), (node) => added.push(node))
+    expect(added).toEqual(['x7'])
+  })
+
+  describe('on a node that is ready', () => {
     beforeEach(() => {
-      api.put('/api/v1/nodes/a', node('True'))
-      api.put('/apis/akri.sh/v0/nodereports/a', {
-        metadata: { name: 'a' },
-        agentPod: 'agent-a',
-        agentNamespace: 'akri',
-        configurations: {},
-      })
-      agentPod('akri', 'agent-a')
+      putNode('True')
+      putReport()
+      putAgent(AGENT)
     })
 
     it.each([
       ['an object', {}],
-      ['a deleted object', { deletionTimestamp: new Date(T0).toISOString() }],
+      ['a deleted object', DELETED],
     ])('A13 are removed from %s at once if our agent is on the node', async (_what, more) => {
-      finalized(more)
-      await leave()
-      expect(patches()).toEqual([removal])
+      putFinalized(more)
+      await started()
+      expect(patches()).toHaveLength(1)
     })
 
     it.each<[string, () => unknown, string[]]>([
       ['if our agent is on the node', () => {}, ['a']],
-      ['not if it is silent', () => agentPod('akri', 'agent-a', 'False'), []],
+      ['not if it is silent', () => putAgent(AGENT, 'False'), []],
     ])('start the work on their node at once, %s', async (_what, change, expected) => {
       change()
-      finalized()
-      const nodes = await lostNodes(new ManualClock(T0))
+      putFinalized()
+      await start()
       const added: string[] = []
       const key = objectKey('plant', 'cam-8120fe')
       await nodes.reconcileInstance(key, (name) => void added.push(name), signal)
@@ -238,14 +306,14 @@ describe('a lost node', () => {
     })
 
     it.each<[string, () => unknown]>([
-      ['another agent is there too', () => agentPod('default', 'akri-agent-daemonset-x')],
-      ['the Pod of our agent has gone', () => api.remove('/api/v1/namespaces/akri/pods/agent-a')],
-      ['our agent has not reported', () => api.remove('/apis/akri.sh/v0/nodereports/a')],
+      ['another agent is there too', () => putAgent(OTHER_AGENT)],
+      ['the Pod of our agent has gone', () => api.remove(AGENT)],
+      ['our agent has not reported', () => api.remove(REPORT)],
     ])('stay if %s', async (_what, change) => {
       change()
-      finalized()
-      await leave()
-      expect(patches()).toEqual([])
+      putFinalized()
+      await started()
+      expect(finalizers()).toEqual(['a'])
     })
 
     it('are removed beside a Pod of a user with the label of agents', async () => {
@@ -254,246 +322,52 @@ describe('a lost node', () => {
         spec: { nodeName: 'a', volumes: [{ name: 'v', emptyDir: {} }] },
         status: { phase: 'Pending' },
       })
-      finalized()
-      await leave()
-      expect(patches()).toEqual([removal])
+      putFinalized()
+      await started()
+      expect(finalizers()).toEqual([])
     })
 
     it('are removed soon after an agent that is about to end', async () => {
-      const other = '/api/v1/namespaces/default/pods/akri-agent-daemonset-x'
-      agentPod('default', 'akri-agent-daemonset-x')
-      finalized()
-      const clock = new ManualClock(T0)
-      const nodes = await lostNodes(clock)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+      putAgent(OTHER_AGENT)
+      putFinalized()
+      expect(await started()).toEqual(CHECK)
       // Its Pod has 30 s to end, and stays for longer.
-      const { metadata, ...pod } = api.objects.get(other) ?? expect.fail('there is no Pod')
       const deletionTimestamp = new Date(T0 - GRACE_MS).toISOString()
-      const deletion = { deletionTimestamp, deletionGracePeriodSeconds: 30 }
-      api.put(other, { ...pod, metadata: { ...metadata, ...deletion } })
+      putAgent(OTHER_AGENT, 'True', { deletionTimestamp, deletionGracePeriodSeconds: 30 })
       for (const ms of [29_999, 0]) {
-        expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 10_000 })
+        expect(await reconcile()).toEqual(CHECK)
         await clock.advance(ms)
       }
-      expect(patches()).toEqual([])
+      expect(finalizers()).toEqual(['a'])
       await clock.advance(1)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
-      expect(patches()).toEqual([removal])
+      expect(await reconcile()).toEqual({})
+      expect(finalizers()).toEqual([])
     })
 
     it('are removed once in a grace period if an agent adds them again', async () => {
-      const clock = new ManualClock(T0)
-      const nodes = await lostNodes(clock)
-      const add = async () => {
-        finalized()
-        const [before] = state.instances.cache.list()
-        await eventually(() => {
-          const [now] = state.instances.cache.list()
-          expect(now?.metadata.finalizers).toEqual(['a'])
-          expect(now).not.toBe(before)
-        })
-      }
+      await start()
       for (const expected of [1, 1, 1]) {
-        await add()
-        await nodes.reconcile('a' as NodeName, signal)
+        await show(putFinalized)
+        await reconcile()
         expect(patches()).toHaveLength(expected)
       }
       await clock.advance(GRACE_MS)
-      await nodes.reconcile('a' as NodeName, signal)
+      await reconcile()
       expect(patches()).toHaveLength(2)
     })
 
     it('are removed from some objects in a pass, deleted objects first', async () => {
       api.remove(INSTANCE)
-      const deletionTimestamp = new Date(T0).toISOString()
       for (let index = 0; index < 60; index++) {
         const object = testInstance(['b'], { name: `cam-${1000 + index}` })
-        const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
-        const deletion = index === 59 ? { deletionTimestamp } : {}
-        const metadata = { ...object.metadata, finalizers: ['a'], managedFields, ...deletion }
+        const metadata = { ...object.metadata, ...finalized(), ...(index === 59 && DELETED) }
         api.put(INSTANCE.replace('cam-8120fe', object.metadata.name), { ...object, metadata })
       }
-      const nodes = await lostNodes(new ManualClock(T0))
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 2000 })
+      expect(await started()).toEqual({ requeueAfterMs: 2000 })
       expect(patches()).toHaveLength(50)
       expect([...api.objects.keys()].filter((key) => key.endsWith('cam-1059'))).toEqual([])
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
+      expect(await reconcile()).toEqual({})
       expect(patches()).toHaveLength(60)
-    })
-  })
-
-  it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
-    api.put('/api/v1/nodes/a', node('Unknown'))
-    // The clock of the API server is far behind.
-    const clock = new ManualClock(T0 + 9 * GRACE_MS)
-    const nodes = await lostNodes(clock)
-    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
-    expect(patches()).toEqual([])
-    await clock.advance(GRACE_MS)
-    // The agent runs, and joins again.
-    const rejoin = async () => {
-      api.put(INSTANCE, { ...testInstance(['a', 'b']) })
-      await eventually(() =>
-        expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a', 'b']),
-      )
-    }
-    await nodes.reconcile('a' as NodeName, signal)
-    expect(patches()).toHaveLength(1)
-    await rejoin()
-    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 300_000 })
-    expect(patches()).toHaveLength(1)
-    await clock.advance(300_000)
-    await nodes.reconcile('a' as NodeName, signal)
-    expect(patches()).toHaveLength(2)
-  })
-
-  it('is removed with growing pauses if its agent runs and its Node was deleted', async () => {
-    const clock = new ManualClock(T0)
-    const nodes = await lostNodes(clock)
-    const pauses: (number | undefined)[] = []
-    for (let removals = 1; removals <= 10; removals++) {
-      await nodes.reconcile('a' as NodeName, signal)
-      expect(patches()).toHaveLength(removals)
-      // The agent runs, and joins again.
-      api.put(INSTANCE, { ...testInstance(['a', 'b']) })
-      await eventually(() =>
-        expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a', 'b']),
-      )
-      const { requeueAfterMs } = await nodes.reconcile('a' as NodeName, signal)
-      pauses.push(requeueAfterMs)
-      await clock.advance(requeueAfterMs ?? 0)
-    }
-    expect(pauses.map((ms = 0) => ms / 1000)).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
-  })
-
-  it('does not leave if another write came first: its event starts a reconcile', async () => {
-    api.refusal = ({ method }) => {
-      if (method !== 'PATCH') return undefined
-      api.put(INSTANCE, { ...testInstance(['a', 'b', 'c']) })
-      return { status: 422, message: 'the test failed' }
-    }
-    await expect(leave()).resolves.toEqual({})
-  })
-
-  it('gives an error if no other write came first: the API server refuses the write', async () => {
-    api.refusal = ({ method }) =>
-      method === 'PATCH' ? { status: 422, message: 'spec.nodes: not so' } : undefined
-    await expect(leave()).rejects.toThrow(/422.*spec\.nodes: not so/)
-  })
-
-  describe('whose agent was taken off it', () => {
-    const AGENT = '/api/v1/namespaces/akri/pods/agent-a'
-
-    beforeEach(() => {
-      api.put('/api/v1/nodes/a', node('True'))
-      putReport()
-    })
-
-    const putReport = (agentNamespace: string | undefined = 'akri') =>
-      api.put('/apis/akri.sh/v0/nodereports/a', {
-        metadata: { name: 'a' },
-        agentPod: 'agent-a',
-        agentNamespace,
-        configurations: {},
-      })
-    const putAgent = (path = AGENT) =>
-      api.put(path, {
-        metadata: { labels: { 'app.kubernetes.io/name': 'akri-agent' } },
-        spec: { nodeName: 'a', volumes: AGENT_VOLUMES },
-        status: { phase: 'Running' },
-      })
-    const presence = () => state.reportIndex.presence('a' as NodeName)
-
-    /** What the controller has removed at the end of the grace period. */
-    async function removedAfter({ ms = GRACE_MS }): Promise<unknown[]> {
-      const clock = new ManualClock(T0)
-      const nodes = await lostNodes(clock)
-      await nodes.reconcile('a' as NodeName, signal)
-      await clock.advance(ms)
-      await nodes.reconcile('a' as NodeName, signal)
-      return patches()
-    }
-
-    it('stays until the grace period ends', async () => {
-      expect(await removedAfter({ ms: GRACE_MS - 1 })).toEqual([])
-    })
-
-    it('stays if an agent of the existing system has its place, and both systems run', async () => {
-      const clock = new ManualClock(T0)
-      // In another namespace, without a report.
-      putAgent(AGENT.replace('/akri/', '/default/').replace('agent-a', 'other'))
-      const nodes = await lostNodes(clock, 'akri-0.13')
-      await nodes.reconcile('a' as NodeName, signal)
-      await clock.advance(GRACE_MS)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
-      expect(patches()).toEqual([])
-      expect(presence()).toBe('left')
-      api.remove(AGENT.replace('/akri/', '/default/').replace('agent-a', 'other'))
-      await nodes.reconcile('a' as NodeName, signal)
-      expect(patches()).toEqual([
-        [
-          { op: 'test', path: '/spec/deviceUsage/cam-8120fe-0', value: 'a' },
-          { op: 'remove', path: '/spec/deviceUsage/cam-8120fe-0' },
-          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
-          { op: 'remove', path: '/spec/nodes/0' },
-        ],
-      ])
-    })
-
-    it('leaves with its claims when the grace period ends', async () => {
-      const clock = new ManualClock(T0)
-      const nodes = await lostNodes(clock)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
-      await clock.advance(GRACE_MS)
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
-      expect(patches()).toEqual([
-        [
-          { op: 'test', path: '/spec/deviceUsage/cam-8120fe-0', value: 'a' },
-          { op: 'test', path: '/spec/capacity', value: 1 },
-          { op: 'replace', path: '/spec/deviceUsage/cam-8120fe-0', value: '' },
-          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
-          { op: 'remove', path: '/spec/nodes/0' },
-        ],
-      ])
-    })
-
-    it.each<[string, () => void]>([
-      ['its Pod is there, and not ready', () => putAgent()],
-      ['another agent is on it', () => putAgent(AGENT.replace('agent-a', 'agent-b'))],
-      ['its agent was in another namespace', () => putReport('other')],
-      ['its report does not say where its agent was', () => putReport('')],
-      ['it has no report', () => api.remove('/apis/akri.sh/v0/nodereports/a')],
-    ])('stays if %s', async (_, put) => {
-      put()
-      expect(await removedAfter({})).toEqual([])
-    })
-
-    it('stays if its agent comes back in the grace period', async () => {
-      const clock = new ManualClock(T0)
-      const nodes = await lostNodes(clock)
-      await nodes.reconcile('a' as NodeName, signal)
-      await clock.advance(GRACE_MS - 1)
-      putAgent()
-      await eventually(() => expect(presence()).toBe('silent'))
-      await nodes.reconcile('a' as NodeName, signal)
-      api.remove(AGENT)
-      await eventually(() => expect(presence()).toBe('left'))
-      expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: GRACE_MS })
-      expect(patches()).toEqual([])
-    })
-
-    it('keeps the claims of Pods that still run', async () => {
-      const limits = { 'akri.sh/cam-8120fe': '1' }
-      api.put(`${PODS}/user`, {
-        metadata: { name: 'user' },
-        spec: { nodeName: 'a', containers: [{ resources: { limits } }] },
-      })
-      expect(await removedAfter({})).toEqual([
-        [
-          { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
-          { op: 'remove', path: '/spec/nodes/0' },
-        ],
-      ])
     })
   })
 })

@@ -18,12 +18,11 @@ import {
 import { CacheIndex } from '../cache-index.js'
 import type { StoredConfiguration } from '../cluster-state.js'
 import { Failures } from '../failures.js'
-import { changeInstance } from '../instance-change.js'
+import { changeInstance, planDeparture } from '../instance-nodes.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
 import { unlessOvertaken } from '../unless-overtaken.js'
-import { planDeparture } from './instance-departure.js'
 import { devicePodsOf, hasOtherAgent } from './node-pods.js'
 import { type NodePresence, nodePresence } from './node-presence.js'
 

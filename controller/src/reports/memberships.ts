@@ -1,8 +1,7 @@
 import type { Instance, Membership, NodeReport } from '@akrijs/api'
 import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
-import { changeInstance } from '../instance-change.js'
+import { changeInstance, planMemberships, type Wishes } from '../instance-nodes.js'
 import type { Term } from '../term.js'
-import { planMemberships } from './membership-plan.js'
 
 /** Lets nodes join and leave shared Instances, as their reports ask. */
 export class Memberships {
@@ -76,7 +75,7 @@ export class Memberships {
   }
 
   /** The wishes about an Instance that have not come true as wishes to leave. */
-  #openWishes(key: ObjectKey, { metadata, spec }: Instance): ReadonlyMap<NodeName, Membership> {
+  #openWishes(key: ObjectKey, { metadata, spec }: Instance): Wishes {
     const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
     for (const [node, wish] of wishes)
       if (wish.wish === 'leave' && wish.uid === metadata.uid && !spec.nodes.includes(node))

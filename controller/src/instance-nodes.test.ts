@@ -3,8 +3,8 @@ import type { NodeName } from '@akrijs/kube'
 import { applyJsonPatch } from '@akrijs/kube/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { testInstance } from '../testing/objects.js'
-import { planMemberships } from './membership-plan.js'
+import { planMemberships } from './instance-nodes.js'
+import { testInstance } from './testing/objects.js'
 
 const UID = 'uid-cam-8120fe'
 const join: Membership = { uid: UID, wish: 'join' }
