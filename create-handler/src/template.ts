@@ -8,11 +8,20 @@ export type Language = (typeof LANGUAGES)[number]
 /** The content of the files of a project, by their paths. */
 export type ProjectFiles = ReadonlyMap<string, string>
 
-/** How the files for all languages name those of a language. */
-const SOURCES: Readonly<Record<Language, Readonly<Record<string, string>>>> = {
-  javascript: {},
-  typescript: { 'handler.js': 'src/handler.ts', 'handler.test.js': 'src/handler.test.ts' },
+/** The names of the sources of a project in TypeScript. */
+const TYPESCRIPT: Readonly<Record<string, string>> = {
+  'handler.js': 'src/handler.ts',
+  'handler.test.js': 'src/handler.test.ts',
 }
+
+/** What the handler of the template says in TypeScript. */
+const TYPES: readonly (readonly [javascript: string, typescript: string])[] = [
+  ['import { define', 'import { type Device, define'],
+  ['const devices =', 'const devices: Device[] ='],
+  ['deviceOf(path, kind) {', 'deviceOf(path: string, kind: string): Device {'],
+  ['kindOf(path) {', "kindOf(path: string): Promise<'character' | 'block' | undefined> {"],
+  ['if (error.code', "if (error instanceof Error && 'code' in error && error.code"],
+]
 
 /** Files that mean something to npm where they are: it would not publish them as they are. */
 const RENAMED: Readonly<Record<string, string>> = {
@@ -28,7 +37,8 @@ interface TemplateOptions {
 }
 
 /**
- * Reads the template of a language. It is a complete project with the name `@example/my-sensor`.
+ * Reads the template of a language: a project with the name `@example/my-sensor`. The project in
+ * TypeScript is that in JavaScript with other sources, and what the directory `typescript` has.
  *
  * @param directory of the templates
  */
@@ -36,17 +46,43 @@ export async function readTemplate(
   directory: string,
   { language, names, version }: TemplateOptions,
 ): Promise<ProjectFiles> {
-  const sources = SOURCES[language]
-  const common = await filesBelow(path.join(directory, 'common'))
-  const others = await filesBelow(path.join(directory, language))
-  const adapted = (text: string) => renamed(withVersion(text, version), names)
-  return new Map([
-    ...common.map(([file, text]): [string, string] => [
+  const files = new Map(await filesBelow(path.join(directory, 'javascript')))
+  if (language === 'typescript') await becomeTypeScript(files, path.join(directory, language))
+  return new Map(
+    [...files].map(([file, text]) => [
       RENAMED[file] ?? file,
-      adapted(text.replace(/handler(\.test)?\.js\b/g, (name) => sources[name] ?? name)),
+      renamed(withVersion(text, version), names),
     ]),
-    ...others.map(([file, text]): [string, string] => [RENAMED[file] ?? file, adapted(text)]),
-  ])
+  )
+}
+
+async function becomeTypeScript(files: Map<string, string>, directory: string): Promise<void> {
+  for (const [file, text] of [...files]) {
+    const source = TYPESCRIPT[file]
+    if (source === undefined) {
+      const named = text.replace(/handler(\.test)?\.js\b/g, (name) => TYPESCRIPT[name] ?? name)
+      files.set(file, named)
+      continue
+    }
+    files.delete(file)
+    files.set(source, file === 'handler.js' ? typed(text) : text)
+  }
+  for (const [file, text] of await filesBelow(directory)) {
+    const others = file === '_package.json' ? files.get(file) : undefined
+    files.set(file, others === undefined ? text : merged(others, text))
+  }
+}
+
+function typed(javascript: string): string {
+  return TYPES.reduce((text, [plain, withTypes]) => {
+    if (!text.includes(plain)) throw new TypeError(`handler.js of the templates lacks ${plain}`)
+    return text.replace(plain, withTypes)
+  }, javascript)
+}
+
+/** A package.json whose other fields are those of the project in JavaScript. */
+function merged(javascript: string, fields: string): string {
+  return `${JSON.stringify({ ...JSON.parse(javascript), ...JSON.parse(fields) }, undefined, 2)}\n`
 }
 
 /** A text of a template with the names of a project. */

@@ -10,7 +10,7 @@ import { manifestOf, root } from '../../scripts/workspaces.mjs'
 const FOLDER = '.github/workflows'
 const WORKFLOWS = [
   ...readdirSync(path.join(root, FOLDER)).map((file) => path.join(FOLDER, file)),
-  'create-handler/templates/common/.github/workflows/publish.yml',
+  'create-handler/templates/javascript/.github/workflows/publish.yml',
 ]
 const text = (file) => readFileSync(path.join(root, file), 'utf8')
 const RELEASE = load(text(`${FOLDER}/release.yml`))
