@@ -6,7 +6,6 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 import { load } from 'js-yaml'
-import ts from 'typescript'
 import { jsonSchemas } from './json-schemas.mjs'
 import { manPage } from './man-page.mjs'
 import { root, workspaces } from './workspaces.mjs'
@@ -19,6 +18,21 @@ const MEANING = {
   terminal: 'Trying again does not help: correct what the message names.',
   transient: 'It is tried again, with a back-off.',
   bug: 'A mistake in akri.js or in a handler: please report it.',
+}
+/** The class of an error: its comment says when it happens. */
+const ERROR = new RegExp(
+  [
+    String.raw`/\*\*((?:(?!\*/)[^])*)\*/\nexport class \w+ extends `,
+    String.raw`(?:defineError\(\s*|AkriError \{(?:(?!\n\})[^])*?super\()`,
+    String.raw`'(AKRI_ERR_\w+)',\s*(?:'(\w+)')?`,
+  ].join(''),
+  'g',
+)
+/** The kinds of the errors whose constructor derives the kind. */
+const KINDS_BY_CAUSE = {
+  AKRI_ERR_API: ['terminal', 'transient'],
+  AKRI_ERR_DISCOVERY_FAILED: ['terminal', 'transient', 'bug'],
+  AKRI_ERR_HANDLER_FAILED: ['transient', 'bug'],
 }
 
 const changed = [
@@ -67,25 +81,30 @@ function writeIfOther(file, text) {
 function errorsPage() {
   /** @type {Map<string, { kinds: Set<string>, packages: Set<string>, docs: Set<string> }>} */
   const codes = new Map()
-  for (const folder of PACKAGES) {
-    for (const file of sources(path.join(root, folder, 'src'))) {
-      const source = ts.createSourceFile(
-        file,
-        readFileSync(file, 'utf8'),
-        ts.ScriptTarget.Latest,
-        true,
-      )
-      const visit = (node) => {
-        if (ts.isStringLiteral(node) && /^AKRI_ERR_\w+$/.test(node.text)) note(node, folder)
-        ts.forEachChild(node, visit)
+  for (const folder of PACKAGES)
+    for (const text of sources(path.join(root, folder, 'src'))) {
+      const found = [...text.matchAll(ERROR)]
+      // A comment of `defineError` has an example.
+      for (const [, code] of text.matchAll(/^(?! \*).*(?:Error|super)\(\s*'(AKRI_ERR_\w+)'/gm))
+        if (!found.some((match) => match[2] === code))
+          throw new TypeError(`${code} has no class with a comment that says when it happens`)
+      for (const [, comment, code, kind] of found) {
+        const kinds = kind === undefined ? KINDS_BY_CAUSE[code] : [kind]
+        const entry = codes.get(code) ?? { kinds: new Set(), packages: new Set(), docs: new Set() }
+        codes.set(code, entry)
+        for (const each of kinds) entry.kinds.add(each)
+        entry.packages.add(folder)
+        entry.docs.add(
+          comment
+            .replace(/\s+\*?\s*/g, ' ')
+            .replaceAll('|', '\\|')
+            .trim(),
+        )
       }
-      visit(source)
     }
-  }
   const rows = [...codes]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, { kinds, packages, docs }]) => {
-      if (docs.size === 0) throw new TypeError(`${code} has no comment that says when it happens`)
       const inOrder = Object.keys(MEANING).filter((kind) => kinds.has(kind))
       return (
         `| \`${code}\` | ${inOrder.join(', ')} | ${[...docs].join(' ')} | ` +
@@ -106,26 +125,6 @@ ${Object.entries(MEANING)
 |---|---|---|---|
 ${rows.join('\n')}
 `
-
-  function note(node, folder) {
-    const call = node.parent
-    // A comparison with a code defines no error.
-    if (!ts.isCallExpression(call) && !ts.isNewExpression(call)) return
-    const entry = codes.get(node.text) ?? { kinds: new Set(), packages: new Set(), docs: new Set() }
-    codes.set(node.text, entry)
-    entry.packages.add(folder)
-    for (const kind of kindsOf(call.arguments?.[1])) entry.kinds.add(kind)
-    const owner = ts.findAncestor(node, ts.isClassDeclaration)
-    const comments = owner?.name?.text.endsWith('Error')
-      ? ts.getJSDocCommentsAndTags(owner).filter(ts.isJSDoc)
-      : []
-    const doc = comments.map(({ comment }) => ts.getTextOfJSDocComment(comment)).join(' ')
-    // TypeScript takes ` @` in a text as the begin of a tag, and the page would lose the rest.
-    const tag = comments.flatMap(({ tags }) => tags ?? []).at(0)
-    if (tag !== undefined || doc.split('`').length % 2 === 0)
-      throw new TypeError(`${node.text}: a comment has a part that the page would not show: ${doc}`)
-    if (doc) entry.docs.add(doc.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim())
-  }
 }
 
 /** What the values of the existing chart do in ours. */
@@ -167,47 +166,12 @@ ${rows.join('\n')}
 `
 }
 
-/**
- * The possible kinds of an expression. A condition only compares kinds; a variable has the
- * kinds of its declaration.
- */
-function kindsOf(expression) {
-  if (expression === undefined) return []
-  if (ts.isStringLiteral(expression)) return expression.text in MEANING ? [expression.text] : []
-  if (ts.isConditionalExpression(expression))
-    return [...kindsOf(expression.whenTrue), ...kindsOf(expression.whenFalse)]
-  if (
-    ts.isElementAccessExpression(expression) ||
-    ts.isAsExpression(expression) ||
-    ts.isSatisfiesExpression(expression)
-  )
-    return kindsOf(expression.expression)
-  if (ts.isObjectLiteralExpression(expression))
-    return expression.properties.flatMap(({ initializer }) => kindsOf(initializer))
-  if (ts.isIdentifier(expression)) return kindsOf(initializerOf(expression))
-  return []
-}
-
-/** The value of the nearest variable of this name. */
-function initializerOf(identifier) {
-  let found
-  const visit = (node) => {
-    if (ts.isVariableDeclaration(node) && node.name.getText() === identifier.text)
-      found ??= node.initializer
-    ts.forEachChild(node, visit)
-  }
-  for (let scope = identifier.parent; scope && found === undefined; scope = scope.parent)
-    visit(scope)
-  return found
-}
-
+/** The texts of the sources of a directory. */
 function sources(directory) {
-  return readdirSync(directory, { withFileTypes: true, recursive: true })
-    .filter(
-      (entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'),
-    )
-    .map((entry) => path.join(entry.parentPath, entry.name))
+  return readdirSync(directory, { recursive: true })
+    .filter((file) => /(?<!\.test)\.ts$/.test(file))
     .sort()
+    .map((file) => readFileSync(path.join(directory, file), 'utf8'))
 }
 
 /**
