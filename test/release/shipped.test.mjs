@@ -13,7 +13,6 @@ import {
   NOTICES,
   packageFiles,
   publishedFolders,
-  unpinnedImages,
 } from '../../scripts/shipped.mjs'
 import { manifestOf, readMetafile, root } from '../../scripts/workspaces.mjs'
 
@@ -204,27 +203,5 @@ describe('a package that comes into a bundle', () => {
     expect(() => partsOf('sdk', undefined, withInput('../proto/src/generated/new.ts'))).toThrow(
       'name the source of this interface',
     )
-  })
-})
-
-describe('the base image', () => {
-  it.each([
-    ['FROM node:24-slim', ['node:24-slim']],
-    ['FROM --platform=linux/amd64 node:24 AS base\nFROM base', ['node:24']],
-    [`FROM node:24@sha256:${'a'.repeat(64)} AS base\nFROM base AS build\nFROM base`, []],
-    [`FROM node:24@sha256:${'a'.repeat(64)}\nFROM debian`, ['debian']],
-    ['FROM node:24@sha256:abc', ['node:24@sha256:abc']],
-    ['FROM scratch', []],
-    [`ARG BASE=node:24@sha256:${'a'.repeat(64)}\nFROM \${BASE} AS base`, []],
-    [`ARG BASE=node:24\nFROM --platform=$BUILDPLATFORM \${BASE}`, ['node:24']],
-    [`ARG BASE\nFROM \${BASE}`, ['']],
-  ])('has a digest: %j', (dockerfile, unpinned) => {
-    expect(unpinnedImages(dockerfile)).toEqual(unpinned)
-  })
-
-  it('runs as a user that is not root, by number, so that runAsNonRoot can be checked', () => {
-    const dockerfile = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
-    expect(unpinnedImages(dockerfile)).toEqual([])
-    expect(/^USER (.*)$/m.exec(dockerfile)?.[1]).toBe('1000:1000')
   })
 })
