@@ -24,6 +24,7 @@ COPY bench/package.json bench/
 COPY cli/package.json cli/
 COPY controller/package.json controller/
 COPY create-handler/package.json create-handler/
+COPY dns-sd/package.json dns-sd/
 COPY examples/http-sensor/package.json examples/http-sensor/
 COPY examples/onvif-snapshot/package.json examples/onvif-snapshot/
 COPY examples/opcua-subscriber/package.json examples/opcua-subscriber/

@@ -7,6 +7,9 @@ export default defineConfig({
   // Names and lines of this code are in stacks.
   minify: false,
   external: [/^@akrijs\/sdk/],
-  noExternal: ['zod'],
+  noExternal: ['@akrijs/dns-sd', 'zod'],
   dts: process.env.AKRI_TYPES === '1',
+  esbuildOptions(options) {
+    options.conditions = ['akri-source', 'import', 'node', 'default']
+  },
 })

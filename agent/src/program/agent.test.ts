@@ -9,7 +9,6 @@ import {
   RegistrationClient,
 } from '@akrijs/proto/discovery'
 import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
-import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { type HandlerServer, serve } from '@akrijs/sdk'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'

@@ -1,3 +1,4 @@
+import { MDNS_PORT } from '@akrijs/dns-sd'
 import { type Clock, defineDiscoveryHandler, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   atLeastEvery,
@@ -12,7 +13,6 @@ import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
 import { browseServers, FIRST_LIST_MS } from './mdns/browse.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
-import { MDNS_PORT } from './mdns/multicast-socket.js'
 import { OfferedServers } from './offered-servers.js'
 import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'

@@ -1,3 +1,16 @@
+import {
+  encodeQuery,
+  type Family,
+  type LocalInterface,
+  localInterfaces,
+  MDNS_GROUPS,
+  MDNS_PORT,
+  MessageReader,
+  openMulticastSocket,
+  QuestionSchedule,
+  ServiceCache,
+  socketInterface,
+} from '@akrijs/dns-sd'
 import { type Clock, Latest, type Logger, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   AllowedNetworks,
@@ -8,19 +21,7 @@ import {
   type SearchPlace,
   type UdpSocket,
 } from '@akrijs/sdk/network'
-import { encodeQuery } from './dns-encoder.js'
 import { type MdnsServer, mdnsServer, mergeServers, unusableServer } from './mdns-server.js'
-import { MessageReader } from './message-reader.js'
-import {
-  type Family,
-  MDNS_GROUPS,
-  MDNS_PORT,
-  openMulticastSocket,
-  socketInterface,
-} from './multicast-socket.js'
-import { type LocalInterface, localInterfaces } from './networks.js'
-import { QuestionSchedule } from './question-schedule.js'
-import { ServiceCache } from './service-cache.js'
 
 export interface BrowseOptions {
   readonly log: Logger
@@ -124,7 +125,7 @@ class Browser {
     this.#reader = new MessageReader({
       type: SERVICE,
       allowed: allowedNetworks && new AllowedNetworks(allowedNetworks),
-      serversOf: (sender) =>
+      servicesOf: (sender) =>
         Math.max(0, ...[...this.#networks.values()].map(({ cache }) => cache.countOf(sender))),
       onFlood: (sender) =>
         this.#problems.report('flood', { sender }, 'multicast messages over the limit dropped'),

@@ -1,7 +1,11 @@
+import {
+  type DnsName,
+  nameKey,
+  type ResolvedService,
+  type UnreachableService,
+} from '@akrijs/dns-sd'
 import type { ReportedDevice } from '@akrijs/sdk'
 import type { OpcuaServer } from '../opcua-server.js'
-import { type DnsName, nameKey } from './dns-message.js'
-import type { ResolvedService, UnreachableService } from './service-cache.js'
 
 /** A server or discovery server that announces itself by multicast DNS (OPC 10000-12, annex C). */
 export interface MdnsServer extends OpcuaServer {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { costOf } from '../../../../test/support/cost.js'
+import { costOf } from '../../test/support/cost.js'
 import type { AddressRecord, DnsRecord } from './dns-message.js'
 import { ServiceCache } from './service-cache.js'
 

@@ -1,7 +1,7 @@
 import { type AllowedNetworks, type Datagram, isLinkLocal, SourceLimit } from '@akrijs/sdk/network'
-import { MAX_ADDRESSES, MESSAGES, MESSAGES_PER_SERVER } from '../limits.js'
 import { decodeResponse, isResponse } from './dns-decoder.js'
 import type { DnsName, DnsRecord } from './dns-message.js'
+import { MAX_ADDRESSES, MESSAGES, MESSAGES_PER_SERVICE } from './limits.js'
 import { MDNS_PORT } from './multicast-socket.js'
 import { interfaceOf, type LocalInterface } from './networks.js'
 
@@ -16,8 +16,8 @@ interface MessageReaderOptions {
    * the networks of the interface that received the message
    */
   readonly allowed?: AllowedNetworks | undefined
-  /** The number of servers that a sender has announced. @default 0 */
-  readonly serversOf?: (sender: string) => number
+  /** The number of services that a sender has announced. @default 0 */
+  readonly servicesOf?: (sender: string) => number
   /** Called for a message over the limit. */
   readonly onFlood: (sender: string) => void
   /** Called for a response from an address outside of the networks of this machine. */
@@ -38,10 +38,10 @@ export class MessageReader {
 
   constructor(options: MessageReaderOptions) {
     this.#options = options
-    const { serversOf = () => 0 } = options
+    const { servicesOf = () => 0 } = options
     this.#limit = new SourceLimit({
       ...MESSAGES,
-      reservedFor: (sender) => MESSAGES_PER_SERVER * serversOf(sender),
+      reservedFor: (sender) => MESSAGES_PER_SERVICE * servicesOf(sender),
     })
   }
 

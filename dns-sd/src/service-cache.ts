@@ -1,6 +1,5 @@
 // The received services of one type on one network (RFC 6762, section 10; RFC 6763). Pure.
 import { isIPv6 } from 'node:net'
-import { MAX_SERVERS, MAX_SERVERS_PER_SOURCE } from '../limits.js'
 import {
   type DnsName,
   type DnsRecord,
@@ -13,6 +12,7 @@ import {
 } from './dns-message.js'
 import { HostCache } from './host-cache.js'
 import { Lease } from './lease.js'
+import { MAX_SERVICES, MAX_SERVICES_PER_SOURCE } from './limits.js'
 
 /** A service with all records that a connection needs. */
 export interface ResolvedService {
@@ -38,9 +38,9 @@ export interface UnreachableService {
 }
 
 interface ServiceCacheLimits {
-  /** @default MAX_SERVERS */
+  /** @default MAX_SERVICES */
   readonly maxServices?: number
-  /** @default MAX_SERVERS_PER_SOURCE */
+  /** @default MAX_SERVICES_PER_SOURCE */
   readonly maxServicesOfSender?: number
   /** Returns a number of [0, 1), as for {@link Lease}. @default Math.random */
   readonly random?: () => number
@@ -105,8 +105,8 @@ export class ServiceCache {
   constructor(type: DnsName, limits: ServiceCacheLimits = {}) {
     this.#type = type
     this.#limits = {
-      maxServices: MAX_SERVERS,
-      maxServicesOfSender: MAX_SERVERS_PER_SOURCE,
+      maxServices: MAX_SERVICES,
+      maxServicesOfSender: MAX_SERVICES_PER_SOURCE,
       random: Math.random,
       ...limits,
     }

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { costOf } from '../../../../test/support/cost.js'
+import { costOf } from '../../test/support/cost.js'
 import { MessageReader } from './message-reader.js'
 import { type LocalInterface, networkList } from './networks.js'
 
@@ -98,9 +98,9 @@ describe('messages of multicast DNS', () => {
 
   it('of announced servers are read during a flood from thousands of addresses', () => {
     const onFlood = (sender: string) => floods.push(sender)
-    const serversOf = (sender: string) => (sender === SENDER.address ? 1 : 0)
+    const servicesOf = (sender: string) => (sender === SENDER.address ? 1 : 0)
     const eth1 = { ...eth0, networks: networkList(['192.0.2.10/24', '10.0.0.0/8']) }
-    reader = new MessageReader({ type: TYPE, onFlood, serversOf })
+    reader = new MessageReader({ type: TYPE, onFlood, servicesOf })
     let readOnes = 0
     const from = (address: string, now: number) =>
       reader.read(text(), { ...SENDER, address }, [eth1], now) === undefined ? 0 : 1

@@ -1,7 +1,8 @@
 // The received addresses of hosts (RFC 6762, section 10). Pure.
-import { MAX_ADDRESSES } from '../limits.js'
+
 import { type AddressRecord, type DnsName, nameKey, type Question } from './dns-message.js'
 import { Lease } from './lease.js'
+import { MAX_ADDRESSES } from './limits.js'
 
 /** RFC 6762, section 10.2: younger records belong to the same announcement, in milliseconds. */
 const SAME_ANNOUNCEMENT_MS = 1000
