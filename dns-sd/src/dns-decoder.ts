@@ -40,12 +40,15 @@ export function isResponse(message: Buffer): boolean {
 /**
  * The records with known types and with names of at most {@link MAX_LABELS} labels. Undefined for a
  * query, a broken message, or a message that RFC 6762, section 18, ignores.
- * @param type the only owner of PTR records that counts @default any
+ * @param types the only owners of PTR records that count @default any
  */
-export function decodeResponse(message: Buffer, type?: DnsName): DnsRecord[] | undefined {
+export function decodeResponse(
+  message: Buffer,
+  types?: readonly DnsName[],
+): DnsRecord[] | undefined {
   if (!isResponse(message)) return undefined
   try {
-    return readRecords(message, type)
+    return readRecords(message, types)
   } catch (error) {
     if (error instanceof RangeError) return undefined
     throw error
@@ -53,7 +56,7 @@ export function decodeResponse(message: Buffer, type?: DnsName): DnsRecord[] | u
 }
 
 /** @throws RangeError if the message ends early or contains an invalid name */
-function readRecords(message: Buffer, type: DnsName | undefined): DnsRecord[] {
+function readRecords(message: Buffer, types: readonly DnsName[] | undefined): DnsRecord[] {
   const names = new MessageNames(message)
   const [questions, ...counts] = [4, 6, 8, 10].map((offset) => message.readUInt16BE(offset))
   let offset = HEADER
@@ -72,7 +75,8 @@ function readRecords(message: Buffer, type: DnsName | undefined): DnsRecord[] {
     if ((recordClass & ~TOP_BIT) !== CLASS_IN || !KNOWN_TYPES.has(recordType)) continue
     const name = names.at(owner)
     if (name === undefined) continue
-    if (recordType === TYPES.PTR && type !== undefined && !isSameName(name, type)) continue
+    if (recordType === TYPES.PTR && types?.some((type) => isSameName(name, type)) === false)
+      continue
     const base = { name, ttl: message.readUInt32BE(end + 4), flush: (recordClass & TOP_BIT) !== 0 }
     const record = readData(message, names, recordType, data, offset)
     if (record !== undefined) records.push({ ...base, ...record })

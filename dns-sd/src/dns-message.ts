@@ -36,13 +36,14 @@ export const HEADER = 12
 /** The upper bits of a length byte that mark a pointer to an earlier name. */
 export const POINTER = 0xc0
 
-/** The same text for all spellings of a name: names ignore case (RFC 6762, section 16). */
-export function nameKey(name: DnsName): string {
-  return name.map((label) => (/[\\.A-Z]/.test(label) ? labelKey(label) : label)).join('.')
+/** The labels with dots between them; a dot or backslash inside of a label has a backslash. */
+export function nameText(name: DnsName): string {
+  return name.map((label) => label.replace(/[\\.]/g, '\\$&')).join('.')
 }
 
-function labelKey(label: string): string {
-  return withoutCase(label).replace(/[\\.]/g, (character) => `\\${character}`)
+/** The same text for all spellings of a name: names ignore case (RFC 6762, section 16). */
+export function nameKey(name: DnsName): string {
+  return withoutCase(nameText(name))
 }
 
 /** Whether two names are equal without regard to case. */
@@ -54,6 +55,7 @@ function isSameLabel(a: string, b: string): boolean {
   return a === b || (a.length === b.length && withoutCase(a) === withoutCase(b))
 }
 
-function withoutCase(label: string): string {
-  return label.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+/** Only letters of ASCII have two cases. */
+export function withoutCase(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
 }

@@ -3,6 +3,7 @@
 import { type AddressRecord, type DnsName, nameKey, type Question } from './dns-message.js'
 import { Lease } from './lease.js'
 import { MAX_ADDRESSES } from './limits.js'
+import type { EndOfService } from './service.js'
 
 /** RFC 6762, section 10.2: younger records belong to the same announcement, in milliseconds. */
 const SAME_ANNOUNCEMENT_MS = 1000
@@ -26,11 +27,15 @@ interface AddressEntry {
 export class HostCache {
   readonly #random: () => number
   readonly #hosts = new Map<string, Host>()
-  #removals = 0
+  readonly #ends: Map<string, EndOfService>
 
-  /** @param random as for {@link Lease} */
-  constructor(random: () => number) {
+  /**
+   * @param random as for {@link Lease}
+   * @param ends gets the keys of hosts that lost their last address
+   */
+  constructor(random: () => number, ends: Map<string, EndOfService>) {
     this.#random = random
+    this.#ends = ends
   }
 
   /** Adds a service to a host. @param key {@link nameKey} of its name */
@@ -58,7 +63,8 @@ export class HostCache {
   }
 
   take({ name, type, address, ttl, flush }: AddressRecord, sender: string, now: number): void {
-    const host = this.#hosts.get(nameKey(name))
+    const key = nameKey(name)
+    const host = this.#hosts.get(key)
     if (host === undefined) return
     const entry = host.addresses.get(address)
     const others = [...host.addresses].filter(([, other]) => other.type === type)
@@ -66,8 +72,8 @@ export class HostCache {
       // An announcement replaces older addresses.
       for (const [other, { lease }] of flush ? others : [])
         if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now))
-          this.#forget(host, other)
-      if (ttl === 0) this.#forget(host, address)
+          host.addresses.delete(other)
+      if (ttl === 0) this.#forget(key, address, 'goodbye')
       else if (entry !== undefined || host.addresses.size < MAX_ADDRESSES)
         host.addresses.set(address, {
           lease: new Lease({ ttl, sender, now, random: this.#random }),
@@ -80,16 +86,9 @@ export class HostCache {
 
   /** Removes expired addresses. */
   expire(now: number): void {
-    for (const host of this.#hosts.values())
-      for (const [address, { lease }] of host.addresses)
-        if (lease.isExpired(now)) this.#forget(host, address)
-  }
-
-  /** The number of hosts that lost their last address since the last call. */
-  takeRemovals(): number {
-    const removals = this.#removals
-    this.#removals = 0
-    return removals
+    for (const [key, { addresses }] of this.#hosts)
+      for (const [address, { lease }] of addresses)
+        if (lease.isExpired(now)) this.#forget(key, address, 'expiry')
   }
 
   /** The due queries for addresses. The caller must send them. */
@@ -103,7 +102,8 @@ export class HostCache {
       for (const { lease } of addresses.values()) yield lease
   }
 
-  #forget({ addresses }: Host, address: string): void {
-    if (addresses.delete(address) && addresses.size === 0) this.#removals++
+  #forget(key: string, address: string, by: EndOfService): void {
+    const { addresses } = this.#hosts.get(key) ?? {}
+    if (addresses?.delete(address) && addresses.size === 0) this.#ends.set(key, by)
   }
 }

@@ -17,7 +17,7 @@ let reader: MessageReader
 
 beforeEach(() => {
   floods = []
-  reader = new MessageReader({ type: TYPE, onFlood: (sender) => floods.push(sender) })
+  reader = new MessageReader({ types: [TYPE], onFlood: (sender) => floods.push(sender) })
 })
 
 /** A response with an address record of plc.local for each address. */
@@ -74,7 +74,7 @@ describe('messages of multicast DNS', () => {
     ]
     expect(read(addresses(...all))).toEqual(['192.0.2.7'])
     const readingIn = (...networks: string[]) =>
-      new MessageReader({ type: TYPE, allowed: networkList(networks), onFlood: () => undefined })
+      new MessageReader({ types: [TYPE], allowed: networkList(networks), onFlood: () => undefined })
     reader = readingIn('0.0.0.0/0')
     expect(read(addresses(...all))).toEqual(['192.0.2.7', '198.51.100.7'])
     reader = readingIn('127.0.0.0/8', '169.254.169.254')
@@ -100,7 +100,7 @@ describe('messages of multicast DNS', () => {
     const onFlood = (sender: string) => floods.push(sender)
     const servicesOf = (sender: string) => (sender === SENDER.address ? 1 : 0)
     const eth1 = { ...eth0, networks: networkList(['192.0.2.10/24', '10.0.0.0/8']) }
-    reader = new MessageReader({ type: TYPE, onFlood, servicesOf })
+    reader = new MessageReader({ types: [TYPE], onFlood, servicesOf })
     let readOnes = 0
     const from = (address: string, now: number) =>
       reader.read(text(), { ...SENDER, address }, [eth1], now) === undefined ? 0 : 1
@@ -125,7 +125,7 @@ describe('messages of multicast DNS', () => {
   it('of strangers count as announcements if they are about the service', () => {
     const strangers: string[] = []
     const onStranger = (sender: string) => strangers.push(sender)
-    reader = new MessageReader({ type: TYPE, onFlood: () => undefined, onStranger })
+    reader = new MessageReader({ types: [TYPE], onFlood: () => undefined, onStranger })
     const from = { ...SENDER, address: '198.51.100.1' }
     const announcement = Buffer.concat([addresses('192.0.2.1'), Buffer.from(TYPE[0] ?? '')])
     read(addresses('192.0.2.1'), { from })

@@ -9,8 +9,8 @@ import { interfaceOf, type LocalInterface } from './networks.js'
 const DATAGRAM = 1500
 
 interface MessageReaderOptions {
-  /** The type of the services to find. */
-  readonly type: DnsName
+  /** The types of the services to find. */
+  readonly types: readonly DnsName[]
   /**
    * The networks of acceptable addresses: a sender must not direct the handler elsewhere. @default
    * the networks of the interface that received the message
@@ -59,16 +59,16 @@ export class MessageReader {
     if (port !== MDNS_PORT || !isResponse(message)) return undefined
     const local = interfaceOf(sender, interfaces)
     if (local === undefined) {
-      if (isAbout(message, this.#options.type)) this.#options.onStranger?.(sender)
+      if (isAbout(message, this.#options.types)) this.#options.onStranger?.(sender)
       return undefined
     }
     if (!this.#limit.take(sender, Math.ceil(message.length / DATAGRAM), now)) {
       this.#options.onFlood(sender)
       return undefined
     }
-    const { allowed = local.networks, type } = this.#options
+    const { allowed = local.networks, types } = this.#options
     let addresses = 0
-    const records = (decodeResponse(message, type) ?? []).flatMap((record) => {
+    const records = (decodeResponse(message, types) ?? []).flatMap((record) => {
       if (record.type !== 'A' && record.type !== 'AAAA') return record
       if (++addresses > MAX_ADDRESSES || !allowed.allows(record.address)) return []
       // A link-local address needs its interface.
@@ -80,7 +80,8 @@ export class MessageReader {
   }
 }
 
-/** Whether a message has the first label of a service. Cheaper than a decoder during a flood. */
-function isAbout(message: Buffer, [label = '']: DnsName): boolean {
-  return message.subarray(0, DATAGRAM).includes(label)
+/** Whether a message has the first label of a type. Cheaper than a decoder during a flood. */
+function isAbout(message: Buffer, types: readonly DnsName[]): boolean {
+  const start = message.subarray(0, DATAGRAM)
+  return types.some(([label = '']) => start.includes(label))
 }

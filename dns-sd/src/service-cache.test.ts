@@ -4,6 +4,7 @@ import type { AddressRecord, DnsRecord } from './dns-message.js'
 import { ServiceCache } from './service-cache.js'
 
 const TYPE = ['_opcua-tcp', '_tcp', 'local']
+const PRINTER = ['_ipp', '_tcp', 'local']
 const PLC = ['PLC 1.2', ...TYPE]
 const HOST = ['plc1', 'local']
 
@@ -37,14 +38,18 @@ let cache: ServiceCache
 let now: number
 
 beforeEach(() => {
-  cache = new ServiceCache(TYPE, { maxServices: 5, maxServicesOfSender: 3, random: () => 0 })
+  cache = new ServiceCache([TYPE, PRINTER], {
+    maxServices: 5,
+    maxServicesOfSender: 3,
+    random: () => 0,
+  })
   now = 1_000_000
 })
 
 const take = (...records: DnsRecord[]) => cache.take(records, '192.0.2.1', now)
 const other = '192.0.2.66'
 const takeFromOther = (...records: DnsRecord[]) => cache.take(records, other, now)
-const found = () => cache.resolved().map(({ name, addresses }) => [name[0], ...addresses])
+const found = () => cache.resolved().map(({ name, addresses }) => [name, ...addresses])
 const asked = () =>
   cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
 
@@ -53,10 +58,11 @@ describe('the cache of services', () => {
     take(address(), txt('path=/UA'), srv(), pointer())
     expect(cache.resolved()).toEqual([
       {
-        name: PLC,
-        target: HOST,
+        type: '_opcua-tcp._tcp',
+        name: 'PLC 1.2',
+        host: 'plc1.local',
         port: 4840,
-        text: ['path=/UA'],
+        txt: new Map([['path', '/UA']]),
         addresses: ['192.0.2.1'],
         sender: '192.0.2.1',
       },
@@ -80,25 +86,60 @@ describe('the cache of services', () => {
 
   it('has the services whose records were asked for in vain', () => {
     take(pointer())
-    const absent = () =>
-      cache.unreachable().map(({ name, sender, target }) => [name, sender, target])
+    const absent = () => cache.incomplete().map(({ name, sender, host }) => [name, sender, host])
     expect([asked().length > 0, absent()]).toEqual([true, []])
     now += 1000
-    expect([asked().length > 0, absent()]).toEqual([true, [[PLC, '192.0.2.1', undefined]]])
+    expect([asked().length > 0, absent()]).toEqual([true, [['PLC 1.2', '192.0.2.1', undefined]]])
     take(srv())
-    expect(absent()).toEqual([[PLC, '192.0.2.1', HOST]])
+    expect(absent()).toEqual([['PLC 1.2', '192.0.2.1', 'plc1.local']])
     take(address())
     expect(absent()).toEqual([])
   })
 
-  it('removes a service immediately after its goodbye', () => {
+  it('reads TXT records: the first value of a key counts, in any case of the key', () => {
+    take(pointer(), srv(), address(), txt('PATH=/a', 'path=/b', 'flag', 'k=v=w', '=none', 'ü=x'))
+    const entries = [...(cache.resolved()[0]?.txt ?? [])]
+    expect(entries).toEqual([
+      ['path', '/a'],
+      ['flag', ''],
+      ['k', 'v=w'],
+    ])
+  })
+
+  it('removes a service immediately after a goodbye of its name, its host or its address', () => {
+    const name = 'plc 1\\.2._opcua-tcp._tcp.local'
+    for (const [goodbye, ended] of [
+      [pointer(0), name],
+      [srv(0), name],
+      [address('192.0.2.1', 0), 'plc1.local'],
+    ] as const) {
+      take(pointer(), srv(), address())
+      expect(found()).toHaveLength(1)
+      expect([...cache.takeEnds()]).toEqual([])
+      take(goodbye)
+      expect(found()).toEqual([])
+      expect([...cache.takeEnds()]).toEqual([[ended, 'goodbye']])
+    }
+  })
+
+  it('keeps services of several types, and asks for each type with what it knows of it', () => {
+    const printer = ['Laser', ...PRINTER]
+    take(
+      { type: 'PTR', name: PRINTER, target: printer, ttl: 4500, flush: false },
+      srv(120, printer),
+    )
     take(pointer(), srv(), address())
-    expect(found()).toHaveLength(1)
-    take(pointer(0))
-    expect(found()).toEqual([])
-    take(pointer(), srv(), address())
-    take(srv(0))
-    expect(found()).toEqual([])
+    expect(cache.resolved().map(({ type, name }) => [type, name])).toEqual([
+      ['_ipp._tcp', 'Laser'],
+      ['_opcua-tcp._tcp', 'PLC 1.2'],
+    ])
+    const { questions, knownAnswers } = cache.takeDueQuestions(now, true)
+    const types = [TYPE, PRINTER]
+    expect(questions.filter(({ type }) => type === 'PTR').map(({ name }) => name)).toEqual(types)
+    expect(knownAnswers.map(({ name, target }) => [name, target])).toEqual([
+      [PRINTER, printer],
+      [TYPE, PLC],
+    ])
   })
 
   it('queries a record four times before it expires', () => {
@@ -127,7 +168,7 @@ describe('the cache of services', () => {
     take(pointer(100), srv(), txt(), address())
     now += 40_000
     expect(cache.takeDueQuestions(now, true)).toMatchObject({
-      questions: [{ type: 'PTR', name: TYPE }],
+      questions: [{ type: 'PTR', name: TYPE }, { name: PRINTER }],
       knownAnswers: [{ target: PLC, ttl: 60 }],
     })
     now += 20_000
@@ -243,8 +284,8 @@ describe('a record from another sender', () => {
     while (found().length > 0) if (step().includes('PTR _opcua-tcp')) times.push(now - begin)
     expect(times).toEqual([0, 1000, 2500])
     expect(now - begin).toBe(3500)
-    expect(cache.takeRemovals()).toBeGreaterThan(0)
-    expect(cache.takeRemovals()).toBe(0)
+    expect([...cache.takeEnds().values()]).toEqual(['expiry'])
+    expect([...cache.takeEnds()]).toEqual([])
   })
 
   it('replaces a record after its sender did not answer, and not before', () => {
@@ -275,7 +316,7 @@ describe('a record from another sender', () => {
       cache.expire(now)
     }
     expect(cache.resolved()).toMatchObject([
-      { addresses: ['192.0.2.1'], sender: '192.0.2.1', text: ['path=/UA'] },
+      { addresses: ['192.0.2.1'], sender: '192.0.2.1', txt: new Map([['path', '/UA']]) },
     ])
   })
 
@@ -297,7 +338,7 @@ describe('the cost of a message', () => {
   const services = Array.from({ length: 200 }, (_, index) => [`server ${index}`, ...TYPE])
 
   it('is small with any number of services', async () => {
-    cache = new ServiceCache(TYPE)
+    cache = new ServiceCache([TYPE, PRINTER])
     for (let sender = 1; sender <= 5; sender++) {
       const names = services.map(([first, ...type]) => [`${first} of ${sender}`, ...type])
       cache.take(

@@ -1,10 +1,11 @@
-// The received services of one type on one network (RFC 6762, section 10; RFC 6763). Pure.
+// The received services of some types on one network (RFC 6762, section 10; RFC 6763). Pure.
 import { isIPv6 } from 'node:net'
 import {
   type DnsName,
   type DnsRecord,
   isSameName,
   nameKey,
+  nameText,
   type PtrRecord,
   type Question,
   type SrvRecord,
@@ -13,29 +14,11 @@ import {
 import { HostCache } from './host-cache.js'
 import { Lease } from './lease.js'
 import { MAX_SERVICES, MAX_SERVICES_PER_SOURCE } from './limits.js'
+import type { EndOfService, IncompleteService, Service } from './service.js'
 
-/** A service with all records that a connection needs. */
-export interface ResolvedService {
-  readonly name: DnsName
-  /** The host of the service. */
-  readonly target: DnsName
-  readonly port: number
-  /** `key=value`, `key` or empty, as received. */
-  readonly text: readonly string[]
-  /** At least one address; sorted. */
-  readonly addresses: readonly string[]
-  /** The address that sent the SRV record; IPv4 if possible. */
-  readonly sender: string
-}
-
-/** A service without the records that a connection needs. */
-export interface UnreachableService {
-  readonly name: DnsName
-  /** The address that announced the service. */
-  readonly sender: string
-  /** The host without an address; undefined without an SRV record. */
-  readonly target: DnsName | undefined
-}
+/** A service of one network. */
+export type CachedService = Omit<Service, 'interface'>
+export type CachedIncompleteService = Omit<IncompleteService, 'interface'>
 
 interface ServiceCacheLimits {
   /** @default MAX_SERVICES */
@@ -53,6 +36,9 @@ const ABSENT_AFTER = 2
 /** The earliest restart of these queries after another announcement, in milliseconds. */
 const RESTART_MS = 1000
 
+/** The labels of `PLC 1._opcua-tcp._tcp.local`. */
+const LABELS_OF_SERVICE = 4
+
 interface Entry<Value> {
   readonly lease: Lease
   readonly value: Value
@@ -66,7 +52,8 @@ interface Location {
   readonly sender: string
 }
 
-interface Service {
+interface Entries {
+  readonly type: DnsName
   readonly name: DnsName
   /** The sender whose limit includes this service. */
   readonly sender: string
@@ -92,25 +79,25 @@ interface DueQuestions {
  * Lease}.
  */
 export class ServiceCache {
-  readonly #type: DnsName
+  readonly #types: readonly DnsName[]
   readonly #limits: Required<ServiceCacheLimits>
-  readonly #services = new Map<string, Service>()
+  readonly #services = new Map<string, Entries>()
   readonly #hosts: HostCache
   readonly #countOfSender = new Map<string, number>()
   /** The number of services over the limits. */
   refused = 0
-  #removals = 0
+  #ends = new Map<string, EndOfService>()
 
-  /** @param type such as `_opcua-tcp._tcp.local` */
-  constructor(type: DnsName, limits: ServiceCacheLimits = {}) {
-    this.#type = type
+  /** @param types such as `_opcua-tcp._tcp.local` */
+  constructor(types: readonly DnsName[], limits: ServiceCacheLimits = {}) {
+    this.#types = types
     this.#limits = {
       maxServices: MAX_SERVICES,
       maxServicesOfSender: MAX_SERVICES_PER_SOURCE,
       random: Math.random,
       ...limits,
     }
-    this.#hosts = new HostCache(this.#limits.random)
+    this.#hosts = new HostCache(this.#limits.random, this.#ends)
   }
 
   /** Takes the records of one message; `now` in milliseconds. */
@@ -128,38 +115,54 @@ export class ServiceCache {
   /** Removes expired records. */
   expire(now: number): void {
     for (const [key, service] of this.#services) {
-      if (service.pointer.isExpired(now)) this.#forget(key)
-      else if (service.srv?.lease.isExpired(now)) this.#moveTo(service, undefined)
+      if (service.pointer.isExpired(now)) this.#forget(key, 'expiry')
+      else if (service.srv?.lease.isExpired(now)) {
+        this.#moveTo(service, undefined)
+        this.#ends.set(key, 'expiry')
+      }
       if (service.txt?.lease.isExpired(now)) delete service.txt
     }
     this.#hosts.expire(now)
   }
 
-  /** The number of services that lost a PTR, SRV or last address record since the last call. */
-  takeRemovals(): number {
-    const removals = this.#removals + this.#hosts.takeRemovals()
-    this.#removals = 0
-    return removals
+  /**
+   * What ended since the last call: keys of services without their PTR or SRV record, and of hosts
+   * without an address.
+   */
+  takeEnds(): ReadonlyMap<string, EndOfService> {
+    const ends = new Map(this.#ends)
+    this.#ends.clear()
+    return ends
   }
 
   /** The services with all necessary records. */
-  resolved(): ResolvedService[] {
-    const services: ResolvedService[] = []
-    for (const { name, srv, txt } of this.#services.values()) {
+  resolved(): CachedService[] {
+    const services: CachedService[] = []
+    for (const { type, name, srv, txt } of this.#services.values()) {
       if (srv === undefined) continue
       const { target, targetKey, port, sender } = srv.value
       const addresses = this.#hosts.addressesOf(targetKey)
       if (addresses.length > 0)
-        services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
+        services.push({
+          ...namesOf(type, name),
+          host: nameText(target),
+          port,
+          txt: readTxt(txt?.value ?? []),
+          addresses,
+          sender,
+        })
     }
     return services
   }
 
   /** The services whose SRV record or address has been asked for, and has not arrived. */
-  unreachable(): UnreachableService[] {
+  incomplete(): CachedIncompleteService[] {
     return [...this.#services.values()]
       .filter((each) => this.#isUnreachable(each) && (each.missing?.asked ?? 0) >= ABSENT_AFTER)
-      .map(({ name, sender, srv }) => ({ name, sender, target: srv?.value.target }))
+      .map(({ type, name, sender, srv }) => {
+        const host = srv === undefined ? undefined : nameText(srv.value.target)
+        return { ...namesOf(type, name), sender, host }
+      })
   }
 
   /**
@@ -170,9 +173,9 @@ export class ServiceCache {
     const questions = new Map<string, Question>()
     const ask = (name: DnsName, type: Question['type']) =>
       questions.set(`${type} ${nameKey(name)}`, { name, type })
-    if (browse) ask(this.#type, 'PTR')
+    if (browse) for (const type of this.#types) ask(type, 'PTR')
     for (const service of this.#services.values()) {
-      if (service.pointer.takeDue(now)) ask(this.#type, 'PTR')
+      if (service.pointer.takeDue(now)) ask(service.type, 'PTR')
       if (service.srv?.lease.takeDue(now)) ask(service.name, 'SRV')
       if (service.txt?.lease.takeDue(now)) ask(service.name, 'TXT')
       if (this.#takeMissing(service, now)) {
@@ -185,7 +188,9 @@ export class ServiceCache {
       }
     }
     for (const { name, type } of this.#hosts.takeDueQuestions(now)) ask(name, type)
-    const knownAnswers = questions.has(`PTR ${nameKey(this.#type)}`) ? this.#knownAnswers(now) : []
+    const knownAnswers = this.#knownAnswers(now).filter(({ name }) =>
+      questions.has(`PTR ${nameKey(name)}`),
+    )
     return { questions: [...questions.values()], knownAnswers }
   }
 
@@ -206,23 +211,24 @@ export class ServiceCache {
   }
 
   #takePointer({ name, ttl, target }: PtrRecord, sender: string, now: number): void {
-    if (!this.#isOfService(target) || !isSameName(name, this.#type)) return
+    const type = this.#typeOf(target)
+    if (type === undefined || !isSameName(name, type)) return
     const key = nameKey(target)
     const service = this.#services.get(key)
     if (service === undefined) {
       if (ttl > 0)
-        this.#add(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
+        this.#add(key, { type, name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
       return
     }
     const pointer = { lease: service.pointer, value: undefined }
     const entry = this.#receive(pointer, undefined, { ttl, sender, now })
-    if (entry === undefined) this.#forget(key)
+    if (entry === undefined) this.#forget(key, 'goodbye')
     else service.pointer = entry.lease
     if (ttl > 0 && service.missing !== undefined && service.missing.since < now - RESTART_MS)
       delete service.missing
   }
 
-  #add(key: string, service: Service): void {
+  #add(key: string, service: Entries): void {
     const { maxServices, maxServicesOfSender } = this.#limits
     const ofSender = this.countOf(service.sender)
     if (this.#services.size < maxServices && ofSender < maxServicesOfSender) {
@@ -232,8 +238,9 @@ export class ServiceCache {
   }
 
   /** A cheap filter: most names belong to no service. */
-  #isOfService(name: DnsName): boolean {
-    return name.length === this.#type.length + 1 && isSameName(name.slice(1), this.#type)
+  #typeOf(name: DnsName): DnsName | undefined {
+    if (name.length !== LABELS_OF_SERVICE) return undefined
+    return this.#types.find((type) => isSameName(name.slice(1), type))
   }
 
   /** The number of services that a sender has announced. */
@@ -241,19 +248,19 @@ export class ServiceCache {
     return this.#countOfSender.get(sender) ?? 0
   }
 
-  #forget(key: string): void {
+  #forget(key: string, by: EndOfService): void {
     const service = this.#services.get(key)
     if (service === undefined) return
     const { sender } = service
     this.#moveTo(service, undefined)
     this.#services.delete(key)
-    this.#removals++
+    this.#ends.set(key, by)
     if (this.countOf(sender) > 1) this.#countOfSender.set(sender, this.countOf(sender) - 1)
     else this.#countOfSender.delete(sender)
   }
 
   #takeSrv({ name, ttl, target, port }: SrvRecord, sender: string, now: number): void {
-    if (!this.#isOfService(name)) return
+    if (this.#typeOf(name) === undefined) return
     const key = nameKey(name)
     const service = this.#services.get(key)
     if (service === undefined) return
@@ -269,12 +276,15 @@ export class ServiceCache {
     }
     const entry = this.#receive(srv, value, { ttl, sender, now, isSame })
     // The service ended, with or without a withdrawn PTR record.
-    if (entry === undefined && pointer.mayChange(sender, now)) this.#forget(key)
-    else this.#moveTo(service, entry)
+    if (entry === undefined && pointer.mayChange(sender, now)) this.#forget(key, 'goodbye')
+    else {
+      this.#moveTo(service, entry)
+      if (entry === undefined) this.#ends.set(key, 'goodbye')
+    }
   }
 
   #takeTxt({ name, ttl, strings }: TxtRecord, sender: string, now: number): void {
-    const service = this.#isOfService(name) ? this.#services.get(nameKey(name)) : undefined
+    const service = this.#typeOf(name) ? this.#services.get(nameKey(name)) : undefined
     if (service === undefined) return
     const previous = service.txt?.value
     const isSame =
@@ -297,24 +307,23 @@ export class ServiceCache {
     return ttl > 0 && isSame ? { lease: previous.lease, value } : previous
   }
 
-  #moveTo(service: Service, srv: Entry<Location> | undefined): void {
+  #moveTo(service: Entries, srv: Entry<Location> | undefined): void {
     const [before, after] = [service.srv?.value.targetKey, srv?.value.targetKey]
     service.srv = srv
     if (before === after) return
     if (srv !== undefined) this.#hosts.use(srv.value.targetKey, srv.value.target)
-    else this.#removals++
     if (before !== undefined) this.#hosts.release(before)
   }
 
-  #isUnreachable({ srv }: Service): boolean {
+  #isUnreachable({ srv }: Entries): boolean {
     return srv === undefined || !this.#hosts.hasAddress(srv.value.targetKey)
   }
 
-  #isIncomplete(service: Service): boolean {
+  #isIncomplete(service: Entries): boolean {
     return service.txt === undefined || this.#isUnreachable(service)
   }
 
-  #takeMissing(service: Service, now: number): boolean {
+  #takeMissing(service: Entries, now: number): boolean {
     if (!this.#isIncomplete(service)) {
       delete service.missing
       return false
@@ -335,9 +344,9 @@ export class ServiceCache {
   #knownAnswers(now: number): PtrRecord[] {
     return [...this.#services.values()]
       .filter((service) => service.pointer.isKnown(now) && !this.#isUnreachable(service))
-      .map(({ name, pointer }) => {
+      .map(({ type, name, pointer }) => {
         const ttl = Math.round((pointer.end - now) / 1000)
-        return { type: 'PTR', name: this.#type, target: name, ttl, flush: false }
+        return { type: 'PTR', name: type, target: name, ttl, flush: false }
       })
   }
 }
@@ -351,7 +360,22 @@ interface Received {
 }
 
 /** The time of the next query for missing records; undefined before the first check. */
-function resolveAt({ missing }: Service): number | undefined {
+function resolveAt({ missing }: Entries): number | undefined {
   if (missing === undefined) return undefined
   return missing.since + (RESOLVE_AFTER_MS[missing.asked] ?? Number.POSITIVE_INFINITY)
+}
+
+function namesOf(type: DnsName, name: DnsName): Pick<Service, 'type' | 'name'> {
+  return { type: type.slice(0, 2).join('.'), name: name[0] ?? '' }
+}
+
+/** RFC 6763, section 6.4: keys ignore case, and the first value of a key counts. */
+function readTxt(strings: readonly string[]): ReadonlyMap<string, string> {
+  const values = new Map<string, string>()
+  for (const string of strings) {
+    const [, key, value] = /^([\x20-\x3c\x3e-\x7e]+)(?:=(.*))?$/s.exec(string) ?? []
+    if (key !== undefined && !values.has(key.toLowerCase()))
+      values.set(key.toLowerCase(), value ?? '')
+  }
+  return values
 }

@@ -1,4 +1,4 @@
-import { MDNS_PORT } from '@akrijs/dns-sd'
+import { browse, FIRST_LIST_MS, MDNS_PORT } from '@akrijs/dns-sd'
 import { type Clock, defineDiscoveryHandler, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   atLeastEvery,
@@ -11,8 +11,8 @@ import {
 import { detailsWarnings, INCLUDES_NOTHING, includesNothing, opcuaDetails } from './details.js'
 import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
-import { browseServers, FIRST_LIST_MS } from './mdns/browse.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
+import { mdnsServers, SERVICE_TYPE, unusableServers } from './mdns/mdns-server.js'
 import { OfferedServers } from './offered-servers.js'
 import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
@@ -130,12 +130,16 @@ export function createOpcuaHandler({
       }
 
       function announcedServers(): ServerLists {
-        const onUnusable = (servers: readonly ReportedDevice[]) => {
-          unusable = servers
-        }
-        const lists = browseServers({ log, signal, clock, allowedNetworks, search, onUnusable })
-        const announced = atLeastEvery(lists, interval, { signal, clock })
+        const announced = atLeastEvery(browsed(), interval, { signal, clock })
         return mdnsMethod({ ...methodOptions, announced, reach })
+      }
+
+      async function* browsed() {
+        const options = { log, signal, clock, allowedNetworks, search }
+        for await (const list of browse([SERVICE_TYPE], options)) {
+          unusable = unusableServers(list)
+          yield mdnsServers(list)
+        }
       }
     },
   })

@@ -4,7 +4,7 @@ import { type Device, serve } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
-import { Lan } from '../test-peers/lan.js'
+import { Lan } from '../../../test/support/lan.js'
 import { missingForOpen62541, useOpen62541 } from '../test-peers/open62541.js'
 import { SecuredServer } from '../test-peers/secured-server.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
@@ -16,12 +16,13 @@ alone()
 const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0
 const needs = (names: readonly string[]) => (names.length > 0 ? ` (needs ${names.join(', ')})` : '')
 
-/** The lists that the handler sends to an agent. */
-async function discover(discoveryUrls: readonly string[]) {
+/** The lists that the handler sends to an agent. @param discoveryUrls @default multicast DNS */
+async function discover(discoveryUrls?: readonly string[]) {
+  const opcuaDiscoveryMethod = discoveryUrls ? { standard: { discoveryUrls } } : { mdns: {} }
   const agent = await SimulatedAgent.start()
   const server = await serve(createOpcuaHandler({ interval: 200 }), { directory: agent.directory })
   const session = await agent.discover('opcua', {
-    details: JSON.stringify({ opcuaDiscoveryMethod: { standard: { discoveryUrls } } }),
+    details: JSON.stringify({ opcuaDiscoveryMethod }),
   })
   return {
     async until(satisfied: (devices: readonly Device[]) => boolean): Promise<readonly Device[]> {
@@ -147,6 +148,19 @@ describe.skipIf(missingForLan.length > 0)(
       })
       peer.kill('SIGUSR1')
       expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
+    })
+
+    it("offers a server that announces itself by node-opcua's own mDNS until its goodbye", async () => {
+      const host = await lan.addHost(240)
+      const args = [path.join(import.meta.dirname, '../test-peers/mdns-server.mjs'), '4870', '/UA']
+      const server = await lan.spawn(host, process.execPath, args, /^announced$/m)
+      await using discovery = await discover()
+      // Other servers of this network may announce themselves too.
+      const isListed = (devices: readonly Device[]) =>
+        ids(devices).includes(`opc.tcp://${host.address}:4870`)
+      await discovery.until(isListed)
+      await lan.kill(server)
+      await discovery.until((devices) => !isListed(devices))
     })
 
     it('offers a secured server of a discovery server until it unregisters', async () => {

@@ -1,14 +1,19 @@
+import type { Service } from '@akrijs/dns-sd'
 import { describe, expect, it } from 'vitest'
-import { mdnsServer, mergeServers, unusableServer } from './mdns-server.js'
+import { mdnsServer, mdnsServers, unusableServers } from './mdns-server.js'
 
-const service = {
-  name: ['Mixer 1.2', '_opcua-tcp', '_tcp', 'local'],
-  target: ['PLC1', 'local'],
+const txt = (record: Readonly<Record<string, string>>) => new Map(Object.entries(record))
+const service: Service = {
+  type: '_opcua-tcp._tcp',
+  name: 'Mixer 1.2',
+  interface: 'eth0',
+  host: 'PLC1.local',
   port: 4840,
-  text: ['path=/UA/Mixer', 'caps=HD,DA'],
+  txt: txt({ path: '/UA/Mixer', caps: 'HD,DA' }),
   addresses: ['192.0.2.1'],
   sender: '192.0.2.1',
 }
+const listOf = (...services: Service[]) => ({ services, incomplete: [], ended: [] })
 
 describe('a server that announces itself', () => {
   it('has a URL of host, port and path, and addresses in the order of their scope', () => {
@@ -22,41 +27,43 @@ describe('a server that announces itself', () => {
     })
   })
 
-  it.each<[string, string[], string]>([
-    ['no path', [], ''],
-    ['an empty path', ['path='], ''],
-    ['a path that is none of its own', ['path=/'], ''],
-    ['a path, by its first key, in any case', ['PATH=/a', 'path=/b'], '/a'],
-    ['a path that is none', ['path=x'], ''],
-    ['a path that would be something else in a URL', ['path=/a?b#c'], ''],
-    ['a path with a line break', ['path=/a\nb'], ''],
-  ])('has %s', (_, text, path) => {
-    expect(mdnsServer({ ...service, text })?.discoveryUrl).toBe(`opc.tcp://plc1.local:4840${path}`)
+  it.each<[string, string]>([
+    ['', ''],
+    ['/', ''],
+    ['/a', '/a'],
+    ['x', ''],
+    ['/a?b#c', ''],
+    ['/a\nb', ''],
+  ])('with the path %j has a URL that ends in %j', (path, end) => {
+    const { discoveryUrl } = mdnsServer({ ...service, txt: txt({ path }) }) ?? {}
+    expect(discoveryUrl).toBe(`opc.tcp://plc1.local:4840${end}`)
   })
 
   it('is a discovery server by its capabilities, of which only valid identifiers count', () => {
-    const caps = `caps=LDS, NA,,a b,${'x'.repeat(40)}`
-    expect(mdnsServer({ ...service, text: [caps] })).toMatchObject({
+    const caps = `LDS, NA,,a b,${'x'.repeat(40)}`
+    expect(mdnsServer({ ...service, txt: txt({ caps }) })).toMatchObject({
       capabilities: ['LDS', 'NA'],
       isDiscoveryServer: true,
     })
   })
 
   it.each([
-    ['a slash', ['plc/1', 'local']],
-    ['a user', ['user@plc', 'local']],
-    ['nothing in it', []],
-    ["node-opcua's nonsense in it", ['!TODO-find how to extract hostname']],
-  ])("has the sender's address in its URL if its host name has %s", (_, target) => {
+    'plc/1.local',
+    'user@plc.local',
+    '',
+    'plc\\.1.local',
+    // As node-opcua announces it.
+    '!TODO-find how to extract hostname',
+  ])("has the sender's address in its URL if its host name is %j", (host) => {
     const addresses = ['192.0.2.1', '192.0.2.7', 'fe80::1%eth0']
     expect(
-      mdnsServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] }),
+      mdnsServer({ ...service, host, addresses, sender: '192.0.2.7', txt: txt({}) }),
     ).toMatchObject({
       discoveryUrl: 'opc.tcp://192.0.2.7:4840',
       addresses: ['192.0.2.7'],
     })
-    const byIpv6 = { addresses: ['2001:db8::1', 'fe80::1%eth0'], sender: 'fe80::1%eth0', text: [] }
-    expect(mdnsServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' })).toMatchObject({
+    const byIpv6 = { addresses: ['2001:db8::1', 'fe80::1%eth0'], txt: txt({}) }
+    expect(mdnsServer({ ...service, host, ...byIpv6, sender: 'fe80::2%eth0' })).toMatchObject({
       discoveryUrl: 'opc.tcp://[2001:db8::1]:4840',
     })
   })
@@ -65,41 +72,39 @@ describe('a server that announces itself', () => {
     ['port 0', { port: 0 }, 'port 0'],
     [
       'neither a host name nor an address for a URL',
-      { target: ['a b'], addresses: ['fe80::1%eth0'] },
+      { host: 'a b', addresses: ['fe80::1%eth0'] },
       'neither its host "a b" nor its addresses fit into a URL',
     ],
   ])('is no server with %s, and the reason is told', (_, change, detail) => {
-    const announced = { ...service, ...change }
-    expect(mdnsServer(announced)).toBeUndefined()
+    const list = listOf({ ...service, ...change })
+    expect(mdnsServers(list)).toEqual([])
     const id = 'Mixer 1.2 at 192.0.2.1'
-    expect(unusableServer(announced)).toEqual({ id, reason: 'no URL announced', detail })
+    expect(unusableServers(list)).toEqual([{ id, reason: 'no URL announced', detail }])
   })
 
   it.each([
     [undefined, 'no URL announced', 'no host and port (SRV record)'],
     [
-      service.target,
+      'PLC1.local',
       'no address announced',
       'no address (A or AAAA record) of its host "PLC1.local"',
     ],
-  ])('without the records for a call is told, with the host %s', (target, reason, detail) => {
-    const { name, sender } = service
-    expect(unusableServer({ name, sender, target })).toEqual({
-      id: 'Mixer 1.2 at 192.0.2.1',
-      reason,
-      detail: expect.stringContaining(detail),
-    })
+  ])('without the records for a call is told, with the host %s', (host, reason, detail) => {
+    const { type, name, interface: network, sender } = service
+    const incomplete = [{ type, name, interface: network, sender, host }]
+    expect(unusableServers({ services: [service], incomplete, ended: [] })).toEqual([
+      { id: 'Mixer 1.2 at 192.0.2.1', reason, detail: expect.stringContaining(detail) },
+    ])
   })
 
   it('is one server on several networks and with several names', () => {
-    const first = mdnsServer(service)
-    const other = mdnsServer({
+    const other = {
       ...service,
-      name: ['Another'],
+      name: 'Another',
       addresses: ['198.51.100.1'],
-      text: ['path=/UA/Mixer', 'caps=NA'],
-    })
-    expect(mergeServers([first, other, first].filter((server) => server !== undefined))).toEqual([
+      txt: txt({ path: '/UA/Mixer', caps: 'NA' }),
+    }
+    expect(mdnsServers(listOf(service, other, service))).toEqual([
       {
         name: 'Another',
         discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',
@@ -111,10 +116,9 @@ describe('a server that announces itself', () => {
   })
 
   it('stays a server if its URL is also announced as that of a discovery server', () => {
-    const server = mdnsServer(service)
-    const forged = mdnsServer({ ...service, text: ['path=/UA/Mixer', 'caps=LDS'] })
-    if (server === undefined || forged === undefined) expect.unreachable()
-    expect(mergeServers([server, forged])).toEqual([server, forged])
-    expect(mergeServers([forged, server])).toEqual([server, forged])
+    const forged = { ...service, txt: txt({ path: '/UA/Mixer', caps: 'LDS' }) }
+    const both = [service, forged].map(mdnsServer)
+    expect(mdnsServers(listOf(service, forged))).toEqual(both)
+    expect(mdnsServers(listOf(forged, service))).toEqual(both)
   })
 })

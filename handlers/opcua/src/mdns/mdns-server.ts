@@ -1,11 +1,9 @@
-import {
-  type DnsName,
-  nameKey,
-  type ResolvedService,
-  type UnreachableService,
-} from '@akrijs/dns-sd'
+import type { IncompleteService, Service, ServiceList } from '@akrijs/dns-sd'
 import type { ReportedDevice } from '@akrijs/sdk'
 import type { OpcuaServer } from '../opcua-server.js'
+
+/** The type of OPC UA servers (OPC 10000-12, annex C). */
+export const SERVICE_TYPE = '_opcua-tcp._tcp'
 
 /** A server or discovery server that announces itself by multicast DNS (OPC 10000-12, annex C). */
 export interface MdnsServer extends OpcuaServer {
@@ -21,23 +19,35 @@ export interface MdnsServer extends OpcuaServer {
 
 const MAX_CAPABILITIES = 64
 
+/** The servers of a list; those with the same URL are one. */
+export function mdnsServers({ services }: ServiceList): MdnsServer[] {
+  return mergeServers(services.map(mdnsServer).filter((server) => server !== undefined))
+}
+
+/** The announced servers without a usable URL. */
+export function unusableServers({ services, incomplete }: ServiceList): ReportedDevice[] {
+  return [...incomplete, ...services.filter((service) => mdnsServer(service) === undefined)]
+    .map(unusableServer)
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
 /** Undefined if the announcement contains no usable URL. */
-export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
-  const { name, target, port, text } = service
+export function mdnsServer(service: Service): MdnsServer | undefined {
+  const { name, port, txt } = service
+  const named = hostName(service.host)
   // Some servers (such as node-opcua) announce the same invalid host name on a network. The address
   // of the sender then identifies the server.
-  const isNamed = hostName(target) !== undefined
   const addresses =
-    isNamed || !service.addresses.includes(service.sender) ? service.addresses : [service.sender]
-  const host =
-    hostName(target) ?? addresses.filter((address) => !address.includes('%')).sort(byReach)[0]
+    named !== undefined || !service.addresses.includes(service.sender)
+      ? service.addresses
+      : [service.sender]
+  const host = named ?? addresses.filter((address) => !address.includes('%')).sort(byReach)[0]
   if (host === undefined || port === 0) return undefined
-  const values = readText(text)
-  const capabilities = capabilitiesFrom(values.get('caps') ?? '')
+  const capabilities = capabilitiesFrom(txt.get('caps') ?? '')
   const authority = `${host.includes(':') ? `[${host}]` : host}:${port}`
   return {
-    name: name[0] ?? '',
-    discoveryUrl: `opc.tcp://${authority}${pathFrom(values.get('path') ?? '')}`,
+    name,
+    discoveryUrl: `opc.tcp://${authority}${pathFrom(txt.get('path') ?? '')}`,
     addresses: [...addresses].sort(byReach),
     capabilities,
     isDiscoveryServer: capabilities.includes('LDS'),
@@ -45,18 +55,18 @@ export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
 }
 
 /** Why an announced server has no usable URL. */
-export function unusableServer(service: ResolvedService | UnreachableService): ReportedDevice {
-  const { name, sender, target } = service
-  const id = `${name[0] ?? ''} at ${sender}`
-  if (target === undefined)
+export function unusableServer(service: Service | IncompleteService): ReportedDevice {
+  const { name, sender, host } = service
+  const id = `${name} at ${sender}`
+  if (host === undefined)
     return { id, reason: 'no URL announced', detail: 'no host and port (SRV record)' }
-  const host = JSON.stringify(target.join('.'))
+  const shown = JSON.stringify(host)
   if (!('port' in service)) {
-    const detail = `no address (A or AAAA record) of its host ${host} in the allowed networks`
+    const detail = `no address (A or AAAA record) of its host ${shown} in the allowed networks`
     return { id, reason: 'no address announced', detail }
   }
   const detail =
-    service.port === 0 ? 'port 0' : `neither its host ${host} nor its addresses fit into a URL`
+    service.port === 0 ? 'port 0' : `neither its host ${shown} nor its addresses fit into a URL`
   return { id, reason: 'no URL announced', detail }
 }
 
@@ -84,20 +94,9 @@ function union(a: MdnsServer, b: MdnsServer): MdnsServer {
   }
 }
 
-function hostName(target: DnsName): string | undefined {
-  const host = nameKey(target)
-  return target.length > 0 && /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host) ? host : undefined
-}
-
-/** RFC 6763, section 6.4: keys ignore case, and the first value of a key counts. */
-function readText(strings: readonly string[]): ReadonlyMap<string, string> {
-  const values = new Map<string, string>()
-  for (const string of strings) {
-    const [, key, value] = /^([\x20-\x3c\x3e-\x7e]+)(?:=(.*))?$/s.exec(string) ?? []
-    if (key !== undefined && !values.has(key.toLowerCase()))
-      values.set(key.toLowerCase(), value ?? '')
-  }
-  return values
+function hostName(text: string): string | undefined {
+  const host = text.toLowerCase()
+  return /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host) ? host : undefined
 }
 
 /** A server without a path announces `/`. */

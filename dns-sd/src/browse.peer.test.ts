@@ -4,14 +4,14 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import type { Logger, ReportedDevice } from '@akrijs/sdk'
+import type { Logger } from '@akrijs/sdk'
 import { readNetworks } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { alone } from '../../../../test/support/alone.js'
-import { eventually } from '../../../../test/support/eventually.js'
-import { Lan, type LanHost } from '../../test-peers/lan.js'
-import { type BrowseOptions, browseServers } from './browse.js'
-import type { MdnsServer } from './mdns-server.js'
+import { alone } from '../../test/support/alone.js'
+import { eventually } from '../../test/support/eventually.js'
+import { Lan, type LanHost } from '../../test/support/lan.js'
+import { type BrowseOptions, browse } from './browse.js'
+import type { ServiceList } from './service.js'
 
 // Uses real multicast: peers announce in network namespaces, and this process browses on the links
 // to them.
@@ -32,7 +32,7 @@ function has(command: string, args: string[]): boolean {
   return spawnSync(command, args).status === 0
 }
 
-const peers = path.join(import.meta.dirname, '../../test-peers')
+const peers = path.join(import.meta.dirname, '../test-peers')
 let lan: Lan
 let directory: string
 let stop: AbortController
@@ -59,27 +59,26 @@ const log: Logger = {
   child: () => log,
 }
 
-function browse(
-  hosts: readonly LanHost[],
-  options: Partial<BrowseOptions> = {},
-): AsyncGenerator<readonly MdnsServer[]> {
+function browseOn(hosts: readonly LanHost[], options: Partial<BrowseOptions> = {}) {
   const interfaces = hosts.map(({ link }) => link)
-  return browseServers({ log, signal: stop.signal, ...options }, { interfaces })
+  return browse(['_opcua-tcp._tcp'], { log, signal: stop.signal, interfaces, ...options })
 }
 
 /** Reads lists until a list satisfies the condition. */
 async function until(
-  lists: AsyncGenerator<readonly MdnsServer[]>,
-  satisfied: (servers: readonly MdnsServer[]) => boolean,
-): Promise<readonly MdnsServer[]> {
+  lists: AsyncGenerator<ServiceList>,
+  satisfied: (names: readonly string[]) => boolean,
+): Promise<ServiceList> {
   for (;;) {
     const { value, done } = await lists.next()
     if (done) throw new TypeError('browsing has ended')
-    if (satisfied(value)) return value
+    if (satisfied(namesOf(value))) return value
   }
 }
 
-const names = (servers: readonly MdnsServer[]) => servers.map(({ name }) => name)
+const namesOf = ({ services }: ServiceList) => services.map(({ name }) => name)
+const isEmpty = (names: readonly string[]) => names.length === 0
+const isFound = (names: readonly string[]) => names.length > 0
 
 function avahi(
   host: LanHost,
@@ -146,7 +145,7 @@ function announcement({
 }
 
 describe.skipIf(missingAvahi.length > 0)(
-  `servers that avahi announces${needs(missingAvahi)}`,
+  `services that avahi announces${needs(missingAvahi)}`,
   () => {
     it('are in the first list, from all interfaces, by IPv4 and IPv6', async () => {
       const [host, other] = [await lan.addHost(1), await lan.addHost(2)]
@@ -155,48 +154,55 @@ describe.skipIf(missingAvahi.length > 0)(
         Press: { port: 4841, text: [] },
         'Local Discovery': { port: 4840, text: ['caps=LDS'] },
       })
-      const { value: first } = await browse([host, other]).next()
-      const linkLocal = (host: LanHost) =>
-        expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`))
-      expect(first).toEqual([
-        {
-          name: 'Mixer 1.2',
-          discoveryUrl: 'opc.tcp://plc1.local:4840/UA',
-          addresses: ['10.193.1.2', linkLocal(host)],
-          capabilities: ['DA', 'HD'],
-          isDiscoveryServer: false,
-        },
-        {
-          name: 'Local Discovery',
-          discoveryUrl: 'opc.tcp://plc2.local:4840',
-          addresses: ['10.193.2.2', linkLocal(other)],
-          capabilities: ['LDS'],
-          isDiscoveryServer: true,
-        },
-        {
-          name: 'Press',
-          discoveryUrl: 'opc.tcp://plc2.local:4841',
-          addresses: ['10.193.2.2', linkLocal(other)],
-          capabilities: [],
-          isDiscoveryServer: false,
-        },
-      ])
+      const { value: first } = await browseOn([host, other]).next()
+      const services = (host: LanHost, name: string) => (service: object) => ({
+        type: '_opcua-tcp._tcp',
+        interface: host.link,
+        host: `${name}.local`,
+        addresses: [
+          host.address,
+          expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`)),
+        ],
+        sender: host.address,
+        ...service,
+      })
+      expect(first).toEqual({
+        services: [
+          ...[
+            {
+              name: 'Mixer 1.2',
+              port: 4840,
+              txt: new Map([
+                ['path', '/UA'],
+                ['caps', 'DA,HD'],
+              ]),
+            },
+          ].map(services(host, 'plc1')),
+          ...[
+            { name: 'Local Discovery', port: 4840, txt: new Map([['caps', 'LDS']]) },
+            { name: 'Press', port: 4841, txt: new Map() },
+          ].map(services(other, 'plc2')),
+        ],
+        incomplete: [],
+        ended: [],
+      })
       expect(logged).toEqual([])
     })
 
     it('appear within a second of an announcement, and go within one of a goodbye', async () => {
       const host = await lan.addHost(1)
-      const lists = browse([host])
-      expect((await lists.next()).value).toEqual([])
+      const lists = browseOn([host])
+      expect(await lists.next()).toMatchObject({ value: { services: [] } })
       const took: { readonly come: number; readonly gone: number }[] = []
       for (let round = 0; round < 3; round++) {
         const daemon = await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
         const started = performance.now()
-        expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['Mixer'])
-        const ended = performance.now()
+        expect(namesOf(await until(lists, isFound))).toEqual(['Mixer'])
+        const killed = performance.now()
         await lan.kill(daemon)
-        await until(lists, (servers) => servers.length === 0)
-        took.push({ come: ended - started, gone: performance.now() - ended })
+        const { ended } = await until(lists, isEmpty)
+        expect(ended).toMatchObject([{ service: { name: 'Mixer', port: 4840 }, by: 'goodbye' }])
+        took.push({ come: killed - started, gone: performance.now() - killed })
       }
       // A busy machine may be late.
       expect(Math.min(...took.map(({ come }) => come))).toBeLessThan(1000)
@@ -205,9 +211,9 @@ describe.skipIf(missingAvahi.length > 0)(
 
     it('stay after any number of forged goodbyes, unless they do not answer', async () => {
       const host = await lan.addHost(1)
-      const lists = browse([host])
+      const lists = browseOn([host])
       await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
-      await until(lists, (servers) => servers.length === 1)
+      await until(lists, isFound)
       const socket = createSocket({ type: 'udp4', reuseAddr: true })
       socket.bind(5353)
       await once(socket, 'listening')
@@ -219,7 +225,7 @@ describe.skipIf(missingAvahi.length > 0)(
       try {
         await send(host, [announcement({ name: 'silent', host: 'silent' })])
         const found: string[] = []
-        while (found.at(-1) !== 'Mixer') found.push(names(await until(lists, () => true)).join())
+        while (found.at(-1) !== 'Mixer') found.push(namesOf(await until(lists, () => true)).join())
         expect(found).toEqual(['Mixer,silent', 'Mixer'])
       } finally {
         clearInterval(forging)
@@ -229,14 +235,14 @@ describe.skipIf(missingAvahi.length > 0)(
 
     it('are found on a later interface, and again after it was removed and added', async () => {
       const host = await lan.addHost(1)
-      const lists = browse([{ ...host, link: `${host.link.slice(0, -1)}2` }])
-      expect((await lists.next()).value).toEqual([])
+      const lists = browseOn([{ ...host, link: `${host.link.slice(0, -1)}2` }])
+      expect(await lists.next()).toMatchObject({ value: { services: [] } })
       for (let round = 0; round < 2; round++) {
         const later = await lan.addHost(2)
         const daemon = await avahi(later, 'plc2', { [`Press ${round}`]: { port: 4841, text: [] } })
-        await until(lists, (servers) => names(servers).includes(`Press ${round}`))
+        await until(lists, (names) => names.includes(`Press ${round}`))
         await lan.kill(daemon)
-        await until(lists, (servers) => !names(servers).includes(`Press ${round}`))
+        await until(lists, (names) => !names.includes(`Press ${round}`))
         await lan.unplug(later)
         await lan.run(host, 'true', [])
         spawnSync('ip', ['netns', 'delete', later.namespace])
@@ -246,92 +252,64 @@ describe.skipIf(missingAvahi.length > 0)(
 )
 
 describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, () => {
-  it('tells of a server whose host has no address in the allowed networks', async () => {
+  it('has a service apart whose host has no address in the allowed networks', async () => {
     const host = await lan.addHost(1)
-    const told: ReportedDevice[][] = []
-    const onUnusable = (servers: readonly ReportedDevice[]) => told.push([...servers])
-    const lists = browse([host], { onUnusable })
-    const found: unknown[] = []
-    const reading = (async () => {
-      for await (const servers of lists) found.push(...servers)
-    })()
+    const lists = browseOn([host])
+    await lists.next()
+    const next = lists.next()
+    let isListed = false
+    next.then(() => {
+      isListed = true
+    })
     // The socket of the browser may join the group later.
     await eventually(async () => {
       await send(host, [announcement({ name: 'PLC', address: '192.168.9.9' })])
-      expect(told.at(-1)).toEqual([
-        {
-          id: 'PLC at 10.193.1.2',
-          reason: 'no address announced',
-          detail: expect.stringMatching(/^no address .* of its host "rawhost.local" in/),
-        },
-      ])
+      expect(isListed).toBe(true)
     })
-    stop.abort()
-    await reading
-    expect(found).toEqual([])
+    const common = { type: '_opcua-tcp._tcp', interface: host.link }
+    const incomplete = [{ ...common, name: 'PLC', sender: '10.193.1.2', host: 'rawhost.local' }]
+    expect(await next).toMatchObject({ value: { services: [], incomplete } })
   })
 
-  it("finds a server that announces itself by node-opcua's own mDNS", async () => {
+  it('ends a service that expires without a goodbye', async () => {
     const host = await lan.addHost(1)
-    const script = path.join(peers, 'mdns-server.mjs')
-    const server = await lan.spawn(
-      host,
-      process.execPath,
-      [script, '4870', '/UA/Announced'],
-      /^announced$/m,
-    )
-    const lists = browse([host])
-    const found = await until(lists, (servers) => servers.length > 0)
-    expect(found).toMatchObject([
-      {
-        discoveryUrl: `opc.tcp://${host.address}:4870`,
-        addresses: [host.address],
-        capabilities: ['DA', 'HD'],
-      },
-    ])
-    await lan.kill(server)
-    await until(lists, (servers) => servers.length === 0)
-  })
-
-  it('removes a server that expires without a goodbye', async () => {
-    const host = await lan.addHost(1)
-    const lists = browse([host])
+    const lists = browseOn([host])
     await lists.next()
     await send(host, [announcement({ ttl: 2 })])
-    await until(lists, (servers) => servers.length === 1)
+    await until(lists, isFound)
     const begin = Date.now()
-    await until(lists, (servers) => servers.length === 0)
+    const { ended } = await until(lists, isEmpty)
+    expect(ended).toMatchObject([{ service: { name: 'raw' }, by: 'expiry' }])
     expect(Date.now() - begin).toBeGreaterThan(1000)
   })
 
   it('ignores addresses outside of the receiving network, unless allowed', async () => {
     const [host, other] = [await lan.addHost(1), await lan.addHost(2)]
     const [lists, allowing] = [
-      browse([host, other]),
-      browse([host, other], { allowedNetworks: readNetworks(['10.193.2.0/24', '10.96.0.0/12']) }),
+      browseOn([host, other]),
+      browseOn([host, other], { allowedNetworks: readNetworks(['10.193.2.0/24', '10.96.0.0/12']) }),
     ]
     await Promise.all([lists.next(), allowing.next()])
     const messages = ['10.193.1.2', '10.193.2.2', '10.96.0.1', '127.0.0.1'].map((address, index) =>
       announcement({ name: `to ${address}`, host: `host${index}`, address }),
     )
     await send(host, messages)
-    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['to 10.193.1.2'])
-    const allowed = await until(allowing, (servers) => servers.length > 0)
-    expect(names(allowed)).toEqual(['to 10.193.2.2', 'to 10.96.0.1'])
+    expect(namesOf(await until(lists, isFound))).toEqual(['to 10.193.1.2'])
+    expect(namesOf(await until(allowing, isFound))).toEqual(['to 10.193.2.2', 'to 10.96.0.1'])
   })
 
   it('ignores answers from other ports than that of multicast DNS', async () => {
     const host = await lan.addHost(1)
-    const lists = browse([host])
+    const lists = browseOn([host])
     await lists.next()
     await send(host, [announcement({ name: 'from elsewhere' })], { port: 5399 })
     await send(host, [announcement({ name: 'good' })])
-    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
+    expect(namesOf(await until(lists, isFound))).toEqual(['good'])
   })
 
   it('survives broken messages', async () => {
     const host = await lan.addHost(1)
-    const lists = browse([host])
+    const lists = browseOn([host])
     await lists.next()
     const whole = announcement({ name: 'broken', host: 'broken' })
     // Below the limit of messages in a second.
@@ -344,12 +322,12 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
       Buffer.alloc(1400, 0xff),
       announcement({ name: 'good' }),
     ])
-    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
+    expect(namesOf(await until(lists, isFound))).toEqual(['good'])
   })
 
-  it('finds an announced server during a flood of forged announcements', async () => {
+  it('finds an announced service during a flood of forged announcements', async () => {
     const [bad, good] = [await lan.addHost(1), await lan.addHost(2)]
-    const lists = browse([bad, good])
+    const lists = browseOn([bad, good])
     await lists.next()
     const forged = Array.from({ length: 400 }, (_, index) =>
       announcement({ name: `forged ${index}`, host: `forged${index}` }),
@@ -364,15 +342,15 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     // During a flood, the kernel drops messages of all senders: the handler queries again, and the
     // server repeats its answer.
     const server = say(good, [announcement({ name: 'good', host: 'good', address: good.address })])
-    const found = await until(lists, (servers) => names(servers).includes('good'))
+    const { services } = await until(lists, (names) => names.includes('good'))
     stop.abort()
     await Promise.all([flood, server])
-    expect(found.length).toBeGreaterThan(50)
-    expect(found.length).toBeLessThanOrEqual(201)
+    expect(services.length).toBeGreaterThan(50)
+    expect(services.length).toBeLessThanOrEqual(201)
   })
 
   it('ends with its signal, also during a wait', async () => {
-    const lists = browse([await lan.addHost(1)])
+    const lists = browseOn([await lan.addHost(1)])
     await lists.next()
     const next = lists.next()
     stop.abort()

@@ -1,17 +1,5 @@
-import {
-  encodeQuery,
-  type Family,
-  type LocalInterface,
-  localInterfaces,
-  MDNS_GROUPS,
-  MDNS_PORT,
-  MessageReader,
-  openMulticastSocket,
-  QuestionSchedule,
-  ServiceCache,
-  socketInterface,
-} from '@akrijs/dns-sd'
-import { type Clock, Latest, type Logger, type ReportedDevice, systemClock } from '@akrijs/sdk'
+import { isDeepStrictEqual } from 'node:util'
+import { type Clock, Latest, type Logger, systemClock } from '@akrijs/sdk'
 import {
   AllowedNetworks,
   type Datagram,
@@ -21,7 +9,20 @@ import {
   type SearchPlace,
   type UdpSocket,
 } from '@akrijs/sdk/network'
-import { type MdnsServer, mdnsServer, mergeServers, unusableServer } from './mdns-server.js'
+import { encodeQuery } from './dns-encoder.js'
+import { type DnsName, nameKey, withoutCase } from './dns-message.js'
+import { MessageReader } from './message-reader.js'
+import {
+  type Family,
+  MDNS_GROUPS,
+  MDNS_PORT,
+  openMulticastSocket,
+  socketInterface,
+} from './multicast-socket.js'
+import { type LocalInterface, localInterfaces } from './networks.js'
+import { QuestionSchedule } from './question-schedule.js'
+import { type EndOfService, isServiceType, type Service, type ServiceList } from './service.js'
+import { ServiceCache } from './service-cache.js'
 
 export interface BrowseOptions {
   readonly log: Logger
@@ -36,11 +37,10 @@ export interface BrowseOptions {
   readonly allowedNetworks?: readonly Network[] | undefined
   /** Gets where queries were sent, and the errors. */
   readonly search?: MulticastSearch
-  /** Takes the announced servers without a usable URL before each list. */
-  readonly onUnusable?: (servers: readonly ReportedDevice[]) => void
+  /** Names of the interfaces to use. @default all but the loopback interface */
+  readonly interfaces?: readonly string[]
 }
 
-const SERVICE = ['_opcua-tcp', '_tcp', 'local']
 const FAMILIES = ['IPv4', 'IPv6'] as const
 
 /** The first list waits for the answers to three queries: a partial list would remove Instances. */
@@ -55,33 +55,40 @@ const REOPEN_MS = 10_000
 const REST_MS = 10
 
 /**
- * Browses for `_opcua-tcp._tcp` by multicast DNS on all networks of this machine. Yields a complete
- * list after {@link FIRST_LIST_MS}, and then each changed list: after an announcement or a goodbye
- * within {@link GATHER_MS}, and after the expiry of a silent server (usually 120 s).
+ * Browses for services by multicast DNS on all networks of this machine. Yields a complete list
+ * after {@link FIRST_LIST_MS}, and then each changed list: after an announcement or a goodbye
+ * within {@link GATHER_MS}, and after the expiry of a silent service (usually 120 s).
  * Ends with its signal.
- * @param options.interfaces names of the interfaces to use @default all but the loopback interface
+ * @param types such as `_http._tcp`: see {@link isServiceType}
+ * @throws TypeError if a type is none
+ *
+ * @example
+ * for await (const { services, ended } of browse(['_ipp._tcp'], { log, signal })) {
+ *   for (const { name, host, port, txt } of services) console.log(name, host, port, txt.get('ty'))
+ *   for (const { service, by } of ended) console.log(service.name, by)
+ * }
  */
-export async function* browseServers(
+export async function* browse(
+  types: readonly string[],
   options: BrowseOptions,
-  { interfaces }: { readonly interfaces?: readonly string[] } = {},
-): AsyncGenerator<readonly MdnsServer[], void, void> {
-  const { clock = systemClock, signal, onUnusable } = options
+): AsyncGenerator<ServiceList, void, void> {
+  const { clock = systemClock, signal } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
-  const browser = new Browser({ ...options, clock }, interfaces)
+  const browser = new Browser(types.map(nameOfType), { ...options, clock })
   const running = browser.run(until).finally(() => done.abort())
   // The failure is thrown below.
   running.catch(() => undefined)
   try {
-    let previous: string | undefined
+    let previous: ServiceList | undefined
     for await (const _ of browser.changes) {
       const waitMs = previous === undefined ? FIRST_LIST_MS : GATHER_MS
       await clock.sleep(waitMs, until).catch(() => undefined)
       if (until.aborted) return
-      const { servers, unusable } = browser.result()
-      const current = JSON.stringify([servers, unusable])
-      onUnusable?.(unusable)
-      if (current !== previous) yield servers
+      const current = browser.listAfter(previous)
+      const { services, incomplete } = current
+      if (!isDeepStrictEqual([services, incomplete], [previous?.services, previous?.incomplete]))
+        yield current
       previous = current
     }
   } finally {
@@ -90,15 +97,24 @@ export async function* browseServers(
   }
 }
 
+function nameOfType(type: string): DnsName {
+  if (!isServiceType(type))
+    throw new TypeError(`${JSON.stringify(type)} is not a service type such as _http._tcp`)
+  return [...type.split('.'), 'local']
+}
+
 /** An interface and its received records, which stay valid for their time without the interface. */
 interface BrowsedNetwork {
   local: LocalInterface | undefined
   readonly joined: Set<Family>
   readonly cache: ServiceCache
   readonly schedule: QuestionSchedule
+  /** What ended since the last list, as {@link ServiceCache.takeEnds} tells it. */
+  readonly ends: Map<string, EndOfService>
 }
 
 class Browser {
+  readonly #types: readonly DnsName[]
   readonly #clock: Clock
   readonly #log: Logger
   readonly #problems: ProblemLog
@@ -110,20 +126,19 @@ class Browser {
   readonly #reopenAt = new Map<Family, number>()
   /** Ends the wait for the next work. */
   #wake = new AbortController()
-  /** Has a value when the servers may have changed. */
+  /** Has a value when the services may have changed. */
   readonly changes = new Latest<void>()
 
-  constructor(
-    { clock, log, allowedNetworks, search }: BrowseOptions & { readonly clock: Clock },
-    interfaces: readonly string[] | undefined,
-  ) {
+  constructor(types: readonly DnsName[], options: BrowseOptions & { readonly clock: Clock }) {
+    const { clock, log, allowedNetworks, search, interfaces } = options
+    this.#types = types
     this.#clock = clock
     this.#log = log
     this.#problems = new ProblemLog(log)
     this.#search = search
     this.#only = interfaces
     this.#reader = new MessageReader({
-      type: SERVICE,
+      types,
       allowed: allowedNetworks && new AllowedNetworks(allowedNetworks),
       servicesOf: (sender) =>
         Math.max(0, ...[...this.#networks.values()].map(({ cache }) => cache.countOf(sender))),
@@ -133,17 +148,31 @@ class Browser {
     })
   }
 
-  result(): { readonly servers: MdnsServer[]; readonly unusable: ReportedDevice[] } {
-    const caches = [...this.#networks.values()].map(({ cache }) => cache)
-    const services = caches.flatMap((cache) => cache.resolved())
-    const unusable = [
-      ...caches.flatMap((cache) => cache.unreachable()),
-      ...services.filter((service) => mdnsServer(service) === undefined),
-    ].map(unusableServer)
-    return {
-      servers: mergeServers(services.map(mdnsServer).filter((server) => server !== undefined)),
-      unusable: unusable.sort((a, b) => (a.id < b.id ? -1 : 1)),
-    }
+  /** @param previous the list before this one */
+  listAfter(previous: ServiceList | undefined): ServiceList {
+    const networks = [...this.#networks].sort(([a], [b]) => (a < b ? -1 : 1))
+    const within = <S extends { readonly type: string; readonly name: string }>(
+      ofCache: (cache: ServiceCache) => S[],
+    ) =>
+      networks.flatMap(([name, { cache }]) =>
+        ofCache(cache)
+          .sort((a, b) => (`${a.type} ${a.name}` < `${b.type} ${b.name}` ? -1 : 1))
+          .map((service) => ({ ...service, interface: name })),
+      )
+    const services = within((cache) => cache.resolved())
+    const incomplete = within((cache) => cache.incomplete())
+    const present = new Set(services.map(keyOf))
+    const ended = (previous?.services ?? [])
+      .filter((service) => !present.has(keyOf(service)))
+      .map((service) => ({ service, by: this.#endOf(service) }))
+    for (const [, { ends }] of networks) ends.clear()
+    return { services, incomplete, ended }
+  }
+
+  #endOf({ type, name, host, interface: network }: Service): EndOfService {
+    const ends = this.#networks.get(network)?.ends
+    const key = nameKey([name, ...type.split('.'), 'local'])
+    return ends?.get(key) ?? ends?.get(withoutCase(host)) ?? 'expiry'
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -221,8 +250,9 @@ class Browser {
       const network = this.#networks.get(name) ?? {
         local,
         joined: new Set(),
-        cache: new ServiceCache(SERVICE),
+        cache: new ServiceCache(this.#types),
         schedule: new QuestionSchedule(),
+        ends: new Map(),
       }
       this.#networks.set(name, network)
       for (const family of FAMILIES) this.#join(network, family)
@@ -244,7 +274,7 @@ class Browser {
       return
     }
     joined.add(family)
-    // Servers on the new network have not received a query yet.
+    // Services on the new network have not received a query yet.
     network.schedule.begin(this.#clock.monotonicMs())
   }
 
@@ -253,15 +283,17 @@ class Browser {
     const { local, cache, schedule } = network
     const now = this.#clock.monotonicMs()
     cache.expire(now)
-    // A removed server may return soon, or a forged message may have removed it.
-    if (cache.takeRemovals() > 0) schedule.begin(now)
+    const ends = cache.takeEnds()
+    for (const [key, by] of ends) network.ends.set(key, by)
+    // A removed service may return soon, or a forged message may have removed it.
+    if (ends.size > 0) schedule.begin(now)
     const { questions, knownAnswers } = cache.takeDueQuestions(now, schedule.takeDue(now))
     this.changes.push()
     if (cache.refused > 0)
       this.#problems.report(
         'many',
         { refused: cache.refused },
-        'announced servers over the limit ignored',
+        'announced services over the limit ignored',
       )
     for (const message of encodeQuery(questions, knownAnswers))
       for (const family of network.joined)
@@ -299,6 +331,10 @@ class Browser {
     this.#networks.get(local.name)?.cache.take(records, sender, now)
     this.#wake.abort()
   }
+}
+
+function keyOf({ interface: network, type, name }: Service): string {
+  return `${network} ${type} ${name}`
 }
 
 function placeOf({ name, ipv4 }: LocalInterface, family: Family): SearchPlace {
