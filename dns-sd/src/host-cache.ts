@@ -68,7 +68,7 @@ export class HostCache {
     if (host === undefined) return
     const entry = host.addresses.get(address)
     const others = [...host.addresses].filter(([, other]) => other.type === type)
-    if (others.length === 0 || others.some(([, { lease }]) => lease.mayChange(sender, now))) {
+    if (others.length === 0 || others.some(([, { lease }]) => lease.mayChange(sender))) {
       // An announcement replaces older addresses.
       for (const [other, { lease }] of flush ? others : [])
         if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now))
@@ -80,8 +80,6 @@ export class HostCache {
           type,
         })
     } else if (ttl > 0 && entry !== undefined) entry.lease.confirm(ttl, now)
-    else if (ttl === 0) entry?.lease.doubt(now)
-    else for (const [, { lease }] of others) lease.doubt(now)
   }
 
   /** Removes expired addresses. */

@@ -1,4 +1,4 @@
-// The validity of a record, and who may change it (RFC 6762, sections 5.2, 10 and 10.4). Pure.
+// The validity of a record, and who may change it (RFC 6762, sections 5.2 and 10). Pure.
 
 /** The longest validity, whatever TTL a record has, in milliseconds. */
 const MAX_TTL_MS = 2 * 60 * 60 * 1000
@@ -8,20 +8,11 @@ const MIN_REFRESHED_TTL_MS = 10_000
 const REFRESH_AT = [0.8, 0.85, 0.9, 0.95]
 /** RFC 6762, section 5.2: the random delay of a refresh query, as a fraction of the TTL. */
 const REFRESH_SPREAD = 0.02
-/** RFC 6762, section 6: a sender does not repeat an answer sooner, in milliseconds. */
-const REPEATED_AFTER_MS = 1000
 /**
- * The times of queries for a record in doubt, in milliseconds: each query can be answered, although
- * a sender does not repeat an answer within a second.
+ * The number of refresh queries after which another sender may change a record: one answer can be
+ * lost. So a host that got another address is called there before its old address expires.
  */
-const RECONFIRM_AT_MS = [0, 1000, 2500]
-/** The time after which other senders may replace a record in doubt, in milliseconds. */
-const OPEN_AFTER_MS = 2500
-/**
- * The time after which an unconfirmed record in doubt expires, in milliseconds. RFC 6762, section
- * 10.4, allows at most ten seconds.
- */
-const DOUBT_MS = 3500
+const CHANGED_AFTER = 2
 
 interface LeaseOptions {
   /** The address that sent the record. */
@@ -35,9 +26,8 @@ interface LeaseOptions {
 }
 
 /**
- * The time for which a record is valid. Only its sender may withdraw the record. Other senders can
- * confirm it or put it in doubt. A record in doubt is queried, and expires if no sender confirms
- * it. Times are in milliseconds.
+ * The time for which a record is valid. Only its sender may change or withdraw it; any sender can
+ * confirm it. Times are in milliseconds.
  */
 export class Lease {
   readonly #sender: string
@@ -47,88 +37,63 @@ export class Lease {
   #spread: number
   /** The number of refresh queries. */
   #asked = 0
-  #heardAt: number
-  #doubt: { readonly since: number; asked: number } | undefined
 
   constructor({ sender, ttl, now, random }: LeaseOptions) {
     this.#sender = sender
     this.#random = random
-    this.#heardAt = now
     this.#from = now
     this.#ttl = milliseconds(ttl)
     this.#spread = random() * REFRESH_SPREAD
   }
 
   get end(): number {
-    const end = this.#from + this.#ttl
-    return this.#doubt === undefined ? end : Math.min(end, this.#doubt.since + DOUBT_MS)
+    return this.#from + this.#ttl
   }
 
   isExpired(now: number): boolean {
     return this.end <= now
   }
 
-  /** Whether the last confirmation is older than `ms`. */
+  /** Whether the record arrived before the last `ms`. */
   isOlderThan(ms: number, now: number): boolean {
-    return this.#heardAt < now - ms
+    return this.#from < now - ms
   }
 
   /**
    * Whether a sender may withdraw or change the record: its own sender, or any sender after the own
-   * sender did not answer while the record was in doubt.
+   * sender did not answer refresh queries.
    */
-  mayChange(sender: string, now: number): boolean {
-    return (
-      sender === this.#sender ||
-      (this.#doubt !== undefined && this.#doubt.since + OPEN_AFTER_MS <= now)
-    )
+  mayChange(sender: string): boolean {
+    return sender === this.#sender || this.#asked >= CHANGED_AFTER
   }
 
   /** Another sender sent the same record. This never shortens the validity. */
   confirm(ttl: number, now: number): void {
-    this.#doubt = undefined
-    this.#heardAt = now
-    if (now + milliseconds(ttl) <= this.#from + this.#ttl) return
+    if (now + milliseconds(ttl) <= this.end) return
     this.#from = now
     this.#ttl = milliseconds(ttl)
     this.#spread = this.#random() * REFRESH_SPREAD
     this.#asked = 0
   }
 
-  /**
-   * Another sender contradicts the record. A record that just arrived is not queried: no sender
-   * would answer.
-   */
-  doubt(now: number): void {
-    if (this.isOlderThan(REPEATED_AFTER_MS, now)) this.#doubt ??= { since: now, asked: 0 }
-  }
-
   /** Whether a query may list the record as known: more than half of its validity is left. */
   isKnown(now: number): boolean {
-    return this.#doubt === undefined && this.end - now > this.#ttl / 2
+    return this.end - now > this.#ttl / 2
   }
 
-  /** The time of the next query. */
+  /** The time of the next refresh query. */
   get dueAt(): number {
     const part = this.#ttl < MIN_REFRESHED_TTL_MS ? undefined : REFRESH_AT[this.#asked]
-    const refresh =
-      part === undefined ? Number.POSITIVE_INFINITY : this.#from + this.#ttl * (part + this.#spread)
-    return Math.min(refresh, this.#reconfirmAt)
-  }
-
-  get #reconfirmAt(): number {
-    const { since, asked } = this.#doubt ?? { since: 0, asked: RECONFIRM_AT_MS.length }
-    return since + (RECONFIRM_AT_MS[asked] ?? Number.POSITIVE_INFINITY)
+    return part === undefined
+      ? Number.POSITIVE_INFINITY
+      : this.#from + this.#ttl * (part + this.#spread)
   }
 
   /** Whether a query is due now. The caller must send the query. */
   takeDue(now: number): boolean {
     if (this.dueAt > now) return false
     // Missed queries are not sent later.
-    while (this.dueAt <= now) {
-      if (this.#doubt !== undefined && this.#reconfirmAt <= now) this.#doubt.asked++
-      else this.#asked++
-    }
+    while (this.dueAt <= now) this.#asked++
     return true
   }
 }

@@ -74,9 +74,8 @@ interface DueQuestions {
 }
 
 /**
- * The received services. The cache believes the sender of a record. A contradicting record from
- * another sender causes queries, and counts only if the first sender does not answer: see {@link
- * Lease}.
+ * The received services. The cache believes the sender of a record. Records of other senders that
+ * contradict it have no effect while that sender answers: see {@link Lease}.
  */
 export class ServiceCache {
   readonly #types: readonly DnsName[]
@@ -166,7 +165,7 @@ export class ServiceCache {
   }
 
   /**
-   * The due queries: refreshes, records in doubt and missing records. The caller must send them.
+   * The due queries: refreshes and missing records. The caller must send them.
    * @param browse whether to query for all services
    */
   takeDueQuestions(now: number, browse: boolean): DueQuestions {
@@ -276,7 +275,7 @@ export class ServiceCache {
     }
     const entry = this.#receive(srv, value, { ttl, sender, now, isSame })
     // The service ended, with or without a withdrawn PTR record.
-    if (entry === undefined && pointer.mayChange(sender, now)) this.#forget(key, 'goodbye')
+    if (entry === undefined && pointer.mayChange(sender)) this.#forget(key, 'goodbye')
     else {
       this.#moveTo(service, entry)
       if (entry === undefined) this.#ends.set(key, 'goodbye')
@@ -300,11 +299,11 @@ export class ServiceCache {
     { isSame = true, ...received }: Received,
   ): Entry<Value> | undefined {
     const { ttl, sender, now } = received
-    if (previous === undefined || previous.lease.mayChange(sender, now))
+    if (previous === undefined || previous.lease.mayChange(sender))
       return ttl === 0 ? undefined : { lease: this.#lease(received), value }
-    if (ttl > 0 && isSame) previous.lease.confirm(ttl, now)
-    else previous.lease.doubt(now)
-    return ttl > 0 && isSame ? { lease: previous.lease, value } : previous
+    if (ttl === 0 || !isSame) return previous
+    previous.lease.confirm(ttl, now)
+    return { lease: previous.lease, value }
   }
 
   #moveTo(service: Entries, srv: Entry<Location> | undefined): void {
