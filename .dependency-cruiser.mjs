@@ -36,6 +36,9 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
   'errors|limits',
 ].join('|')})\\.ts$`
 
+/** Folders of handlers with a protocol. */
+const PROTOCOLS = 'ua-tcp|ws-discovery'
+
 /** Tests and what supports them. */
 const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
 
@@ -96,6 +99,23 @@ export default {
       severity: 'error',
       from: { path: '^agent/' },
       to: { path: '^(standalone|cli|controller|webhook)/', reachable: true },
+    },
+    {
+      name: 'protocols-stand-alone',
+      comment: 'a protocol imports nothing of its handler but errors, limits and its XML reader',
+      severity: 'error',
+      from: { path: `^handlers/([^/]+)/src/(${PROTOCOLS})/`, pathNot: TESTS },
+      to: {
+        path: '^handlers/',
+        pathNot: '^handlers/$1/src/($2/|xml/|(errors|limits)\\.ts$)',
+      },
+    },
+    {
+      name: 'protocols-have-one-entry',
+      comment: 'a handler imports index.ts of a protocol only',
+      severity: 'error',
+      from: { path: '^handlers/', pathNot: [TESTS, 'test-peers', `/src/(${PROTOCOLS})/`] },
+      to: { path: `/src/(${PROTOCOLS})/`, pathNot: '/index\\.ts$' },
     },
     {
       name: 'no-test-support-in-programs',

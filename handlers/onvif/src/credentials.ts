@@ -1,6 +1,6 @@
 import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
-import { bareUuid } from './discovery/message.js'
+import { bareUuid } from './ws-discovery/index.js'
 
 /** A user name and a password of a camera. */
 export type Credential = Pick<PasswordCredential, 'username' | 'password'>

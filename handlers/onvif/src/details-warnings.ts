@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net'
 import type { OnvifDetails } from './details.js'
-import { cameraText } from './device/camera-text.js'
+import { cameraText } from './xml/camera-text.js'
 
 /** A field of the details that does not have the effect that its author expects. */
 export interface DetailsWarning {

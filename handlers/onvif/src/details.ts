@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { type FilterList, plainAddress, readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
 import { bareHardwareAddress } from './device/hardware-address.js'
-import { bareUuid } from './discovery/message.js'
+import { bareUuid } from './ws-discovery/index.js'
 
 /**
  * A filter. Without items it is absent: templates write a null, or an empty mapping.

@@ -1,7 +1,7 @@
 import type { Device } from '@akrijs/sdk'
 import type { OnvifDetails } from './details.js'
-import { cameraText } from './device/camera-text.js'
 import type { Camera } from './discovery/camera-set.js'
+import { cameraText } from './xml/camera-text.js'
 
 /** The limit of the scopes that containers get, in characters. */
 const MAX_SCOPES_LENGTH = 2048

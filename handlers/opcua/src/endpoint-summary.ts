@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ApplicationIdentity } from './opcua-server.js'
-import { ApplicationType, type EndpointDescription } from './ua-tcp/discovery-services.js'
+import { ApplicationType, type EndpointDescription } from './ua-tcp/index.js'
 
 /** By their numbers on the wire (OPC 10000-4, 7.20 and 7.40). */
 const MODES = [undefined, 'None', 'Sign', 'SignAndEncrypt'] as const

@@ -1,5 +1,6 @@
 import net from 'node:net'
 import { OpcuaUrlError } from './errors.js'
+import type { Target } from './ua-tcp/index.js'
 
 /** OPC 10000-6, 7.1.2.3 allows 4096 bytes; the limit of device ids is lower. */
 const MAX_LENGTH = 512
@@ -86,4 +87,13 @@ export function urlKey(text: string): string {
 /** `opc.tcp://host:port`, without a path. */
 export function originOf({ host, port }: Pick<EndpointUrl, 'host' | 'port'>): string {
   return `opc.tcp://${net.isIPv6(host) ? `[${host}]` : host}:${port}`
+}
+
+/**
+ * The URL with an address: the host name must not be resolved again. Undefined if the target has
+ * only addresses with an interface, which a URL cannot have.
+ */
+export function urlByAddress({ addresses, port, endpointUrl }: Target): string | undefined {
+  const host = addresses.find((address) => !address.includes('%'))
+  return host && `${originOf({ host, port })}${readEndpointUrl(endpointUrl)?.path ?? ''}`
 }

@@ -18,7 +18,7 @@ import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
-import type { CallTimeouts } from './ua-tcp/client.js'
+import type { CallTimeouts } from './ua-tcp/index.js'
 
 const NO_URLS = 'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard'
 /** Open sessions of all Configurations together. */

@@ -10,7 +10,7 @@ import {
 import { readEndpointUrl } from './endpoint-url.js'
 import { OpcuaAddressError, OpcuaUnreachableError } from './errors.js'
 import type { OpcuaServer } from './opcua-server.js'
-import type { Target } from './ua-tcp/client.js'
+import type { Target } from './ua-tcp/index.js'
 
 interface ReachOptions {
   /** `allowedNetworks` of the details. */

@@ -4,8 +4,7 @@ import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
-import { CALL_MS, type CallTimeouts, callService } from './ua-tcp/client.js'
-import { getEndpoints } from './ua-tcp/discovery-services.js'
+import { CALL_MS, type CallTimeouts, callService, getEndpoints } from './ua-tcp/index.js'
 
 const REFRESH_MS = 5 * 60_000
 const RETRY_MS = 10_000

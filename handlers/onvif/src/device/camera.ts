@@ -12,7 +12,7 @@ import {
   OnvifXmlError,
 } from '../errors.js'
 import type { Destination, NetworkPolicy } from '../network-policy.js'
-import type { XmlElement } from '../xml.js'
+import type { XmlElement } from '../xml/xml.js'
 import {
   type DeviceInformation,
   GET_CAPABILITIES,

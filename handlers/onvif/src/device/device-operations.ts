@@ -1,7 +1,7 @@
 import { isIPv4 } from 'node:net'
 import { plainAddress } from '@akrijs/sdk/network'
-import type { XmlElement } from '../xml.js'
-import { cameraText } from './camera-text.js'
+import { cameraText } from '../xml/camera-text.js'
+import type { XmlElement } from '../xml/xml.js'
 import type { SoapCall } from './soap.js'
 
 // The operations of the device service, and functions that read their answers.

@@ -1,5 +1,5 @@
-import { escapeXml, type XmlElement } from '../xml.js'
-import { cameraText } from './camera-text.js'
+import { cameraText } from '../xml/camera-text.js'
+import { escapeXml, type XmlElement } from '../xml/xml.js'
 import { MEDIA_1, MEDIA_2 } from './device-operations.js'
 import type { SoapCall } from './soap.js'
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
-import { parseXml, type XmlElement } from '../xml.js'
-import { cameraText } from './camera-text.js'
+import { cameraText } from '../xml/camera-text.js'
+import { parseXml, type XmlElement } from '../xml/xml.js'
 import {
   readCapabilities,
   readInformation,

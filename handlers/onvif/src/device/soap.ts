@@ -8,12 +8,12 @@ import {
   OnvifXmlError,
 } from '../errors.js'
 import type { Destination } from '../network-policy.js'
-import { parseXml, type XmlElement, type XmlLimits } from '../xml.js'
+import { readFault } from '../xml/soap-fault.js'
+import { parseXml, type XmlElement, type XmlLimits } from '../xml/xml.js'
 import { readHttpDate } from './http-date.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
 import { documentOf } from './reply-body.js'
-import { readFault } from './soap-fault.js'
 import { usernameToken } from './username-token.js'
 
 /** One operation of one service of a camera. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseXml } from '../xml.js'
+import { parseXml } from '../xml/xml.js'
 import { passwordDigest, usernameToken } from './username-token.js'
 
 describe('a UsernameToken', () => {

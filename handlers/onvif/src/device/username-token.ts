@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Credential } from '../credentials.js'
-import { escapeXml } from '../xml.js'
+import { escapeXml } from '../xml/xml.js'
 
 const WSS = 'http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss'
 

@@ -9,7 +9,6 @@ import {
   SourceLimit,
 } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
-import { cameraText } from '../device/camera-text.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import {
   OnvifCredentialRefusedError,
@@ -19,14 +18,20 @@ import {
 } from '../errors.js'
 import { MAX_LOGGED_SOURCES, QUESTIONS, REQUERIES_PER_ROUND, ROUND_MS } from '../limits.js'
 import type { NetworkPolicy } from '../network-policy.js'
+import {
+  type Announcement,
+  DISCOVERY_PORT,
+  type DiscoveryEvent,
+  interfaceOf,
+  WsDiscovery,
+  type WsDiscoveryOptions,
+} from '../ws-discovery/index.js'
+import { cameraText } from '../xml/camera-text.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
 import { IgnoredAnnouncements, idOf, type LeftOutCamera, unanswered } from './left-out-cameras.js'
-import { type Announcement, DISCOVERY_PORT } from './message.js'
-import { interfaceOf } from './network-interfaces.js'
 import { QueryQueue } from './query-queue.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
-import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 export interface CameraDiscoveryOptions
   extends Pick<CameraSetOptions, 'identity' | 'refreshMs'>,

@@ -1,6 +1,6 @@
 // The messages of WS-Discovery that devices send.
-import { encodeMessage } from '../discovery/message.js'
-import { escapeXml } from '../xml.js'
+import { encodeMessage } from '../ws-discovery/message.js'
+import { escapeXml } from '../xml/xml.js'
 
 /** An announcement to write. Its types have the prefixes `dn` and `tds`. */
 export interface AnnouncementText {

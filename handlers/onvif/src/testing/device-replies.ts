@@ -1,4 +1,4 @@
-import { type XmlElement, escapeXml as x } from '../xml.js'
+import { type XmlElement, escapeXml as x } from '../xml/xml.js'
 
 /** The facts of a simulated camera. */
 export interface SimulatedIdentity {

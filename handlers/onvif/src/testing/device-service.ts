@@ -5,7 +5,7 @@ import type { SecureContextOptions } from 'node:tls'
 import { systemClock } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import { OnvifXmlError } from '../errors.js'
-import { parseXml, type XmlElement } from '../xml.js'
+import { parseXml, type XmlElement } from '../xml/xml.js'
 import {
   OPEN_OPERATIONS,
   replyTo,

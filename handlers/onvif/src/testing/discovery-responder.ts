@@ -4,15 +4,15 @@ import { isIPv6 } from 'node:net'
 import os from 'node:os'
 import { systemClock } from '@akrijs/sdk'
 import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
+import { OnvifMessageError } from '../errors.js'
 import {
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   type DiscoveryMessage,
   decodeMessage,
-} from '../discovery/message.js'
-import { MULTICAST, retransmissions, UNICAST } from '../discovery/retransmission.js'
-import { OnvifMessageError } from '../errors.js'
-import type { QualifiedName } from '../xml.js'
+} from '../ws-discovery/message.js'
+import { MULTICAST, retransmissions, UNICAST } from '../ws-discovery/retransmission.js'
+import type { QualifiedName } from '../xml/xml.js'
 import {
   type AnnouncementText,
   encodeBye,

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Credential } from '../credentials.js'
-import type { XmlElement } from '../xml.js'
+import type { XmlElement } from '../xml/xml.js'
 
 /** The largest difference between the time of a token and the camera's clock, in milliseconds. */
 const TOKEN_SKEW_MS = 5000

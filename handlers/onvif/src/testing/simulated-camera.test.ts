@@ -8,7 +8,7 @@ import {
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   decodeMessage,
-} from '../discovery/message.js'
+} from '../ws-discovery/message.js'
 import { query } from './internal/camera-query.js'
 import { SimulatedCamera } from './simulated-camera.js'
 

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, systemClock } from '@akrijs/sdk'
-import { CALL_MS } from '../ua-tcp/client.js'
+import { CALL_MS } from '../ua-tcp/index.js'
 import type { DiscoveryUrl, DiscoveryUrlOptions } from './discovery-url.js'
 
 /** A call needs a socket, and memory for its answer. */

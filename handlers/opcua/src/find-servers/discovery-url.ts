@@ -14,13 +14,16 @@ import { OpcuaUnreachableError } from '../errors.js'
 import { reasonOf } from '../left-out-reason.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import { addressesIfAny } from '../reach.js'
-import { type CallOptions, type CallTimeouts, callService, type Target } from '../ua-tcp/client.js'
 import {
   type ApplicationDescription,
+  type CallOptions,
+  type CallTimeouts,
+  callService,
   findServers,
   findServersAsRegistered,
   type ServerOnNetwork,
-} from '../ua-tcp/discovery-services.js'
+  type Target,
+} from '../ua-tcp/index.js'
 import { NetworkRecords } from './network-records.js'
 import {
   type AddressesOf,

@@ -1,9 +1,14 @@
 import { AkriError, type Logger } from '@akrijs/sdk'
 import { OpcuaServiceError } from '../errors.js'
 import type { OpcuaServer } from '../opcua-server.js'
-import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
-import { findServersOnNetwork, type ServerOnNetwork } from '../ua-tcp/discovery-services.js'
-import { isUnsupported } from '../ua-tcp/status-code.js'
+import {
+  type CallOptions,
+  callService,
+  findServersOnNetwork,
+  isUnsupported,
+  type ServerOnNetwork,
+  type Target,
+} from '../ua-tcp/index.js'
 
 /** The longest wait for a service that keeps failing, in rounds: 5 minutes. */
 const MAX_ROUNDS_TO_WAIT = 30

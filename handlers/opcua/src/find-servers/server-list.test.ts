@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { application, DISCOVERY_SERVER } from '../../test-peers/simulated-server.js'
 import { parseEndpointUrl } from '../endpoint-url.js'
-import { type ApplicationDescription, ApplicationType } from '../ua-tcp/discovery-services.js'
+import { type ApplicationDescription, ApplicationType } from '../ua-tcp/index.js'
 import { announcedServers, hostsIn, listedServers, type Respondent } from './server-list.js'
 
 const ADDRESSES = new Map([

@@ -13,7 +13,7 @@ import {
   type ApplicationDescription,
   ApplicationType,
   type ServerOnNetwork,
-} from '../ua-tcp/discovery-services.js'
+} from '../ua-tcp/index.js'
 import { hostProblem } from './announced-host.js'
 
 /** The server or discovery server that gave the answer. */

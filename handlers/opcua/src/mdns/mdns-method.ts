@@ -1,5 +1,6 @@
 import type { Clock } from '@akrijs/sdk'
 import { RefreshSchedule } from '@akrijs/sdk/network'
+import { urlByAddress } from '../endpoint-url.js'
 import { BackgroundRounds } from '../find-servers/background-rounds.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import { interleaved } from '../interleaved.js'
@@ -7,7 +8,6 @@ import { NOT_ALLOWED } from '../left-out-reason.js'
 import { MAX_DISCOVERY_SERVERS } from '../limits.js'
 import type { OpcuaServer, ServerList } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
-import { urlByAddress } from '../ua-tcp/client.js'
 import type { MdnsServer } from './mdns-server.js'
 
 /** How often the handler calls an announced discovery server, in milliseconds. */

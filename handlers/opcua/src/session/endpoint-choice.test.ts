@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { EndpointDescription } from '../ua-tcp/discovery-services.js'
+import type { EndpointDescription } from '../ua-tcp/index.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 
 const certificate = Buffer.from('a certificate')

@@ -1,5 +1,5 @@
 // Chooses the endpoint of a server for a session. Pure.
-import type { EndpointDescription } from '../ua-tcp/discovery-services.js'
+import type { EndpointDescription } from '../ua-tcp/index.js'
 
 /** OPC 10000-4, 7.20 and 7.40; the numbers appear on the wire. */
 const SecurityMode = { none: 1, sign: 2, signAndEncrypt: 3 } as const

@@ -12,10 +12,16 @@ import {
   RefreshSchedule,
 } from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
+import { urlByAddress } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { IdentifiedServer, OpcuaServer } from '../opcua-server.js'
-import { type CallTimeouts, callService, type Target, urlByAddress } from '../ua-tcp/client.js'
-import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
+import {
+  type CallTimeouts,
+  callService,
+  type EndpointDescription,
+  getEndpoints,
+  type Target,
+} from '../ua-tcp/index.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'

@@ -1,6 +1,5 @@
 import net from 'node:net'
 import { type Clock, messageOf, systemClock } from '@akrijs/sdk'
-import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaTimeoutError, OpcuaUnreachableError } from '../errors.js'
 import { Conversation } from './conversation.js'
 import type { DiscoveryService } from './discovery-services.js'
@@ -13,15 +12,6 @@ export interface Target {
   readonly port: number
   /** The URL that the server receives. */
   readonly endpointUrl: string
-}
-
-/**
- * The URL with an address: the host name must not be resolved again. Undefined if the target has
- * only addresses with an interface, which a URL cannot have.
- */
-export function urlByAddress({ addresses, port, endpointUrl }: Target): string | undefined {
-  const host = addresses.find((address) => !address.includes('%'))
-  return host && `${originOf({ host, port })}${readEndpointUrl(endpointUrl)?.path ?? ''}`
 }
 
 /** The default time limit of a call, in milliseconds. */

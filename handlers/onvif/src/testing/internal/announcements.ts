@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { UdpSocket } from '@akrijs/sdk/network'
-import { DISCOVERY_GROUP, DISCOVERY_PORT } from '../../discovery/message.js'
+import { DISCOVERY_GROUP, DISCOVERY_PORT } from '../../ws-discovery/message.js'
 import { type AnnouncementText, encodeHello } from '../device-messages.js'
 
 /**

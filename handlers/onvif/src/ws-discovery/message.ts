@@ -1,7 +1,13 @@
-import { cameraText } from '../device/camera-text.js'
-import { readFault } from '../device/soap-fault.js'
 import { OnvifMessageError, OnvifXmlError } from '../errors.js'
-import { escapeXml, parseXml, type QualifiedName, type XmlElement, type XmlLimits } from '../xml.js'
+import { cameraText } from '../xml/camera-text.js'
+import { readFault } from '../xml/soap-fault.js'
+import {
+  escapeXml,
+  parseXml,
+  type QualifiedName,
+  type XmlElement,
+  type XmlLimits,
+} from '../xml/xml.js'
 
 // WS-Discovery of April 2005, as the ONVIF core specification uses it (section 7.3).
 

@@ -1,5 +1,5 @@
-import type { XmlElement } from '../xml.js'
 import { cameraText } from './camera-text.js'
+import type { XmlElement } from './xml.js'
 
 /** Fault codes of ONVIF, and of Web Services Security. */
 const NOT_AUTHORIZED: ReadonlySet<string> = new Set([

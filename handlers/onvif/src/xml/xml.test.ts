@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { costOf } from '../../../test/support/cost.js'
-import { fuzz } from '../../../test/support/fuzz.js'
-import { OnvifXmlError } from './errors.js'
+import { costOf } from '../../../../test/support/cost.js'
+import { fuzz } from '../../../../test/support/fuzz.js'
+import { OnvifXmlError } from '../errors.js'
 import { escapeXml, parseXml } from './xml.js'
 
 const { parameters, timeoutMs } = fuzz({ runs: 3000 })

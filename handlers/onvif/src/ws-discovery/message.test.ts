@@ -10,7 +10,7 @@ import {
   encodeProbeMatches,
   encodeResolveMatches,
 } from '../testing/device-messages.js'
-import { parseXml, type XmlElement } from '../xml.js'
+import { parseXml, type XmlElement } from '../xml/xml.js'
 import {
   decodeMessage,
   encodeProbe,

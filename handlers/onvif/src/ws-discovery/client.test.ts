@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { listen, sayHello } from '../testing/internal/announcements.js'
+import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './client.js'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
-import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 // All tests of this machine share the loopback interface.
 alone()

@@ -1,6 +1,6 @@
 import { messageOf } from '@akrijs/sdk'
 import { SaxesParser, type SaxesTagPlain } from 'saxes'
-import { OnvifXmlError } from './errors.js'
+import { OnvifXmlError } from '../errors.js'
 
 /** Limits of a document. */
 export interface XmlLimits {
