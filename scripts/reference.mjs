@@ -1,7 +1,7 @@
 // Writes docs/reference from the types of @akrijs/sdk. `--check` writes nothing, and fails if
 // something would change. Fails if an export of the SDK is not documented: a comment for each
-// member, a default for each optional member, the unit of each time, a name for each parameter, and an
-// example for each function and class.
+// member, a default for each optional member, the unit of each time, a name for each parameter, and
+// an example for each function and class.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'

@@ -39,7 +39,7 @@ export function lostWhileAway({
     if (isOfConfiguration && resources.includes(resourceName) && !plan.served.has(name))
       missing.add(name)
   }
-  // The Instance of a device that a bound leaves out may be deleted: only the digest tells its name.
+  // The Instance of a device that a bound leaves out may be deleted: only the digest has its name.
   for (const found of missing.size > 0 ? (devices.leftOut?.listed.values() ?? []) : [])
     for (const length of ['short', 'long'] as const) missing.delete(digests.of(found, length).name)
   return [...missing].flatMap((name) => {

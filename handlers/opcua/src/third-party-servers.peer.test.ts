@@ -150,7 +150,7 @@ describe.skipIf(missingForLan.length > 0)(
       expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
     })
 
-    it("offers a server that announces itself by node-opcua's own mDNS until its goodbye", async () => {
+    it('offers a server that node-opcua announces by mDNS until its goodbye', async () => {
       const host = await lan.addHost(240)
       const args = [path.join(import.meta.dirname, '../test-peers/mdns-server.mjs'), '4870', '/UA']
       const server = await lan.spawn(host, process.execPath, args, /^announced$/m)
