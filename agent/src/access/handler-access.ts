@@ -36,6 +36,11 @@ export interface AdmittedDevice extends HashedDevice {
   readonly reported?: HashedDevice
 }
 
+/** The device as its handler reported it. */
+export function asReported(device: AdmittedDevice): HashedDevice {
+  return device.reported ?? device
+}
+
 /** The rules of one handler. */
 interface AccessRules {
   readonly mounts: readonly PathRule[]

@@ -14,8 +14,7 @@ import * as z from 'zod'
 import type { RememberedHandler } from '../handlers/registration-server.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { SlotAllocation } from '../slots/allocation-ledger.js'
-import type { KeptList } from './configuration-discovery.js'
-import type { DiscoverySnapshot } from './discovery.js'
+import type { DiscoverySnapshot, KeptList } from './discovery.js'
 
 const VERSION = 1
 /**

@@ -6,7 +6,7 @@ import { checked, configurationWith } from '../testing/objects.js'
 import { admitDevices, ageDevices, type ListedDevices, RANK, type Rank } from './device-set.js'
 
 it('a device that its first handler may not give stays refused, also if others list it', () => {
-  const list = { shared: true, leftOut: 0, lostSince: undefined }
+  const list = { shared: true, leftOut: 0 }
   const refused = { ...list, endpoint: 'b', devices: [{ id: '1', hash: '', refusal: 'no' }] }
   const other = { ...list, endpoint: 'a', devices: [checked({ id: '1' })] }
   const { devices } = ageDevices([refused, other], 0, { unhealthyAfterMs: 30, removeAfterMs: 300 })

@@ -98,12 +98,7 @@ export interface EndpointList {
    */
   readonly leftOut: number | undefined
   /** Time when the stream of the list ended; undefined while the stream is open. */
-  readonly lostSince: number | undefined
-}
-
-/** The list after the end of its stream. */
-export function lostAt(list: EndpointList, now: number): EndpointList {
-  return { ...list, lostSince: list.lostSince ?? now }
+  readonly lostSince?: number
 }
 
 export interface AgeingOptions {
@@ -114,7 +109,7 @@ export interface AgeingOptions {
 }
 
 /** The devices of a Configuration before the bounds. */
-export interface AgedSet {
+interface AgedSet {
   readonly devices: Devices
   readonly complete: boolean
   /** How many devices are listed and not in the set. */
@@ -193,10 +188,12 @@ export type DeviceBound =
   | 'perNode'
   | 'slots'
 
-/** What is left of one bound. */
+/** One bound, for the Configurations that share it. */
 interface Room {
   readonly bound: DeviceBound
   readonly isOfSlots: boolean
+  /** What all devices of these Configurations would take. */
+  demand: number
   left: number
 }
 
@@ -208,20 +205,11 @@ export function admitDevices(
   listed: ReadonlyMap<ObjectKey, ListedDevices>,
   bounds: DeviceBounds,
 ): ReadonlyMap<ObjectKey, DeviceSet> {
-  const all = roomsOf(listed, bounds)
-  const fits = [...listed].every(
-    ([
-      key,
-      {
-        configuration,
-        listed: { devices },
-      },
-    ]) => take(all.get(key), devices.size, devices.size * configuration.spec.capacity),
-  )
-  const admitted = new Map([...listed].map(([key, each]) => [key, servedSet(each.listed)]))
-  if (fits) return admitted
-
   const rooms = roomsOf(listed, bounds)
+  const admitted = new Map([...listed].map(([key, each]) => [key, servedSet(each.listed)]))
+  const isEnough = ({ demand, left }: Room) => demand <= left
+  if ([...rooms.values()].every((each) => each.every(isEnough))) return admitted
+
   const byRank = Object.values(RANK).map((): Candidate[] => [])
   for (const [key, each] of listed) {
     const rankOf = each.ranks()
@@ -232,23 +220,26 @@ export function admitDevices(
   for (const candidates of byRank) {
     // Most of a flood has no room: it need not be sorted.
     const withRoom = candidates
-      .filter(({ key, slots }) => fullRoom(rooms.get(key), 1, slots) === undefined)
+      .filter(({ key, slots }) => fullRoom(rooms.get(key), slots) === undefined)
       .sort((a, b) => compare(a.id, b.id) || compare(a.key, b.key))
-    for (const { key, id, slots } of withRoom)
-      if (take(rooms.get(key), 1, slots)) kept.get(key)?.add(id)
+    for (const { key, id, slots } of withRoom) {
+      if (fullRoom(rooms.get(key), slots) !== undefined) continue
+      for (const room of rooms.get(key) ?? []) room.left -= weight(room, slots)
+      kept.get(key)?.add(id)
+    }
   }
   for (const [key, { configuration, listed: set }] of listed) {
     const ids = kept.get(key)
     if (ids === undefined || ids.size === set.devices.size) continue
     const served = new Map([...set.devices].filter(([id]) => ids.has(id)))
-    const full = fullRoom(rooms.get(key), 1, configuration.spec.capacity)
+    const full = fullRoom(rooms.get(key), configuration.spec.capacity)
     admitted.set(key, servedSet(set, served, full?.bound))
   }
   return admitted
 }
 
 /** The devices to serve of those that are listed. */
-export function servedSet(
+function servedSet(
   { devices: listed, complete, leftOut: beyondList }: AgedSet,
   devices = listed,
   bound: DeviceBound = 'perConfiguration',
@@ -270,34 +261,35 @@ function roomsOf(
   { perConfiguration, perNode, slots }: DeviceBounds,
 ): ReadonlyMap<ObjectKey, readonly Room[]> {
   const room = (bound: DeviceBound, most: number): Room => ({
-    ...{ bound, left: Math.ceil(most) },
+    ...{ bound, demand: 0, left: Math.ceil(most) },
     isOfSlots: bound.startsWith('slots'),
   })
   const ofNode = [room('perNode', perNode), room('slots', slots)]
   const namespaces = new Map<string, readonly Room[]>()
   const rooms = new Map<ObjectKey, readonly Room[]>()
-  for (const [key, { configuration }] of listed) {
+  for (const [key, { configuration, listed: set }] of listed) {
     const { namespace } = configuration.metadata
     const ofNamespace = namespaces.get(namespace) ?? [
       room('perNamespace', perNode / 2),
       room('slotsPerNamespace', slots / 2),
     ]
     namespaces.set(namespace, ofNamespace)
-    rooms.set(key, [room('perConfiguration', perConfiguration), ...ofNamespace, ...ofNode])
+    const all = [room('perConfiguration', perConfiguration), ...ofNamespace, ...ofNode]
+    for (const each of all)
+      each.demand += set.devices.size * weight(each, configuration.spec.capacity)
+    rooms.set(key, all)
   }
   return rooms
 }
 
-/** The first room that has no place for so many devices and slots. */
-function fullRoom(rooms: readonly Room[] = [], devices: number, slots: number): Room | undefined {
-  return rooms.find(({ left, isOfSlots }) => (isOfSlots ? slots : devices) > left)
+/** What a device with so many slots takes of a room. */
+function weight({ isOfSlots }: Room, slots: number): number {
+  return isOfSlots ? slots : 1
 }
 
-/** Takes room for so many devices and slots, if there is room for all. */
-function take(rooms: readonly Room[] = [], devices: number, slots: number): boolean {
-  if (fullRoom(rooms, devices, slots) !== undefined) return false
-  for (const room of rooms) room.left -= room.isOfSlots ? slots : devices
-  return true
+/** The first room that has no place for a device with so many slots. */
+function fullRoom(rooms: readonly Room[] = [], slots: number): Room | undefined {
+  return rooms.find((room) => weight(room, slots) > room.left)
 }
 
 function compare(a: string, b: string): number {

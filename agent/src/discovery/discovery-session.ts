@@ -3,21 +3,26 @@ import type { Configuration } from '@akrijs/api'
 import {
   aborted,
   Backoff,
+  backoff,
   type Clock,
   kindOf,
   type Logger,
   messageOf,
   runAfter,
-  TokenBucket,
   untilAborted,
 } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/sdk/handler'
-import type { HandlerAccess } from '../access/handler-access.js'
+import { asReported, type HandlerAccess } from '../access/handler-access.js'
 import type { Cluster } from '../cluster/cluster.js'
 import { MissingPropertyError, PropertyForbiddenError, PropertyRefusedError } from '../errors.js'
-import { DiscoveryFailedError, type HandlerEndpoint } from '../handlers/handler-endpoint.js'
+import {
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+  handlerOfUid,
+} from '../handlers/handler-endpoint.js'
+import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import type { AgentObserver } from '../report/observer.js'
-import { type EndpointList, lostAt } from './device-set.js'
+import type { AgeingOptions, EndpointList, RankOf } from './device-set.js'
 
 export type SessionState =
   | { readonly phase: 'opening' }
@@ -42,16 +47,25 @@ export type SessionFailure =
   /** A mistake in akri.js or in a handler. */
   | 'InternalError'
 
-interface SessionStatus {
+/**
+ * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
+ * moment ago, and its devices are healthy. `old`: its stream has ended before that.
+ */
+export type HandlerAnswer = 'missing' | 'fresh' | 'old'
+
+/** What the handler tells people about devices; undefined if it cannot tell. */
+type Reports = readonly DeviceReport[] | undefined
+
+export interface SessionStatus {
+  readonly uid: string
   readonly state: SessionState
-  /** What the handler tells people about devices; undefined if it cannot tell. */
-  readonly reports: Reports
-  /** Whether the last list answers the present details: an edit asks again. */
-  readonly hasAnswered: boolean
+  readonly answer: HandlerAnswer
+  readonly reports?: Reports
 }
 
-export interface SessionOptions {
+export interface SessionOptions extends AgeingOptions {
   readonly cluster: Pick<Cluster, 'resolveProperties'>
+  readonly registry: Pick<HandlerRegistry, 'drop'>
   /** What the handler may give to containers of what it reports. */
   readonly access: Pick<HandlerAccess, 'admit'>
   readonly clock: Clock
@@ -60,16 +74,10 @@ export interface SessionOptions {
   readonly observer: AgentObserver
   /** The most devices of one list. */
   readonly mostDevices: number
-  /** An endpoint whose handler has left is gone after so many milliseconds. */
-  readonly removeAfterMs: number
-  /** The order of devices by id, for a list with more devices. */
-  rank(): (id: string) => number
-  /** The present list of the endpoint. */
-  list(): EndpointList
-  /** Called after every change of the state, with the list if it has changed. Must not throw. */
-  onChange(list?: EndpointList): void
-  /** Called when the endpoint is gone. */
-  onGone(): void
+  /** The order of the devices of a list with more devices. */
+  ranks(): RankOf
+  /** Called after every change of the list or of the state. Must not throw. */
+  onChange(): void
 }
 
 /** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
@@ -79,6 +87,8 @@ const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
  * each list.
  */
 const STEADY_MS = BACKOFF.ceilingMs
+/** Between decisions about devices that are refused for now, in milliseconds. */
+const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
 /**
  * A change of the reports of devices alone is shown after so many milliseconds: a device that is
  * offered now and then, or is left out for a moment, must not cause writes without an end.
@@ -101,8 +111,6 @@ const ENTRIES_OF_A_LIST = 1000
  */
 const LISTS_OF_EARLY_ATTEMPT = 5
 
-type Reports = readonly DeviceReport[] | undefined
-
 /** One stream of the endpoint, with what comes before it. */
 interface Attempt {
   readonly stop: AbortController
@@ -114,16 +122,21 @@ interface Attempt {
   listedAt: number | undefined
 }
 
-/** Keeps a discovery stream open between one Configuration and one endpoint. */
+/**
+ * Keeps a discovery stream open between one Configuration and one endpoint, and has its last list.
+ * Without an endpoint, it has the list of an endpoint that is gone, or of before a restart.
+ */
 export class DiscoverySession {
-  readonly #endpoint: HandlerEndpoint
+  readonly #endpoint: HandlerEndpoint | undefined
   readonly #options: SessionOptions
   readonly #stop = new AbortController()
-  readonly #running: Promise<void>
-  readonly #budget: TokenBucket
-  /** The lists that were read and not taken from the budget. */
-  #owed = 0
+  readonly #running: Promise<void> | undefined
+  /** Ends the decisions about devices of the list that are refused for now. */
+  #decisions = new AbortController()
+  /** Time until which the budget of lists is spent. */
+  #spentUntil = Number.NEGATIVE_INFINITY
   #configuration: Configuration
+  #list: EndpointList
   #state: SessionState = { phase: 'opening' }
   /**
    * The reports of the last list, and those that the status shows. Undefined until a list answers
@@ -132,17 +145,41 @@ export class DiscoverySession {
   #reports: { last: Reports; shown: Reports; isWaiting: boolean } | undefined
   #attempt = newAttempt()
 
-  constructor(configuration: Configuration, endpoint: HandlerEndpoint, options: SessionOptions) {
+  constructor(
+    configuration: Configuration,
+    list: EndpointList,
+    options: SessionOptions,
+    endpoint?: HandlerEndpoint,
+  ) {
     this.#configuration = configuration
-    this.#endpoint = endpoint
+    this.#list = list
     this.#options = options
-    this.#budget = new TokenBucket({ clock: options.clock, ...LISTS })
-    this.#running = this.#run()
+    this.#endpoint = endpoint
+    this.#decideAgain()
+    this.#running = endpoint && this.#run(endpoint)
+  }
+
+  /** The last list of the endpoint. */
+  get list(): EndpointList {
+    return this.#list
+  }
+
+  /** Whether the endpoint is there. */
+  get isRunning(): boolean {
+    return this.#endpoint !== undefined
+  }
+
+  /** Whether a stream is open, and has given a list. */
+  get isListing(): boolean {
+    return this.#state.phase === 'open' && this.#state.listed
   }
 
   get status(): SessionStatus {
-    const hasAnswered = this.#reports !== undefined
-    return { state: this.#state, reports: this.#reports?.shown, hasAnswered }
+    const { clock, unhealthyAfterMs } = this.#options
+    const { endpoint: uid, lostSince = Infinity } = this.#list
+    const isFresh = lostSince > clock.monotonicMs() - unhealthyAfterMs
+    const answer = this.#reports === undefined ? 'missing' : isFresh ? 'fresh' : 'old'
+    return { uid, state: this.#state, answer, reports: this.#reports?.shown }
   }
 
   /**
@@ -173,35 +210,42 @@ export class DiscoverySession {
   }
 
   async close(): Promise<void> {
+    this.#lose()
     this.#stop.abort()
     this.#attempt.stop.abort()
+    this.#decisions.abort()
     await this.#running
   }
 
-  async #run(): Promise<void> {
-    const { clock, random, list, onChange } = this.#options
+  async #run(endpoint: HandlerEndpoint): Promise<void> {
+    const { clock, random, onChange } = this.#options
     const backoff = new Backoff({ ...BACKOFF, random })
     while (!this.#stop.signal.aborted) {
       const attempt = newAttempt()
       this.#attempt = attempt
       const { signal } = attempt.stop
       try {
-        await this.#follow(attempt)
+        await this.#follow(endpoint, attempt)
         if (!signal.aborted)
-          throw new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`)
+          throw new DiscoveryFailedError('failed', `handler ${endpoint.uid} ended its stream`)
       } catch (error) {
-        if (!signal.aborted) await this.#failed(error, attempt)
+        if (!signal.aborted) await this.#failed(error, endpoint, attempt)
       }
       if (this.#stop.signal.aborted) return
-      const now = clock.monotonicMs()
-      if (attempt.listedAt !== undefined && now - attempt.listedAt >= STEADY_MS) backoff.reset()
-      onChange(lostAt(list(), now))
+      const { listedAt = Infinity } = attempt
+      if (clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
+      this.#lose()
+      onChange()
       if (!signal.aborted && !attempt.isWoken) await this.#rest(backoff, signal)
       if (!signal.aborted && !attempt.isWoken) continue
       backoff.reset()
-      this.#owed += LISTS_OF_EARLY_ATTEMPT
-      await this.#payForLists(this.#stop.signal)
+      await this.#pay(LISTS_OF_EARLY_ATTEMPT, this.#stop.signal)
     }
+  }
+
+  /** The stream of the list has ended. */
+  #lose(): void {
+    this.#list = { lostSince: this.#options.clock.monotonicMs(), ...this.#list }
   }
 
   /** Waits until the next attempt. */
@@ -213,9 +257,8 @@ export class DiscoverySession {
     await clock.sleep(retryInMs, signal).catch(() => undefined)
   }
 
-  async #follow(attempt: Attempt): Promise<void> {
-    const { clock, observer, cluster, access, onChange, ...options } = this.#options
-    const { uid: endpoint, name: handler } = this.#endpoint
+  async #follow(endpoint: HandlerEndpoint, attempt: Attempt): Promise<void> {
+    const { clock, observer, cluster, access, mostDevices, ranks, onChange } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const { signal } = attempt.stop
@@ -230,28 +273,57 @@ export class DiscoverySession {
       configuration: `${namespace}/${name} ${uid}`,
       details: configuration.spec.discoveryHandler.discoveryDetails,
       properties,
-      mostDevices: options.mostDevices,
-      rank: () => options.rank(),
+      mostDevices,
+      rank: () => {
+        const rankOf = ranks()
+        return (id: string) => rankOf(id, endpoint.shared)
+      },
     }
-    for await (const { devices: listed, leftOut, reports } of this.#endpoint.discover(
-      request,
-      signal,
-    )) {
-      const { devices: before } = options.list()
-      const { devices, changed } = await access.admit(handler, listed, before)
+    for await (const { devices: listed, leftOut, reports } of endpoint.discover(request, signal)) {
+      const { devices: before } = this.#list
+      const { devices, changed } = await access.admit(endpoint.name, listed, before)
       if (signal.aborted) return
       const now = clock.monotonicMs()
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
-      observer.handlerAnswered(name, handler, seconds)
+      observer.handlerAnswered(name, endpoint.name, seconds)
       attempt.listedAt ??= now
       this.#followReports(reports, changed > 0 || devices.length !== before?.length)
       this.#state = { phase: 'open', listed: true }
       // Another process can be behind the endpoint by now.
-      const { shared } = this.#endpoint
-      onChange({ endpoint, shared, devices, leftOut, lostSince: undefined })
-      this.#owed += 1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST)
-      await this.#payForLists(signal)
+      const { uid, shared } = endpoint
+      this.#list = { endpoint: uid, shared, devices, leftOut }
+      this.#decideAgain()
+      onChange()
+      await this.#pay(1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST), signal)
     }
+  }
+
+  /**
+   * Decides again about devices that are refused because of the present state of the node: a slow
+   * answer of the kernel or a device that comes later must not last until the next list of the
+   * handler, which begins with short pauses.
+   */
+  #decideAgain(): void {
+    this.#decisions.abort()
+    this.#decisions = new AbortController()
+    const { signal } = this.#decisions
+    const { clock, access, log, random, onChange } = this.#options
+    const decide = async () => {
+      for (const wait of backoff({ ...DECISIONS, random })) {
+        const { endpoint, devices = [] } = this.#list
+        if (!devices.some(({ isTemporary }) => isTemporary)) return
+        await clock.sleep(wait, signal)
+        const reported = devices.map(asReported)
+        const decided = await access.admit(handlerOfUid(endpoint), reported, devices)
+        if (signal.aborted) return
+        if (decided.devices.every((device, index) => device === devices[index])) continue
+        this.#list = { ...this.#list, devices: decided.devices }
+        onChange()
+      }
+    }
+    decide().catch((error: unknown) => {
+      if (!signal.aborted) log.error({ err: error }, 'refused devices not checked again')
+    })
   }
 
   /** @param isChanged whether the devices of the list have changed: then the status is written */
@@ -271,19 +343,20 @@ export class DiscoverySession {
     })
   }
 
-  /** Waits until the budget has room for the lists that were read. */
-  async #payForLists(signal: AbortSignal): Promise<void> {
-    while (this.#owed > 0 && !signal.aborted) {
-      const wait = this.#budget.take()
-      if (wait === 0) this.#owed--
-      else await this.#options.clock.sleep(wait, signal).catch(() => undefined)
-    }
+  /** Takes so many lists from the budget, and waits until it has room for them. */
+  async #pay(lists: number, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    const now = clock.monotonicMs()
+    const full = now - LISTS.burst * LISTS.refillMs
+    this.#spentUntil = Math.max(this.#spentUntil, full) + lists * LISTS.refillMs
+    if (this.#spentUntil > now)
+      await clock.sleep(this.#spentUntil - now, signal).catch(() => undefined)
   }
 
-  async #failed(error: unknown, { asked }: Attempt): Promise<void> {
-    const { clock, log, observer, list, removeAfterMs, onGone } = this.#options
+  async #failed(error: unknown, endpoint: HandlerEndpoint, { asked }: Attempt): Promise<void> {
+    const { clock, log, observer, registry, removeAfterMs } = this.#options
     const message = messageOf(error)
-    if (asked) observer.handlerFailed(this.#endpoint.name)
+    if (asked) observer.handlerFailed(endpoint.name)
     const reason = reasonOf(error, asked)
     const before = this.#state
     this.#state =
@@ -292,10 +365,10 @@ export class DiscoverySession {
         : { phase: 'failed', reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
       log.warn({ err: error }, 'discovery failed')
-    const { lostSince = Infinity } = list()
+    const { lostSince = Infinity } = this.#list
     const isLost = clock.monotonicMs() >= lostSince + removeAfterMs
     // A handler that comes back registers again; one that hung does not.
-    if (isLost && reason === 'Unreachable' && (await this.#endpoint.hasLeft?.())) onGone()
+    if (isLost && reason === 'Unreachable' && (await endpoint.hasLeft?.())) registry.drop(endpoint)
   }
 }
 

@@ -250,7 +250,7 @@ describe('the lists of an endpoint', () => {
       endpoint.give(`id-${index}`)
       await clock.advance(1)
     }
-    expect(world.listsRead).toBe(51)
+    expect(world.listsRead).toBe(52)
     await clock.advance(400)
     expect(world.found()).toEqual(['id-199'])
   })

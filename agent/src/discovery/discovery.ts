@@ -1,51 +1,76 @@
 import type { Configuration } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
-import { Listeners } from '@akrijs/runtime'
+import { Listeners, runAfter } from '@akrijs/runtime'
+import { asReported } from '../access/handler-access.js'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
-import { handlerOfUid } from '../handlers/handler-endpoint.js'
+import { type HandlerEndpoint, handlerOfUid } from '../handlers/handler-endpoint.js'
+import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
-import {
-  ConfigurationDiscovery,
-  type ConfigurationDiscoveryOptions,
-  type DiscoveryStatus,
-  type KeptList,
-} from './configuration-discovery.js'
 import {
   type AgeingOptions,
   admitDevices,
+  ageDevices,
   type DeviceSet,
+  type EndpointList,
+  isSameSet,
+  type ListedDevices,
   NO_DEVICES,
-  servedSet,
+  RANK,
+  type RankOf,
 } from './device-set.js'
+import { DiscoverySession, type SessionOptions, type SessionStatus } from './discovery-session.js'
 
 interface DiscoveryOptions
   extends Partial<AgeingOptions>,
-    Pick<
-      ConfigurationDiscoveryOptions,
-      'registry' | 'access' | 'clock' | 'log' | 'observer' | 'rankDevices'
-    > {
+    Pick<SessionOptions, 'access' | 'clock' | 'log' | 'observer'> {
+  readonly registry: HandlerRegistry
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
   /** The accepted Configurations. */
   readonly configurations: ObjectCache<Configuration>
+  /** Ranks the devices of a Configuration by its present Instances. */
+  rankDevices(configuration: Configuration): RankOf
   /** @default DEVICE_BOUNDS */
   readonly bounds?: DeviceBounds
   /** @default Math.random */
   readonly random?: () => number
 }
 
+export interface DiscoveryStatus {
+  readonly handler: string
+  readonly endpoints: readonly SessionStatus[]
+}
+
+/** A list that the checkpoint keeps. */
+export type KeptList = Pick<EndpointList, 'endpoint' | 'shared' | 'devices'>
+
 /** What the checkpoint keeps of each Configuration. */
 export type DiscoverySnapshot = Readonly<
   Record<ObjectKey, { readonly uid: string; readonly lists: readonly KeptList[] }>
 >
 
+/** A Configuration, with a session for each endpoint of its handler. */
+interface FollowedConfiguration extends ListedDevices {
+  readonly key: ObjectKey
+  /** With its last edit. */
+  configuration: Configuration
+  /** By the uid of the endpoint, in the order in which the endpoints came. */
+  readonly sessions: Map<string, DiscoverySession>
+  /** Start of the wait for the first answer of any endpoint; undefined after an answer. */
+  waitingSince: number | undefined
+  listed: ListedDevices['listed']
+  /** The devices to serve. */
+  devices: DeviceSet
+  /** Time alone changes the devices too. */
+  timer: AbortController
+}
+
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
   readonly #options: Required<DiscoveryOptions>
-  readonly #discoveries = new Map<ObjectKey, ConfigurationDiscovery>()
-  /** Those with devices: a flood of Configurations without devices costs nothing. */
-  readonly #listing = new Map<ObjectKey, ConfigurationDiscovery>()
+  readonly #followed = new Map<ObjectKey, FollowedConfiguration>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
+  /** The end of the sessions that were replaced. */
   #closing: Promise<unknown> = Promise.resolve()
 
   constructor(options: DiscoveryOptions) {
@@ -56,17 +81,16 @@ export class Discovery {
   /** Takes over the checkpoint. Call it before {@link start}. */
   async restore(snapshot: DiscoverySnapshot): Promise<void> {
     const { access, configurations } = this.#options
-    const admitted = async ({ devices = [], ...list }: KeptList) => ({
-      ...list,
-      devices: (await access.admit(handlerOfUid(list.endpoint), devices)).devices,
-    })
     for (const [text, { uid, lists }] of Object.entries(snapshot)) {
       const key = text as ObjectKey
-      const restored = await Promise.all(lists.map(admitted))
       const configuration = configurations.get(key)
       // It may have gone while no agent ran.
       if (configuration?.metadata.uid !== uid) continue
-      this.#begin(key, configuration, restored)
+      const followed = this.#begin(key, configuration)
+      for (const { devices = [], ...list } of lists) {
+        const admitted = await access.admit(handlerOfUid(list.endpoint), devices)
+        this.#renew(followed, list.endpoint, { list: { ...list, devices: admitted.devices } })
+      }
       this.#follow(key)
     }
   }
@@ -75,37 +99,52 @@ export class Discovery {
     const { cluster, configurations, registry } = this.#options
     const { signal } = this.#stop
     configurations.onChange((key) => this.#follow(key), signal)
-    cluster.onPropertiesChanged((key) => this.#discoveries.get(key)?.restart(), signal)
+    cluster.onPropertiesChanged((key) => {
+      for (const session of this.#followed.get(key)?.sessions.values() ?? []) session.restart()
+    }, signal)
     registry.onChange(({ name, reregistered }) => {
-      for (const [key, discovery] of this.#discoveries) {
-        if (discovery.handler !== name) continue
+      for (const [key, { configuration, sessions }] of this.#followed) {
+        if (configuration.spec.discoveryHandler.name !== name) continue
         // A registration that is repeated without a pause must not make work for each
         // Configuration.
-        if (reregistered !== undefined) discovery.wake(reregistered)
+        if (reregistered !== undefined) sessions.get(reregistered.uid)?.wake()
         else this.#follow(key)
       }
     }, signal)
-    const keys = [...this.#discoveries.keys(), ...configurations.list().map(keyOf)]
+    const keys = [...this.#followed.keys(), ...configurations.list().map(keyOf)]
     for (const key of new Set(keys)) this.#follow(key)
   }
 
   /**
    * The devices to serve now; none, and incomplete, for a Configuration that is not followed. The
-   * same object until the set changes.
+   * same object until the set changes, so that a long work can see that it has changed.
    */
   deviceSet(key: ObjectKey): DeviceSet {
-    return this.#discoveries.get(key)?.deviceSet ?? NO_DEVICES
+    return this.#followed.get(key)?.devices ?? NO_DEVICES
   }
 
   status(key: ObjectKey): DiscoveryStatus | undefined {
-    return this.#discoveries.get(key)?.status
+    const followed = this.#followed.get(key)
+    if (followed === undefined) return undefined
+    const running = [...followed.sessions.values()].filter(({ isRunning }) => isRunning)
+    const { name: handler } = followed.configuration.spec.discoveryHandler
+    return { handler, endpoints: running.map(({ status }) => status) }
   }
 
+  /**
+   * The devices that are served, as reported, because other rules may hold after a restart. Each is
+   * in the list that describes it: so the bounds of devices bound the checkpoint.
+   */
   snapshot(): DiscoverySnapshot {
+    const listsOf = ({ sessions, devices: served }: FollowedConfiguration) =>
+      [...sessions.values()].flatMap(({ list: { endpoint, shared, devices } }) => {
+        const kept = devices?.filter(({ id }) => served.devices.get(id)?.endpoint === endpoint)
+        return kept === undefined ? [] : { endpoint, shared, devices: kept.map(asReported) }
+      })
     return Object.fromEntries(
-      [...this.#discoveries].map(([key, { configuration, servedLists }]) => [
+      [...this.#followed].map(([key, followed]) => [
         key,
-        { uid: configuration.metadata.uid, lists: servedLists },
+        { uid: followed.configuration.metadata.uid, lists: listsOf(followed) },
       ]),
     )
   }
@@ -117,64 +156,141 @@ export class Discovery {
 
   async close(): Promise<void> {
     this.#stop.abort()
-    for (const key of [...this.#discoveries.keys()]) this.#forget(key)
+    for (const followed of this.#followed.values()) this.#end(followed)
+    this.#followed.clear()
     await this.#closing
   }
 
-  /** Makes the discovery of a Configuration follow the Configuration and the registry. */
+  /** Makes the sessions of a Configuration follow the Configuration and the registry. */
   #follow(key: ObjectKey): void {
     if (this.#stop.signal.aborted) return
-    const configuration = this.#options.configurations.get(key)
-    const before = this.#discoveries.get(key)
-    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
-      this.#forget(key)
-      if (before !== undefined) this.#listeners.tell(key)
-      return
+    const { configurations, registry } = this.#options
+    const found = configurations.get(key)
+    const configuration = found?.metadata.deletionTimestamp === undefined ? found : undefined
+    const before = this.#followed.get(key)
+    if (before && before.configuration.metadata.uid !== configuration?.metadata.uid) {
+      this.#end(before)
+      this.#followed.delete(key)
+      // It leaves room to the devices of others.
+      this.#admit(key)
+      this.#listeners.tell(key)
     }
-    if (before && before.configuration.metadata.uid !== configuration.metadata.uid)
-      this.#forget(key)
-    const discovery = this.#discoveries.get(key) ?? this.#begin(key, configuration)
-    discovery.follow(configuration)
+    if (configuration === undefined) return
+    const followed = this.#followed.get(key) ?? this.#begin(key, configuration)
+    followed.configuration = configuration
+    const endpoints = registry.endpoints(configuration.spec.discoveryHandler.name)
+    const uids = new Set(endpoints.map(({ uid }) => uid))
+    for (const [uid, session] of followed.sessions) {
+      if (uids.has(uid)) session.configure(configuration)
+      else if (session.isRunning) this.#renew(followed, uid)
+    }
+    for (const endpoint of endpoints)
+      if (!followed.sessions.get(endpoint.uid)?.isRunning)
+        this.#renew(followed, endpoint.uid, { endpoint })
+    this.#changed(followed)
   }
 
-  #begin(
-    key: ObjectKey,
-    configuration: Configuration,
-    restored: readonly KeptList[] = [],
-  ): ConfigurationDiscovery {
-    const discovery = new ConfigurationDiscovery(configuration, restored, {
-      ...this.#options,
-      mostDevices: this.#options.bounds.perConfiguration,
-      log: this.#options.log.child({ configuration: key }),
-      onChange: () => {
-        if (this.#discoveries.get(key) !== discovery) return
-        this.#admit(key)
-        this.#listeners.tell(key)
+  #begin(key: ObjectKey, configuration: Configuration): FollowedConfiguration {
+    const followed: FollowedConfiguration = {
+      ...{ key, configuration, devices: NO_DEVICES, sessions: new Map() },
+      waitingSince: this.#options.clock.monotonicMs(),
+      listed: { ...NO_DEVICES, leftOut: 0, changesAt: Number.POSITIVE_INFINITY },
+      timer: new AbortController(),
+      ranks: () => {
+        const rankOf = this.#options.rankDevices(followed.configuration)
+        const { devices } = followed.devices
+        // A device that was admitted comes before new devices: its Instance may not be there yet.
+        return (id, shared) => {
+          const rank = rankOf(id, shared)
+          return rank === RANK.new && devices.has(id) ? RANK.served : rank
+        }
       },
-    })
-    this.#discoveries.set(key, discovery)
-    return discovery
+    }
+    this.#followed.set(key, followed)
+    return followed
   }
 
-  #forget(key: ObjectKey): void {
-    const closing = this.#discoveries.get(key)?.close()
-    this.#discoveries.delete(key)
-    if (closing === undefined) return
-    this.#admit(key)
-    this.#closing = this.#closing.then(() => closing)
+  /** Replaces the session of an endpoint that came or went. The list of the endpoint stays. */
+  #renew(
+    followed: FollowedConfiguration,
+    uid: string,
+    { list, endpoint }: { readonly list?: KeptList; readonly endpoint?: HandlerEndpoint } = {},
+  ): void {
+    const { clock, bounds, log } = this.#options
+    const { key, configuration, sessions, ranks } = followed
+    const before = sessions.get(uid)
+    this.#closing = Promise.all([this.#closing, before?.close()])
+    const nothing = { endpoint: uid, shared: false, devices: undefined, leftOut: undefined }
+    const lostSince = clock.monotonicMs()
+    const options = {
+      ...this.#options,
+      mostDevices: bounds.perConfiguration,
+      log: log.child({ configuration: key, endpoint: uid }),
+      ranks,
+      onChange: () => this.#changed(followed),
+    }
+    const last = before?.list ?? { ...nothing, lostSince, ...list }
+    sessions.set(uid, new DiscoverySession(configuration, last, options, endpoint))
+  }
+
+  #end({ timer, sessions }: FollowedConfiguration): void {
+    timer.abort()
+    const ends = [...sessions.values()].map((session) => session.close())
+    this.#closing = Promise.all([this.#closing, ...ends])
+  }
+
+  /** A bug in here is a bug on the way of this Configuration: the others go on. */
+  #changed(followed: FollowedConfiguration): void {
+    const { key, timer } = followed
+    if (this.#followed.get(key) !== followed) return
+    const { clock, log } = this.#options
+    try {
+      const now = clock.monotonicMs()
+      followed.listed = ageDevices(this.#listsOf(followed, now), now, this.#options)
+      timer.abort()
+      followed.timer = new AbortController()
+      const { changesAt } = followed.listed
+      if (changesAt < Number.POSITIVE_INFINITY)
+        runAfter(clock, changesAt - now, followed.timer.signal, () => this.#changed(followed))
+      this.#admit(key)
+    } catch (error) {
+      log.error({ configuration: key, err: error }, 'device set not made')
+    }
+    this.#listeners.tell(key)
+  }
+
+  /** The lists of the endpoints. Drops those without an endpoint that no longer count. */
+  #listsOf(followed: FollowedConfiguration, now: number): readonly EndpointList[] {
+    const { sessions, configuration } = followed
+    const { name } = configuration.spec.discoveryHandler
+    const isAnswered = [...sessions.values()].some(({ isListing }) => isListing)
+    if (isAnswered) followed.waitingSince = undefined
+    for (const [uid, { isRunning, list }] of sessions) {
+      // After an answer, devices of the handler before an edit are no longer asked for.
+      const isOfOther = isAnswered && handlerOfUid(uid) !== name
+      const goneAt = (list.lostSince ?? now) + this.#options.removeAfterMs
+      if (!isRunning && (list.devices === undefined || isOfOther || now >= goneAt))
+        sessions.delete(uid)
+    }
+    const lists = Array.from(sessions.values(), ({ list }) => list)
+    const { waitingSince: lostSince } = followed
+    if (lostSince === undefined) return lists
+    // Stands for the endpoint that a handler without endpoints may have.
+    const missing = { endpoint: '', shared: false, devices: undefined, leftOut: undefined }
+    return [...lists, { ...missing, lostSince }]
   }
 
   /** Admits devices after a change of one Configuration, which may leave room to others. */
   #admit(changed: ObjectKey): void {
-    const discovery = this.#discoveries.get(changed)
-    const hadDevices = this.#listing.delete(changed)
-    if (discovery !== undefined && discovery.listed.devices.size > 0)
-      this.#listing.set(changed, discovery)
-    else discovery?.admit(servedSet(discovery.listed))
-    if (!hadDevices && !this.#listing.has(changed)) return
-    for (const [key, set] of admitDevices(this.#listing, this.#options.bounds)) {
-      const isChanged = this.#listing.get(key)?.admit(set)
-      if (isChanged === true && key !== changed) this.#listeners.tell(key)
+    // A flood of Configurations without devices costs nothing.
+    const listing = new Map(
+      [...this.#followed].filter(([key, { listed }]) => key === changed || listed.devices.size > 0),
+    )
+    for (const [key, set] of admitDevices(listing, this.#options.bounds)) {
+      const followed = this.#followed.get(key)
+      if (followed === undefined || isSameSet(set, followed.devices)) continue
+      followed.devices = set
+      if (key !== changed) this.#listeners.tell(key)
     }
   }
 }
