@@ -38,11 +38,20 @@ export const DEVICE_BOUNDS: DeviceBounds = {
   slots: 20_000,
 }
 
-/**
- * The fields of the devices of a message, for each device that a list may have. A usual device has
- * less than twenty. A field without content takes fifty times its bytes after it is decoded.
- */
-export const FIELDS_PER_DEVICE = 100
+/** What a handler sends in one message, of at most 4.125 MiB. */
+export const DISCOVER_RESPONSE = {
+  /** Twice the highest bound of a Configuration: those beyond the bound are counted. */
+  devices: 20_000,
+  /** Of one device: a Pod's environment and an Instance hold little more. */
+  deviceBytes: 256 * 1024,
+  /**
+   * For each device that a list may have. A usual device has less than twenty. A field without
+   * content takes fifty times its bytes after it is decoded.
+   */
+  fieldsPerDevice: 100,
+  /** Of all reports that are decoded: 65,536 texts at most. */
+  reportBytes: 128 * 1024,
+}
 
 /**
  * Writes of Instances and starts of plugins for one Configuration: two at once for each device that

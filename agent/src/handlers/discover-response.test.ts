@@ -1,13 +1,12 @@
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import type { Device } from '@akrijs/sdk/handler'
 import { DeviceListCheck } from '@akrijs/sdk/host'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../test/support/fuzz.js'
 import { turnsOf } from '../../../test/support/turns.js'
-import { boundList, MAX_DEVICE_BYTES, readResponse } from './discover-response.js'
+import { DISCOVER_RESPONSE } from '../limits.js'
+import { readResponse } from './discover-response.js'
 
-const never = new AbortController().signal
 const withProperties = (id: string, properties: Record<string, string>) => ({
   id,
   properties,
@@ -20,28 +19,16 @@ const message = (devices: ReturnType<typeof named>) =>
 const numbered = (count: number) =>
   named(Array.from({ length: count }, (_, index) => String(index).padStart(6, '0')))
 
-const bound = (mostDevices: number, rankOf = (_id: string) => 1) => ({
-  ...{ mostDevices, rank: () => rankOf, check: new DeviceListCheck() },
-})
+const readBound = (
+  bytes: Uint8Array,
+  mostDevices: number,
+  rankOf = (_id: string) => 1,
+  check = new DeviceListCheck(),
+) => readResponse(bytes, { mostDevices, rank: () => rankOf }, check)
 
 const entry = fc.record({ id: fc.string({ maxLength: 3 }), rank: fc.integer({ min: 0, max: 3 }) })
 
-it.each<[string, (ids: readonly string[], limits: ReturnType<typeof bound>) => Promise<unknown>]>([
-  [
-    'a message',
-    async (ids, limits) => {
-      const { devices, leftOut } = await readResponse(message(named(ids)), limits, never)
-      return [devices.map(({ id }) => id), leftOut]
-    },
-  ],
-  [
-    'a list of this process',
-    async (ids, limits) => {
-      const { devices, leftOut } = boundList(named(ids), limits)
-      return [devices.map(({ id }) => id), leftOut]
-    },
-  ],
-])('%s has all its devices, or the first ones by rank and id, in any order', async (_, read) => {
+it('a message has all its devices, or the first ones by rank and id, in any order', async () => {
   const entries = fc.uniqueArray(entry, { selector: ({ id }) => id, maxLength: 60 })
   const most = fc.integer({ min: 1, max: 20 })
   await fc.assert(
@@ -50,24 +37,18 @@ it.each<[string, (ids: readonly string[], limits: ReturnType<typeof bound>) => P
       const ids = usable.map(({ id }) => id)
       const ranks = new Map(usable.map(({ id, rank }) => [id, rank]))
       const rankOf = (id: string) => ranks.get(id) ?? expect.fail(id)
-      const limits = () => bound(mostDevices, rankOf)
+      const read = async (listed: readonly string[]) => {
+        const { devices, leftOut } = await readBound(message(named(listed)), mostDevices, rankOf)
+        return [devices.map(({ id }) => id), leftOut]
+      }
       const order = (a: string, b: string) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)
       const kept = ids.length > mostDevices ? ids.toSorted(order).slice(0, mostDevices) : ids
       const leftOut = ids.length - kept.length
-      expect(await read(ids, limits())).toEqual([kept, leftOut])
+      expect(await read(ids)).toEqual([kept, leftOut])
       const reversed = kept.length < ids.length ? kept : ids.toReversed()
-      expect(await read(ids.toReversed(), limits())).toEqual([reversed, leftOut])
+      expect(await read(ids.toReversed())).toEqual([reversed, leftOut])
     }),
   )
-})
-
-it('asks for the rank of each device once, however many devices come after it', async () => {
-  const asked: string[] = []
-  const limits = bound(10, (id) => asked.push(id))
-  const devices = numbered(200)
-  await readResponse(message(devices), limits, never)
-  boundList(devices, limits)
-  expect(asked).toHaveLength(2 * devices.length)
 })
 
 describe('a message', () => {
@@ -75,34 +56,38 @@ describe('a message', () => {
     const report = { reason: '\u001b[2J', count: 3, ids: ['\u202ea'], listed: false }
     const reports = Array.from({ length: 10_000 }, () => report)
     const many = DiscoverResponse.encode({ devices: named(['a']), reports }).finish()
-    const list = await readResponse(many, bound(1), never)
+    const list = await readBound(many, 1)
     expect(list.devices).toHaveLength(1)
     expect(list.reports).toHaveLength(47)
     expect(list.reports?.[0]).toEqual({ ...report, reason: '\ufffd[2J', ids: ['\ufffda'] })
     // Each id of no bytes takes two bytes in the message, and much more in memory.
     const empty = { ...report, ids: Array.from({ length: 1_000_000 }, () => '') }
     const large = DiscoverResponse.encode({ devices: named(['a']), reports: [empty] }).finish()
-    expect((await readResponse(large, bound(1), never)).reports).toEqual([])
+    expect((await readBound(large, 1)).reports).toEqual([])
   })
 
   it('of many devices, or of many properties, is read in turns with other work', async () => {
     const many = message(numbered(10_000))
-    expect(await turnsOf(() => readResponse(many, bound(10), never))).toBeGreaterThan(1000)
+    expect(await turnsOf(() => readBound(many, 10))).toBeGreaterThan(1000)
     const names = Array.from({ length: 400 }, (_, index) => [`P${index}`, ''])
     const properties = Object.fromEntries(names)
     const large = message(numbered(60).map(({ id }) => withProperties(id, properties)))
     // They are read twice: the last time, all their properties are decoded.
-    expect(await turnsOf(() => readResponse(large, bound(1000), never))).toBeGreaterThan(15)
+    expect(await turnsOf(() => readBound(large, 1000))).toBeGreaterThan(15)
   })
 
   // Start and end of a group of the number 7, with an empty group of the number 8 in it.
   const group = Buffer.from([0x3b, 0x43, 0x44, 0x3c])
   it.each([
     // Two bytes for each device: an id would take two more.
-    ['as many devices as 4 MiB can hold', Buffer.alloc(4 << 20, '0a00', 'hex'), /more than 200000/],
+    [
+      'as many devices as 4 MiB can hold',
+      Buffer.alloc(4 << 20, '0a00', 'hex'),
+      /more than 20000 devices/,
+    ],
     [
       'a device that is too large',
-      message([withProperties('1', { A: 'x'.repeat(MAX_DEVICE_BYTES) })]),
+      message([withProperties('1', { A: 'x'.repeat(DISCOVER_RESPONSE.deviceBytes) })]),
       /^a device takes \d+ bytes, more than 262144$/,
     ],
     ['a group, which proto3 does not have', group, /^a message has a group, in field 7$/],
@@ -116,7 +101,7 @@ describe('a message', () => {
     ['something else', Buffer.from('no message'), /^a message is not a DiscoverResponse: /],
   ])('with %s is refused', async (_, bytes, reason) => {
     for (const most of [2, 1000])
-      await expect(readResponse(bytes, bound(most), never)).rejects.toMatchObject({
+      await expect(readBound(bytes, most)).rejects.toMatchObject({
         code: expect.stringMatching(/^AKRI_ERR_INVALID_(RESPONSE|DEVICE_LIST)$/),
         message: expect.stringMatching(reason),
       })
@@ -125,28 +110,23 @@ describe('a message', () => {
   it('is refused if its properties would take much more memory than the message', async () => {
     const names = Array.from({ length: 5000 }, (_, index) => [index.toString(36), ''])
     const large = (id: string) => withProperties(id, Object.fromEntries(names))
-    const list = await readResponse(message([large('a'), ...numbered(99)]), bound(100), never)
+    const list = await readBound(message([large('a'), ...numbered(99)]), 100)
     expect(list.devices).toHaveLength(100)
     const many = message([large('a'), large('b')])
-    await expect(readResponse(many, bound(100), never)).rejects.toMatchObject({
+    await expect(readBound(many, 100)).rejects.toMatchObject({
       code: 'AKRI_ERR_INVALID_RESPONSE',
       message: 'the devices of a message have more than 10000 fields',
     })
   })
 
   it('has the devices of the message before, as far as they are equal', async () => {
-    const reading = bound(1000)
-    const before = await readResponse(message(numbered(100)), reading, never)
-    const now = await readResponse(message([...named(['x']), ...numbered(100)]), reading, never)
-    expect(reading.check.checked).toBe(101)
+    const check = new DeviceListCheck()
+    const read = (devices: ReturnType<typeof named>) =>
+      readBound(message(devices), 1000, undefined, check)
+    const before = await read(numbered(100))
+    const now = await read([...named(['x']), ...numbered(100)])
+    expect(check.checked).toBe(101)
     expect(now.devices.filter((device) => before.devices.includes(device))).toHaveLength(100)
-  })
-
-  it('ends early when its reader is gone', async () => {
-    const stop = new AbortController()
-    const reading = readResponse(message(numbered(50_000)), bound(10), stop.signal)
-    stop.abort()
-    expect((await reading).leftOut).toBeLessThan(50_000)
   })
 
   const { parameters, timeoutMs } = fuzz({ runs: 300 })
@@ -167,7 +147,7 @@ describe('a message', () => {
       await fc.assert(
         fc.asyncProperty(bytes, fc.integer({ min: 1, max: 30 }), async (content, most) => {
           try {
-            const { devices, leftOut } = await readResponse(content, bound(most), never)
+            const { devices, leftOut } = await readBound(content, most)
             expect(devices.length).toBeLessThanOrEqual(most)
             expect(leftOut).toBeGreaterThanOrEqual(0)
           } catch (error) {
@@ -181,11 +161,4 @@ describe('a message', () => {
     },
     timeoutMs,
   )
-})
-
-it('a list of this process that is wrong is left to the check of lists', () => {
-  for (const list of [undefined, 'text', { length: 5 }] as unknown as Device[][])
-    expect(boundList(list, bound(1))).toEqual({ devices: list, leftOut: 0 })
-  const wrong = [{ id: 'a' }, { id: 'b' }, { id: 7 }, null] as unknown as Device[]
-  expect(boundList(wrong, bound(2)).devices).toEqual([{ id: 7 }, null])
 })

@@ -1,7 +1,7 @@
 import { type Logger, messageOf, untilAborted } from '@akrijs/runtime'
 import { type DiscoveryHandler, InvalidDetailsError } from '@akrijs/sdk/handler'
 import { deviceReports, followDiscovery } from '@akrijs/sdk/host'
-import { boundList } from './discover-response.js'
+import { firstDevices } from './discover-response.js'
 import {
   type BoundedList,
   type DiscoverRequest,
@@ -54,9 +54,11 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
         ...handler,
         async *discover(context) {
           for await (const list of handler.discover(context)) {
-            const kept = boundList(list, bound)
-            leftOut = kept.leftOut
-            yield kept.devices
+            // At run time a handler is JavaScript: the check of lists refuses other values.
+            const isList = Array.isArray(list) && list.every((each) => typeof each?.id === 'string')
+            const kept = isList ? firstDevices(list, bound) : list
+            leftOut = isList ? list.length - kept.length : 0
+            yield kept
           }
         },
       }

@@ -109,6 +109,29 @@ it('a handler of the SDK tells the agent what it left out, another handler canno
   expect((await firstList(other))?.reports).toBeUndefined()
 })
 
+it('a list of a handler in this process has the first devices by rank and id', async () => {
+  const lists = [
+    ['b', 'served', 'a'].map((id) => ({ id })),
+    [{ id: 'a' }, { id: 'b' }, { id: 7 }] as unknown as { id: string }[],
+  ]
+  const sensor = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover() {
+      yield lists.shift() ?? []
+    },
+  })
+  const loaded = { name: 'sensor', load: async () => sensor }
+  const endpoint = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
+  const bounded = () =>
+    endpoint.discover({ ...request, mostDevices: 2 }, new AbortController().signal).next()
+  const { value } = await bounded()
+  expect([value?.devices.map(({ id }) => id), value?.leftOut]).toEqual([['served', 'a'], 1])
+  // The check of lists names what is wrong.
+  await expect(bounded()).rejects.toThrow('device 2: id is a value of type number')
+})
+
 describe('a hostile handler', () => {
   it('puts no control characters and no invalid UTF-8 into properties', async () => {
     const value = Buffer.concat([
@@ -127,7 +150,7 @@ describe('a hostile handler', () => {
   it('cannot send faster than the agent reads, and its newest list counts', async () => {
     let sent = 0
     let isLast = false
-    const many = listOf(numbered(60_000))
+    const many = listOf(numbered(19_000))
     const endpoint = await handler((call) => {
       const send = () => {
         if (isLast) return void call.write(listOf(['last']))

@@ -196,14 +196,14 @@ export class RemoteEndpoint implements HandlerEndpoint {
     })
     stream.on('error', onOver)
     stream.on('end', onOver)
-    const reading = { ...bound, check: new DeviceListCheck() }
+    const check = new DeviceListCheck()
     try {
       let read: Buffer | undefined
       // A handler cannot send faster than the agent reads.
       for await (const _ of stream) {
         if (newest === undefined || newest === read) continue
         read = newest
-        const list = await readResponse(read, reading, signal)
+        const list = await readResponse(read, bound, check)
         if (signal.aborted) return
         yield hasReports ? list : { ...list, reports: undefined }
       }
