@@ -58,10 +58,10 @@ async function addressOf(
   if (type === 0) {
     const socket = await checkedSocket(endpoint, places.directory)
     return {
-      type: 'unix',
       ...socket,
-      problem: () => checkedSocket(socket.path, places.directory).then(() => undefined, messageOf),
-      isServed: () => isServed(socket.path),
+      problem: () =>
+        checkedSocket(socket.endpoint, places.directory).then(() => undefined, messageOf),
+      isServed: () => isServed(socket.endpoint),
     }
   }
   if (type === 1) return networkAddress(endpoint, places)
@@ -90,8 +90,7 @@ async function networkAddress(
       ? undefined
       : `${address} no longer belongs to the Pod that registered`
   return {
-    type: 'network',
-    host,
+    endpoint: `http://${host}`,
     owner: `address ${address}`,
     problem,
     isServed: () => isServed({ host: address, port }),
@@ -105,7 +104,7 @@ async function networkAddress(
 async function checkedSocket(
   endpoint: string,
   directory: string,
-): Promise<{ readonly path: string; readonly owner: string }> {
+): Promise<Pick<EndpointAddress, 'endpoint' | 'owner'>> {
   const refusal = (problem: string) => invalid(`endpoint ${quote(endpoint)} ${problem}`)
   if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
     throw refusal('is not an absolute path')
@@ -118,7 +117,7 @@ async function checkedSocket(
   if (!found.isSocket()) throw refusal('is not a socket')
   if (path.basename(real) === AGENT_SOCKET) throw refusal("is the agent's socket")
   // A process that is not root cannot make a socket of another user.
-  return { path: real, owner: `user ${found.uid}` }
+  return { endpoint: real, owner: `user ${found.uid}` }
 }
 
 function checkedHost(endpoint: string): {

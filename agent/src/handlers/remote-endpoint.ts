@@ -8,14 +8,7 @@ import {
   sendsReports,
   sharedFrom,
 } from '@akrijs/sdk/host'
-import {
-  Client,
-  connectivityState,
-  credentials,
-  Metadata,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js'
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { readResponse } from './discover-response.js'
 import {
   type BoundedList,
@@ -26,11 +19,9 @@ import {
 } from './handler-endpoint.js'
 
 /** The address of a registered handler. */
-export type EndpointAddress = (
-  | { readonly type: 'unix'; readonly path: string }
-  /** An IP address with a port. */
-  | { readonly type: 'network'; readonly host: string }
-) & {
+export interface EndpointAddress {
+  /** The path of a socket, or `http://` with an IP address and a port. */
+  readonly endpoint: string
   /** The user of the socket, or the address. */
   readonly owner: string
   /** Whether something accepts connections at the address. Never rejects. */
@@ -62,7 +53,8 @@ interface Registration {
 
 /**
  * A handler in another process, over gRPC. Any process that may register can register the endpoint
- * of another process again. So a registration never overrules a process that is connected.
+ * of another process again. So a registration never overrules a process that has answered and is
+ * connected.
  */
 export class RemoteEndpoint implements HandlerEndpoint {
   readonly uid: string
@@ -77,21 +69,22 @@ export class RemoteEndpoint implements HandlerEndpoint {
   /** The value of `shared` that the last process has sent: its lists can be read after its end. */
   #sentShared: boolean | undefined
   #keepaliveMs = KEEPALIVE_MS
-  /** The discoveries with a connection: each function ends its discovery. */
+  /** The discoveries that the handler has answered: each function ends its discovery. */
   readonly #connected = new Set<(error: DiscoveryFailedError) => void>()
 
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
-    this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
-    this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
-    this.owner = address.owner
+    const { endpoint, owner } = address
+    this.uid = remoteUid(name, endpoint)
+    this.#target = endpoint.startsWith('/') ? `unix:${endpoint}` : endpoint.slice('http://'.length)
+    this.owner = owner
     this.#registration = { shared, address }
   }
 
   /** The path of the socket; undefined for an endpoint with a network address. */
   get socket(): string | undefined {
-    const { address } = this.#registration
-    return address.type === 'unix' ? address.path : undefined
+    const { endpoint } = this.#registration.address
+    return endpoint.startsWith('/') ? endpoint : undefined
   }
 
   get shared(): boolean {
@@ -169,28 +162,14 @@ export class RemoteEndpoint implements HandlerEndpoint {
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
     let hasReports = false
-    let isOver = false
     const end = (error: DiscoveryFailedError) => stream.destroy(error)
     // The agent may still be busy with a list that came before.
     const onOver = () => {
-      isOver = true
       if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
     }
-    const onConnected = () => {
-      if (!isOver) this.#connected.add(end)
-    }
-    const channel = client.getChannel()
-    // `waitForReady` would connect again after the end of the stream.
-    const watch = () => {
-      if (isOver) return
-      const state = channel.getConnectivityState(false)
-      if (state === connectivityState.READY) onConnected()
-      else channel.watchConnectivityState(state, Infinity, watch)
-    }
-    watch()
     stream.on('metadata', (metadata: Metadata) => {
       answered = true
-      onConnected()
+      this.#connected.add(end)
       this.#sentShared = sharedFrom(metadata)
       hasReports = sendsReports(metadata)
     })
