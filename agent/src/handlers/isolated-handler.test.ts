@@ -6,23 +6,25 @@ import type { Logger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { IsolatedHandler } from './isolated-handler.js'
+import { keepRunning } from './isolated-handler.js'
 
 describe('a handler in a process of its own', () => {
   let directory: string
   let clock: ManualClock
   let logged: { readonly message: string; readonly fields: object }[]
-  let handler: IsolatedHandler | undefined
+  let stop: AbortController
+  let running: Promise<void> | undefined
 
   beforeEach(async () => {
     directory = await mkdtemp(path.join(os.tmpdir(), 'akri-isolated-'))
     clock = new ManualClock()
     logged = []
+    stop = new AbortController()
   })
 
   afterEach(async () => {
-    await handler?.close()
-    handler = undefined
+    stop.abort()
+    await running
     await rm(directory, { recursive: true, force: true })
   })
 
@@ -30,10 +32,9 @@ describe('a handler in a process of its own', () => {
    * Runs a script as the handler program. In it, `directory` is the directory that handlers share
    * with the agent.
    */
-  function run(script: string, variables: readonly string[] = []): IsolatedHandler {
+  function run(script: string, variables: readonly string[] = []): void {
     writeProgram(script)
-    handler = isolated(variables)
-    return handler
+    start(variables)
   }
 
   function writeProgram(script: string): void {
@@ -43,19 +44,22 @@ describe('a handler in a process of its own', () => {
     )
   }
 
-  function isolated(variables: readonly string[] = []): IsolatedHandler {
+  function start(variables: readonly string[] = []): void {
     const note = (fields: object, message: string) => logged.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
-    return new IsolatedHandler({
-      name: 'sensor',
-      program: file('program.cjs'),
-      module: '/opt/sensor.js',
-      directory,
-      variables,
-      logLevel: 'debug',
-      clock,
-      log,
-    })
+    running = keepRunning(
+      {
+        name: 'sensor',
+        program: file('program.cjs'),
+        module: '/opt/sensor.js',
+        directory,
+        variables,
+        logLevel: 'debug',
+        clock,
+        log,
+      },
+      stop.signal,
+    )
   }
 
   const ends = () =>
@@ -83,7 +87,6 @@ describe('a handler in a process of its own', () => {
       expect(wait).toBeLessThanOrEqual(most)
     }
     expect(ends()[0]).toMatchObject({
-      handler: 'sensor',
       reason: 'it exited with code 3',
       lastLines: ['no bus', 'the last words'],
       retryInMs: waits[0],
@@ -167,7 +170,7 @@ describe('a handler in a process of its own', () => {
   })
 
   it('ends with the agent, by force if necessary, and is not restarted', async () => {
-    const running = run(`
+    run(`
       process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
       setInterval(() => {}, 1000)
       require('node:fs').writeFileSync(directory + '/lives', String(process.pid))`)
@@ -176,12 +179,12 @@ describe('a handler in a process of its own', () => {
       expect(text).toMatch(/^\d+$/)
       return Number(text)
     })
-    const closed = running.close()
+    stop.abort()
     await written('asked', 'yes')
     await clock.untilSleeping()
     expect(clock.sleeping).toEqual([5000])
     await clock.advance(5000)
-    await closed
+    await running
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
     expect(ends()).toEqual([])
   })
@@ -208,7 +211,7 @@ describe('a handler in a process of its own', () => {
       expect(error).toMatchObject({ code: 'EMFILE' })
     }
     try {
-      handler = isolated()
+      start()
       await clock.untilSleeping()
     } finally {
       for (const descriptor of open) closeSync(descriptor)

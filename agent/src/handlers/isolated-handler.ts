@@ -1,4 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { setMaxListeners } from 'node:events'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -72,89 +73,74 @@ const PASSED_ON = [
 const WITHHELD = ['POD_IP', 'METRICS_PORT']
 
 /**
- * A handler in its own process, where its failures and leaks stay. It registers over its socket as
- * a sidecar does. It is started again when it ends, and ends with the agent, however the agent
- * ends.
+ * Runs a handler in its own process, where its failures and leaks stay. It registers over its
+ * socket as a sidecar does. It is started again when it ends, and ends with the signal, or with the
+ * agent, however the agent ends.
  */
-export class IsolatedHandler {
-  readonly #options: IsolatedHandlerOptions
-  readonly #stop = new AbortController()
-  readonly #output: IsolatedOutput
-  readonly #running: Promise<void>
-
-  constructor(options: IsolatedHandlerOptions) {
-    this.#options = options
-    const { log, name, clock } = options
-    this.#output = new IsolatedOutput(log.child({ handler: name }), clock)
-    this.#running = this.#run()
+export async function keepRunning(
+  options: IsolatedHandlerOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, clock } = options
+  const log = options.log.child({ handler: name })
+  const output = new IsolatedOutput(log, clock)
+  const backoff = new Backoff(BACKOFF)
+  while (!signal.aborted) {
+    const begun = clock.monotonicMs()
+    const reason = await runOnce(options, output, signal)
+    const lastLines = output.takeLast()
+    if (signal.aborted) return
+    if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
+    const retryInMs = backoff.next()
+    log.warn({ reason, lastLines, retryInMs }, 'isolated handler ended')
+    await clock.sleep(retryInMs, signal).catch(() => undefined)
   }
+}
 
-  async close(): Promise<void> {
-    this.#stop.abort()
-    await this.#running
-  }
-
-  async #run(): Promise<void> {
-    const { clock, log, name } = this.#options
-    const backoff = new Backoff(BACKOFF)
-    while (!this.#stop.signal.aborted) {
-      const begun = clock.monotonicMs()
-      const reason = await this.#once()
-      const lastLines = this.#output.takeLast()
-      if (this.#stop.signal.aborted) return
-      if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
-      const retryInMs = backoff.next()
-      log.warn({ handler: name, reason, lastLines, retryInMs }, 'isolated handler ended')
-      await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
-    }
-  }
-
-  /** Runs the process once. @returns how it ended */
-  async #once(): Promise<string> {
-    const { clock } = this.#options
-    const over = new AbortController()
-    let child: ChildProcess
-    try {
-      child = this.#spawn()
-    } catch (error) {
-      return notStarted(error)
-    }
-    child.once('close', () => over.abort())
-    const ended = new Promise<string>((resolve) => {
-      child.once('error', (error) => resolve(notStarted(error)))
-      child.once('exit', (code, signal) =>
-        resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
-      )
-    })
-    // A process has no pipes if this process has no file descriptors left.
-    const relay = (stream: NodeJS.ReadableStream | null, level: 'info' | 'warn') =>
-      stream && splitLines(stream, (line) => this.#output.take(line, level), MAX_HANDLER_LINE)
-    relay(child.stdout, 'info')
-    relay(child.stderr, 'warn')
-    const onStop = () => {
-      child.kill('SIGTERM')
-      runAfter(clock, TERM_MS, over.signal, () => void child.kill('SIGKILL'))
-    }
-    this.#stop.signal.addEventListener('abort', onStop, { once: true })
-    if (this.#stop.signal.aborted) onStop()
-    const end = await ended
-    // A process that the handler started can hold the pipes for longer. The kernel's pipes do not
-    // follow the clock of a test.
-    await systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
-    over.abort()
-    this.#stop.signal.removeEventListener('abort', onStop)
-    return end
-  }
-
-  #spawn(): ChildProcess {
-    const { program, module, directory, variables, logLevel } = this.#options
+/** Runs the process once. @returns how it ended */
+async function runOnce(
+  options: IsolatedHandlerOptions,
+  output: IsolatedOutput,
+  signal: AbortSignal,
+): Promise<string> {
+  const { program, module, directory, variables, logLevel, clock } = options
+  const over = new AbortController()
+  let child: ChildProcess
+  try {
     // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
     // Nothing is written to its standard input, whose end tells it that this process is gone.
-    return spawn(process.execPath, [program, '--until-stdin-ends', module], {
+    child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
       env: { ...handlerEnvironment(directory, variables), LOG_LEVEL: logLevel },
       detached: true,
     })
+  } catch (error) {
+    return notStarted(error)
   }
+  child.once('close', () => over.abort())
+  const ended = new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(notStarted(error)))
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+    )
+  })
+  // A process has no pipes if this process has no file descriptors left.
+  const relay = (stream: NodeJS.ReadableStream | null, level: 'info' | 'warn') =>
+    stream && splitLines(stream, (line) => output.take(line, level), MAX_HANDLER_LINE)
+  relay(child.stdout, 'info')
+  relay(child.stderr, 'warn')
+  const onStop = () => {
+    child.kill('SIGTERM')
+    runAfter(clock, TERM_MS, over.signal, () => void child.kill('SIGKILL'))
+  }
+  signal.addEventListener('abort', onStop, { once: true })
+  if (signal.aborted) onStop()
+  const end = await ended
+  // A process that the handler started can hold the pipes for longer. The kernel's pipes do not
+  // follow the clock of a test.
+  await systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
+  over.abort()
+  signal.removeEventListener('abort', onStop)
+  return end
 }
 
 function notStarted(error: unknown): string {
@@ -176,10 +162,16 @@ export function runIsolated(
   options: Isolation & Pick<IsolatedHandlerOptions, 'logLevel' | 'clock' | 'log'>,
 ): () => Promise<unknown> {
   const program = handlerProgram(options.from)
-  const running = handlers.map(
-    ({ name, module }) => new IsolatedHandler({ ...options, name, program, module }),
+  const stop = new AbortController()
+  // A listener for each process.
+  setMaxListeners(0, stop.signal)
+  const running = handlers.map(({ name, module }) =>
+    keepRunning({ ...options, name, program, module }, stop.signal),
   )
-  return () => Promise.all(running.map((handler) => handler.close()))
+  return () => {
+    stop.abort()
+    return Promise.all(running)
+  }
 }
 
 /**
