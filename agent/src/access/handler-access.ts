@@ -151,28 +151,23 @@ export class HandlerAccess {
     nodes: FoundNodes,
   ): AdmittedDevice {
     const problems: Problem[] = []
-    const allowed = <Item>(
-      items: readonly Item[],
-      problemOf: (item: Item) => Problem | undefined,
-    ) =>
-      items.filter((item) => {
-        const problem = problemOf(item)
-        if (problem !== undefined) problems.push(problem)
-        return problem === undefined
-      })
+    const isAllowed = (problem: Problem | undefined) => {
+      if (problem !== undefined) problems.push(problem)
+      return problem === undefined
+    }
     const { id, hash, properties = {}, mounts = [], deviceSpecs = [] } = device
-    const checksPaths = this.#options.paths !== 'unchecked'
+    const isUnchecked = this.#options.paths === 'unchecked'
     const admitted = {
       ...{ id, hash },
       properties: Object.fromEntries(
-        allowed(Object.entries(properties), ([name, value]) =>
-          propertyProblem(name, value, rules.environment),
+        Object.entries(properties).filter(([name, value]) =>
+          isAllowed(propertyProblem(name, value, rules.environment)),
         ),
       ),
-      mounts: checksPaths ? allowed(mounts, (mount) => mountProblem(mount, rules.mounts)) : mounts,
-      deviceSpecs: checksPaths
-        ? allowed(deviceSpecs, (spec) => deviceProblem(spec, rules.devices, nodes))
-        : deviceSpecs,
+      mounts: mounts.filter((mount) => isUnchecked || isAllowed(mountProblem(mount, rules.mounts))),
+      deviceSpecs: deviceSpecs.filter(
+        (spec) => isUnchecked || isAllowed(deviceProblem(spec, rules.devices, nodes)),
+      ),
     }
     const [first] = problems
     if (first === undefined) return device
@@ -193,17 +188,14 @@ export class HandlerAccess {
     if (option === undefined || rule === undefined)
       return kind === 'environment' ? '; it has to report the value under another name' : ''
     // The first rule of a handler replaces the standard.
-    const standard = this.#operatorRules(handler, kind).length > 0 ? [] : standardOf(handler, kind)
-    const rules = [...standard, `${handler}=${rule}`].join(',')
+    const { texts, isStandard } = this.#textsOf(handler, kind)
+    const rules = [...(isStandard ? texts : []), `${handler}=${rule}`].join(',')
     return `; only if you trust the handler with it, add ${rules} to ${option}`
   }
 
   #rulesOf(handler: string): AccessRules {
-    const of = <Rule>(kind: AccessKind, read: (text: string) => Rule | undefined) => {
-      const rules = this.#operatorRules(handler, kind)
-      const texts = rules.length > 0 ? rules : standardOf(handler, kind)
-      return texts.flatMap((text) => read(text) ?? [])
-    }
+    const of = <Rule>(kind: AccessKind, read: (text: string) => Rule | undefined) =>
+      this.#textsOf(handler, kind).texts.flatMap((text) => read(text) ?? [])
     return {
       mounts: of('mounts', readMountRule),
       devices: of('devices', readDeviceRule),
@@ -211,8 +203,13 @@ export class HandlerAccess {
     }
   }
 
-  #operatorRules(handler: string, kind: AccessKind): readonly string[] {
-    return this.#options.rules?.[kind].filter((rule) => rule.startsWith(`${handler}=`)) ?? []
+  #textsOf(handler: string, kind: AccessKind) {
+    const all = this.#options.rules?.[kind] ?? []
+    const texts = all.filter((rule) => rule.startsWith(`${handler}=`))
+    if (texts.length > 0) return { texts, isStandard: false }
+    const standard = Object.hasOwn(STANDARD, handler) ? STANDARD[handler] : STANDARD_OF_OTHERS
+    const rules = standard?.[kind] ?? []
+    return { texts: rules.map((rule) => `${handler}=${rule}`), isStandard: true }
   }
 
   async #findNodes({ devices: rules }: AccessRules, devices: DeviceList): Promise<FoundNodes> {
@@ -228,11 +225,6 @@ export class HandlerAccess {
 const MAX_RULE = 300
 
 const NO_NODES: FoundNodes = { present: new Set(), complete: true }
-
-function standardOf(handler: string, kind: AccessKind): readonly string[] {
-  const standard = Object.hasOwn(STANDARD, handler) ? STANDARD[handler] : STANDARD_OF_OTHERS
-  return (standard?.[kind] ?? []).map((rule) => `${handler}=${rule}`)
-}
 
 function propertyProblem(
   name: string,
