@@ -28,18 +28,18 @@ export interface EndpointPlaces {
   /** The directory of the sockets of handlers. */
   readonly directory: string
   /** @default no address */
-  readonly addresses: HandlerAddresses | undefined
-  /** The holder of an address now, or within some seconds. */
-  holderSoon(address: string): Promise<string | undefined>
+  readonly addresses?: HandlerAddresses | undefined
 }
 
 /**
- * Checks a registration: any process of the node may write to the socket. @throws
- * RegistrationRefusedError
+ * Checks a registration: any process of the node may write to the socket.
+ * @param holderSoon the holder of an address now, or within some seconds
+ * @throws RegistrationRefusedError
  */
 export async function endpointOf(
-  { name, endpoint, endpointType, shared }: RegisterDiscoveryHandlerRequest,
-  places: EndpointPlaces,
+  { name, endpoint, endpointType: type, shared }: RegisterDiscoveryHandlerRequest,
+  { directory, addresses }: EndpointPlaces,
+  holderSoon: (address: string) => Promise<string | undefined>,
 ): Promise<RemoteEndpoint> {
   if (!isHandlerName(name)) {
     throw invalid(
@@ -47,36 +47,20 @@ export async function endpointOf(
         '63 characters at most',
     )
   }
-  return new RemoteEndpoint(name, shared, await addressOf(endpoint, endpointType, places))
-}
-
-async function addressOf(
-  endpoint: string,
-  type: number,
-  places: EndpointPlaces,
-): Promise<EndpointAddress> {
+  if (type !== 0 && type !== 1)
+    throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
   if (type === 0) {
-    const socket = await checkedSocket(endpoint, places.directory)
-    return {
+    const socket = await checkedSocket(endpoint, directory)
+    return new RemoteEndpoint(name, shared, {
       ...socket,
-      problem: () =>
-        checkedSocket(socket.endpoint, places.directory).then(() => undefined, messageOf),
+      problem: () => checkedSocket(socket.endpoint, directory).then(() => undefined, messageOf),
       isServed: () => isServed(socket.endpoint),
-    }
+    })
   }
-  if (type === 1) return networkAddress(endpoint, places)
-  throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
-}
-
-/**
- * An endpoint gets the credentials of Configurations. So its address belongs to a Pod of this node,
- * or the operator allows the address. The next Pod with the same address has to register itself.
- */
-async function networkAddress(
-  endpoint: string,
-  { addresses, holderSoon }: EndpointPlaces,
-): Promise<EndpointAddress> {
-  const { host, address, port } = checkedHost(endpoint)
+  const { address, port } = checkedAddress(endpoint)
+  const host = isIPv6(address) ? `[${address}]` : address
+  // An endpoint gets the credentials of Configurations. So its address belongs to a Pod of this
+  // node, or the operator allows it. The next Pod with the address has to register itself.
   const holder = await holderSoon(address)
   if (holder === undefined)
     throw new RegistrationRefusedError(
@@ -85,16 +69,15 @@ async function networkAddress(
         'register from a Pod of this node, or name the address in AKRI_HANDLER_ADDRESSES of ' +
         'the agent (chart: agent.handlerAccess.addresses)',
     )
-  const problem = async () =>
-    addresses?.holderOf(address) === holder
-      ? undefined
-      : `${address} no longer belongs to the Pod that registered`
-  return {
-    endpoint: `http://${host}`,
+  return new RemoteEndpoint(name, shared, {
+    endpoint: `http://${host}:${port}`,
     owner: `address ${address}`,
-    problem,
+    problem: async () =>
+      addresses?.holderOf(address) === holder
+        ? undefined
+        : `${address} no longer belongs to the Pod that registered`,
     isServed: () => isServed({ host: address, port }),
-  }
+  })
 }
 
 /**
@@ -120,11 +103,7 @@ async function checkedSocket(
   return { endpoint: real, owner: `user ${found.uid}` }
 }
 
-function checkedHost(endpoint: string): {
-  readonly host: string
-  readonly address: string
-  readonly port: number
-} {
+function checkedAddress(endpoint: string): { readonly address: string; readonly port: number } {
   const refuse = () => invalid(`endpoint ${quote(endpoint)} is not http://address:port`)
   if (endpoint.length > 512 || !URL.canParse(endpoint)) throw refuse()
   const url = new URL(endpoint)
@@ -134,9 +113,7 @@ function checkedHost(endpoint: string): {
   // The name of a host could mean another host at the next look.
   if (protocol !== 'http:' || !['', '/'].includes(rest) || isIP(address) === 0) throw refuse()
   // URL drops the default port of http.
-  const port = url.port === '' ? 80 : Number(url.port)
-  const host = `${isIPv6(address) ? `[${address}]` : address}:${port}`
-  return { host, address, port }
+  return { address, port: url.port === '' ? 80 : Number(url.port) }
 }
 
 function invalid(message: string): RegistrationRefusedError {

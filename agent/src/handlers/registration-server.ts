@@ -16,22 +16,22 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { MAX_ENDPOINTS, MAX_WAITING_REGISTRATIONS, REGISTRATION_CALLS } from '../limits.js'
-import type { HandlerAddresses } from './handler-addresses.js'
 import type { HandlerRegistry } from './handler-registry.js'
-import { endpointOf, RegistrationRefusedError } from './registration-request.js'
+import {
+  type EndpointPlaces,
+  endpointOf,
+  RegistrationRefusedError,
+} from './registration-request.js'
 import { openRegistrationSocket } from './registration-socket.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
-export interface RegistrationServerOptions {
-  /** The directory that the agent shares with handlers. */
-  readonly directory: string
+/** `directory` is the one that the agent shares with handlers. */
+export interface RegistrationServerOptions extends EndpointPlaces {
   /** The group of handlers that are not root. @default handlers have the user of the agent */
   readonly group?: number | undefined
   readonly registry: HandlerRegistry
   /** Decides by its name whether a handler may register. */
   readonly names: RegistrationNames
-  /** The network addresses at which handlers may serve. @default none */
-  readonly addresses?: HandlerAddresses | undefined
   readonly clock: Clock
   readonly log: Logger
 }
@@ -75,10 +75,10 @@ export function rememberedHandlers(
 }
 
 /**
- * How long a registration waits for the Pod with its address, in milliseconds: a container knows
- * its address before the API server does.
+ * A registration waits for the Pod with its address, for 5 s in all: a container knows its address
+ * before the API server does.
  */
-const POD_WAIT_MS = 5000
+const POLLS = 20
 const POLL_MS = 250
 
 /** Serves the socket on which handlers register. */
@@ -175,10 +175,8 @@ export class RegistrationServer {
 
   /** @throws RegistrationRefusedError */
   async #endpointOf(request: RegisterDiscoveryHandlerRequest): Promise<RemoteEndpoint> {
-    const { directory, names, addresses } = this.#options
-    checkName(request.name, names)
-    const holderSoon = (address: string) => this.#holderSoon(address)
-    return endpointOf(request, { directory, addresses, holderSoon })
+    checkName(request.name, this.#options.names)
+    return endpointOf(request, this.#options, (address) => this.#holderSoon(address))
   }
 
   /** Beyond the bound, a registration is answered at once: its handler comes again. */
@@ -188,8 +186,7 @@ export class RegistrationServer {
     const holder = () => addresses?.holderOf(address)
     if (this.#waiting >= MAX_WAITING_REGISTRATIONS) return holder()
     this.#waiting++
-    const isDone = () => signal.aborted || holder() !== undefined
-    for (let waited = 0; waited < POD_WAIT_MS && !isDone(); waited += POLL_MS)
+    for (let polls = 0; polls < POLLS && !signal.aborted && holder() === undefined; polls++)
       await clock.sleep(POLL_MS, signal).catch(() => undefined)
     this.#waiting--
     return holder()
