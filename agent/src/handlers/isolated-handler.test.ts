@@ -130,7 +130,7 @@ describe('a handler in a process of its own', () => {
     expect(await end()).toBeLessThanOrEqual(500)
   })
 
-  it("gets the agent's directory, but no credential and no variable of the network", async () => {
+  it("gets the agent's directory and a pipe, no credential, no Ctrl-C of the agent", async () => {
     const secrets = ['AWS_SECRET_ACCESS_KEY', 'GITHUB_TOKEN', 'KUBECONFIG', 'LD_PRELOAD']
     const own = ['KUBERNETES_SERVICE_HOST', 'AKRI_STATE_DIRECTORY', 'POD_IP', 'METRICS_PORT']
     const passedOn = ['LOG_LEVEL', 'DEBUG_ECHO_INSTANCES_SHARED', 'TZ', 'SENSOR_KEY']
@@ -138,7 +138,13 @@ describe('a handler in a process of its own', () => {
       vi.stubEnv(name, name === 'LD_PRELOAD' ? '' : 'debug')
     try {
       run(
-        `require('node:fs').writeFileSync(directory + '/environment', JSON.stringify(process.env))
+        `
+        const { fstatSync, readFileSync, writeFileSync } = require('node:fs')
+        // Fields of proc(5) after the name: state, parent, group.
+        const fields = readFileSync('/proc/self/stat', 'utf8').replace(/^.*\\) /s, '').split(' ')
+        const isLeader = Number(fields[2]) === process.pid
+        const told = [...process.argv.slice(2), fstatSync(0).isSocket(), isLeader].join(' ')
+        writeFileSync(directory + '/environment', JSON.stringify({ ...process.env, told }))
         setInterval(() => {}, 1000)`,
         ['SENSOR_KEY', 'POD_IP', 'NOT_SET'],
       )
@@ -147,6 +153,7 @@ describe('a handler in a process of its own', () => {
         expect(environment).toMatchObject({
           ...Object.fromEntries(passedOn.map((name) => [name, 'debug'])),
           PATH: process.env.PATH,
+          told: '--until-stdin-ends /opt/sensor.js true true',
           DISCOVERY_HANDLERS_DIRECTORY: directory,
         })
         for (const name of [...secrets, ...own, 'NOT_SET'])
@@ -155,18 +162,6 @@ describe('a handler in a process of its own', () => {
     } finally {
       vi.unstubAllEnvs()
     }
-  })
-
-  it('ends when the agent closes a pipe, and gets no Ctrl-C of the agent', async () => {
-    run(`
-      const { fstatSync, readFileSync, writeFileSync } = require('node:fs')
-      // Fields of proc(5) after the name: state, parent, group.
-      const [, , group] = readFileSync('/proc/self/stat', 'utf8').replace(/^.*\\) /s, '').split(' ')
-      const isLeader = Number(group) === process.pid
-      const report = [...process.argv.slice(2), fstatSync(0).isSocket(), isLeader]
-      writeFileSync(directory + '/told', report.join(' '))
-      setInterval(() => {}, 1000)`)
-    await written('told', '--until-stdin-ends /opt/sensor.js true true')
   })
 
   it('ends with the agent, by force if necessary, and is not restarted', async () => {
@@ -187,19 +182,6 @@ describe('a handler in a process of its own', () => {
     await running
     expect(() => process.kill(pid, 0)).toThrow('ESRCH')
     expect(ends()).toEqual([])
-  })
-
-  it('that cannot be started is tried again too', async () => {
-    vi.spyOn(process, 'execPath', 'get').mockReturnValue(file('no-such-node'))
-    try {
-      run('')
-      await clock.untilSleeping()
-      expect(ends()).toMatchObject([
-        { reason: expect.stringMatching(/cannot be started: .*ENOENT/) },
-      ])
-    } finally {
-      vi.restoreAllMocks()
-    }
   })
 
   it('is tried again after there were no file descriptors left', async () => {
