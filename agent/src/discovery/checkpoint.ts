@@ -91,13 +91,11 @@ export class Checkpoint {
   readonly #options: CheckpointOptions
   /** The digest of the last content: the content can have megabytes. */
   #last: string | undefined
-  /** The characters of the last content. */
-  #length = 0
+  /** How long changes of device lists are gathered, in milliseconds. */
+  #listsMs = 0
   #writing: Promise<unknown> = Promise.resolve()
   /** When the next write is due; Infinity if none is. */
   #dueAt = Number.POSITIVE_INFINITY
-  /** The write that has not started. */
-  #next: Promise<boolean> | undefined
 
   constructor(options: CheckpointOptions) {
     this.#options = options
@@ -160,7 +158,7 @@ export class Checkpoint {
     content: () => CheckpointContent,
     changed: keyof CheckpointContent,
     options: { readonly clock: Clock; readonly signal: AbortSignal },
-    wait = this.#gatherMs(changed),
+    wait = changed === 'given' ? GATHER_MS : Math.max(GATHER_MS, this.#listsMs),
   ): void {
     const { clock, signal } = options
     const at = clock.monotonicMs() + wait
@@ -175,36 +173,31 @@ export class Checkpoint {
     })
   }
 
-  #gatherMs(changed: keyof CheckpointContent): number {
-    const ofLists = (this.#length / 1000) * GATHER_MS_PER_KB
-    return changed === 'given' ? GATHER_MS : Math.max(GATHER_MS, ofLists)
-  }
-
   /**
-   * Writes the content if it has changed; calls before the write starts share it. Never rejects: a
-   * full disk costs only the warm start.
+   * Writes the content if it has changed. Never rejects: a full disk costs only the warm start.
    * @returns whether the file has the content
    */
   save(content: () => CheckpointContent): Promise<boolean> {
-    this.#next ??= this.#writing.then(async () => {
-      const { file, node, log, observer } = this.#options
-      this.#next = undefined
-      try {
-        // 10,000 devices take 10 to 50 ms.
-        const text = JSON.stringify({ version: VERSION, node, ...content() })
-        const digest = hash('sha256', text, 'base64')
-        if (digest === this.#last) return true
-        await replaceFile(file, [text])
-        this.#last = digest
-        this.#length = text.length
-        return true
-      } catch (error) {
-        log.warn({ file, err: error }, 'checkpoint not written')
-        observer.failed('StateNotWritten', error)
-        return false
-      }
-    })
-    this.#writing = this.#next
-    return this.#next
+    const saved = this.#writing.then(() => this.#write(content))
+    this.#writing = saved
+    return saved
+  }
+
+  async #write(content: () => CheckpointContent): Promise<boolean> {
+    const { file, node, log, observer } = this.#options
+    try {
+      // 10,000 devices take 10 to 50 ms.
+      const text = JSON.stringify({ version: VERSION, node, ...content() })
+      const digest = hash('sha256', text, 'base64')
+      if (digest === this.#last) return true
+      await replaceFile(file, [text])
+      this.#last = digest
+      this.#listsMs = (text.length / 1000) * GATHER_MS_PER_KB
+      return true
+    } catch (error) {
+      log.warn({ file, err: error }, 'checkpoint not written')
+      observer.failed('StateNotWritten', error)
+      return false
+    }
   }
 }
