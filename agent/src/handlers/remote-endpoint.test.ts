@@ -273,10 +273,6 @@ it.each([
   ['takes over the last value later', 'serve open open keeps:false end lost lost is:false'],
   ['keeps it while another discovery goes on', 'serve open fails keeps:false is:true'],
   [
-    'asks again if its process changes the value after it was found',
-    'serve open end lost serve open is:true takes:false lost is:false open keeps:true is:false',
-  ],
-  [
     'takes over the value of the next process while a list is still read',
     'serve open open end lost:last serve takes:false open lost is:false',
   ],

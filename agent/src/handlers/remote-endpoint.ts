@@ -8,7 +8,14 @@ import {
   sendsReports,
   sharedFrom,
 } from '@akrijs/sdk/host'
-import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import {
+  Client,
+  type ClientReadableStream,
+  credentials,
+  Metadata,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
 import { readResponse } from './discover-response.js'
 import {
   type BoundedList,
@@ -64,13 +71,11 @@ export class RemoteEndpoint implements HandlerEndpoint {
   #registration: Registration
   /** The latest registration while a process was connected. It can be that of the next process. */
   #next: Registration | undefined
-  /** Whether a registration came since the connection to the process before was lost. */
-  #isRegistered = true
   /** The value of `shared` that the last process has sent: its lists can be read after its end. */
   #sentShared: boolean | undefined
   #keepaliveMs = KEEPALIVE_MS
-  /** The discoveries that the handler has answered: each function ends its discovery. */
-  readonly #connected = new Set<(error: DiscoveryFailedError) => void>()
+  /** The streams of the connected process that have an answer. */
+  readonly #answering = new Set<ClientReadableStream<unknown>>()
 
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
@@ -92,37 +97,25 @@ export class RemoteEndpoint implements HandlerEndpoint {
   }
 
   /**
-   * Takes over a further registration of this endpoint. While a registered process is connected,
-   * the registration waits for the end of that process.
+   * Takes over a further registration of this endpoint. While a process is connected, the
+   * registration waits for the end of that process.
    *
    * @returns whether the registration counts now
    */
   registerAgain(other: RemoteEndpoint): boolean {
-    if (this.#connected.size > 0 && this.#isRegistered) {
-      this.#next = other.#registration
-      return false
-    }
-    const { shared } = this
-    this.#registration = other.#registration
-    this.#next = undefined
-    this.#isRegistered = true
-    // The agent had found the process before the process registered.
-    if (shared !== this.shared) {
-      const problem = 'it registered with another value of shared; its devices are asked for again'
-      for (const end of this.#connected) end(this.#failed(problem))
-      // The process is still there: its registration counts until the process ends.
-      this.#connected.clear()
-    }
-    return true
+    const isKept = this.#answering.size > 0
+    this.#next = isKept ? other.#registration : undefined
+    if (!isKept) this.#registration = other.#registration
+    return !isKept
   }
 
   async hasLeft(): Promise<boolean> {
     const registration = this.#registration
     const { address } = registration
-    if (this.#connected.size > 0) return false
+    if (this.#answering.size > 0) return false
     const isThere = (await address.problem()) === undefined && (await address.isServed())
     // A process may have registered meanwhile.
-    return !isThere && this.#registration === registration && this.#connected.size === 0
+    return !isThere && this.#registration === registration && this.#answering.size === 0
   }
 
   async *discover(
@@ -162,14 +155,17 @@ export class RemoteEndpoint implements HandlerEndpoint {
     signal.addEventListener('abort', onAbort, { once: true })
     let answered = false
     let hasReports = false
-    const end = (error: DiscoveryFailedError) => stream.destroy(error)
     // The agent may still be busy with a list that came before.
     const onOver = () => {
-      if (this.#connected.delete(end) && !signal.aborted) this.#onLost()
+      const isLast = this.#answering.delete(stream) && this.#answering.size === 0
+      if (!isLast || signal.aborted) return
+      // Another process may be there from now on.
+      this.#registration = this.#next ?? this.#registration
+      this.#next = undefined
     }
     stream.on('metadata', (metadata: Metadata) => {
       answered = true
-      this.#connected.add(end)
+      this.#answering.add(stream)
       this.#sentShared = sharedFrom(metadata)
       hasReports = sendsReports(metadata)
     })
@@ -188,7 +184,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
       }
     } catch (error) {
       if (signal.aborted) return
-      throw error instanceof DiscoveryFailedError ? error : this.#failure(error, answered)
+      throw this.#failure(error, answered)
     } finally {
       signal.removeEventListener('abort', onAbort)
       onOver()
@@ -196,14 +192,6 @@ export class RemoteEndpoint implements HandlerEndpoint {
       client.close()
     }
     if (!signal.aborted) throw this.#failed('it ended its stream')
-  }
-
-  /** A discovery has ended. If it was the last one, another process may be there from now on. */
-  #onLost(): void {
-    if (this.#connected.size > 0) return
-    this.#registration = this.#next ?? this.#registration
-    this.#isRegistered = this.#next !== undefined
-    this.#next = undefined
   }
 
   /** @param cause of gRPC, or of a list that is wrong */
