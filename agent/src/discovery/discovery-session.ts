@@ -224,13 +224,9 @@ export class DiscoverySession {
       const attempt = newAttempt()
       this.#attempt = attempt
       const { signal } = attempt.stop
-      try {
-        await this.#follow(endpoint, attempt)
-        if (!signal.aborted)
-          throw new DiscoveryFailedError('failed', `handler ${endpoint.uid} ended its stream`)
-      } catch (error) {
-        if (!signal.aborted) await this.#failed(error, endpoint, attempt)
-      }
+      await this.#follow(endpoint, attempt).catch((error: unknown) =>
+        signal.aborted ? undefined : this.#failed(error, endpoint, attempt),
+      )
       if (this.#stop.signal.aborted) return
       const { listedAt = Infinity } = attempt
       if (clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()

@@ -47,7 +47,10 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
     signal: AbortSignal,
   ): AsyncGenerator<BoundedList, void, void> {
     try {
-      const handler = this.#handler ?? (await this.#loaded(signal))
+      const load = () => (signal.aborted ? undefined : this.#load())
+      // An import may never end.
+      this.#handler ??= await untilAborted(this.#after.then(load), signal)
+      const handler = this.#handler
       if (handler === undefined) return
       let leftOut = 0
       const bounded: DiscoveryHandler = {
@@ -70,13 +73,5 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
       const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
       throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })
     }
-  }
-
-  /** @returns undefined if the signal is aborted first: an import may never end */
-  async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
-    await untilAborted(this.#after, signal)
-    if (signal.aborted) return undefined
-    this.#handler = (await untilAborted(this.#load(), signal)) ?? this.#handler
-    return this.#handler
   }
 }

@@ -9,7 +9,7 @@ export interface HandlerEndpoint {
   readonly shared: boolean
   /**
    * Opens a discovery. Yields the complete list, and again after every change, until the signal is
-   * aborted. Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
+   * aborted. Throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<BoundedList>
   /**
