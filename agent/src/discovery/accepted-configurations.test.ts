@@ -1,6 +1,5 @@
-import { type Configuration, type ConfigurationName, possibleOwner } from '@akrijs/api'
+import type { Configuration, ConfigurationName } from '@akrijs/api'
 import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
-import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import { configurationWith } from '../testing/objects.js'
@@ -60,32 +59,5 @@ describe('the Configurations that the agent serves', () => {
     expect([...accepted.takenNames(young).keys()]).toEqual(['cam-8120fe'])
     all.remove(line)
     expect(told).toEqual(['factory/cam', line, 'factory/cam', line, line, 'factory/cam'])
-  })
-
-  it('are those that are found by their key, for any names and ages', () => {
-    const name = fc.constantFrom('cam', 'cam-8120fe', 'cam-a19705', 'cam-8120fe-a19705', 'mic')
-    const each = fc.record({
-      name,
-      namespace: fc.constantFrom('a', 'b', 'c'),
-      time: fc.constantFrom(first, second, third),
-      uid: fc.uuid(),
-    })
-    fc.assert(
-      fc.property(fc.array(each, { maxLength: 12 }), (drafts) => {
-        const store = new ObjectStore<Configuration>()
-        const served = new AcceptedConfigurations(store, new AbortController().signal)
-        for (const [index, { name, namespace, time, uid }] of drafts.entries())
-          store.put(configuration(namespace, time, `${uid}-${index}`, name))
-        const found = store.list().filter((one) => served.get(keyOf(one)) !== undefined)
-        expect(served.list().map(keyOf).sort()).toEqual(found.map(keyOf).sort())
-        // No two of them can have one resource: either the name is refused, or the Instance is.
-        const names = found.map(({ metadata }) => metadata.name)
-        expect(new Set(names).size).toBe(names.length)
-        for (const one of found)
-          for (const other of found)
-            if (possibleOwner(other.metadata.name) === one.metadata.name)
-              expect(served.takenNames(one).get(other.metadata.name)).toBe(other)
-      }),
-    )
   })
 })

@@ -31,9 +31,7 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   }
 
   list(): readonly Configuration[] {
-    return this.#all
-      .list()
-      .filter((configuration) => this.#names.rival(configuration) === undefined)
+    return this.#all.list().filter((configuration) => !this.#names.rival(configuration))
   }
 
   /** The oldest Configuration that has the name of this Configuration by right of age. */

@@ -48,18 +48,17 @@ it('a message has all its devices, or the first ones by rank and id, in any orde
 })
 
 describe('a message', () => {
-  it('with reports without end gives a few of them, as texts for people', async () => {
-    const report = { reason: '\u001b[2J', count: 3, ids: ['\u202ea'], listed: false }
-    const reports = Array.from({ length: 10_000 }, () => report)
-    const many = DiscoverResponse.encode({ devices: named(['a']), reports }).finish()
-    const list = await readBound(many, 1)
-    expect(list.devices).toHaveLength(1)
-    expect(list.reports).toHaveLength(47)
-    expect(list.reports?.[0]).toEqual({ ...report, reason: '\ufffd[2J', ids: ['\ufffda'] })
+  it('with reports without end gives a few of them, and none of many ids', async () => {
+    const report = { reason: 'r', count: 3, ids: ['a'], listed: false }
     // Each id of no bytes takes two bytes in the message, and much more in memory.
-    const empty = { ...report, ids: Array.from({ length: 1_000_000 }, () => '') }
-    const large = DiscoverResponse.encode({ devices: named(['a']), reports: [empty] }).finish()
-    expect((await readBound(large, 1)).reports).toEqual([])
+    const large = { ...report, ids: Array.from({ length: 1_000_000 }, () => '') }
+    for (const [reports, kept] of [
+      [Array.from({ length: 10_000 }, () => report), 47],
+      [[large], 0],
+    ] as const) {
+      const bytes = DiscoverResponse.encode({ devices: named(['a']), reports: [...reports] })
+      expect((await readBound(bytes.finish(), 1)).reports).toHaveLength(kept)
+    }
   })
 
   it('of many devices, or of many properties, is read in turns with other work', async () => {
