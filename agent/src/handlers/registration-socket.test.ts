@@ -75,17 +75,6 @@ describe.skipIf(!isRoot)(
         for (const stop of stops) stop()
       }
     })
-
-    it('is opened by an agent without capabilities that is a member of the group', async () => {
-      await openDirectoryToGroup(directory, process.getgid?.() ?? 0)
-      const script = (group: number) =>
-        `const fs = require('node:fs'); fs.chownSync('${directory}', 0, ${group}); ` +
-        `fs.chmodSync('${directory}', 0o1770)`
-      expect(await node(AGENT, script(OTHER))).toBe('EPERM')
-      expect(await node(AGENT, script(GROUP))).toBe('')
-      const { gid, mode } = await stat(directory)
-      expect([gid, mode & 0o7777]).toEqual([GROUP, 0o1770])
-    })
   },
 )
 

@@ -196,12 +196,6 @@ export class DiscoveryHarness {
     return [...this.discovery.deviceSet(configuration).devices.keys()]
   }
 
-  refusals(): string[] {
-    return [...this.discovery.deviceSet(key).devices.values()].flatMap(
-      ({ refusal }) => refusal ?? [],
-    )
-  }
-
   unhealthy(): string[] {
     return [...this.discovery.deviceSet(key).devices.values()]
       .filter(({ healthy }) => !healthy)
