@@ -33,12 +33,11 @@ export async function readResponse(
     const listed: ListedDevice[] = []
     const reports: DeviceReport[] = []
     let reportRoom = DISCOVER_RESPONSE.reportBytes
+    const mostListed = Math.max(DISCOVER_RESPONSE.devices, 2 * bound.mostDevices)
     for await (const { field, bytes } of inTurns(textFields(message))) {
       if (field === FIELD_DEVICES) listed.push(readListed(bytes))
-      if (listed.length > DISCOVER_RESPONSE.devices)
-        throw new InvalidResponseError(
-          `a message has more than ${DISCOVER_RESPONSE.devices} devices`,
-        )
+      if (listed.length > mostListed)
+        throw new InvalidResponseError(`a message has more than ${mostListed} devices`)
       if (field !== FIELD_REPORTS) continue
       // A report without content takes memory too.
       reportRoom -= bytes.length + 1
