@@ -7,7 +7,7 @@ import {
   Resource,
 } from '@akrijs/kube'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
-import type { HandlerAddresses } from '../handlers/handler-addresses.js'
+import type { HandlerAddresses } from '../handlers/registration-request.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import { type PodText, podDemand } from './pod-demand.js'
 

@@ -4,9 +4,8 @@ import path from 'node:path'
 import type { RegisterDiscoveryHandlerRequest } from '@akrijs/proto/discovery'
 import { defineError, isServed, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
-import { hostOf, plainAddress } from '@akrijs/sdk/network'
+import { AllowedNetworks, hostOf, plainAddress, readNetworks } from '@akrijs/sdk/network'
 import { status } from '@grpc/grpc-js'
-import type { HandlerAddresses } from './handler-addresses.js'
 import { isHandlerName, quote } from './handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
@@ -20,6 +19,33 @@ export class RegistrationRefusedError extends defineError(
   constructor(code: status, message: string) {
     super(message)
     this.status = code
+  }
+}
+
+/** The network addresses at which the agent dials handlers. */
+export interface HandlerAddresses {
+  /**
+   * @param address an IP address
+   * @returns the present holder of the address, by a name that is unique; undefined if the agent
+   * must not dial the address
+   */
+  holderOf(address: string): string | undefined
+}
+
+/** The addresses of Pods, and those in networks that the operator allows. */
+export class AllowedAddresses implements HandlerAddresses {
+  readonly #networks: AllowedNetworks
+  readonly #pods: HandlerAddresses | undefined
+
+  /** @param pods @default no address of a Pod */
+  constructor(networks: readonly string[], pods?: HandlerAddresses) {
+    this.#networks = new AllowedNetworks(readNetworks(networks))
+    this.#pods = pods
+  }
+
+  holderOf(address: string): string | undefined {
+    const plain = plainAddress(address)
+    return this.#networks.allows(plain) ? 'rule' : this.#pods?.holderOf(plain)
   }
 }
 

@@ -11,8 +11,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { RegistrationHarness, range, toldHandler } from '../testing/registration-harness.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
-import { AllowedAddresses } from './handler-addresses.js'
 import { isHandlerName } from './handler-endpoint.js'
+import { AllowedAddresses } from './registration-request.js'
 import { type RememberedHandler, rememberedHandlers } from './registration-server.js'
 
 let world: RegistrationHarness

@@ -14,23 +14,19 @@ import {
   text,
 } from '@akrijs/runtime/program'
 import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-options'
+import { readNetwork } from '@akrijs/sdk/network'
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
 import type { DeviceNodes } from '../access/handler-access.js'
 import { HandlerAccess } from '../access/handler-access.js'
-import { isNetwork } from '../handlers/handler-addresses.js'
 import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
 
-/** Accepts the texts that a function accepts. */
-function checked(isRight: (text: string) => boolean, right: string): (text: string) => string {
+/** Accepts the texts that a function can read. */
+function rule(read: (text: string) => unknown, right: string): (text: string) => string {
   return (text) => {
-    if (isRight(text)) return text
+    if (read(text) !== undefined) return text
     throw new InvalidArgumentError(right)
   }
-}
-
-function rule(read: (text: string) => unknown, right: string): (text: string) => string {
-  return checked((text) => read(text) !== undefined, right)
 }
 
 /** The options of `akri-agent`. The flags, the docs and the chart's values come from here. */
@@ -140,7 +136,7 @@ export const agentOptions = {
       'addresses at which handlers may serve besides those of Pods on this node: an address ' +
       'or a network such as 10.1.0.0/16; can be repeated, or a list with commas',
     variable: 'AKRI_HANDLER_ADDRESSES',
-    item: checked(isNetwork, 'write an address or a network such as 10.1.0.0/16'),
+    item: rule(readNetwork, 'write an address or a network such as 10.1.0.0/16'),
     chart: 'agent.handlerAccess.addresses',
   }),
   handlerEnvironment: list({

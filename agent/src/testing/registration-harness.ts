@@ -7,8 +7,8 @@ import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials } from '@grpc/grpc-js'
 import { expect } from 'vitest'
-import { AllowedAddresses } from '../handlers/handler-addresses.js'
 import { HandlerRegistry } from '../handlers/handler-registry.js'
+import { AllowedAddresses } from '../handlers/registration-request.js'
 import {
   RegistrationServer,
   type RegistrationServerOptions,
