@@ -1,14 +1,12 @@
 import { GROUP, type Instance, slotName } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { instanceOf, usageOf } from '../slots/allocation-ledger.js'
-import { collidingIds } from '../testing/colliding-ids.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
-import { draftOf, found, manifest, setOf } from '../testing/objects.js'
+import { found, manifest, setOf } from '../testing/objects.js'
 import { ReconcilerHarness } from '../testing/reconciler-harness.js'
-import { deviceIdAnnotation, deviceIdOf } from './existing-instances.js'
-import { deviceDigest } from './instance-name.js'
+import { deviceIdOf } from './existing-instances.js'
 
 /** The first three have one short digest. */
 const IDS = ['camera-16258', 'camera-26847', 'camera-60728', 'camera-1']
@@ -32,38 +30,6 @@ async function openCluster() {
   })
   return { cluster, configuration, nodes }
 }
-
-it('a node leaves the second Instance of a device when its containers have ended', async () => {
-  const { cluster, configuration, nodes } = await openCluster()
-  const [a = expect.fail(), b = expect.fail()] = nodes
-  const [first, second] = collidingIds()
-  find(b, second)
-  await b.reconcile()
-  const [short = expect.fail()] = cluster.instances.list()
-  const slot = slotName(short.metadata.name, 0)
-  await cluster.claimSlot(keyOf(short), slot, b.node)
-  // What the other node wrote at the same moment.
-  const digest = deviceDigest(second, { shared: true }, 'long')
-  const draft = draftOf(configuration, 2, [a.node], digest)
-  await cluster.createInstance({ ...draft, annotations: deviceIdAnnotation(second) })
-  await cluster.claimSlot(objectKey('default', draft.name), slotName(draft.name, 0), a.node)
-  find(a, first, second)
-  const settle = async () => {
-    for (let pass = 0; pass < 3; pass++) for (const node of [a, b]) await node.reconcile()
-    return Object.fromEntries(
-      cluster.instances.list().map(({ metadata, spec }) => [metadata.name, spec.nodes]),
-    )
-  }
-  const long = `${configuration.metadata.name}-${deviceDigest(first, { shared: true }, 'long')}`
-  expect(await settle()).toEqual({
-    [short.metadata.name]: [b.node],
-    [draft.name]: [a.node, b.node],
-    [long]: [a.node],
-  })
-  expect([...b.served.keys()]).toEqual([draft.name])
-  await cluster.releaseSlot(keyOf(short), slot, b.node)
-  expect(await settle()).toEqual({ [draft.name]: [a.node, b.node], [long]: [a.node] })
-})
 
 const step = fc.record({
   node: fc.nat(NODES.length - 1),

@@ -171,16 +171,6 @@ describe('the Instances of a node', () => {
     expect(world.spec()?.brokerProperties).toEqual({ EDITED: 'yes', NAME: 'foo0' })
   })
 
-  it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])(
-    'A9 are joined where the name for CDI is %j',
-    async (cdiName) => {
-      await world.createOfOthers('foo0', [OTHER], cdiName)
-      await world.reconcile()
-      expect(world.spec()).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
-      expect(world.calls).toContain(`serve ${world.name('foo0')}`)
-    },
-  )
-
   it('R98 are joined if another node has created them, and left with their device', async () => {
     await world.createOfOthers('foo0', [OTHER])
     await world.reconcile()
@@ -206,12 +196,6 @@ describe('the Instances of a node', () => {
     const removed = [`withdraw gone ${name}`, `changed ${name}`]
     const calls = world.calls.filter((call) => call.endsWith(name))
     expect(calls).toEqual([...created, ...removed, ...created])
-  })
-
-  it('A2 are kept while the set of devices is incomplete', async () => {
-    await world.reconcile()
-    await world.reconcile({ ...seen(), complete: false })
-    expect(world.spec()?.nodes).toEqual([NODE])
   })
 
   it('A10 A13 are recreated with the claims of containers after their deletion', async () => {
@@ -359,21 +343,6 @@ describe('the resources of Instances', () => {
 
 describe('two devices with one short digest', () => {
   const ids = collidingIds()
-
-  it('have an Instance each, also after a restart', async () => {
-    await world.reconcile(seen(...ids))
-    const long = `${world.wanted.name}-${deviceDigest(ids[1], { shared: true }, 'long')}`
-    const names = [world.name(ids[0]), long]
-    const list = () => cluster.instances.list().map(({ metadata }) => metadata.name)
-    expect([list(), world.reconciler.view(world.key).collisions]).toEqual([names, []])
-    const [, second] = cluster.instances.list()
-    expect(second?.spec.cdiName).toBe(long.replace(/^(.*)-/, 'akri.sh/$1='))
-    world.make()
-    await world.reconcile(seen(ids[1]))
-    expect(list()).toEqual([long])
-    await world.reconcile(seen(...ids))
-    expect(list().sort()).toEqual(names.sort())
-  })
 
   it('are reported once if the second finds no name of its own', async () => {
     world = await ReconcilerHarness.open('l'.repeat(47) as ConfigurationName)

@@ -25,7 +25,7 @@ describe('the Instances of a node', () => {
     world.allocate('foo1', `${world.wanted.name}-other`)
     world.allocate('foo2', world.name('foo2'))
     world.allocate('foo4')
-    await world.createOfOthers('foo4', [NODE], '', { 'akri.sh/device-id': 'foo4' })
+    await world.createOfOthers('foo4', [NODE], { 'akri.sh/device-id': 'foo4' })
     await world.reconcile({ ...seen('foo3'), complete: false })
     expect(world.lost).toEqual([])
     for (const _ of [1, 2]) await world.reconcile(seen('foo3'))
@@ -47,14 +47,6 @@ describe('the Instances of a node', () => {
     expect(world.calls).toContain(`withdraw ${world.name('foo0')}`)
     world.make()
     await world.reconcile()
-    expect(world.lost).toEqual([])
-  })
-
-  it('are withdrawn with their Configuration', async () => {
-    await world.reconcile()
-    await cluster.apply()
-    const withdrawn = [`withdraw ${world.key}`, `withdraw ${world.name('foo0')}`]
-    expect(await world.callsOf(() => world.reconcile())).toEqual(withdrawn)
     expect(world.lost).toEqual([])
   })
 

@@ -112,16 +112,6 @@ describe('names of resources', () => {
     expect(untilRefused(OTHER)).toEqual({ admitted: 5, why: 'soon' })
   })
 
-  it('of few devices are admitted at once while another has no share left', async () => {
-    for (let minute = 0; minute < 30; minute++) {
-      untilRefused(LAB)
-      await clock.advance(60_000)
-    }
-    expect(untilRefused(LAB).why).toBe('soon')
-    for (let index = 0; index < 3; index++)
-      expect(admit(nameOf(OTHER, index), OTHER)).toBeUndefined()
-  })
-
   it('are admitted again within minutes after an operator has removed old names', async () => {
     node = new Set(Array.from({ length: 20 }, (_, index) => `akri.sh/old-${index}`))
     await names.read()

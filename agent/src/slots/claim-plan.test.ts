@@ -43,10 +43,6 @@ const lists = (of: ObjectKey, ...indexes: number[]) =>
 const never = Number.POSITIVE_INFINITY
 
 describe('the reclaim plan', () => {
-  it('R90 releases a slot that no Pod can have', () => {
-    expect(plan()).toEqual({ release: [slot(0)], unlistedSince: new Map(), recheckAt: never })
-  })
-
   it('R90 keeps a slot that the kubelet lists, and releases it after its Pod', () => {
     const allocated = lists(pod, 0)
     expect(plan({ allocated, pods: watched([[pod, 1]]) })).toMatchObject({
@@ -112,11 +108,6 @@ describe('the reclaim plan', () => {
       expect(plan(listed).unlistedSince).toEqual(new Map())
     },
   )
-
-  it('forgets the grace period of a slot that the node no longer has', () => {
-    const unlistedSince = new Map([[slotId(slot(1)), NOW - 5000]])
-    expect(plan({ pods: undefined, unlistedSince }).unlistedSince.has(slotId(slot(1)))).toBe(false)
-  })
 })
 
 const NODE = 'node-a' as NodeName
@@ -129,19 +120,6 @@ const restore = (allocations: readonly SlotAllocation[], ...instances: Instance[
 const nothing = { restore: [], conflicts: [] }
 
 describe('the restore plan', () => {
-  it('R84 restores a claim that the Instance records as free, or does not record', () => {
-    const lost = { ...allocation, key: 'default/cam-8120fe', usage: 'C:7:node-a' }
-    for (const instance of [
-      instanceWith({ [SLOT]: '' }),
-      instanceWith({}),
-      instanceWith({}, { capacity: 0 }),
-    ])
-      expect(restore([allocation], instance)).toEqual({ restore: [lost], conflicts: [] })
-    expect(restore([allocation], instanceWith({ [SLOT]: 'C:7:node-a' }))).toEqual(nothing)
-    // The back-off of the slot is not over.
-    expect(planRestore([allocation], [instanceWith({})], NODE, () => false)).toEqual(nothing)
-  })
-
   it('R7 leaves a slot to another claim, also of another container of this node', () => {
     const takenBy = (usage: string, ...others: SlotAllocation[]) => {
       const { restore: claims, conflicts } = restore(

@@ -137,12 +137,6 @@ it('A16 R33 claims without a container are preferred, unless they are beyond the
   expect(prefer(BEYOND, ['0', '1'], 1)).toEqual(['1'])
 })
 
-it('A16 nodes choose different slots of a device at the same moment, if there are enough', () => {
-  const nodes = ['node-a', 'node-b'] as NodeName[]
-  const chosen = nodes.map((node) => choose([camera('8120fe', ['', ''], { nodes }, node)], ['0']))
-  expect(chosen).toEqual([[{ 0: '8120fe-0' }], [{ 0: '8120fe-1' }]])
-})
-
 const usage = fc.oneof(
   { weight: 4, arbitrary: fc.constant('') },
   { weight: 1, arbitrary: fc.constantFrom('node-a', 'node-b', 'C:x') },

@@ -60,20 +60,6 @@ describe('what a node knows of slots', () => {
     expect(book.of(served.name)?.state).toBe('absent')
   })
 
-  it('R7 R84 has what containers of this node have, with a claim or without one', () => {
-    put({})
-    book.serve(served)
-    changes = []
-    const used = { slot: slot(0), resourceName: 'akri.sh/cam', id: '3' }
-    book.allocations.record(used)
-    expect([free(), book.of(served.name)?.byId.get('3')]).toEqual([[slot(1)], slot(0)])
-    book.allocations.remove(used)
-    expect([free(), changes]).toEqual([
-      [slot(0), slot(1)],
-      [...BOTH, ...BOTH],
-    ])
-  })
-
   it('keeps a lost device until the device is back or the Pods with it end', () => {
     const over: string[] = []
     const note = (each: LostDevice, isOver: boolean) => isOver && over.push(each.configuration)

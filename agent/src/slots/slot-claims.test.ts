@@ -67,19 +67,10 @@ const allocate = (...requests: SlotName[][]) => claims.allocate(one, requests)
 const doneTo = (what: string) => done.filter((each) => each.startsWith(what))
 
 describe('an allocation', () => {
-  it('A19 has the device of the last update', async () => {
-    const device = {
-      id: 'foo0',
-      mounts: [{ containerPath: '/data', hostPath: '/srv/7', readOnly: false }],
-      deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' }],
-    }
-    serve({ device })
-    const [allocation] = await allocate([A])
-    expect(allocation?.mounts).toEqual(expect.arrayContaining(device.mounts))
-    expect(allocation?.devices).toEqual(device.deviceSpecs)
-  })
-
   it('R31 R68 has the slots of each container, with a claim and a directory per slot', async () => {
+    // One of them is this node's already.
+    answer = async (which) =>
+      which === B ? { outcome: 'taken', by: 'node-a' } : { outcome: 'claimed' }
     const allocations = await allocate([A, B], [C], [B])
     const slots = allocations.map(({ annotations }) => Object.values(annotations))
     expect(slots).toEqual([[A, B], [C], [B]])
@@ -88,20 +79,6 @@ describe('an allocation', () => {
     const claimed = [A, B, C].map((each) => `claim ${each} node-a`)
     expect(done).toEqual([...claimed, ...[A, B, C].map((each) => `open ${each}`)])
     expect(book.allocations.list().map(({ id }) => id)).toEqual([A, B, C])
-  })
-
-  it.each<[string, () => Promise<SlotClaim>, boolean]>([
-    ['of a free slot', async () => ({ outcome: 'claimed' }), true],
-    ['of a slot that this node has', async () => ({ outcome: 'taken', by: 'node-a' }), true],
-    ['that another node was faster with', async () => ({ outcome: 'taken', by: 'node-b' }), false],
-    ['of a slot that does not exist', async () => ({ outcome: 'gone' }), false],
-    ['that fails', () => Promise.reject(new TypeError('no answer')), false],
-  ])('R68 with a claim %s opens a directory only with the slot', async (_, result, isHeld) => {
-    answer = result
-    const granted = await allocate([A]).catch(() => [])
-    expect([granted.length, done]).toEqual(
-      isHeld ? [1, [`claim ${A} node-a`, `open ${A}`]] : [0, [`claim ${A} node-a`]],
-    )
   })
 
   it('A17 R68 that fails opens no directory and releases its claims, no earlier one', async () => {

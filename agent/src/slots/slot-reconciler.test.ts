@@ -133,47 +133,6 @@ describe('slots without a container, if Pods are watched', () => {
     expect(logged()).toBe(8)
   })
 
-  it('R90 R92 are released with their Pod while init containers of another run', async () => {
-    const short = objectKey('default', 'short')
-    node.users = new Map([
-      [pod, 2],
-      [short, 1],
-    ])
-    const ofShort = [{ pod: short, ids: new Set([slot(2)]) }]
-    await node.claim(slot(0), slot(1), slot(2))
-    node.put(Object.fromEntries([0, 1, 2].map((index) => [slot(index), 'node-a'])))
-    await clock.advance(1000)
-    // Init containers are not listed.
-    node.listed = new Map([['akri.sh/cam-8120fe', ofShort]])
-    node.podChanged('started')
-    await clock.advance(0)
-    node.listed = new Map()
-    node.users.delete(short)
-    node.podGone()
-    await clock.advance(1000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
-  })
-
-  it('R84 R92 are kept while a request is unanswered, however long it takes', async () => {
-    node.users?.clear()
-    let answer = () => {}
-    node.onClaim = (which) => {
-      if (which === slot(0)) return node.put({ [slot(0)]: 'node-a' })
-      return new Promise((resolve) => {
-        answer = resolve
-      })
-    }
-    const request = node.claim(slot(0), slot(1))
-    await clock.advance(30_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    answer()
-    await request
-    await clock.advance(50)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    await clock.advance(2000)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
-  })
-
   it('R84 R92 are kept if a container gets them before their release is written', async () => {
     node.users?.clear()
     node.beforeRelease = (which) => node.claim(which)
@@ -317,15 +276,6 @@ describe('lost claims of running containers', () => {
     node.hanging = false
     node.run()
     await clock.advance(0)
-  })
-
-  it('cost no write and no extra reconcile if there are none', async () => {
-    await started()
-    for (const capacity of [4, 5, 6]) node.put(held, { capacity })
-    await clock.advance(100_000)
-    expect(node.written).toEqual([])
-    // Every ten seconds.
-    expect(node.asked).toBe(11)
   })
 
   it('are not guessed if no record tells the slot of an id: an Event reports it', async () => {

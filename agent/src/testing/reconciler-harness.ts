@@ -160,11 +160,8 @@ export class ReconcilerHarness {
   }
 
   /** Another program creates the Instance of a device. */
-  createOfOthers(id: string, nodes: readonly NodeName[], cdiName = '', annotations = {}) {
-    const { spec, ...draft } = draftOf(this.configuration, 1, nodes, '')
-    return this.cluster.createInstance({
-      ...draft,
-      ...{ name: this.name(id), annotations, spec: { ...spec, cdiName } },
-    })
+  createOfOthers(id: string, nodes: readonly NodeName[], annotations = {}) {
+    const draft = draftOf(this.configuration, 1, nodes, '')
+    return this.cluster.createInstance({ ...draft, name: this.name(id), annotations })
   }
 }
