@@ -7,9 +7,9 @@ import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import { DeviceDigests } from './device-digests.js'
 import type { DigestCollision, NameMemory } from './device-names.js'
 import type { InstanceIndex } from './instance-index.js'
+import { DeviceDigests } from './instance-name.js'
 import {
   type InstancePlan,
   type PlannedInstance,

@@ -1,8 +1,8 @@
-import { heldSlots, type InstanceName, MAX_RESOURCE_NAME } from '@akrijs/api'
+import { heldSlots, type Instance, type InstanceName, MAX_RESOURCE_NAME } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
-import type { DeviceDigests, DigestedName } from './device-digests.js'
-import { deviceIdOf, type ExistingInstances, isInstanceOf } from './existing-instances.js'
+import { deviceIdOf, isInstanceOf } from './existing-instances.js'
+import type { DeviceDigests, DigestedName } from './instance-name.js'
 
 /** What this node knows of names whose Instances may be deleted. */
 export interface NameMemory {
@@ -22,7 +22,10 @@ export interface DigestCollision {
 interface NamingInput {
   readonly node: NodeName
   readonly digests: DeviceDigests
-  readonly existing: ExistingInstances
+  /** The present Instances of the Configuration. */
+  existing(name: InstanceName): Instance | undefined
+  /** Those with a long digest. */
+  readonly longNames: ReadonlySet<InstanceName>
   readonly memory: NameMemory
 }
 
@@ -51,7 +54,7 @@ export function nameDevices(
 ): BucketNames {
   const { node, digests, existing, memory } = input
   const bucket = devices.toSorted(byId)
-  const holder = existing.get(short.name)
+  const holder = existing(short.name)
   const candidates = bucket.filter(
     (found) =>
       (holder === undefined || isInstanceOf(holder, found, node)) && !keepsLongName(found, input),
@@ -68,7 +71,7 @@ export function nameDevices(
       continue
     }
     const long = digests.of(found, 'long')
-    const other = existing.get(long.name)
+    const other = existing(long.name)
     if (other !== undefined && !isInstanceOf(other, found, node))
       collisions.push({
         digest: long.digest,
@@ -87,7 +90,7 @@ export function nameDevices(
 /** Whether the device may keep an Instance with its long name. Nearly no device may. */
 export function mayKeepLongName(
   found: DiscoveredDevice,
-  { digests, existing: { longNames }, memory: { longInUse } }: NamingInput,
+  { digests, longNames, memory: { longInUse } }: NamingInput,
 ): boolean {
   if (longNames.size + longInUse.size === 0) return false
   const { name } = digests.of(found, 'long')
@@ -98,12 +101,12 @@ function keepsLongName(found: DiscoveredDevice, input: NamingInput): boolean {
   const { node, digests, existing, memory } = input
   if (!mayKeepLongName(found, input)) return false
   const { name } = digests.of(found, 'long')
-  const long = existing.get(name)
+  const long = existing(name)
   // The Instance may have been deleted while containers use its slots.
   if (long === undefined || !isInstanceOf(long, found, node)) return memory.longInUse.has(name)
   // Two nodes can name a device at the same moment, each in another way. All nodes leave the
   // Instance without claims, or else the Instance with the short name.
-  const short = existing.get(digests.of(found).name)
+  const short = existing(digests.of(found).name)
   const hasBoth =
     deviceIdOf(short) !== undefined && short !== undefined && isInstanceOf(short, found, node)
   return !hasBoth || heldSlots(long.spec.deviceUsage) > 0 || heldSlots(short.spec.deviceUsage) === 0

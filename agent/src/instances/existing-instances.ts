@@ -1,11 +1,7 @@
-import { type Configuration, GROUP, type Instance, type InstanceName } from '@akrijs/api'
-import { keyOf, type NodeName, type OwnerIdentity, objectKey, refersTo } from '@akrijs/kube/objects'
+import { GROUP, type Instance } from '@akrijs/api'
+import { type NodeName, type OwnerIdentity, refersTo } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
-import type { InstanceIndex } from './instance-index.js'
-
-/** The Instances of the cluster, by Configuration. */
-export type InstancesToPlan = Pick<InstanceIndex, 'get' | 'of' | 'countOf' | 'longNamedOf'>
 
 /**
  * Annotation of an Instance with the id of its device: two devices with the same digest must not be
@@ -51,37 +47,4 @@ export function isInstanceOf(
   if (id !== undefined && id !== printable(device.id)) return false
   const { nodes, shared: isShared } = instance.spec
   return nodes.length === 0 || nodes.includes(node) || (shared && isShared)
-}
-
-/** The present Instances of one Configuration. */
-export class ExistingInstances {
-  readonly #configuration: Pick<Configuration, 'metadata'>
-  readonly #instances: InstancesToPlan
-  /** Those with a long digest. */
-  readonly longNames: ReadonlySet<InstanceName>
-
-  constructor(configuration: Pick<Configuration, 'metadata'>, instances: InstancesToPlan) {
-    this.#configuration = configuration
-    this.#instances = instances
-    const long = [...instances.longNamedOf(keyOf(configuration))]
-    const owned = long.filter((instance) => isOwnedBy(instance, configuration))
-    this.longNames = new Set(owned.map(({ metadata }) => metadata.name))
-  }
-
-  get(name: InstanceName): Instance | undefined {
-    const { namespace } = this.#configuration.metadata
-    const instance = this.#instances.get(objectKey(namespace, name))
-    return instance && isOwnedBy(instance, this.#configuration) ? instance : undefined
-  }
-
-  /** Those that a plan does not serve. */
-  without(served: ReadonlyMap<InstanceName, { readonly existing: unknown }>): Instance[] {
-    const key = keyOf(this.#configuration)
-    let count = 0
-    for (const { existing } of served.values()) if (existing !== undefined) count++
-    if (count === this.#instances.countOf(key)) return []
-    return [...this.#instances.of(key)].filter(
-      (instance) => !served.has(instance.metadata.name) && isOwnedBy(instance, this.#configuration),
-    )
-  }
 }

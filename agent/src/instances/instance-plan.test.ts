@@ -11,10 +11,9 @@ import { ObjectStore } from '../cluster/object-store.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { collidingIds } from '../testing/colliding-ids.js'
 import { configurationWith, found, instanceOfDevice, seen, setOf } from '../testing/objects.js'
-import { DeviceDigests } from './device-digests.js'
 import { DEVICE_ID_ANNOTATION, deviceIdAnnotation, isOwnedBy } from './existing-instances.js'
 import { InstanceIndex } from './instance-index.js'
-import { deviceDigest } from './instance-name.js'
+import { DeviceDigests, deviceDigest } from './instance-name.js'
 import {
   type InstancePlan,
   type InstancePlanInput,
@@ -32,15 +31,27 @@ function indexOf(instances: readonly Instance[]): InstanceIndex {
   return new InstanceIndex(store, node, new AbortController().signal)
 }
 
+/** For a node that has forgotten everything. */
+function inputOf(
+  devices: DeviceSet,
+  instances: readonly Instance[],
+  of = configuration,
+): InstancePlanInput {
+  return {
+    ...{ configuration: of, takenNames: new Map(), node, devices, instances: indexOf(instances) },
+    memory: { deviceOf: () => undefined, longInUse: new Set() },
+    digests: new DeviceDigests(of.metadata.name, node),
+  }
+}
+
 /** The plan, with the served names by device and the names of Instances to leave. */
 async function plan(
   devices: DeviceSet,
   instances: readonly Instance[] = [],
   input: Partial<InstancePlanInput> = {},
 ) {
-  const present = indexOf(instances)
-  const all = { configuration, takenNames: new Map(), node, devices, instances: present, ...input }
-  const { served, left, ...rest } = await planInstances(all)
+  const all = inputOf(devices, instances, input.configuration)
+  const { served, left, ...rest } = await planInstances({ ...all, ...input })
   const each = [...served.values()]
   return {
     ...rest,
@@ -142,14 +153,7 @@ describe('the plan of the Instances of a Configuration', () => {
     const spec = { ...made.spec, nodes: [member as NodeName] }
     const present = { ...made, spec, metadata: { ...made.metadata, annotations } }
     const devices = setOf(found({ id: 'x' }, { shared: isShared }))
-    const input = {
-      configuration,
-      takenNames: new Map(),
-      node,
-      devices,
-      instances: indexOf([present]),
-    }
-    const [planned] = (await planInstances(input)).served.values()
+    const [planned] = (await planInstances(inputOf(devices, [present]))).served.values()
     expect(planned?.presence).toBe(isPresent ? 'present' : 'absent')
   })
 })
@@ -345,12 +349,9 @@ describe('the next plan', () => {
     }
 
     input(last?: InstancePlan): InstancePlanInput {
+      const of = configurationWith({}, { generation: this.#generation })
       return {
-        configuration: configurationWith({}, { generation: this.#generation }),
-        takenNames: new Map(),
-        node,
-        devices: setOf(...this.#devices.values()),
-        instances: indexOf([...this.#instances.values()]),
+        ...inputOf(setOf(...this.#devices.values()), [...this.#instances.values()], of),
         memory: { deviceOf: (name) => last?.served.get(name)?.device.id, longInUse: new Set() },
       }
     }
@@ -365,7 +366,7 @@ describe('the next plan', () => {
         for (const each of changes) {
           world.change(each)
           const input = world.input(before)
-          const next = await planInstances({ ...input, digests, before })
+          const next = await planInstances({ ...input, digests, ...(before && { before }) })
           expect(next).toEqual(await planInstances(input))
           before = next
         }

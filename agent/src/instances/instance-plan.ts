@@ -9,20 +9,15 @@ import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/ob
 import { inTurns, printable, slices } from '@akrijs/runtime'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
-import { DeviceDigests } from './device-digests.js'
 import {
   type DigestCollision,
   mayKeepLongName,
   type NameMemory,
   nameDevices,
 } from './device-names.js'
-import {
-  deviceIdOf,
-  ExistingInstances,
-  type InstancesToPlan,
-  isInstanceOf,
-  isOwnedBy,
-} from './existing-instances.js'
+import { deviceIdOf, isInstanceOf, isOwnedBy } from './existing-instances.js'
+import type { InstanceIndex } from './instance-index.js'
+import type { DeviceDigests } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
@@ -69,13 +64,11 @@ export interface InstancePlanInput {
   readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
   readonly devices: DeviceSet
-  readonly instances: InstancesToPlan
-  /** @default the node has forgotten everything */
-  readonly memory?: NameMemory
-  /** @default those of no plan before */
-  readonly digests?: DeviceDigests
+  readonly instances: Pick<InstanceIndex, 'get' | 'of' | 'countOf' | 'longNamedOf'>
+  readonly memory: NameMemory
+  readonly digests: DeviceDigests
   /** The plan before: what has not changed since is taken from it. @default none */
-  readonly before?: InstancePlan | undefined
+  readonly before?: InstancePlan
 }
 
 /**
@@ -83,22 +76,27 @@ export interface InstancePlanInput {
  * work. What changes meanwhile is for the next plan.
  */
 export async function planInstances(input: InstancePlanInput): Promise<InstancePlan> {
-  const { configuration, takenNames, node, devices, memory = NO_MEMORY } = input
+  const { configuration, takenNames, node, devices, instances, memory, digests, before } = input
   const { spec, metadata } = configuration
-  const { digests = new DeviceDigests(metadata.name, node), before } = input
-  const existing = new ExistingInstances(configuration, input.instances)
+  const existing = (name: InstanceName) => {
+    const instance = instances.get(objectKey(metadata.namespace, name))
+    return instance && isOwnedBy(instance, configuration) ? instance : undefined
+  }
+  const long = [...instances.longNamedOf(keyOf(configuration))]
+  const longOfConfiguration = long.filter((each) => isOwnedBy(each, configuration))
+  const longNames = new Set(longOfConfiguration.map(({ metadata }) => metadata.name))
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
-  const claimed = new Set(existing.longNames)
-  const naming = { node, digests, existing, memory }
+  const claimed = new Set(longNames)
+  const naming = { node, digests, existing, longNames, memory }
   const isAlike = takenNames.size === 0 && before?.of === metadata.generation
   const { first, others } = await byShortName(devices.devices, digests)
   for await (const some of inTurns(slices(first)))
     for (const [short, found] of some) {
       const isAlone = !others.has(short) && !mayKeepLongName(found, naming)
       const planned = isAlike && isAlone ? before.served.get(short) : undefined
-      if (planned && isPlanOf(planned, found, input.instances.get(planned.key))) {
+      if (planned && isPlanOf(planned, found, instances.get(planned.key))) {
         served.set(short, planned)
         continue
       }
@@ -113,7 +111,7 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
           taken.push({ device: device.id, owner: keyOf(owner) })
           continue
         }
-        const present = existing.get(name)
+        const present = existing(name)
         served.set(name, {
           key: objectKey(metadata.namespace, name),
           name,
@@ -131,7 +129,7 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
         })
       }
     }
-  const left = planLeaves(input, { existing, served, digests })
+  const left = planLeaves(input, served)
   return { of: metadata.generation, served, left, collisions, taken, claimed }
 }
 
@@ -166,19 +164,20 @@ function isPlanOf(
   )
 }
 
-interface PlanState {
-  readonly existing: ExistingInstances
-  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
-  readonly digests: DeviceDigests
-}
-
 /** Plans which present Instances this node leaves. */
 function planLeaves(
-  { node, devices: { complete } }: InstancePlanInput,
-  { existing, served, digests }: PlanState,
+  { configuration, instances, node, digests, devices: { complete } }: InstancePlanInput,
+  served: ReadonlyMap<InstanceName, PlannedInstance>,
 ): Map<InstanceName, LeftInstance> {
   const left = new Map<InstanceName, LeftInstance>()
-  const others = existing.without(served).filter(({ spec }) => spec.nodes.includes(node))
+  const key = keyOf(configuration)
+  let present = 0
+  for (const { existing } of served.values()) if (existing !== undefined) present++
+  if (present === instances.countOf(key)) return left
+  const others = [...instances.of(key)].filter((instance) => {
+    const isServed = served.has(instance.metadata.name)
+    return !isServed && isOwnedBy(instance, configuration) && instance.spec.nodes.includes(node)
+  })
   if (others.length === 0) return left
   /** By the printable id of one of these, the names that served devices have, or could have. */
   const names = new Map(others.map((instance) => [deviceIdOf(instance), new Set<InstanceName>()]))
@@ -234,5 +233,3 @@ function presenceOf(instance: Instance | undefined, node: NodeName): PlannedInst
   if (!spec.shared && !spec.nodes.includes(node)) return 'absent'
   return metadata.deletionTimestamp === undefined ? 'present' : 'held'
 }
-
-const NO_MEMORY: NameMemory = { deviceOf: () => undefined, longInUse: new Set() }

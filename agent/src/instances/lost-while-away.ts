@@ -3,9 +3,9 @@ import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { type AllocationLedger, instanceOf } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/slot-book.js'
-import type { DeviceDigests } from './device-digests.js'
 import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
+import type { DeviceDigests } from './instance-name.js'
 import type { InstancePlan } from './instance-plan.js'
 
 interface LostWhileAwayInput {
