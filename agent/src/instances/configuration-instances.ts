@@ -7,18 +7,18 @@ import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import type { DigestCollision, NameMemory } from './device-names.js'
+import type { NameMemory } from './device-names.js'
 import type { InstanceIndex } from './instance-index.js'
 import { DeviceDigests } from './instance-name.js'
 import {
   type InstancePlan,
   type PlannedInstance,
   planInstances,
-  type TakenName,
   updatePlan,
 } from './instance-plan.js'
 import { type InstanceWork, waitMs, writeTo } from './instance-work.js'
 import { type InstanceWritesOptions, leaveInstance, writeInstance } from './instance-writes.js'
+import { type InstancesView, instancesView, NO_PLAN } from './instances-view.js'
 import { lostWhileAway } from './lost-while-away.js'
 import { inParallel, throwFirst } from './parallel-work.js'
 import type { NameRefusal, ResourceNames } from './resource-names.js'
@@ -46,31 +46,6 @@ export interface ConfigurationInstancesOptions extends InstanceWritesOptions {
   random?(): number
 }
 
-/** An Instance that is being deleted while its device is there. */
-export interface HeldInstance {
-  readonly name: InstanceName
-  readonly finalizers: readonly string[]
-}
-
-/** What the status of a Configuration says of its Instances on this node. */
-export interface InstancesView {
-  /** Devices without an Instance, because other devices have their digests. */
-  readonly collisions: readonly DigestCollision[]
-  /** Resources that are not offered, because their names are new. */
-  readonly refusals: readonly NameRefusal[]
-  /** Devices without an Instance, because an older Configuration has its name. */
-  readonly taken: readonly TakenName[]
-  /** The Instances whose deletion keeps a device from being offered. */
-  readonly held: readonly HeldInstance[]
-  /**
-   * How many devices have an Instance. A shared Instance counts before it names this node: then
-   * nodes that wait to join all at once do not report twice.
-   */
-  readonly present: number
-  /** The Instances that this node serves. */
-  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
-}
-
 /** An Instance with a plugin of this node. */
 interface RunningInstance {
   /** The id of its device. */
@@ -86,18 +61,6 @@ interface TimedWork {
   /** Other nodes come first until then, by `monotonicMs`. */
   readonly at: number
 }
-
-/** Before the first pass. Any change of an Instance may count. */
-const NO_PLAN: InstancePlan = {
-  of: 0,
-  served: new Map(),
-  left: new Map(),
-  collisions: [],
-  taken: [],
-  claimed: new Set(),
-}
-
-export const NO_INSTANCES: InstancesView = { ...NO_PLAN, refusals: [], held: [], present: 0 }
 
 /** The Instances of one Configuration on this node, and their device plugins. */
 export class ConfigurationInstances {
@@ -144,14 +107,7 @@ export class ConfigurationInstances {
   }
 
   get view(): InstancesView {
-    const { collisions, taken, served } = this.#plan
-    const held: HeldInstance[] = []
-    let present = 0
-    for (const { name, presence, existing } of served.values()) {
-      if (presence !== 'absent') present++
-      if (presence === 'held') held.push({ name, finalizers: existing?.metadata.finalizers ?? [] })
-    }
-    return { collisions, refusals: this.#refusals, taken, held, present, served }
+    return instancesView(this.#plan, this.#refusals)
   }
 
   /** The devices of the last pass. */

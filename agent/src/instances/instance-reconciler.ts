@@ -5,12 +5,11 @@ import { Listeners } from '@akrijs/runtime'
 import {
   ConfigurationInstances,
   type ConfigurationInstancesOptions,
-  type InstancesView,
   isUnchanged,
-  NO_INSTANCES,
 } from './configuration-instances.js'
 import { isOwnedBy } from './existing-instances.js'
 import { leaveInstance } from './instance-writes.js'
+import { type InstancesView, instancesView, NO_PLAN } from './instances-view.js'
 import { inParallel, throwFirst } from './parallel-work.js'
 
 /**
@@ -37,7 +36,7 @@ export class InstanceReconciler {
   }
 
   view(key: ObjectKey): InstancesView {
-    return this.#served.get(key)?.view ?? NO_INSTANCES
+    return this.#served.get(key)?.view ?? instancesView(NO_PLAN)
   }
 
   /** Whether the devices have changed since the last pass. */

@@ -5,7 +5,7 @@ import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { DiscoveryStatus } from '../discovery/discovery.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
-import type { InstancesView } from '../instances/configuration-instances.js'
+import type { InstancesView } from '../instances/instances-view.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import { deviceReportsText, remarksOf } from './device-reports.js'
 

@@ -4,7 +4,7 @@ import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { Discovery } from '../discovery/discovery.js'
-import type { InstancesView } from '../instances/configuration-instances.js'
+import type { InstancesView } from '../instances/instances-view.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import {
