@@ -46,15 +46,6 @@ describe('the Instances of a node', () => {
     expect(await reconciling).toEqual({})
   })
 
-  it('are created although a plugin has no list, which is tried again', async () => {
-    world.registered = Promise.reject(new TypeError('no list'))
-    await expect(world.reconcile()).rejects.toThrow('no list')
-    expect(world.spec()).toBeDefined()
-    world.registered = Promise.resolve()
-    const again = [`serve ${world.wanted.name}`, `serve ${world.name('foo0')}`]
-    expect(await world.callsOf(() => world.reconcile())).toEqual(again)
-  })
-
   it('come about although one of them fails, and the failure is told', async () => {
     world.failing = world.name('foo0')
     await expect(world.reconcile(seen('foo0', 'foo1'))).rejects.toThrow('cannot be served')
@@ -62,6 +53,18 @@ describe('the Instances of a node', () => {
     world.failing = undefined
     await world.reconcile()
     expect(world.spec()).toBeDefined()
+  })
+
+  it('are served and kept after a restart, before those of new devices', async () => {
+    await world.reconcile(seen('foo1'))
+    world.make()
+    // The agent before may have wished to leave.
+    const stay = vi.spyOn(cluster, 'stayInInstance')
+    const calls = await world.callsOf(() => world.reconcile(seen('foo0', 'foo1')))
+    expect(calls.filter((call) => call.startsWith('serve'))).toEqual(
+      [world.wanted.name, world.name('foo1'), world.name('foo0')].map((name) => `serve ${name}`),
+    )
+    expect(stay.mock.calls).toEqual([[world.at('foo1')]])
   })
 
   it('are behind from the first device until a pass planned it, and after a change', async () => {
@@ -265,6 +268,11 @@ describe('the fields of a shared Instance', () => {
     await world.clock.advance(4000)
     expect(await world.reconcile()).toEqual({ requeueAfterMs: 1000 })
     expect(world.spec()?.capacity).toBe(1)
+    // The plugin of the next agent does not wait.
+    world.make()
+    const calls = await world.callsOf(() => world.reconcile())
+    expect(calls).toContain(`serve ${world.name('foo0')}`)
+    await world.clock.advance(4000)
     await world.clock.advance(1000)
     expect(await world.reconcile()).toEqual({})
     expect(world.spec()).toMatchObject({ ...asOthersSee, capacity: 3 })

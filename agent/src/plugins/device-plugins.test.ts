@@ -188,26 +188,6 @@ describe('the device plugins of both levels', () => {
     await eventually(() => expect(lists).toBeGreaterThan(0))
   })
 
-  it('R18 R87 R112 A17 refuse a slot that another node just claimed, and send all', async () => {
-    await serve(served)
-    await offers(3)
-    // The other node wins the race between the kubelet's choice and our claim.
-    const claim = cluster.claimSlot.bind(cluster)
-    const spy = vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
-      if (which === slot(1)) await claim(where, which, 'node-b')
-      return claim(where, which, who)
-    })
-    await expect(kubelet.admit(pod('p', resource, 3))).rejects.toThrow(
-      /slot cam-8120fe-1 was just taken by node node-b/,
-    )
-    spy.mockRestore()
-    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-b', [slot(2)]: '' })
-    await eventually(() =>
-      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }),
-    )
-    await kubelet.admit(pod('q', resource, 2))
-  })
-
   it.each([
     [resource, 3, slot(0)],
     ['akri.sh/cam', 1, `C:0:${slot(0)}`],

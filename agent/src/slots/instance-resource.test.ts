@@ -30,16 +30,6 @@ function seenBy(
 }
 
 describe('the slots of an Instance', () => {
-  it('R82 A13 are usable while device and Instance are there and stay', () => {
-    const served = servedWith()
-    const leaving = instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })
-    expect(instanceSlots(NODE, served, instanceWith({}))).toMatchObject({ usable: true })
-    expect(instanceSlots(NODE, served, leaving)).toMatchObject({ state: 'leaving', free: [] })
-    expect(instanceSlots(NODE, served, undefined)).toMatchObject({ state: 'absent', free: [] })
-    const unhealthy = instanceSlots(NODE, servedWith({ healthy: false }), instanceWith({}))
-    expect(unhealthy).toMatchObject({ usable: false, free: [] })
-  })
-
   it('A20 are as many as the smaller capacity of the Instance and its Configuration', () => {
     const sizeOf = (capacity: number, written?: number) => {
       const instance = written === undefined ? undefined : instanceWith({}, { capacity: written })

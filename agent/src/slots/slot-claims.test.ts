@@ -81,7 +81,7 @@ describe('an allocation', () => {
     expect(book.allocations.list().map(({ id }) => id)).toEqual([A, B, C])
   })
 
-  it('A17 R68 that fails opens no directory and releases its claims, no earlier one', async () => {
+  it('R18 R68 R87 R112 A17 that fails releases its claims, no earlier one, and opens nothing', async () => {
     answer = async (which) =>
       which === C
         ? { outcome: 'taken', by: 'node-b' }

@@ -153,7 +153,7 @@ export class SlotReconciler {
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
   async reconcile(signal: AbortSignal): Promise<ReconcileResult> {
-    const { cluster, kubelet, clock, book } = this.#options
+    const { cluster, kubelet, clock } = this.#options
     const begunAt = clock.monotonicMs()
     this.#logStart(begunAt)
     const snapshot = await this.#snapshot(signal)
@@ -171,8 +171,7 @@ export class SlotReconciler {
       this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
       for (const lost of plan.restore) await this.#restore(lost)
     }
-    const slots = book.allocations.list().length + this.#claimed().length
-    this.#isIdle = snapshot !== undefined && slots === 0
+    this.#isIdle = snapshot?.slots.length === 0
     rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
     const now = clock.monotonicMs()
     return {
@@ -194,11 +193,11 @@ export class SlotReconciler {
    * @returns undefined if the kubelet does not answer
    */
   async #snapshot(signal: AbortSignal, limit = signal): Promise<Snapshot | undefined> {
-    const { cluster, kubelet, clock, book, claims, log } = this.#options
+    const { cluster, kubelet, node, clock, book, claims, log } = this.#options
     const askedAt = clock.monotonicMs()
     try {
       const allocated = await kubelet.listAllocated(limit)
-      const claimed = this.#claimed()
+      const claimed = claimedSlots(cluster.instances.list(), node)
       const unresolved = book.allocations.follow(allocated, {
         claimed,
         configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
@@ -214,11 +213,6 @@ export class SlotReconciler {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
       return undefined
     }
-  }
-
-  #claimed(): NodeSlot[] {
-    const { cluster, node } = this.#options
-    return claimedSlots(cluster.instances.list(), node)
   }
 
   /** The claimed slots with the Pods of their containers. */
