@@ -178,7 +178,7 @@ export class ConfigurationInstances {
     }
     if (!isOffered && !(this.#admit(name, name, false) && this.#takeChange())) return undefined
     this.#isOffered = true
-    return plugins.serveConfiguration({ key: this.#key, name })
+    return plugins.serveConfiguration(this.#key)
   }
 
   async #planDevices(configuration: Configuration): Promise<void> {

@@ -69,7 +69,10 @@ it('tells changes of claims, reports and other nodes from all others', () => {
   const first = instanceWith({ 'cam-1-0': '' }, {}, { labels: { a: 'b' } })
   const { signal } = new AbortController()
   const seen: boolean[] = []
-  new InstanceIndex(store, NODE, signal).onChange((_, { isMinor }) => seen.push(isMinor), signal)
+  new InstanceIndex(store, NODE, signal).onChange(
+    (_of, _name, isMinor) => seen.push(isMinor),
+    signal,
+  )
   const isMinor = (change: Partial<Instance>) => {
     store.put(first)
     store.put({ ...first, ...change })

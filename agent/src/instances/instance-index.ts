@@ -1,14 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
-import { configurationOf, hasLongDigest, type Instance } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { configurationOf, hasLongDigest, type Instance, type InstanceName } from '@akrijs/api'
+import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { ObjectCache } from '../cluster/cluster.js'
 
-interface InstanceChange {
-  readonly instance: ObjectKey
-  /** Whether only claims, places of other nodes, and what brokers report, have changed. */
-  readonly isMinor: boolean
-}
+type ChangeListener = (configuration: ObjectKey, name: InstanceName, isMinor: boolean) => void
 
 interface InstancesOfOne {
   readonly all: Map<ObjectKey, Instance>
@@ -25,7 +21,7 @@ export class InstanceIndex {
   readonly #byConfiguration = new Map<ObjectKey, InstancesOfOne>()
   /** The Instances as they were at the last change. */
   readonly #indexed = new Map<ObjectKey, Instance>()
-  readonly #listeners = new Listeners<[configuration: ObjectKey, change: InstanceChange]>()
+  readonly #listeners = new Listeners<Parameters<ChangeListener>>()
 
   /** @param instances other listeners of these must come later, to find the index up to date */
   constructor(instances: ObjectCache<Instance>, node: NodeName, signal: AbortSignal) {
@@ -38,9 +34,10 @@ export class InstanceIndex {
       if (instance !== undefined) this.#put(key, instance)
       const isMinor =
         last !== undefined && instance !== undefined && hasSameFacts(last, instance, node)
+      const name = keyParts(key).name as InstanceName
       const configurations = [...configurationsOf(last), ...configurationsOf(instance)]
       for (const configuration of new Set(configurations))
-        this.#listeners.tell(configuration, { instance: key, isMinor })
+        this.#listeners.tell(configuration, name, isMinor)
     }, signal)
   }
 
@@ -62,11 +59,11 @@ export class InstanceIndex {
     return this.#byConfiguration.get(configuration)?.longNamed.values() ?? []
   }
 
-  /** Calls back for each Configuration of an Instance that was added, changed or removed. */
-  onChange(
-    listener: (configuration: ObjectKey, change: InstanceChange) => void,
-    signal: AbortSignal,
-  ): void {
+  /**
+   * Calls back for each Configuration of an Instance that was added, changed or removed. A change is
+   * minor if it is only of claims, of places of other nodes, or of what brokers report.
+   */
+  onChange(listener: ChangeListener, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }
 

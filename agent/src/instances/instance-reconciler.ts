@@ -1,5 +1,5 @@
-import type { Instance, InstanceName } from '@akrijs/api'
-import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
+import type { Instance } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { Listeners } from '@akrijs/runtime'
 import {
@@ -23,8 +23,7 @@ export class InstanceReconciler {
 
   constructor(options: ConfigurationInstancesOptions) {
     this.#options = options
-    options.instances.onChange((configuration, { instance, isMinor }) => {
-      const name = keyParts(instance).name as InstanceName
+    options.instances.onChange((configuration, name, isMinor) => {
       const isPlan = this.#served.get(configuration)?.instanceChanged(name, isMinor) ?? true
       if (isPlan) this.#changed.tell(configuration)
     }, options.signal)

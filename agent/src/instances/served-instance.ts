@@ -17,12 +17,6 @@ export interface ServedInstance {
   readonly capacity: number
 }
 
-/** A Configuration whose devices this node discovers. */
-export interface ServedConfiguration {
-  readonly key: ObjectKey
-  readonly name: ConfigurationName
-}
-
 /** Why the kubelet does not have a resource. */
 export interface RegistrationProblem {
   readonly resourceName: string
@@ -41,7 +35,7 @@ export interface InstancePlugins {
    * Serves the resource of a Configuration, with or without devices.
    * @throws ResourceTakenError at once if another object has the resource
    */
-  serveConfiguration(configuration: ServedConfiguration): Promise<void>
+  serveConfiguration(configuration: ObjectKey): Promise<void>
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
    * Serves the Instance, or updates its plugin.

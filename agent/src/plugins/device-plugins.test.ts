@@ -23,7 +23,7 @@ const node = 'node-a' as NodeName
 const resource = 'akri.sh/cam-8120fe'
 const key = objectKey('default', 'cam-8120fe')
 const configuration = configurationWith({ capacity: 3 }, { name: 'cam' as ConfigurationName })
-const owner = { key: keyOf(configuration), name: configuration.metadata.name }
+const owner = keyOf(configuration)
 const camera = (digest: string) =>
   servedWith(
     {
@@ -204,7 +204,7 @@ describe('the device plugins of both levels', () => {
       await kubelet.restart()
       await offers(count === 1 ? 2 : 3, of)
       for (const file of await pluginFiles()) expect(before).not.toContain(file)
-      await plugins.withdrawConfiguration(owner.key)
+      await plugins.withdrawConfiguration(owner)
       await plugins.withdraw(served.name, false)
       await offers(0, of)
       expect(await pluginFiles()).toEqual([])
@@ -232,13 +232,13 @@ describe('the registration of a device plugin', () => {
     refusal.mockRejectedValue(new PluginRefusedError('not so'))
     await serve(served)
     await serveConfiguration()
-    const problems = () => plugins.registrationProblems(owner.key)
+    const problems = () => plugins.registrationProblems(owner)
     expect(problems()).toEqual([
       { resourceName: resource, isRefused: true, message: 'not so' },
       { resourceName: 'akri.sh/cam', isRefused: true, message: 'not so' },
     ])
-    expect(changed.mock.calls).toEqual([[owner.key], [owner.key]])
-    await plugins.withdrawConfiguration(owner.key)
+    expect(changed.mock.calls).toEqual([[owner], [owner]])
+    await plugins.withdrawConfiguration(owner)
     expect(problems()).toMatchObject([{ resourceName: resource }])
     refusal.mockRestore()
     await later(() => expect(problems()).toEqual([]))
@@ -253,7 +253,7 @@ describe('the registration of a device plugin', () => {
       throw new PluginRefusedError('too late')
     })
     await serve(served)
-    const problems = () => plugins.registrationProblems(owner.key)
+    const problems = () => plugins.registrationProblems(owner)
     expect(problems()).toMatchObject([{ resourceName: resource }])
     await offers(3)
     await later(() => expect(problems()).toEqual([]))
@@ -276,7 +276,7 @@ describe('the registration of a device plugin', () => {
   it('is a problem of its Configuration if the kubelet stays away, until it is there', async () => {
     await kubelet.close()
     await serve(served)
-    const problems = () => plugins.registrationProblems(owner.key)
+    const problems = () => plugins.registrationProblems(owner)
     await clock.advance(9000)
     expect(problems()).toEqual([])
     await later(() =>
@@ -343,11 +343,11 @@ describe('the registration of a device plugin', () => {
     for (const hasResource of [true, false])
       expect(() => plugins.serve(other, hasResource)).toThrow(/default\/cam-8120fe/)
     for (const namespace of ['default', 'other'])
-      expect(() => plugins.serveConfiguration({ key: objectKey(namespace, name), name })).toThrow(
+      expect(() => plugins.serveConfiguration(objectKey(namespace, name))).toThrow(
         /akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/,
       )
     await plugins.withdraw(served.name, false)
-    await plugins.serveConfiguration({ key, name })
+    await plugins.serveConfiguration(key)
     expect(() => plugins.serve(served, true)).toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )

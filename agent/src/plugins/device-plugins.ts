@@ -1,11 +1,10 @@
-import { type Compatibility, GROUP, type InstanceName } from '@akrijs/api'
+import { type Compatibility, type ConfigurationName, GROUP, type InstanceName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import { ResourceTakenError } from '../errors.js'
 import type {
   InstancePlugins,
   RegistrationProblem,
-  ServedConfiguration,
   ServedInstance,
 } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
@@ -45,8 +44,9 @@ export class DevicePlugins implements InstancePlugins {
     )
   }
 
-  serveConfiguration({ key, name }: ServedConfiguration): Promise<void> {
+  serveConfiguration(key: ObjectKey): Promise<void> {
     const { book, compatibility } = this.#options
+    const name = keyParts(key).name as ConfigurationName
     return this.#serve(configurationResource(name, book, compatibility), key, key).started
   }
 

@@ -5,7 +5,7 @@ import type {
   Offer,
   SlotName,
 } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect } from 'vitest'
@@ -46,8 +46,8 @@ export class ReconcilerHarness {
   readonly ledger: AllocationLedger
   readonly served = new Map<InstanceName, ServedInstance>()
   readonly plugins: InstancePlugins = {
-    serveConfiguration: ({ name }) => {
-      this.calls.push(`serve ${name}`)
+    serveConfiguration: (which) => {
+      this.calls.push(`serve ${keyParts(which).name}`)
       return this.registered
     },
     withdrawConfiguration: async (which) => void this.calls.push(`withdraw ${which}`),
