@@ -3,7 +3,6 @@ import {
   type ConfigurationName,
   formatSlotUsage,
   GROUP,
-  type InstanceName,
   type SlotName,
 } from '@akrijs/api'
 import { AllocationRefusedError } from '../errors.js'
@@ -28,27 +27,13 @@ export function configurationResource(
   // Agents of the other system can read `cam-0`, `cam-1` and so on.
   const form = compatibility === 'akri-0.13' ? `${configuration}-` : NUMBERS
 
-  /**
-   * The ids of containers whose devices cannot be allocated, and whether the device is there. The
-   * kubelet keeps them until the Pods end, and shows the health of each in the status of its Pod.
-   */
-  function idsInUse(instances: readonly InstanceSlots[]): ReadonlyMap<string, boolean> {
-    const inUse = new Map<string, boolean>()
-    const add = (instance: InstanceName, isThere: boolean) => {
-      for (const id of book.allocations.idsInUse(instance, name)) inUse.set(id, isThere)
-    }
-    for (const instance of book.lost(configuration)) add(instance, false)
-    for (const { served, usable } of instances)
-      if (served.healthy && !usable) add(served.name, true)
-    return inUse
-  }
-
   return {
     level: 'configuration',
     name,
     advertise() {
-      const instances = book.all(configuration)
-      return advertisedIds(instances, idsInUse(instances), form)
+      const { allocations } = book
+      const lost = book.lost(configuration).flatMap((each) => allocations.idsInUse(each, name))
+      return advertisedIds(book.all(configuration), lost, form)
     },
     prefer: (request) => preferredIds(book.all(configuration), request, form),
     choose(requests) {
@@ -90,18 +75,17 @@ interface SlotOfId {
 
 /**
  * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free
- * slot. Unclaimed ids are the smallest unused numbers. A claimed id is unhealthy while its device
- * cannot be allocated.
- * @param inUse ids of containers whose devices cannot be allocated, and whether the device is there
+ * slot. Unclaimed ids are the smallest unused numbers.
+ * @param lost the ids of containers whose devices are gone. The kubelet keeps them until the Pods
+ * end, and shows the health of each in the status of its Pod
  */
 export function advertisedIds(
   instances: readonly InstanceSlots[],
-  inUse: ReadonlyMap<string, boolean> = new Map(),
+  lost: readonly string[] = [],
   form = NUMBERS,
 ): AdvertisedDevice[] {
-  const health = new Map(inUse)
-  for (const [id, { owner }] of claimsOf(instances))
-    health.set(id, owner.usable || inUse.get(id) === true)
+  const health = new Map(lost.map((id) => [id, false]))
+  for (const [id, { owner }] of claimsOf(instances)) health.set(id, owner.served.healthy)
   let free = instances.filter((instance) => instance.free.length > 0).length
   for (let number = 0; free > 0; number++) {
     const id = `${form}${number}`

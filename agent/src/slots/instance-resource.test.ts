@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { configurationResource } from './configuration-resource.js'
-import { instanceResource, offeredSlots, preferredSlots } from './instance-resource.js'
+import { advertisedSlots, instanceResource, preferredSlots } from './instance-resource.js'
 import { instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
@@ -47,23 +47,20 @@ describe('the slots of an Instance', () => {
     const other = seen({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
     for (const { free, byId } of [lost, other])
       expect([free, Object.fromEntries(byId)]).toEqual([[], { 5: slot(0), 6: slot(7) }])
-    expect(Object.fromEntries(offeredSlots(other))).toEqual({
-      [slot(0)]: false,
-      [slot(1)]: true,
-    })
+    expect(advertisedSlots(other).map(({ healthy }) => healthy)).toEqual([false, true])
   })
 
   it('R82 R84 A20 are offered without a foreign claim, except those that have to wait', () => {
     fc.assert(
       fc.property(claims, fc.boolean(), fc.nat(10), (values, healthy, beyond) => {
         const seen = seenBy(NODE, values, { healthy, beyond })
-        const offered = offeredSlots(seen)
-        expect([...offered.keys()]).toEqual(values.map((_, index) => slot(index)))
+        const offered = advertisedSlots(seen)
+        expect(offered.map(({ id }) => id)).toEqual(values.map((_, index) => slot(index)))
         let waiting = values.filter((value) => value === '').length - beyond
         const expected = values.map(
           (value) => healthy && (value === 'node-a' || (value === '' && waiting-- > 0)),
         )
-        expect([...offered.values()]).toEqual(expected)
+        expect(offered.map(({ healthy }) => healthy)).toEqual(expected)
       }),
     )
   })
@@ -202,6 +199,10 @@ describe('containers whose devices cannot be allocated', () => {
     ofContainer(0, slot(0), 'akri.sh/cam-8120fe')
     const used = ofContainer(1, '4')
     expect([health(), ids()]).toEqual([[true, false, true], { 0: true, 4: true }])
+    // No container has these claims.
+    const claims = { [slot(2)]: 'node-a', [slot(1)]: 'C:5:node-a' }
+    instances.put(instanceWith(claims, { capacity: 3 }, { deletionTimestamp: '2026' }))
+    expect([health(), ids()]).toEqual([[true, false, false], { 4: true }])
     instances.remove(served.key)
     expect([health(), ids()]).toEqual([[true, false, false], { 4: true }])
     book.serve({ ...served, healthy: false })

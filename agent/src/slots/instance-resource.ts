@@ -1,7 +1,7 @@
 import { formatSlotUsage, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
 import { AllocationRefusedError } from '../errors.js'
 import type { AllocationLedger } from './allocation-ledger.js'
-import type { PreferenceRequest, Resource } from './resource.js'
+import type { AdvertisedDevice, PreferenceRequest, Resource } from './resource.js'
 import type { InstanceSlots, SlotBook } from './slot-book.js'
 
 /** The resource of one Instance: its ids are its slots. */
@@ -11,20 +11,9 @@ export function instanceResource(instance: InstanceName, book: SlotBook): Resour
     level: 'instance',
     name,
 
-    /**
-     * While the Instance does not exist, as before it is created again, no slot is offered. The
-     * slots of running containers stay healthy: the kubelet shows that in their Pods, and the
-     * device is there.
-     */
     advertise() {
       const slots = book.of(instance)
-      if (slots === undefined) return []
-      const isKept = !slots.usable && slots.served.healthy
-      const held = new Set(isKept ? book.allocations.idsInUse(instance, name) : [])
-      return Array.from(offeredSlots(slots), ([id, offered]) => ({
-        id,
-        healthy: offered || held.has(id),
-      }))
+      return slots === undefined ? [] : advertisedSlots(slots)
     },
 
     prefer(request) {
@@ -36,12 +25,12 @@ export function instanceResource(instance: InstanceName, book: SlotBook): Resour
       const slots = book.of(instance)
       if (slots === undefined)
         throw new AllocationRefusedError(`the device of Instance ${instance} was removed`)
-      const offered = offeredSlots(slots)
+      const offered = new Set<string>(slots.usable ? [...slots.free, ...slots.own] : [])
       const usage = formatSlotUsage({ level: 'instance', node: book.node })
       return requests.map((ids) =>
         ids.map((id) => {
           const slot = id as SlotName
-          if (offered.get(slot) !== true)
+          if (!offered.has(slot))
             throw new AllocationRefusedError(refusal(id, slots, book.allocations))
           return { id, slot, instance: slots.served, usage }
         }),
@@ -72,12 +61,13 @@ function refusal(
 }
 
 /**
- * The slots of an Instance, and whether this node offers each of them through the Instance's
- * resource: the slot can be claimed, or this node has it through that resource.
+ * The slots of an Instance. A slot is healthy if it can be claimed, or if this node has it through
+ * the Instance's resource. While the Instance does not exist, as before it is created again, these
+ * are the slots of running containers: the device is there, and the kubelet shows that in their Pods.
  */
-export function offeredSlots({ usable, slots, free, own }: InstanceSlots): Map<SlotName, boolean> {
-  const offered = new Set(usable ? [...free, ...own] : [])
-  return new Map(Array.from(slots.keys(), (slot) => [slot, offered.has(slot)]))
+export function advertisedSlots({ served, slots, free, own }: InstanceSlots): AdvertisedDevice[] {
+  const offered = new Set<string>(served.healthy ? [...free, ...own] : [])
+  return Array.from(slots.keys(), (id) => ({ id, healthy: offered.has(id) }))
 }
 
 /**

@@ -256,7 +256,10 @@ export function instanceSlots(
 ): InstanceSlots {
   // Until the Instance follows its Configuration, the smaller of the two capacities counts.
   const capacity = Math.min(served.capacity, instance?.spec.capacity ?? served.capacity)
-  const claims: Record<string, string> = { ...usage }
+  const isLeaving = instance?.metadata.deletionTimestamp !== undefined
+  const state = instance === undefined ? 'absent' : isLeaving ? 'leaving' : 'there'
+  // The kubelet keeps the ids of containers while the Instance is away, and no other id.
+  const claims: Record<string, string> = state === 'there' ? { ...usage } : {}
   // Another claim that this node has on the slot of a container waits for its release.
   for (const [slot, claim] of Object.entries(inUse))
     if (!claims[slot] || holderOf(claims[slot]) === node) claims[slot] = claim
@@ -266,8 +269,6 @@ export function instanceSlots(
     const slot = name as SlotName
     if (claim !== '' && !slots.has(slot)) beyond.set(slot, parseSlotUsage(claim))
   }
-  const isLeaving = instance?.metadata.deletionTimestamp !== undefined
-  const state = instance === undefined ? 'absent' : isLeaving ? 'leaving' : 'there'
   const usable = served.healthy && state === 'there'
   const unclaimed = [...slots].flatMap(([slot, { level }]) => (level === 'free' ? slot : []))
   // After the capacity was lowered, as many free slots wait as claims are beyond the capacity.
