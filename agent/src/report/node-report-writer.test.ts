@@ -380,37 +380,3 @@ describe('a report that cannot be written', () => {
     expect(stored().configurations).toEqual({ [key]: entry(59) })
   })
 })
-
-describe('an invalid Configuration', () => {
-  const edit = (capacity: number, generation: number, uid = 'u1') =>
-    put(configurationWith({ capacity }, { generation, uid }))
-  const invalid = {
-    type: 'Ready',
-    status: 'False',
-    reason: 'InvalidConfiguration',
-    message: expect.stringMatching(/^spec\.capacity: /),
-  }
-  const shows = async (expected: Record<ObjectKey, object>) => {
-    await clock.advance(200)
-    expect(stored().configurations).toEqual(expected)
-  }
-
-  it('has its problem in the report, beside other conditions, until it is valid', async () => {
-    await startReported()
-    edit(0, 2)
-    const status = { ...entry(1), observedGeneration: 2, conditions: [invalid] }
-    await shows({ [key]: status })
-    await report(1, undefined, MINUTE)
-    expect(requests()).toEqual(['PATCH'])
-    edit(1, 3)
-    await shows({ [key]: entry(1) })
-  })
-
-  it('has its problem in the report from the start, and none after its deletion', async () => {
-    edit(0, 1)
-    await start()
-    await shows({ [key]: { ...entry(0), conditions: [invalid] } })
-    api.remove(CONFIGURATION)
-    await shows({})
-  })
-})

@@ -2,6 +2,7 @@ import type { Membership, PodToEnd, ReportedStatus, SlotName, UsedSlot } from '@
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { configurationWith } from '../testing/objects.js'
 import { reportContent } from './report-content.js'
 
 function statusWith(message: string, status: 'True' | 'False' = 'True'): ReportedStatus {
@@ -32,6 +33,25 @@ describe('the content of a report', () => {
     expect(content.counts).toEqual({ configurations: 2, ready: 1, devices: 4 })
     expect(Object.keys(content.configurations)).toEqual(['a/x', 'b/y'])
     expect(content).not.toHaveProperty('agentPod')
+  })
+
+  it('has the problem of an invalid Configuration, beside its other conditions', () => {
+    const [cam, dog] = [objectKey('a', 'cam'), objectKey('a', 'dog')]
+    const statuses = new Map([[cam, statusWith('')]])
+    const listening = { type: 'Discovering', status: 'True', reason: 'R', message: '' } as const
+    const { conditions, ...before } = statusWith('')
+    statuses.set(cam, { ...before, conditions: [listening, ...conditions] })
+    const { metadata } = configurationWith({}, { uid: 'u', generation: 7 })
+    const problem = 'spec.capacity: too small'
+    const invalid = new Map([cam, dog].map((key) => [key, { metadata, problem }]))
+    const { configurations, counts } = reportContent({ ...draft(statuses), invalid })
+    const ready = { type: 'Ready', status: 'False', reason: 'InvalidConfiguration' }
+    const told = { uid: 'u', observedGeneration: 7 }
+    expect(configurations).toEqual({
+      [cam]: { ...told, devices: 2, conditions: [listening, { ...ready, message: problem }] },
+      [dog]: { ...told, devices: 0, conditions: [{ ...ready, message: problem }] },
+    })
+    expect(counts.ready).toBe(0)
   })
 
   it('stays in its bound, and a namespace with many Configurations pushes no other out', () => {
