@@ -160,22 +160,6 @@ export function slotsContract(tested: TestedCluster): void {
     await instance.showsInfo({})
   })
 
-  it('R69 keeps the reports of other nodes, and no report of a free slot', async () => {
-    const instance = await tested.instance(3, [NODE_A, NODE_B])
-    await instance.claim(0, NODE_A)
-    await instance.claim(1, `C:0:${NODE_B}`)
-    await Promise.all([
-      instance.report(NODE_A, { 0: { a: '1' }, 2: { c: '1' } }),
-      instance.report(NODE_B, { 1: { b: '1' } }),
-    ])
-    await instance.showsInfo({ a: '1', b: '1' })
-    await instance.release(0, NODE_A)
-    await instance.report(NODE_B, { 1: { b: '2' } })
-    await instance.showsInfo({ a: '1', b: '2' })
-    await instance.report(NODE_A, {}, [0, 1])
-    await instance.showsInfo({ b: '2' })
-  })
-
   it('R69 writes nothing for an unchanged report, and answers for a missing Instance', async () => {
     const instance = await tested.instance(1)
     await instance.claim(0, NODE_A)

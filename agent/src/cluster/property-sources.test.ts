@@ -249,7 +249,7 @@ describe('the source of a property', () => {
       await watching('secrets cameras')
       await refused()
       configurations.remove(keyOf(home))
-      await refused()
+      await keepsNothing()
     })
   })
 
