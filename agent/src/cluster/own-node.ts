@@ -38,10 +38,9 @@ export class OwnNode {
   readonly #joined = new Map<ObjectKey, 'stays' | 'leaves'>()
   /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
-  #isGone = false
-  /** Until when the last answer counts, by `monotonicMs`. */
+  /** The last answer, and until when it counts, by `monotonicMs`. */
+  #exists = Promise.resolve(true)
   #checkedUntil = Number.NEGATIVE_INFINITY
-  #checking: Promise<void> | undefined
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
@@ -56,42 +55,38 @@ export class OwnNode {
   /** @throws NodeGoneError if the Node does not exist */
   async ensureExists(): Promise<void> {
     const { clock, node } = this.#options
-    if (this.#isSuspect && clock.monotonicMs() >= this.#checkedUntil) {
-      this.#checking ??= this.#check().finally(() => {
-        this.#checking = undefined
-      })
-      await this.#checking
+    const now = clock.monotonicMs()
+    if (this.#isSuspect && now >= this.#checkedUntil) {
+      this.#isSuspect = false
+      this.#checkedUntil = now + CHECK_MS
+      this.#exists = this.#check(this.#exists)
     }
-    if (this.#isGone) throw new NodeGoneError(`the cluster has no Node ${node}`)
+    if (!(await this.#exists)) throw new NodeGoneError(`the cluster has no Node ${node}`)
   }
 
-  async #check(): Promise<void> {
-    const { client, clock, log, node } = this.#options
-    const wasGone = this.#isGone
-    this.#isGone = await new Resource(client, NODES).get(objectKey('', node)).then(
-      (found) => found === undefined,
+  async #check(before: Promise<boolean>): Promise<boolean> {
+    const { client, log, node } = this.#options
+    const exists = await new Resource(client, NODES).get(objectKey('', node)).then(
+      (found) => found !== undefined,
       (error: unknown) => {
         // The role of an operator may not allow the request.
         log.warn({ node, err: error }, 'Node not read')
-        return false
+        return true
       },
     )
-    this.#isSuspect = this.#isGone
-    this.#checkedUntil = clock.monotonicMs() + CHECK_MS
-    if (this.#isGone && !wasGone)
+    const existed = await before
+    if (!exists) this.#isSuspect = true
+    if (!exists && existed)
       log.error({ node }, 'the Node was deleted: the agent is in no Instance until it exists again')
-    if (!this.#isGone && wasGone) log.info({ node }, 'the Node exists again')
+    if (exists && !existed) log.info({ node }, 'the Node exists again')
+    return exists
   }
 
   #follow(key: ObjectKey): void {
     const { instances, node } = this.#options
     const before = this.#joined.get(key)
     if (instances.get(key)?.spec.nodes.includes(node)) this.#joined.set(key, before ?? 'stays')
-    else if (this.#joined.delete(key) && before === 'stays') {
-      this.#isSuspect = true
-      // An answer of before says nothing about this change.
-      if (!this.#isGone) this.#checkedUntil = Number.NEGATIVE_INFINITY
-    }
+    else if (this.#joined.delete(key) && before === 'stays') this.#isSuspect = true
   }
 }
 
