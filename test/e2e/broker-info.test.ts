@@ -59,8 +59,7 @@ describe.skipIf(missing() !== undefined)(`a workload that reports${unless}`, () 
   const instance = async () =>
     (await world.get<Instance>('Instance', INSTANCE)) ?? expect.fail('no Instance')
   const info = async () => (await instance()).status?.brokerInfo ?? {}
-  const directory = () =>
-    path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, SLOT)
+  const directory = () => path.join(agent.directory, 's/broker-info', `${world.namespace}_${SLOT}`)
 
   /** Starts a Pod that uses the device, as a user of its own. */
   function run(name: string, script: string, spec: object = {}): Promise<void> {

@@ -81,7 +81,7 @@ describe('brokers of one machine', () => {
       'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
     akri.start('-f', await configuration('Pod', script))
     await eventually(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }))
-    const file = path.join(akri.state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
+    const file = path.join(akri.state, 'broker-info/default_lab-8120fe-0/stale')
     await writeFile(file, 'of the broker before')
     await akri.stop('SIGKILL')
     akri.start('-f', path.join(akri.directory, 'lab.yaml'))

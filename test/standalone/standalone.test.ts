@@ -134,7 +134,7 @@ describe('the standalone agent', () => {
       mounts: [
         {
           containerPath: '/run/akri/lab-8120fe',
-          hostPath: path.join(directory, 'state/broker-info/default_lab-8120fe/lab-8120fe-0'),
+          hostPath: path.join(directory, 'state/broker-info/default_lab-8120fe-0'),
           readOnly: false,
         },
       ],

@@ -50,7 +50,7 @@ beforeEach(async () => {
   uidOf = (pod) => `uid of ${pod}`
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   brokerInfo = start()
-  await brokerInfo.start()
+  brokerInfo.start()
 })
 afterEach(async () => {
   vi.restoreAllMocks()
@@ -121,11 +121,10 @@ const events = () => cluster.events.filter(({ reason }) => reason === 'BrokerInf
 describe('reports of workloads', () => {
   it('R68 R69 R70 are in brokerInfo soon, after each change, until the slot is free', async () => {
     const [first, second] = [await allocate(0), await allocate(1)]
-    expect(first).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
+    expect(first).toBe(path.join(root(), `default_${slot(0)}`))
     // No other workload reaches it.
     for (const [directory, mode] of [
       [first, 0o777],
-      [path.dirname(first), 0o700],
       [root(), 0o700],
     ] as const)
       expect((await stat(directory)).mode & 0o7777, directory).toBe(mode)
@@ -145,7 +144,7 @@ describe('reports of workloads', () => {
     expect(info()).toMatchObject({ last: '1' })
     await free(0)
     await soon(() => expect(info()).toEqual({ b: '2' }))
-    await soon(async () => expect(await readdir(path.dirname(second))).toEqual([slot(1)]))
+    await soon(async () => expect(await readdir(root())).toEqual([path.basename(second)]))
     await free(1)
     await soon(() => expect(info()).toEqual({}))
     await soon(async () => expect(await readdir(root())).toEqual([]))
@@ -181,7 +180,7 @@ describe('reports of workloads', () => {
     await cluster.leaveInstance(key(), NODE)
     await brokerInfo.close()
     brokerInfo = start()
-    await brokerInfo.start()
+    brokerInfo.start()
     expect(await readdir(directory)).toEqual(['a'])
     ledger.remove(held())
     await soon(async () => expect(await readdir(root())).toEqual([]))
@@ -190,22 +189,19 @@ describe('reports of workloads', () => {
   it('R69 survives the agent: the next one finds what was written, freed or left', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
     for (const directory of [first, second, third])
-      await writeFile(path.join(directory, path.basename(directory)), '1')
+      await writeFile(path.join(directory, path.basename(directory).split('_')[1] ?? ''), '1')
     await soon(() => expect(Object.keys(info())).toHaveLength(3))
     await brokerInfo.close()
     await writeFile(path.join(first, slot(0)), '2')
     await free(1)
     await free(2)
     await cluster.claimSlot(key(), slot(2), OTHER)
-    await mkdir(path.join(root(), 'default_none-123456/none-123456-0'), { recursive: true })
+    await mkdir(path.join(root(), 'default_none-123456-0'))
     brokerInfo = start()
-    await brokerInfo.start()
+    brokerInfo.start()
     // Of the third the other node says what is true.
     await soon(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }))
-    await soon(async () =>
-      expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]),
-    )
-    await soon(async () => expect(await readdir(path.dirname(first))).toEqual([slot(0)]))
+    await soon(async () => expect(await readdir(root())).toEqual([path.basename(first)]))
     await writeFile(path.join(first, slot(0)), '3')
     await soon(() => expect(info()[slot(0)]).toBe('3'))
   })
@@ -327,7 +323,7 @@ describe('reports of workloads', () => {
     await rm(root(), { recursive: true, force: true })
     await writeFile(root(), 'in the way')
     brokerInfo = start()
-    await brokerInfo.start()
+    brokerInfo.start()
     await cluster.claimSlot(key(), slot(0), NODE)
     expect(await brokerInfo.open(key(), slot(0))).toBeUndefined()
     await rm(root())

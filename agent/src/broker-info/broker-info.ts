@@ -93,16 +93,17 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    * Takes over the directories of the agent before. Call it when the Instances and the allocations
    * are known.
    */
-  async start(): Promise<void> {
+  start(): void {
     const { cluster, log, observer, directory, ledger } = this.#options
-    // Devices are more important than reports: the agent goes on without directories.
-    const found = await this.#directories.open().catch((error: unknown) => {
+    try {
+      for (const { instance, slot, path } of this.#directories.open())
+        this.#follow(instance, slot, path, false)
+    } catch (error) {
+      // Devices are more important than reports: the agent goes on without directories.
       log.error({ directory, err: error }, 'broker info directory not made')
       observer.failed('StateNotWritten', error)
-      return []
-    })
+    }
     void this.#directories.removeAside()
-    for (const { instance, slot, path } of found) this.#follow(instance, slot, path, false)
     // Most Instances have neither an entry nor a workload.
     const changed = (key: ObjectKey) => {
       const { brokerInfoSlots = {} } = cluster.instances.get(key)?.status ?? {}
@@ -124,7 +125,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    */
   async open(instance: ObjectKey, slot: SlotName): Promise<string | undefined> {
     try {
-      const path = await this.#directories.renew(instance, slot)
+      const path = this.#directories.renew(instance, slot)
       this.#follow(instance, slot, path, true)
       return path
     } catch (error) {
@@ -205,7 +206,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const { workloads } = followed
     const waitMs = followed.notBefore - clock.monotonicMs()
     if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
-    await this.#dropFreed(key, followed)
+    this.#dropFreed(key, followed)
     for (const workload of [...workloads.values()].filter(({ isDue }) => isDue)) {
       followed.notBefore = clock.monotonicMs() + READ_MS
       await workload.read()
@@ -243,18 +244,15 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   /**
    * Drops the directories of workloads whose slot this node does not hold, and no container has.
    */
-  async #dropFreed(key: ObjectKey, { workloads, orphans }: FollowedInstance): Promise<void> {
+  #dropFreed(key: ObjectKey, { workloads, orphans }: FollowedInstance): void {
     const { cluster, ledger, node } = this.#options
+    const { deviceUsage = {} } = cluster.instances.get(key)?.spec ?? {}
     for (const [slot, workload] of [...workloads]) {
-      const isFree = () => {
-        const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
-        return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
-      }
-      if (!isFree() || !(await this.#directories.drop(workload.path, isFree))) continue
+      if (holderOf(entryOf(deviceUsage, slot)) === node || ledger.ofSlot(slot).length > 0) continue
+      this.#directories.drop(workload.path)
       orphans.set(slot, Number.NEGATIVE_INFINITY)
       workload.close()
-      // Another workload may have the slot by now.
-      if (workloads.get(slot) === workload) workloads.delete(slot)
+      workloads.delete(slot)
     }
   }
 

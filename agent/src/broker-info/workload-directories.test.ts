@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
 import { chmod, chown, mkdir, mkdtemp, readdir, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -24,54 +25,45 @@ afterEach(async () => {
   execFileSync('rm', ['-rf', root])
 })
 
-const parent = () => path.join(root, 'd/factory_cam-8120fe')
+const made = () => readdirSync(path.join(root, 'd')).sort()
+const NAME = 'factory_cam-8120fe-0'
 
 const runBy = (command: readonly string[], script: string) =>
   runScript(command, script, { resolveDir: import.meta.dirname, directory: root })
 
 describe('the directories of workloads', () => {
   it('R68 are found by the next agent, without other directories', async () => {
-    expect(await directories.open()).toEqual([])
-    const directory = await directories.renew(instance, slot)
+    expect(directories.open()).toEqual([])
+    const directory = directories.renew(instance, slot)
     await directories.close()
-    for (const other of ['stray', 'factory_empty']) await mkdir(path.join(root, 'd', other))
-    await mkdir(path.join(parent(), '.gone-123456'))
-    await writeFile(path.join(parent(), 'file'), '')
+    for (const other of ['lost+found', '.gone-123456']) await mkdir(path.join(root, 'd', other))
+    await writeFile(path.join(root, 'd/factory_file-0'), '')
     directories = new WorkloadDirectories(path.join(root, 'd'), silentLogger)
-    expect(await directories.open()).toEqual([{ instance, slot, path: directory }])
+    expect(directories.open()).toEqual([{ instance, slot, path: directory }])
     await directories.removeAside()
-    expect((await readdir(parent())).sort()).toEqual([slot, 'file'])
-    expect((await readdir(path.join(root, 'd'))).sort()).toEqual(['factory_cam-8120fe', 'stray'])
-  })
-
-  it('R68 stay if the slot is claimed again before the drop', async () => {
-    await directories.open()
-    const directory = await directories.renew(instance, slot)
-    await writeFile(path.join(directory, 'a'), '')
-    expect(await directories.drop(directory, () => false)).toBe(false)
-    expect(await readdir(directory)).toEqual(['a'])
-    expect(await directories.drop(directory, () => true)).toBe(true)
-    await directories.removeAside()
-    expect(await readdir(path.join(root, 'd'))).toEqual([])
+    expect(made()).toEqual([NAME, 'factory_file-0', 'lost+found'])
   })
 
   it('R68 are new, although the last workload has removed all rights from its own', async () => {
-    await directories.open()
-    const directory = await directories.renew(instance, slot)
+    directories.open()
+    const directory = directories.renew(instance, slot)
     await mkdir(path.join(directory, 'inner'))
     await chmod(directory, 0o000)
-    await directories.renew(instance, slot)
+    directories.renew(instance, slot)
     expect(await readdir(directory)).toEqual([])
     // The kubelet waits for the new directory, and not for the removal of the old one.
-    expect(await readdir(parent())).toHaveLength(2)
+    expect(made()).toHaveLength(2)
     await directories.removeAside()
-    expect(await readdir(parent())).toEqual([slot])
+    expect(made()).toEqual([NAME])
+    directories.drop(directory)
+    await directories.removeAside()
+    expect(made()).toEqual([])
   })
 
   it.skipIf(process.getuid?.() !== 0)(
     'R68 are moved aside, and logged once, if an agent may not remove them (needs root)',
     async () => {
-      const inner = path.join(parent(), slot, 'inner')
+      const inner = path.join(root, 'd', NAME, 'inner')
       await mkdir(inner, { recursive: true })
       await writeFile(path.join(inner, 'file'), '')
       await chmod(path.dirname(inner), 0o777)
@@ -82,8 +74,8 @@ describe('the directories of workloads', () => {
         const warnings = []
         const log = { warn: (_fields, message) => warnings.push(message) }
         const directories = new WorkloadDirectories(${JSON.stringify(path.join(root, 'd'))}, log)
-        await directories.open()
-        const own = await directories.renew(${JSON.stringify(instance)}, ${JSON.stringify(slot)})
+        directories.open()
+        const own = directories.renew(${JSON.stringify(instance)}, ${JSON.stringify(slot)})
         await directories.removeAside()
         await directories.removeAside({ again: true })
         await directories.close()
@@ -101,32 +93,29 @@ describe('the directories of workloads', () => {
         import { readdirSync, rmSync, writeFileSync } from 'node:fs'
         import { WorkloadDirectories } from './workload-directories.js'
         const directories = new WorkloadDirectories(${JSON.stringify(d)}, console)
-        await directories.open()
-        const renew = (instance, slot = 'cam-0') =>
-          directories.renew('factory/' + instance, slot).then(() => 'made', ({ code }) => code)
+        directories.open()
+        const renew = (slot) => {
+          try { return directories.renew('factory/x', slot) && 'made' }
+          catch ({ code }) { return code }
+        }
         const full = []
-        await renew('hostile')
+        renew('hostile-0')
         const isFull = [await directories.isFull()]
-        const hostile = ${JSON.stringify(path.join(d, 'factory_hostile/cam-0'))}
+        const hostile = ${JSON.stringify(path.join(d, 'factory_hostile-0'))}
         try { writeFileSync(hostile + '/bytes', Buffer.alloc(2 ** 20)) }
         catch ({ code }) { full.push(code) }
         isFull.push(await directories.isFull())
-        const others = [await renew('other')]
+        const others = [renew('other-0')]
         rmSync(hostile + '/bytes')
-        // All but one of the files that the file system has room for.
+        // All files that the file system has room for.
         let files = 0
         try { for (;;) writeFileSync(hostile + '/' + files++, '') }
         catch ({ code }) { full.push(code) }
         isFull.push(await directories.isFull())
-        others.push(await renew('next'))
-        rmSync(hostile + '/0')
-        for (const instance of ['next', 'other']) {
-          others.push(await renew(instance, 'cam-1'))
-        }
+        others.push(renew('next-0'))
         const left = readdirSync(${JSON.stringify(d)}).sort()
-        await directories.drop(hostile, () => true)
-        await directories.removeAside()
-        others.push(await renew('next', 'cam-1'))
+        rmSync(hostile + '/0')
+        others.push(renew('next-0'))
         await directories.close()
         console.log(JSON.stringify([full, isFull, others, left]))`
       const filled = `mkdir ${d} && mount -t tmpfs -o size=64k,nr_inodes=64 akri ${d} && exec "$@"`
@@ -134,8 +123,8 @@ describe('the directories of workloads', () => {
       expect(await runBy(command, script)).toEqual([
         ['ENOSPC', 'ENOSPC'],
         [false, true, true],
-        ['made', 'ENOSPC', 'ENOSPC', 'made', 'made'],
-        ['factory_hostile', 'factory_other'],
+        ['made', 'ENOSPC', 'made'],
+        ['factory_hostile-0', 'factory_other-0'],
       ])
     },
   )
@@ -154,7 +143,7 @@ describe('the directories of workloads', () => {
       const { isDue } = workload
       await workload.read()
       console.log(JSON.stringify([refused, isDue, [...workload.files]]))`
-    await directories.open()
+    directories.open()
     const answer = await runBy(WITHOUT_WATCHES, script)
     expect(answer).toEqual([true, true, [['a', '1']]])
   })

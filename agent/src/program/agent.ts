@@ -137,7 +137,7 @@ async function startParts(options: AgentOptions, closer: Closer, signal: AbortSi
   const slots = new SlotReconciler({ ...shared, claims, brokerInfo })
   await Promise.all([slots.begin(signal), names?.read()])
   // After the first answer of the kubelet: directories of running containers stay.
-  await brokerInfo?.start()
+  brokerInfo?.start()
 
   const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
   const rankDevices = (configuration: Configuration) =>
