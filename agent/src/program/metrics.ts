@@ -58,21 +58,21 @@ export class AgentMetrics implements AgentObserver {
   readonly #configurations = new Set<string>()
   /** The answers of each handler. */
   readonly #answers = new Map<string, Record<Result, number>>()
-  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
+  readonly allocated = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
     level: LEVELS,
     result: ['granted', 'refused'],
   })
-  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', {
+  readonly claimed = this.#counter('akri_slot_claims_total', 'Slots that were claimed', {
     level: LEVELS,
     outcome: ['claimed', 'taken', 'gone'],
   })
-  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', {})
-  readonly #restores = this.#counter(
+  readonly reclaimed = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', {})
+  readonly restored = this.#counter(
     'akri_slot_restores_total',
     'Claims of running containers that an Instance had lost',
     { outcome: ['restored', 'taken', 'unknown'] },
   )
-  readonly #registrations = this.#counter(
+  readonly registered = this.#counter(
     'akri_plugin_registrations_total',
     'Registrations with the kubelet',
     { result: ['accepted', 'failed'] },
@@ -178,29 +178,9 @@ export class AgentMetrics implements AgentObserver {
     this.#answers.set(handler, { ...before, [result]: before[result] + 1 })
   }
 
-  allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
-    this.#allocations.inc({ level, result })
-  }
-
-  claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void {
-    this.#claims.inc({ level, outcome })
-  }
-
-  reclaimed(): void {
-    this.#reclaims.inc()
-  }
-
-  restored(outcome: 'restored' | 'taken' | 'unknown'): void {
-    this.#restores.inc({ outcome })
-  }
-
-  registered(result: 'accepted' | 'failed'): void {
-    this.#registrations.inc({ result })
-  }
-
   failed(otherwise: NodeProblem, error: unknown): void {
     const problem = problemOf(error, otherwise)
-    this.#problems.inc({ problem })
+    this.#problems(problem)
     this.#state.onProblem?.(problem, error)
   }
 
@@ -210,7 +190,7 @@ export class AgentMetrics implements AgentObserver {
 
   /** @param status undefined without an answer */
   apiAnswered(method: string, status: number | undefined): void {
-    this.#requests.inc({ method, status: String(status ?? 'none') })
+    this.#requests(method, String(status ?? 'none'))
   }
 
   #nodeInstances(): Instance[] {
@@ -222,15 +202,16 @@ export class AgentMetrics implements AgentObserver {
   /**
    * @param labels the values of each label. Their series start at 0, so that a rate sees the first
    * event.
+   * @returns counts an event by the values of its labels
    */
-  #counter(name: string, help: string, labels: Record<string, readonly string[]>): Counter {
+  #counter(name: string, help: string, labels: Record<string, readonly string[]>) {
     const labelNames = Object.keys(labels)
     const counter = new Counter({ name, help, labelNames, registers: [this.registry] })
     let series: Record<string, string>[] = [{}]
     for (const [label, values] of Object.entries(labels))
       series = series.flatMap((before) => values.map((value) => ({ ...before, [label]: value })))
     for (const values of series) counter.inc(values, 0)
-    return counter
+    return (...values: readonly string[]) => counter.labels(...values).inc()
   }
 
   #gauge(name: string, help: string, labelNames: string[], collect: (gauge: Gauge) => void): void {
