@@ -26,7 +26,6 @@ import {
   Resource,
 } from '@akrijs/kube'
 import type { DiscoveryProperties } from '@akrijs/sdk/handler'
-import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { type InstanceStep, InstanceWrites, newInstance } from '../instances/instance-steps.js'
 import { NodeReportWriter, type NodeReportWriterOptions } from '../report/node-report-writer.js'
 import type { Cluster, DeviceUsage, InstanceDraft, ObjectCache, SlotsInUse } from './cluster.js'
@@ -109,7 +108,6 @@ export class KubernetesCluster extends InstanceWrites implements Cluster {
     })
     this.#configurations = configurations
     this.configurations = configurations.cache
-    const accepted = new AcceptedConfigurations(this.configurations, signal)
     const ofInstances = { ...options, api: this.#instanceApi, cache: instances }
     this.#ownNode = new OwnNode({ ...options, instances }, signal)
     this.#writer = new CompareAndSwap({ ...ofInstances, answerMs })
@@ -121,7 +119,7 @@ export class KubernetesCluster extends InstanceWrites implements Cluster {
       list: () => instances.list(),
       onChange: (listener, until) => instances.onChange(listener, until),
     }
-    this.#properties = new PropertySources({ ...options, configurations: accepted })
+    this.#properties = new PropertySources({ ...options, configurations: this.configurations })
     const knownNodes = () => this.knownNodes
     const wishes = () => this.#memberships.wishes
     const report = new NodeReportWriter({ ...options, configurations, knownNodes, wishes })

@@ -16,7 +16,6 @@ interface PropertySourcesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
-  /** The accepted Configurations. */
   readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
 }
 

@@ -10,14 +10,15 @@ const problem = (reason: string, ...ids: string[]): DeviceReport => ({
   ids,
   listed: true,
 })
-const keyOf = (id: string) => objectKey('default', `cam-${id}`)
+const nameOf = (id: string) => `cam-${id}` as InstanceName
+const keyOf = (id: string) => objectKey('default', nameOf(id))
 const served = (...ids: string[]) =>
-  ids.map((id) => ({ key: keyOf(id), device: { id }, existing: undefined }))
+  ids.map((id) => ({ key: keyOf(id), name: nameOf(id), device: { id }, existing: undefined }))
 
 it('gives the problem of each served device, and of no device that is left out', () => {
   const reports = [problem('refused', 'x', 'gone'), { ...problem('401', 'y'), listed: false }]
   expect(problemsByInstance(reports, served('x', 'y', 'z'))).toEqual(
-    new Map([[keyOf('x'), 'refused']]),
+    new Map([[nameOf('x'), 'refused']]),
   )
 })
 
@@ -37,7 +38,7 @@ it('reports the same for the same problems in any order', () => {
 it('reports one problem of each Instance: what the agent found comes before its handler', () => {
   const found = { found: 'HandlerLost', reason: 'refused' } as const
   const problems = problemsByInstance([problem('refused', 'a', 'b')], served('a', 'b'))
-  expect(deviceProblems(problems, new Map([['cam-a' as InstanceName, found]]))).toEqual([
+  expect(deviceProblems(problems, new Map([[nameOf('a'), found]]))).toEqual([
     { reason: 'refused', instances: ['cam-b'] },
     { ...found, instances: ['cam-a'] },
   ])
@@ -54,12 +55,12 @@ it('finds the same of too many lost devices in any order, and none without any',
     complete: true,
     leftOut: undefined,
   })
-  const lost = ['cam-0' as InstanceName]
+  const lost = [nameOf('0')]
   const [one, other] = [ids, ids.toReversed()].map((all) =>
     findings(set(all, false), served(...all), lost),
   )
   expect(one).toEqual(other)
   expect(one?.size).toBe(MAX_FINDINGS)
-  expect(one?.get('cam-0' as InstanceName)?.found).toBe('DeviceLost')
+  expect(one?.get(nameOf('0'))?.found).toBe('DeviceLost')
   expect(findings(set(ids, true), served(...ids), [])).toEqual(new Map())
 })

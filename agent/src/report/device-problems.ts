@@ -1,16 +1,15 @@
 import type { DeviceProblem, FoundProblem, InstanceName } from '@akrijs/api'
-import { keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { PlannedInstance } from '../instances/instance-plan.js'
 
 /** An Instance that a node serves, with its device. */
-export interface ServedDevice extends Pick<PlannedInstance, 'key' | 'existing'> {
+export interface ServedDevice extends Pick<PlannedInstance, 'key' | 'name' | 'existing'> {
   readonly device: Pick<PlannedInstance['device'], 'id'>
 }
 
 /** The problem of each device that its handler reports, by its Instance. */
-export type ProblemsByInstance = ReadonlyMap<ObjectKey, string>
+export type ProblemsByInstance = ReadonlyMap<InstanceName, string>
 
 /** A problem, and who found it if no handler reports it. */
 interface Problem {
@@ -32,10 +31,10 @@ export function problemsByInstance(
   const problems = new Map<string, string>()
   for (const { listed, ids, reason } of reports)
     if (listed) for (const id of ids) problems.set(id, reason)
-  const found = new Map<ObjectKey, string>()
-  for (const { key, device } of served) {
+  const found = new Map<InstanceName, string>()
+  for (const { name, device } of served) {
     const problem = problems.get(device.id)
-    if (problem !== undefined) found.set(key, problem)
+    if (problem !== undefined) found.set(name, problem)
   }
   return found
 }
@@ -60,14 +59,14 @@ export function findings(
   lost: Iterable<InstanceName>,
 ): FindingsByInstance {
   const found = new Map([...lost].map((name) => [name, DEVICE_LOST]))
-  for (const { key, device } of served) {
+  for (const { name, device } of served) {
     const { healthy = true, refusal } = devices.get(device.id) ?? {}
     if (healthy) continue
     const refused = {
       found: 'DeviceRefused',
       reason: `no Pod gets the device: ${refusal}`,
     } as const
-    found.set(nameOf(key), refusal === undefined ? HANDLER_LOST : refused)
+    found.set(name, refusal === undefined ? HANDLER_LOST : refused)
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_FINDINGS))
 }
@@ -77,7 +76,7 @@ export function deviceProblems(
   problems: ProblemsByInstance,
   findings: FindingsByInstance = new Map(),
 ): readonly DeviceProblem[] {
-  const reported = [...problems].map(([key, reason]) => [nameOf(key), { reason }] as const)
+  const reported = [...problems].map(([name, reason]) => [name, { reason }] as const)
   const grouped = new Map<string, Problem & { instances: InstanceName[] }>()
   for (const [name, problem] of new Map<InstanceName, Problem>([...reported, ...findings])) {
     const group = `${problem.found ?? ''} ${problem.reason}`
@@ -87,8 +86,4 @@ export function deviceProblems(
   return [...grouped]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([, problem]) => ({ ...problem, instances: problem.instances.sort() }))
-}
-
-function nameOf(key: ObjectKey): InstanceName {
-  return keyParts(key).name as InstanceName
 }

@@ -1,4 +1,4 @@
-import type { Instance, NodeStatus } from '@akrijs/api'
+import type { Instance, InstanceName, NodeStatus } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ProblemEvents } from './problem-events.js'
@@ -57,10 +57,11 @@ describe('of a Configuration', () => {
 
 describe('of a device', () => {
   const instance = objectKey('default', 'cam-x')
-  const refused = new Map([[instance, 'credential refused']])
+  const name = 'cam-x' as InstanceName
+  const refused = new Map([[name, 'credential refused']])
   const follow = (problems: Map<never, string> | typeof refused, ...nodes: string[]) => {
     const existing = { spec: { nodes } } as unknown as Instance
-    events.followDevices(key, problems, [{ key: instance, device: { id: 'x' }, existing }])
+    events.followDevices(key, problems, [{ key: instance, name, device: { id: 'x' }, existing }])
     return recorded.splice(0)
   }
 

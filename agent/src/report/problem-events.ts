@@ -1,4 +1,4 @@
-import type { NodeStatus } from '@akrijs/api'
+import type { InstanceName, NodeStatus } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Cluster } from '../cluster/cluster.js'
 import type { ProblemsByInstance, ServedDevice } from './device-problems.js'
@@ -48,9 +48,9 @@ export class ProblemEvents {
     const recorded = this.#recordedOf(configuration)
     const before = recorded.devices
     if (problems.size + before.size === 0) return
-    const now = new Map<ObjectKey, string>()
-    for (const { key, existing } of served) {
-      const [was, is] = [before.get(key), problems.get(key)]
+    const now = new Map<InstanceName, string>()
+    for (const { key, name, existing } of served) {
+      const [was, is] = [before.get(name), problems.get(name)]
       const regarding = { kind: 'Instance', key } as const
       if (is === undefined) {
         const over = { type: 'Normal', reason: 'DeviceProblemOver' } as const
@@ -59,7 +59,7 @@ export class ProblemEvents {
       }
       // All nodes that see the device have its problem: the first of them reports it.
       if (existing?.spec.nodes[0] !== this.#node) continue
-      now.set(key, is)
+      now.set(name, is)
       const begun = { type: 'Warning', reason: 'DeviceProblem' } as const
       if (was !== is) this.#cluster.recordEvent({ regarding, ...begun, message: is })
     }

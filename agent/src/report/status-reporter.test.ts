@@ -51,7 +51,8 @@ beforeEach(() => {
     held: [],
     registrations: [],
     served: ['a', 'b'].map((id) => {
-      return { key: objectKey('default', `cam-${id}`), device: { id }, existing: undefined }
+      const name = `cam-${id}` as InstanceName
+      return { key: objectKey('default', name), name, device: { id }, existing: undefined }
     }),
     lost: [],
   }
