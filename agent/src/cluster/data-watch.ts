@@ -54,6 +54,8 @@ export class DataWatch {
   #isSettled = false
   #onSettled: () => void = () => {}
   #object: ReferencedData | undefined
+  /** Whether the server refuses the object, or no Configuration could use it when it was read. */
+  isWithheld = false
   /** Why the API server refuses the read. */
   #refusal: string | undefined
   /** The last failure of a read, and its time. */
@@ -71,11 +73,6 @@ export class DataWatch {
     })
     runAfter(options.clock, ANSWER_MS, this.#stop.signal, () => this.#settle())
     this.#running = this.#run()
-  }
-
-  /** Whether there is no object that a Configuration may use. */
-  get isEmpty(): boolean {
-    return this.#object === undefined
   }
 
   /**
@@ -149,7 +146,8 @@ export class DataWatch {
   }
 
   #take(object: ReferencedData | undefined): undefined {
-    this.#become(object !== undefined && this.#options.isUsable(object) ? object : undefined)
+    this.isWithheld = object !== undefined && !this.#options.isUsable(object)
+    this.#become(this.isWithheld ? undefined : object)
   }
 
   #failed(error: unknown, retryInMs: number): void {
@@ -159,6 +157,7 @@ export class DataWatch {
     log[message === this.#outage ? 'debug' : 'warn'](fields, 'property not read')
     // An outage keeps the last value. A right that was withdrawn does not.
     if (ApiError.is(error, 401) || ApiError.is(error, 403)) {
+      this.isWithheld = true
       this.#become(undefined, message)
       this.#watch.abort()
     }

@@ -137,6 +137,22 @@ describe('the source of a property', () => {
     await inSteps(clock, async () => expect(await look()).toBeUndefined(), 1000)
   })
 
+  it('answers a Configuration although another one comes before the API server answers', async () => {
+    putSecret('secret')
+    let answer: () => void = () => expect.fail('nothing was asked')
+    api.before = () =>
+      new Promise((resolve) => {
+        answer = resolve
+      })
+    const looking = look()
+    await eventually(() => expect(api.requests).toHaveLength(1))
+    configurations.put(configurationOf('other', fromSecret))
+    await new Promise(setImmediate)
+    api.before = () => undefined
+    answer()
+    expect((await looking)?.data.get('k')).toEqual(Buffer.from('secret'))
+  })
+
   it('keeps the data of a Secret while the API server does not answer', async () => {
     await following('secret')
     refuse(500)

@@ -153,7 +153,7 @@ export class PropertySources {
       const of = users.get(object)
       const isNew = [...(of ?? [])].some((key) => !before.get(object)?.has(key))
       // The next look reads an object at once that another Configuration may be allowed to use.
-      if (of === undefined || (isNew && source.isEmpty)) this.#end(object)
+      if (of === undefined || (isNew && source.isWithheld)) this.#end(object)
       else source.review()
     }
   }

@@ -102,7 +102,6 @@ export class AgentMetrics implements AgentObserver {
         const present = new Set(
           state.configurations().map(({ spec }) => spec.discoveryHandler.name),
         )
-        for (const handler of answers.keys()) if (!present.has(handler)) answers.delete(handler)
         this.reset()
         // A handler that is configured has a series before its first answer.
         for (const handler of present)
