@@ -359,6 +359,12 @@ describe('the source of a property', () => {
     await watching('secrets lab')
     await expect(resolve(last)).resolves.toBeDefined()
     await refused(second, ofDefault)
+    // An edit takes nothing from others.
+    const more = { secretKeyRef: { name: 'more', key: 'k', optional: true } }
+    const edited = { ...configurationOf('with', more), metadata: first.metadata }
+    configurations.put(edited)
+    await refused(edited, ofDefault)
+    await expect(resolve(same)).resolves.toBeDefined()
     // An edit leaves room too.
     for (const { metadata } of [first, same])
       configurations.put({ ...configurationOf('without'), metadata })

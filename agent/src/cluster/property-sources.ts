@@ -126,7 +126,7 @@ export class PropertySources {
     }
   }
 
-  /** Finds out which Configurations use which objects: the oldest ones, within the bounds. */
+  /** Finds out which Configurations use which objects, within the bounds. */
   #update(): void {
     if (!this.#isStale) return
     this.#isStale = false
@@ -134,9 +134,8 @@ export class PropertySources {
     const before = this.#users
     const users = new Map<string, Set<ObjectKey>>()
     const byNamespace = new Map<string, Set<string>>()
-    this.#users = users
     this.#refusals.clear()
-    for (const { key, namespace, objects } of this.#oldestFirst()) {
+    for (const { key, namespace, objects } of this.#inOrder()) {
       const known = byNamespace.get(namespace) ?? new Set()
       const isBeyond = (has: { size: number; has(object: string): boolean }, most: number) =>
         has.size + objects.filter((object) => !has.has(object)).length > most
@@ -149,6 +148,7 @@ export class PropertySources {
         for (const object of objects) users.set(object, (users.get(object) ?? new Set()).add(key))
       }
     }
+    this.#users = users
     for (const [object, source] of this.#sources) {
       const of = users.get(object)
       const isNew = [...(of ?? [])].some((key) => !before.get(object)?.has(key))
@@ -158,19 +158,22 @@ export class PropertySources {
     }
   }
 
-  /** The Configurations that refer to objects. */
-  #oldestFirst() {
+  /** The Configurations that refer to objects: those that have all of them, then the oldest. */
+  #inOrder() {
+    const users = this.#users
     return this.#options.configurations
       .list()
       .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-      .map((configuration) => ({
-        key: keyOf(configuration),
-        namespace: configuration.metadata.namespace,
-        age: `${configuration.metadata.creationTimestamp} ${configuration.metadata.uid}`,
-        objects: [...new Set(referencesOf(configuration).map(referenceText))],
-      }))
+      .map((configuration) => {
+        const { metadata } = configuration
+        const key = keyOf(configuration)
+        const objects = [...new Set(referencesOf(configuration).map(referenceText))]
+        const turn = objects.every((object) => users.get(object)?.has(key)) ? 0 : 1
+        const order = `${turn} ${metadata.creationTimestamp} ${metadata.uid}`
+        return { key, namespace: metadata.namespace, objects, order }
+      })
       .filter(({ objects }) => objects.length > 0)
-      .sort((a, b) => (a.age < b.age ? -1 : 1))
+      .sort((a, b) => (a.order < b.order ? -1 : 1))
   }
 
   #refuse(configuration: ObjectKey, users: string, most: number): void {
