@@ -57,7 +57,7 @@ import {
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
-import { hasLabel, ownerIdOf, referredOwner } from './owners.js'
+import { hasLabel, ownerIdOf, ownerIn } from './owners.js'
 import { ReportIndex } from './reports/report-index.js'
 
 /** What a Configuration asks of the controller. */
@@ -205,7 +205,7 @@ export class ClusterState {
   ownerOf(instance: Instance): Configuration | undefined {
     const configuration = this.configurations.cache.get(configurationOf(instance))
     return configuration !== undefined &&
-      referredOwner(instance) === ownerIdOf('Configuration', configuration)
+      ownerIn(instance) === ownerIdOf('Configuration', configuration)
       ? configuration
       : undefined
   }
@@ -249,7 +249,7 @@ export class ClusterState {
   /** The Instances that a Configuration owns, and that not only have its name. */
   ownInstancesOf(key: ObjectKey, configuration: Pick<Configuration, 'metadata'>): Instance[] {
     const owner = ownerIdOf('Configuration', configuration)
-    return this.instancesOf(key).filter((instance) => referredOwner(instance) === owner)
+    return this.instancesOf(key).filter((instance) => ownerIn(instance) === owner)
   }
 
   /**

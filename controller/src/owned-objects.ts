@@ -16,7 +16,7 @@ import { NameTakenError } from './errors.js'
 import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
 import { alternativeName, LABELS } from './labels.js'
 import { appliedFields, FIELD_MANAGER } from './managed-fields.js'
-import { type OwnerId, ownerIn, ownerKey, referredOwner } from './owners.js'
+import { type OwnerId, ownerIn, ownerKey } from './owners.js'
 
 type OwnerKind = 'Instance' | 'Configuration'
 
@@ -39,9 +39,8 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   readonly api: Resource
   readonly #clock: Clock
   readonly #byOwnerId: CacheIndex<T, OwnerId>
-  /** By the key of the object that a label names, and by the key of the owner. */
-  readonly #byLabel: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
-  readonly #byOwner: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
+  /** By the key of the object that a label names, and by that of the owner: users edit labels. */
+  readonly #byKey: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
   /** The uids of objects whose deletion was requested, until the cache has dropped them. */
   readonly #deleted = new Map<ObjectKey, string>()
 
@@ -54,12 +53,13 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
       if (uid !== undefined && cache.get(key)?.metadata.uid !== uid) this.#deleted.delete(key)
     }, signal)
     this.#byOwnerId = new CacheIndex(cache, ownerIn, signal)
-    const byKey = (keyIn: (object: T, kind: OwnerKind) => ObjectKey | undefined) => ({
-      Instance: new CacheIndex(cache, (object) => keyIn(object, 'Instance'), signal),
-      Configuration: new CacheIndex(cache, (object) => keyIn(object, 'Configuration'), signal),
-    })
-    this.#byLabel = byKey(labelledKey)
-    this.#byOwner = byKey(ownerKey)
+    const byKey = (kind: OwnerKind) =>
+      new CacheIndex<T, ObjectKey>(
+        cache,
+        (object) => [labelledKey(object, kind) ?? [], ownerKey(object, kind) ?? []].flat(),
+        signal,
+      )
+    this.#byKey = { Instance: byKey('Instance'), Configuration: byKey('Configuration') }
   }
 
   ownedBy(owner: OwnerId): T[] {
@@ -68,14 +68,15 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
 
   /** The objects with the label of an Instance, or of a Configuration. */
   labelled(kind: OwnerKind, key: ObjectKey): T[] {
-    return this.#byLabel[kind].get(key).map((object) => this.#withDeletion(object))
+    return this.#byKey[kind]
+      .get(key)
+      .filter((object) => labelledKey(object, kind) === key)
+      .map((object) => this.#withDeletion(object))
   }
 
   /** Calls back with an Instance, or a Configuration, after an object of it changed. */
   onChangeOf(kind: OwnerKind, listener: (owner: ObjectKey) => void, signal: AbortSignal): void {
-    this.#byLabel[kind].onChange(listener, signal)
-    // Users can edit labels; the owner stays.
-    this.#byOwner[kind].onChange(listener, signal)
+    this.#byKey[kind].onChange(listener, signal)
   }
 
   /**
@@ -181,7 +182,7 @@ function isForeign(found: unknown, owner: OwnerId): boolean {
   if (found === undefined) return false
   const metadata = parseObjectMeta(found)
   const wasApplied = Object.keys(appliedFields(found)).length > 0
-  return metadata === undefined || referredOwner({ metadata }) !== owner || !wasApplied
+  return metadata === undefined || ownerIn({ metadata }) !== owner || !wasApplied
 }
 
 /**

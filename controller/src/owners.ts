@@ -12,8 +12,8 @@ import type { KubernetesObject } from './kubernetes-objects.js'
 import { CONTROLLER, LABELS } from './labels.js'
 
 // Which object owns another object. Any user who may create Pods in a namespace can write any label
-// and any owner reference there. So a reference means an owner in its own namespace only, and
-// counts only in an object with the controller's label.
+// and any owner reference there. So a reference means an owner in its own namespace only. Of Pods,
+// Jobs, Services and Deployments, the caches have only those with the controller's label.
 
 const GROUPS = { Configuration: GROUP, Instance: GROUP, Job: JOBS.group } as const
 
@@ -26,13 +26,8 @@ export function ownerIdOf(kind: OwnerKind, { metadata }: KubernetesObject): Owne
   return ownerId({ group: GROUPS[kind], kind, metadata }) as OwnerId
 }
 
-/** The owner of an object; undefined for an object without the controller's label. */
-export function ownerIn(object: KubernetesObject): OwnerId | undefined {
-  return hasLabel(object) ? referredOwner(object) : undefined
-}
-
-/** The owner that the reference of an object means, whatever labels the object has. */
-export function referredOwner({ metadata }: KubernetesObject): OwnerId | undefined {
+/** The owner that the reference of an object means. */
+export function ownerIn({ metadata }: KubernetesObject): OwnerId | undefined {
   const reference = controllerOf(metadata)
   return reference && (referenceId(reference, metadata.namespace) as OwnerId)
 }
