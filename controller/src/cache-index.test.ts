@@ -31,8 +31,7 @@ function indexed() {
       metadata: { name, namespace: 'plant', uid: name, resourceVersion: String(++version) },
       ...(colour === undefined ? {} : { colour }),
     })
-  const names = (colour: string) => index.get(colour).map(({ metadata }) => metadata.name)
-  return { cache, index, put, names, stop }
+  return { cache, index, put, stop }
 }
 
 /** Answers each list with the next objects, and ends the watch after the first list. */
@@ -56,17 +55,6 @@ class ListClient extends ApiClient {
 }
 
 describe('an index', () => {
-  it('finds objects by their present value, and leaves out objects without a value', () => {
-    const { put, names } = indexed()
-    put('a', 'red')
-    put('b', 'red')
-    put('c')
-    expect(names('red')).toEqual(['a', 'b'])
-    put('a', 'blue')
-    put('b')
-    expect([names('red'), names('blue')]).toEqual([[], ['a']])
-  })
-
   it('calls back with the value before and the value after a change', () => {
     const { put, index, stop } = indexed()
     const reported: string[] = []
@@ -106,18 +94,6 @@ describe('an index', () => {
     expect(new Set(found)).toEqual(new Set(['red']))
     stop.abort()
     await running
-  })
-
-  it('calls no listener whose signal is aborted', () => {
-    const { put, index } = indexed()
-    const reported: string[] = []
-    const stop = new AbortController()
-    index.onChange((value) => reported.push(value), stop.signal)
-    index.onChange((value) => reported.push(value), AbortSignal.abort())
-    put('a', 'red')
-    stop.abort()
-    put('a', 'blue')
-    expect(reported).toEqual(['red'])
   })
 
   it('finds the same as a scan of all objects, after any changes', () => {

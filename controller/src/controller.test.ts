@@ -254,37 +254,6 @@ describe('the work of a controller', () => {
     },
   )
 
-  it('gives all objects that it creates an owner: the Instance, or the Configuration', async () => {
-    putReadyNode('a')
-    const services = {
-      instanceServiceSpec: { ports: [{ port: 80 }] },
-      configurationServiceSpec: { ports: [{ port: 81 }] },
-    }
-    const configurationOf = (name: string, spec: object) =>
-      putConfiguration(name, { ...services, ...spec })
-    configurationOf('pod', POD_BROKER)
-    configurationOf('job', JOB_BROKER)
-    configurationOf('pool', { brokerSpec: { brokerDeploymentSpec: {} } })
-    for (const name of ['pod', 'job', 'pool']) putInstance(name)
-    await start()
-    const pod = `${PODS}/a-pod-8120fe-pod`
-    await eventually(() => expect(api.objects.has(pod)).toBe(true))
-    putRunning(pod)
-    const instanceOwner = (name: string) =>
-      owner('Instance', `${name}-8120fe`, `uid-${name}-8120fe`)
-    const configurationOwner = (name: string) => owner('Configuration', name, `uid-${name}`)
-    await eventually(() => {
-      for (const [path, reference] of [
-        [pod, instanceOwner('pod')],
-        [`${JOBS}/job-8120fe-3-job`, instanceOwner('job')],
-        [`${SERVICES}/pod-8120fe-svc`, instanceOwner('pod')],
-        [`${SERVICES}/pod-svc`, configurationOwner('pod')],
-        [`${DEPLOYMENTS}/pool-deployment`, configurationOwner('pool')],
-      ] as const)
-        expect(api.objects.get(path)?.metadata).toMatchObject({ ownerReferences: [reference] })
-    })
-  })
-
   it('C8 gives no brokers to an Instance of an older owner of the name', async () => {
     putReadyNode('a')
     const { metadata, ...rest } = testConfiguration(POD_BROKER)

@@ -114,43 +114,31 @@ describe('forged owner references', () => {
     }
   }
 
-  it.each(FORGERIES)(
-    'C8 neither keep a broker Pod away nor end it, with a reference %s',
-    async (_what, forgery) => {
-      configuration({ ...POD_BROKER, ...SERVICES })
-      const running = { spec: { nodeName: NODE }, status: { phase: 'Running' } }
-      // Its name comes first: of two brokers of a node the first one would stay.
-      forge(pods, '0-pod', forgery, running)
-      await start()
-      const own = `${pods('plant')}/${NODE}-cam-8120fe-pod`
-      await eventually(() => expect(api.objects.has(own)).toBe(true))
-      const broker = api.objects.get(own) ?? expect.fail()
-      api.put(own, { ...broker, ...running })
-      forge(pods, '1-pod', forgery, { spec: { nodeName: NODE }, status: { phase: 'Failed' } })
+  it.each([
+    ['Pod', POD_BROKER, pods, `${NODE}-cam-8120fe-pod`],
+    ['Job', JOB_BROKER, jobs, 'cam-8120fe-3-job'],
+  ] as const)('C8 neither keep a broker %s away nor end it', async (kind, broker, of, name) => {
+    configuration({ ...broker, ...SERVICES })
+    const running = { spec: { nodeName: NODE }, status: { phase: 'Running' } }
+    // Their names come first: of two brokers of a node the first one would stay.
+    for (const [index, [, forgery]] of FORGERIES.entries())
+      forge(of, `0-${index}`, forgery, running)
+    await start()
+    const own = `${of('plant')}/${name}`
+    await eventually(() => expect(api.objects.has(own)).toBe(true))
+    api.put(own, { ...(api.objects.get(own) ?? expect.fail()), ...(kind === 'Pod' && running) })
+    const failed = { ...running, status: { phase: 'Failed' } }
+    for (const [index, [, forgery]] of FORGERIES.entries()) forge(of, `1-${index}`, forgery, failed)
+    if (kind === 'Pod')
       await eventually(() =>
         expect(api.objects.has(`${services('plant')}/cam-8120fe-svc`)).toBe(true),
       )
-      // The owner removes the broker: forged Pods are no brokers.
-      configuration({})
-      await eventually(() => expect(api.objects.has(own)).toBe(false))
-      expect(api.sent('POST')).toHaveLength(1)
-      expectUntouched()
-    },
-  )
-
-  it.each(FORGERIES)(
-    'C8 neither keep a broker Job away nor end it, with a reference %s',
-    async (_what, forgery) => {
-      configuration(JOB_BROKER)
-      forge(jobs, '0-job', forgery)
-      await start()
-      const own = `${jobs('plant')}/cam-8120fe-3-job`
-      await eventually(() => expect(api.objects.has(own)).toBe(true))
-      configuration({})
-      await eventually(() => expect(api.objects.has(own)).toBe(false))
-      expectUntouched()
-    },
-  )
+    // The owner removes the broker: forged objects are no brokers.
+    configuration({})
+    await eventually(() => expect(api.objects.has(own)).toBe(false))
+    expect(api.sent('POST')).toHaveLength(1)
+    expectUntouched()
+  })
 
   it('R86 have no part in the end of a Job, from another namespace', async () => {
     configuration(JOB_BROKER)
@@ -211,6 +199,10 @@ describe('forged owner references', () => {
               message: `${name} in plant belongs to another owner: delete or rename that object`,
             })
         })
+      configuration({})
+      await eventually(() =>
+        expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
+      )
       expectUntouched()
     },
   )

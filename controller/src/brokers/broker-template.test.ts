@@ -46,6 +46,14 @@ const broker = {
 }
 const shared = testInstance(['node-a'], { capacity: 2 })
 const local = testInstance(['node-a'], { shared: false })
+const owner = (kind: string, name: string) => ({
+  apiVersion: 'akri.sh/v0',
+  kind,
+  name,
+  uid: `uid-${name}`,
+  controller: true,
+  blockOwnerDeletion: true,
+})
 
 function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Template {
   return brokerPod({
@@ -70,16 +78,7 @@ describe('a broker Pod', () => {
         'akri.sh/target-node': 'node-a',
       },
       annotations: { 'akri.sh/broker-spec-hash': 'h', 'akri.sh/target-node': 'node-a' },
-      ownerReferences: [
-        {
-          apiVersion: 'akri.sh/v0',
-          kind: 'Instance',
-          name: 'cam-8120fe',
-          uid: 'uid-cam-8120fe',
-          controller: true,
-          blockOwnerDeletion: true,
-        },
-      ],
+      ownerReferences: [owner('Instance', 'cam-8120fe')],
     })
     expect(pod({ containers: [broker] }, { instance: local }).metadata.name).toBe('cam-8120fe-pod')
   })
@@ -200,8 +199,9 @@ describe('a broker Job', () => {
     jobName(shared, testConfiguration()),
   ) as Template
 
-  it('R52 R54 keeps its spec, and has no node', () => {
+  it('R52 R54 keeps its spec, has the Instance as owner, and has no node', () => {
     expect(job.metadata.name).toBe('cam-8120fe-3-job')
+    expect(job.metadata.ownerReferences).toEqual([owner('Instance', 'cam-8120fe')])
     expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
     expect(job.spec.template.spec.affinity).toBeUndefined()
     expect(job.spec.template.spec.containers[0].resources.limits).toEqual({
@@ -238,6 +238,7 @@ describe('the Deployment of a Configuration', () => {
     const spec = { replicas: 3, selector, template: { spec: { containers: [broker] } } }
     const deployment = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Template
     expect(deployment.metadata.name).toBe('cam-deployment')
+    expect(deployment.metadata.ownerReferences).toEqual([owner('Configuration', 'cam')])
     expect(deployment.spec.replicas).toBe(3)
     expect(deployment.spec.template.spec.containers[0].resources.limits).toEqual({
       'akri.sh/cam': '1',

@@ -99,7 +99,7 @@ describe('the Service of an Instance', () => {
     expect(writes()).toEqual([`PATCH ${SERVICE}`, `PATCH ${SERVICE}`])
   })
 
-  it('R46 stays while a broker will run again, and is removed if none is specified', async () => {
+  it('R46 stays while a broker will run again, and is removed by its uid with the spec', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()
@@ -107,37 +107,15 @@ describe('the Service of an Instance', () => {
     api.remove(POD)
     await eventually(() => expect(state.pods.labelled('Instance', keyOf(instance))).toEqual([]))
     await reconcile()
-    expect(api.objects.has(SERVICE)).toBe(true)
+    const { uid } = api.objects.get(SERVICE)?.metadata ?? expect.fail('no Service')
     configuration({ instanceServiceSpec: PORTS })
     await eventually(() =>
       expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
     )
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(false)
+    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
   })
-
-  it.each([
-    ['with its labels', LABELS],
-    ['without labels', {}],
-  ])(
-    'C8 is neither created nor removed if a Service of another owner has its name, %s',
-    async (_what, labels) => {
-      configuration(SPEC)
-      broker('Running')
-      const foreign = api.put(SERVICE, {
-        metadata: { name: 'cam-8120fe-svc', namespace: 'plant', labels },
-        spec: { ports: [] },
-      })
-      const { state, reconcile } = await controller()
-      await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to another owner')
-      configuration({})
-      await eventually(() =>
-        expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
-      )
-      await reconcile()
-      expect([api.objects.get(SERVICE), writes()]).toEqual([foreign, []])
-    },
-  )
 
   it('is replaced if an immutable field changes', async () => {
     configuration(SPEC)
@@ -180,20 +158,6 @@ describe('the Service of an Instance', () => {
         : undefined
     await expect(reconcile()).rejects.toThrow('already allocated')
     expect(api.objects.get(SERVICE)).toEqual(before)
-  })
-
-  it('is removed by its uid: a new Service of the same name stays', async () => {
-    configuration(SPEC)
-    broker('Running')
-    const { state, reconcile } = await controller()
-    await reconcile()
-    const uid = state.services.cache.list()[0]?.metadata.uid
-    configuration({})
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
-    )
-    await reconcile()
-    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
   })
 })
 
