@@ -74,13 +74,6 @@ export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
   readonly otherConditions: readonly InstanceCondition[]
 }
 
-/** The state of a Configuration at the last call of listeners, without the status. */
-type SpecVersion = Pick<Configuration, 'spec'> & {
-  readonly uid: string
-  readonly generation: number
-  readonly deletionTimestamp: string | undefined
-}
-
 interface ClusterStateOptions extends CollectionOptions {
   /** The namespace of the agents' Pods. */
   readonly agentNamespace: string
@@ -121,7 +114,8 @@ export class ClusterState {
    * refused broker, and would try the broker again at once.
    */
   readonly #specListeners = new Listeners<[configuration: ObjectKey]>()
-  readonly #specs = new Map<ObjectKey, SpecVersion>()
+  /** The Configurations at the last call of listeners. */
+  readonly #told = new Map<ObjectKey, Configuration>()
   #running: Promise<unknown> = Promise.resolve()
   #hasReports = false
 
@@ -319,18 +313,16 @@ export class ClusterState {
 
   /** Whether the Configuration has changed since the last call of listeners, without the status. */
   #hasNewSpec(key: ObjectKey): boolean {
-    const configuration = this.configurations.cache.get(key)
-    const before = this.#specs.get(key)
-    if (configuration === undefined) return this.#specs.delete(key)
-    const { uid, generation, deletionTimestamp } = configuration.metadata
-    const { spec } = configuration
-    this.#specs.set(key, { uid, generation, deletionTimestamp, spec })
+    const before = this.#told.get(key)
+    const now = this.configurations.cache.get(key)
+    if (now === undefined) return this.#told.delete(key)
+    this.#told.set(key, now)
     return (
       // The parser keeps an equal spec.
-      before?.spec !== spec ||
-      before.uid !== uid ||
-      before.generation !== generation ||
-      before.deletionTimestamp !== deletionTimestamp
+      before?.spec !== now.spec ||
+      before.metadata.uid !== now.metadata.uid ||
+      before.metadata.generation !== now.metadata.generation ||
+      before.metadata.deletionTimestamp !== now.metadata.deletionTimestamp
     )
   }
 

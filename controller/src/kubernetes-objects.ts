@@ -142,7 +142,8 @@ function picked(value: unknown, names: ReadonlySet<string>): unknown {
   return Object.fromEntries(Object.entries(recordOf(value)).filter(([name]) => names.has(name)))
 }
 
-function recordOf(value: unknown): Readonly<Record<string, unknown>> {
+/** A value as an object, which is empty for any other value. */
+export function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return isRecord(value) ? value : {}
 }
 

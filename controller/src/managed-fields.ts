@@ -1,11 +1,20 @@
 import { isRecord } from '@akrijs/runtime'
 import * as z from 'zod'
-import type { NamedObject } from './brokers/broker-template.js'
 
 // The API server records in `managedFields` which manager applied which fields of an object. The
 // format is FieldsV1 of structured-merge-diff: `f:` precedes a field, `k:` the key fields of a list
 // element, `v:` a list element. An empty set stands for the whole field. A change by another
 // manager removes the field from the set of the first.
+
+/** An object that the controller applies. */
+export interface NamedObject {
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly [field: string]: unknown
+  }
+  readonly [field: string]: unknown
+}
 
 export type FieldSet = Readonly<Record<string, unknown>>
 
@@ -68,53 +77,36 @@ function isEmpty(value: unknown): boolean {
   return value === null || value === undefined
 }
 
-interface KeyedElement {
-  readonly key: FieldSet
-  readonly inner: unknown
-}
-
 /**
  * Finds the elements of a list in a field set whose key fields an element has. An element may leave
  * out a key field that has a default. A list can have ten thousands of elements, so each is found
- * by an index.
+ * by the value of its first key field.
  */
 function keyedElements(fields: FieldSet): (element: FieldSet) => readonly unknown[] {
-  const byNames = new Map<string, { readonly names: string[]; readonly elements: KeyedElement[] }>()
-  for (const [path, inner] of Object.entries(fields)) {
+  const elements = Object.entries(fields).flatMap(([path, inner]) => {
     const key = path.startsWith('k:') ? parsed(path.slice(2)) : undefined
-    if (!isRecord(key)) continue
-    const names = Object.keys(key).sort()
-    const group = byNames.get(names.join()) ?? { names, elements: [] }
-    byNames.set(names.join(), group)
-    group.elements.push({ key, inner })
+    const [first] = isRecord(key) ? Object.keys(key).sort() : []
+    return isRecord(key) && first !== undefined ? { key, first, inner } : []
+  })
+  const byFirst = new Map<string, (typeof elements)[number][]>()
+  for (const element of elements) {
+    const id = JSON.stringify([element.first, element.key[element.first]])
+    const same = byFirst.get(id) ?? []
+    same.push(element)
+    byFirst.set(id, same)
   }
-  const indexes = new Map<string, ReadonlyMap<string, readonly unknown[]>>()
+  const firsts = new Set(elements.map(({ first }) => first))
   return (element) =>
-    [...byNames].flatMap(([id, { names, elements }]) => {
-      const present = names.filter((name) => element[name] !== undefined)
-      const indexId = `${id} ${present.join()}`
-      const index = indexes.get(indexId) ?? indexOf(elements, present)
-      indexes.set(indexId, index)
-      return index.get(valuesOf(element, present)) ?? []
-    })
-}
-
-function indexOf(
-  elements: readonly KeyedElement[],
-  names: readonly string[],
-): ReadonlyMap<string, readonly unknown[]> {
-  const index = new Map<string, unknown[]>()
-  for (const { key, inner } of elements) {
-    const values = valuesOf(key, names)
-    const same = index.get(values)
-    if (same === undefined) index.set(values, [inner])
-    else same.push(inner)
-  }
-  return index
-}
-
-function valuesOf(element: FieldSet, names: readonly string[]): string {
-  return JSON.stringify(names.map((name) => element[name]))
+    [...firsts]
+      .flatMap((first) =>
+        element[first] === undefined
+          ? elements
+          : (byFirst.get(JSON.stringify([first, element[first]])) ?? []),
+      )
+      .filter(({ key }) =>
+        Object.entries(key).every(([name, value]) => [undefined, value].includes(element[name])),
+      )
+      .map(({ inner }) => inner)
 }
 
 function parsed(text: string): unknown {

@@ -22,6 +22,15 @@ const KINDS = ['Configuration', 'Instance', 'Node', 'NodeReport'] as const
 export type ControlledKind = (typeof KINDS)[number]
 
 const STATUSES = ['True', 'False', 'Unknown'] as const
+/** The labels of each gauge. */
+const GAUGES = {
+  akri_broker_pod_count: ['configuration', 'node'],
+  akri_configurations: ['condition', 'status'],
+  akri_silent_nodes: [],
+  akri_configuration_problem: ['configuration_namespace', 'configuration', 'condition'],
+  akri_controller_leads: [],
+  akri_api_silence_seconds: [],
+}
 /** The most conditions that have a series of their own. */
 const MAX_PROBLEMS = 200
 /** The most Configurations whose restarts have series of their own. */
@@ -47,6 +56,8 @@ export class ControllerMetrics {
   constructor(state: MeasuredState) {
     this.#state = state
     const registers = [this.registry]
+    const gauge = (name: keyof typeof GAUGES, help: string, collect: (this: Gauge) => void) =>
+      new Gauge({ name, help, labelNames: GAUGES[name], registers, collect })
     const followContainers = () => this.#followContainers()
     this.#restarts = new Counter({
       name: 'akri_broker_restarts_total',
@@ -55,23 +66,15 @@ export class ControllerMetrics {
       registers,
       collect: followContainers,
     })
-    new Gauge({
-      name: 'akri_broker_pod_count',
-      help: 'Broker Pods that have not ended',
-      labelNames: ['configuration', 'node'],
-      registers,
-      collect() {
-        this.reset()
-        for (const { pod, configuration } of brokersOf(state))
-          if (!isEnded(pod)) this.inc({ configuration, node: pod.node || (pod.targetNode ?? '') })
-      },
+    gauge('akri_broker_pod_count', 'Broker Pods that have not ended', function () {
+      this.reset()
+      for (const { pod, configuration } of brokersOf(state))
+        if (!isEnded(pod)) this.inc({ configuration, node: pod.node || (pod.targetNode ?? '') })
     })
-    new Gauge({
-      name: 'akri_configurations',
-      help: 'Configurations by the status of each of their conditions',
-      labelNames: ['condition', 'status'],
-      registers,
-      collect() {
+    gauge(
+      'akri_configurations',
+      'Configurations by the status of each of their conditions',
+      function () {
         this.reset()
         for (const status of STATUSES) this.set({ condition: 'Ready', status }, 0)
         for (const { status } of state.configurations()) {
@@ -80,45 +83,34 @@ export class ControllerMetrics {
           if (!hasReady(conditions)) this.inc({ condition: 'Ready', status: 'Unknown' })
         }
       },
-    })
-    new Gauge({
-      name: 'akri_silent_nodes',
-      help: 'Nodes whose agent is not there: the most of any Configuration',
-      registers,
-      collect() {
-        let most = 0
-        for (const { status } of state.configurations())
-          most = Math.max(most, status?.nodeCounts?.silent ?? 0)
-        this.set(most)
+    )
+    gauge(
+      'akri_silent_nodes',
+      'Nodes whose agent is not there: the most of any Configuration',
+      function () {
+        const counts = state.configurations().map(({ status }) => status?.nodeCounts?.silent ?? 0)
+        this.set(counts.reduce((most, count) => Math.max(most, count), 0))
       },
-    })
-    new Gauge({
-      name: 'akri_configuration_problem',
-      help: `Conditions that are False, and Ready that is Unknown: ${MAX_PROBLEMS} at most; 1`,
-      labelNames: ['configuration_namespace', 'configuration', 'condition'],
-      registers,
-      collect() {
+    )
+    gauge(
+      'akri_configuration_problem',
+      `Conditions that are False, and Ready that is Unknown: ${MAX_PROBLEMS} at most; 1`,
+      function () {
         this.reset()
         for (const { namespace, name, condition } of shownProblems(state.configurations()))
           this.set({ configuration_namespace: namespace, configuration: name, condition }, 1)
       },
+    )
+    gauge('akri_controller_leads', 'Whether this replica does the work: 1 or 0', function () {
+      this.set(state.leads() ? 1 : 0)
     })
-    new Gauge({
-      name: 'akri_controller_leads',
-      help: 'Whether this replica does the work: 1 or 0',
-      registers,
-      collect() {
-        this.set(state.leads() ? 1 : 0)
-      },
-    })
-    new Gauge({
-      name: 'akri_api_silence_seconds',
-      help: 'Seconds since the last answer of the API server, or since the start of the controller',
-      registers,
-      collect() {
+    gauge(
+      'akri_api_silence_seconds',
+      'Seconds since the last answer of the API server, or since the start of the controller',
+      function () {
         this.set(state.apiSilenceMs() / 1000)
       },
-    })
+    )
   }
 
   /** Does the work of one reconcile, and measures it. */

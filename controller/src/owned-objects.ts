@@ -9,13 +9,12 @@ import {
   type Resource,
 } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
-import type { NamedObject } from './brokers/broker-template.js'
 import { CacheIndex } from './cache-index.js'
 import type { Collection } from './collection.js'
 import { NameTakenError } from './errors.js'
 import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
 import { alternativeName, LABELS } from './labels.js'
-import { appliedFields, FIELD_MANAGER } from './managed-fields.js'
+import { appliedFields, FIELD_MANAGER, type NamedObject } from './managed-fields.js'
 import { type OwnerId, ownerIn, ownerKey } from './owners.js'
 
 type OwnerKind = 'Instance' | 'Configuration'

@@ -8,21 +8,14 @@ import {
 } from '@akrijs/api'
 import type { NodeName, OwnerReference } from '@akrijs/kube'
 import { isRecord } from '@akrijs/runtime'
+import { recordOf } from '../kubernetes-objects.js'
 import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, objectName } from '../labels.js'
+import type { NamedObject } from '../managed-fields.js'
 
 // The Pods, Jobs and Deployments of brokers. They have the user's spec; the controller changes only
 // the placeholder, the labels that select brokers, and the node of a Pod.
 
 type Fields = Readonly<Record<string, unknown>>
-
-export interface NamedObject {
-  readonly metadata: {
-    readonly name: string
-    readonly namespace: string
-    readonly [field: string]: unknown
-  }
-  readonly [field: string]: unknown
-}
 
 interface BrokerOptions {
   readonly instance: Instance
@@ -150,12 +143,12 @@ function podTemplate(
   labels: Readonly<Record<string, string>>,
   owner: Instance | Configuration,
 ): Fields {
-  const template = record(value)
-  const metadata = record(template.metadata)
+  const template = recordOf(value)
+  const metadata = recordOf(template.metadata)
   return {
     ...template,
-    metadata: { ...metadata, labels: { ...record(metadata.labels), ...labels } },
-    spec: withResource(record(template.spec), owner),
+    metadata: { ...metadata, labels: { ...recordOf(metadata.labels), ...labels } },
+    spec: withResource(recordOf(template.spec), owner),
   }
 }
 
@@ -196,27 +189,23 @@ function withRequests<T>(value: T, resource: string): T {
 
 /** The user's affinity and the node. Terms are alternatives: each of them gets the node. */
 function pinnedTo(node: NodeName, affinity: unknown): Fields {
-  const nodeAffinity = record(record(affinity).nodeAffinity)
-  const required = record(nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)
+  const nodeAffinity = recordOf(recordOf(affinity).nodeAffinity)
+  const required = recordOf(nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)
   const { nodeSelectorTerms } = required
   const userTerms = Array.isArray(nodeSelectorTerms) ? nodeSelectorTerms : []
   const pin = { key: 'metadata.name', operator: 'In', values: [node] }
   const terms = (userTerms.length > 0 ? userTerms : [{}]).map((term) => {
-    const { matchFields } = record(term)
+    const { matchFields } = recordOf(term)
     return {
-      ...record(term),
+      ...recordOf(term),
       matchFields: [...(Array.isArray(matchFields) ? matchFields : []), pin],
     }
   })
   return {
-    ...record(affinity),
+    ...recordOf(affinity),
     nodeAffinity: {
       ...nodeAffinity,
       requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms: terms },
     },
   }
-}
-
-function record(value: unknown): Fields {
-  return isRecord(value) ? value : {}
 }

@@ -1,6 +1,5 @@
 import { ApiError, keyOf, type ObjectKey, PODS, Resource } from '@akrijs/kube'
-import { isRecord } from '@akrijs/runtime'
-import type { Job } from '../kubernetes-objects.js'
+import { type Job, recordOf } from '../kubernetes-objects.js'
 import type { Term } from '../term.js'
 import { type BrokerProblem, isRefusal, refusal } from './broker-problem.js'
 
@@ -67,9 +66,9 @@ export class RefusedJobs {
       const found = await state.jobs.api.get(keyOf(job), options)
       // Its Pods are not asked for any more.
       if (found === undefined) return undefined
-      const template = record(record(record(found).spec).template)
+      const template = recordOf(recordOf(recordOf(found).spec).template)
       // The name of the Job, and no random name: the answer has it, and should stay the same.
-      const metadata = { ...record(template.metadata), name, namespace }
+      const metadata = { ...recordOf(template.metadata), name, namespace }
       const pod = { apiVersion: 'v1', kind: 'Pod', ...template, metadata }
       await this.#pods.create(namespace, pod, { ...options, dryRun: true })
       return undefined
@@ -84,8 +83,4 @@ export class RefusedJobs {
 /** Some webhooks answer no such questions. Without its namespace, the Job is gone too. */
 function isAnswer({ status, answer }: ApiError): boolean {
   return status !== 404 && !/ does not support dry ?run/i.test(answer)
-}
-
-function record(value: unknown): Readonly<Record<string, unknown>> {
-  return isRecord(value) ? value : {}
 }

@@ -29,7 +29,6 @@ interface ReportCaches {
  */
 export class ReportIndex {
   readonly #caches: ReportCaches
-  readonly #byPod: CacheIndex<NodeReport, ObjectKey>
   readonly #podsByNode: CacheIndex<Pod, NodeName>
   /** The reports as the index shows them, with the presence of their agents. */
   readonly #known = new Map<ObjectKey, { report: NodeReport; presence: AgentPresence }>()
@@ -42,14 +41,10 @@ export class ReportIndex {
   constructor(caches: ReportCaches, signal: AbortSignal) {
     this.#caches = caches
     const { reports, nodes, agentPods } = caches
-    this.#byPod = new CacheIndex(reports, (report) => this.#podOf(report), signal)
     this.#podsByNode = new CacheIndex(agentPods, ({ node }) => node || undefined, signal)
     const update = (key: ObjectKey) => this.#update(key)
     reports.onChange(update, signal)
     nodes.onChange(update, signal)
-    agentPods.onChange((pod) => {
-      for (const report of this.#byPod.get(pod)) this.#update(keyOf(report))
-    }, signal)
     this.#podsByNode.onChange((node) => this.#update(objectKey('', node)), signal)
   }
 

@@ -1,13 +1,13 @@
-import type { BrokerSpec, Configuration, Instance } from '@akrijs/api'
+import { type BrokerSpec, type Configuration, type Instance, labelValue } from '@akrijs/api'
 import { ApiError, type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { ownedMetadata } from '../brokers/broker-template.js'
 import { isEnded } from '../brokers/pod-state.js'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { specHash, specHashOf } from '../labels.js'
-import { isAsApplied } from '../managed-fields.js'
+import { ANNOTATIONS, CONTROLLER, LABELS, serviceName, specHash, specHashOf } from '../labels.js'
+import { isAsApplied, type NamedObject } from '../managed-fields.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import type { Term } from '../term.js'
-import { brokerService } from './service-template.js'
 
 // The Services of Instances and Configurations. A Service is created with the first running broker.
 // It stays, with its address, while brokers run or will run again, and is removed with the last.
@@ -110,4 +110,25 @@ function expectsBrokers(
   return instances.some(({ metadata }) =>
     jobs.ownedBy(ownerIdOf('Instance', { metadata })).some(({ outcome }) => outcome === undefined),
   )
+}
+
+/**
+ * The Service of one device, or of all devices of a Configuration: the user's spec with a selector
+ * for the brokers, also for those of Jobs and Deployments. Any of them may answer.
+ */
+function brokerService(
+  owner: Instance | Configuration,
+  spec: Readonly<Record<string, unknown>>,
+  hash: string,
+): NamedObject {
+  const label = owner.kind === 'Instance' ? LABELS.instance : LABELS.configuration
+  const labels = { [LABELS.controller]: CONTROLLER, [label]: labelValue(owner.metadata.name) }
+  const name = serviceName(`${owner.metadata.name}-svc`)
+  const selector = typeof spec.selector === 'object' && spec.selector !== null ? spec.selector : {}
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: ownedMetadata(owner, name, labels, { [ANNOTATIONS.specHash]: hash }),
+    spec: { ...spec, selector: { ...selector, ...labels } },
+  }
 }
