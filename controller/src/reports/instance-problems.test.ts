@@ -1,5 +1,5 @@
-import { type InstanceCondition, parseInstanceObject } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube'
+import { type DeviceProblem, type InstanceCondition, parseInstanceObject } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -8,7 +8,7 @@ import type { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { reconcileInstanceProblems } from './instance-problems.js'
+import { problemOf, reconcileInstanceProblems } from './instance-problems.js'
 
 const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
 const CAM = objectKey('plant', 'cam')
@@ -33,6 +33,14 @@ afterEach(async () => {
 
 function putInstance(nodes: readonly string[], name = 'cam-8120fe'): void {
   api.put(`${INSTANCES}/${name}`, { ...testInstance(nodes, { name }) })
+}
+
+/** An Instance of an earlier Configuration of the name, and a report about it. */
+function putForeign(): void {
+  const { metadata, ...instance } = testInstance(['a'])
+  const ownerReferences = metadata.ownerReferences?.map((owner) => ({ ...owner, uid: 'other' }))
+  api.put(`${INSTANCES}/cam-8120fe`, { ...instance, metadata: { ...metadata, ownerReferences } })
+  putReport('a', { x: ['cam-8120fe'] })
 }
 
 /** @param problems the Instances of each reason */
@@ -73,6 +81,33 @@ async function started(): Promise<{ state: ClusterState; look: () => Promise<unk
   return { state: term.state, look: () => reconcileInstanceProblems(CAM, term, turn.signal) }
 }
 
+it.each([
+  ['quotes the first node of the Instance', 'a b', 'ReportedByHandler: on b'],
+  ['follows no node that does not see the device', 'c', undefined],
+  ['names the node whose agent found it', 'a=HandlerLost', 'HandlerLost: a: on a'],
+  [
+    'names the first of several nodes',
+    'a=HandlerLost b=HandlerLost',
+    'HandlerLost: b and others: on b',
+  ],
+  ['counts all nodes', 'a=HandlerLost b=HandlerLost e=HandlerLost', 'HandlerLost: all nodes: on b'],
+  ['counts Pods of a node that has left', 'd=HandlerLost c=DeviceLost', 'DeviceLost: c: on c'],
+])('the problem of an Instance %s: %s', (_what, reports, expected) => {
+  const byNode = new Map<NodeName, Pick<DeviceProblem, 'reason' | 'found'>>()
+  for (const report of reports.split(' ')) {
+    const [node, found] = report.split('=') as [NodeName, DeviceProblem['found']]
+    byNode.set(node, { reason: `on ${node}`, ...(found && { found }) })
+  }
+  const problem = (shared: boolean) => {
+    const instance = testInstance(['b', 'a', 'e'], { shared })
+    const found = problemOf(instance, new Map([[instance.metadata.name, byNode]]))
+    return found && `${found.reason}: ${found.message}`
+  }
+  expect(problem(true)).toBe(expected)
+  // Another node cannot see a device that is not shared.
+  if (reports.includes('DeviceLost')) expect(problem(false)).toBeUndefined()
+})
+
 describe('the condition DeviceProblem of an Instance', () => {
   it('follows what the nodes report, with one write for each change', async () => {
     for (const node of ['a', 'b']) putNode(node)
@@ -97,24 +132,16 @@ describe('the condition DeviceProblem of an Instance', () => {
     putReport('b', {})
     await becomes(OVER)
     expect(ofInstance()).toHaveLength(2)
-  })
-
-  it('quotes the first of the nodes that see the device, and no other node', async () => {
-    for (const node of ['a', 'b', 'c']) putNode(node)
-    putInstance(['b', 'a'])
-    putReport('a', { 'of a': ['cam-8120fe'] })
-    putReport('b', { 'of b': ['cam-8120fe'] })
-    putReport('c', { 'of c': ['cam-8120fe'] })
-    const { look } = await started()
-    await look()
-    expect(conditionOf()).toMatchObject(has('True', 'of b'))
+    // What an agent of a later version finds.
+    putReport('b', { 'all is wet': ['cam-8120fe'] }, { found: 'Wet' })
+    await becomes({ reason: 'ReportedByHandler', message: 'all is wet' })
   })
 
   it.each<[string, () => void]>([
-    ['a node that is not in spec.nodes', () => putReport('c', { x: ['cam-8120fe'] })],
     ['another Configuration', () => putReport('a', { x: ['cam-8120fe'] }, { uid: 'before' })],
     ['a node that was deleted', () => putReport('gone', { x: ['cam-8120fe'] })],
     ['another Instance', () => putReport('a', { x: ['dog-8120fe'] })],
+    ['an Instance that only has the name of the Configuration', () => putForeign()],
   ])('is not written for the report of %s', async (_, put) => {
     for (const node of ['a', 'c']) putNode(node)
     putInstance(['a', 'gone'])
@@ -122,51 +149,6 @@ describe('the condition DeviceProblem of an Instance', () => {
     const { look } = await started()
     await look()
     expect(writes()).toEqual([])
-  })
-
-  it('names the nodes whose agents find a problem, and follows no further node', async () => {
-    const nodes = ['a', 'b', 'c']
-    for (const node of nodes) putNode(node)
-    putInstance(nodes)
-    const { state, look } = await started()
-    const lose = async (node: string, reports: number) => {
-      putReport(node, { 'not offered': ['cam-8120fe'] }, { found: 'HandlerLost' })
-      await eventually(() => expect(state.reports.cache.list()).toHaveLength(reports))
-      await look()
-      return conditionOf()
-    }
-    const at = { reason: 'HandlerLost', status: 'True' }
-    expect(await lose('b', 1)).toMatchObject({ ...at, message: 'b: not offered' })
-    expect(await lose('c', 2)).toMatchObject({ ...at, message: 'b and others: not offered' })
-    expect(await lose('a', 3)).toMatchObject({ ...at, message: 'all nodes: not offered' })
-  })
-
-  it('is written for a node that left while Pods there have the device', async () => {
-    for (const node of ['a', 'b', 'c']) putNode(node)
-    putInstance(['a'])
-    putReport('b', { 'not found': ['cam-8120fe'] }, { found: 'DeviceLost' })
-    putReport('c', { 'not offered': ['cam-8120fe'] }, { found: 'HandlerLost' })
-    const { state, look } = await started()
-    await look()
-    expect(conditionOf()).toMatchObject({ reason: 'DeviceLost', message: 'b: not found' })
-    // Another node cannot see a device that is not shared.
-    api.put(`${INSTANCES}/cam-1`, { ...testInstance(['a'], { name: 'cam-1', shared: false }) })
-    putReport('b', { 'not found': ['cam-1'] }, { found: 'DeviceLost' })
-    await eventually(() => expect(state.instances.cache.list()).toHaveLength(2))
-    await eventually(async () => {
-      await look()
-      expect(conditionOf()).toMatchObject(OVER)
-    })
-    expect(conditionOf('cam-1')).toBeUndefined()
-  })
-
-  it('counts what an agent of a later version finds as a report of its handler', async () => {
-    putNode('a')
-    putInstance(['a'])
-    putReport('a', { 'all is wet': ['cam-8120fe'] }, { found: 'Wet' })
-    const { look } = await started()
-    await look()
-    expect(conditionOf()).toMatchObject({ reason: 'ReportedByHandler', message: 'all is wet' })
   })
 
   it('stays while the agent of the report is exchanged', async () => {
@@ -177,17 +159,6 @@ describe('the condition DeviceProblem of an Instance', () => {
     expect(state.reportIndex.presence('a' as never)).toBe('exchanged')
     await look()
     expect(conditionOf()).toMatchObject(has('True', 'x'))
-  })
-
-  it('is not written for an Instance that only has the name of the Configuration', async () => {
-    putNode('a')
-    const { metadata, ...instance } = testInstance(['a'])
-    const ownerReferences = metadata.ownerReferences?.map((owner) => ({ ...owner, uid: 'other' }))
-    api.put(`${INSTANCES}/cam-8120fe`, { ...instance, metadata: { ...metadata, ownerReferences } })
-    putReport('a', { x: ['cam-8120fe'] })
-    const { look } = await started()
-    await look()
-    expect(writes()).toEqual([])
   })
 
   it('leaves reports of workloads and the Job as they are', async () => {

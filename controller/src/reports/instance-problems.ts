@@ -80,7 +80,10 @@ function problemsOf(
  * node could join a shared Instance. The message does not change with each node that has the
  * problem, because each write wakes all agents.
  */
-function problemOf({ metadata, spec }: Instance, problems: Problems): InstanceProblem | undefined {
+export function problemOf(
+  { metadata, spec }: Instance,
+  problems: Problems,
+): InstanceProblem | undefined {
   const byNode = problems.get(metadata.name)
   if (byNode === undefined) return undefined
   const seeing = spec.nodes.filter((node) => byNode.has(node))
