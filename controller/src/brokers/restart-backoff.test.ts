@@ -26,6 +26,17 @@ describe('the wait before a restart of a broker', () => {
     )
   })
 
+  it('C6 doubles from two seconds, with half of it at random', () => {
+    const waits = [0, 1, 2, 3, 10].map((restarts) =>
+      Math.floor(restart({ restarts, refused: false, ranMs: 0 }, 'x').waitMs / 1000),
+    )
+    const least = [0, 2, 4, 8, 300]
+    for (const [index, wait] of waits.entries()) {
+      expect(wait).toBeGreaterThanOrEqual(least[index] ?? 0)
+      expect(wait).toBeLessThanOrEqual(1.5 * (least[index] ?? 0))
+    }
+  })
+
   it('counts restarts by the annotation, whatever its text, up to a bound', () => {
     const withCount = (text: string) => ({
       metadata: { ...testPod('a').metadata, annotations: { 'akri.sh/restarts': text } },
