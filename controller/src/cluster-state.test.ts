@@ -4,11 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import type { ClusterState } from './cluster-state.js'
 import { TestApi } from './testing/api.js'
-import { testConfiguration, testInstance, testPod } from './testing/objects.js'
+import { CONFIGURATION, PODS, testConfiguration, testInstance, testPod } from './testing/objects.js'
 
-const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const NODE = '/api/v1/nodes/a'
-const PODS = '/api/v1/namespaces/plant/pods'
 
 describe('the state of a cluster', () => {
   let api: TestApi
@@ -116,7 +114,7 @@ describe('the state of a cluster', () => {
   })
 
   it('counts a Pod for no node that does not exist', async () => {
-    api.put(CONFIGURATION, { ...testConfiguration() })
+    api.putConfiguration()
     api.put(NODE, { metadata: { name: 'a', uid: 'uid-a' } })
     const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }
     for (const node of ['a', 'invented'])

@@ -8,22 +8,25 @@ import type { ClusterState } from './cluster-state.js'
 import { ownerIdOf } from './owners.js'
 import { type TestApi, withoutStatus } from './testing/api.js'
 import { TestControl } from './testing/control.js'
-import { T0, testConfiguration, testInstance } from './testing/objects.js'
+import {
+  AKRI,
+  CONFIGURATION,
+  INSTANCE,
+  JOB_BROKER,
+  JOBS,
+  POD_BROKER,
+  PODS,
+  T0,
+  testConfiguration,
+  testInstance,
+} from './testing/objects.js'
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
-const CONFIGURATION = `${AKRI}/configurations/cam`
-const INSTANCE = `${AKRI}/instances/cam-8120fe`
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/b'
-const PODS = '/api/v1/namespaces/plant/pods'
 const POD = `${PODS}/a-cam-8120fe-pod`
-const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
 const SERVICES = '/api/v1/namespaces/plant/services'
 const DEPLOYMENTS = '/apis/apps/v1/namespaces/plant/deployments'
 const GRACE_MS = 300_000
 const DELETED = { finalizers: ['akri.test/held'], deletionTimestamp: new Date(T0).toISOString() }
-
-const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
-const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
 
 interface LogLine {
   readonly message: string
@@ -61,8 +64,6 @@ describe('the work of a controller', () => {
     prepare?.(parts.state)
     await controller.start({ log, events: recorder, nodeGraceMs: GRACE_MS }, parts)
   }
-
-  const putReadyNode = (name: string) => controller.putNode(name)
 
   const sentTo = (method: string, path: string) =>
     api.requests.filter((request) => request.method === method && request.path === path)
@@ -108,11 +109,11 @@ describe('the work of a controller', () => {
   ])('measures times from its own first sight: its clock is %s', async (_what, ms) => {
     controller = new TestControl(T0 + ms)
     ;({ api, clock } = controller)
-    putReadyNode('a')
-    controller.putNode('b', 'Unknown')
+    api.putNode('a')
+    api.putNode('b', 'Unknown')
     api.put(LEASE, { spec: { renewTime: new Date(T0).toISOString() } })
-    api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
-    api.put(INSTANCE, { ...testInstance(['a', 'b']) })
+    api.putConfiguration(POD_BROKER)
+    api.putInstance(['a', 'b'])
     await start()
     await eventually(() => expect(api.objects.get(POD)).toBeDefined())
     const { uid } = api.objects.get(POD)?.metadata ?? {}
@@ -132,7 +133,7 @@ describe('the work of a controller', () => {
   it('adds few listeners to each signal for many Configurations', async () => {
     const names = Array.from({ length: 30 }, (_, index) => `many-${index}`)
     const warnings = await listenerWarnings(async () => {
-      putReadyNode('a')
+      api.putNode('a')
       await start()
       for (const [index, name] of names.entries()) {
         putConfiguration(name, {
@@ -153,12 +154,11 @@ describe('the work of a controller', () => {
   })
 
   it('sends one request for each broker, two for each Service, none after a restart', async () => {
-    putReadyNode('a')
-    putReadyNode('b')
+    api.putNode('a')
+    api.putNode('b')
     putConfiguration('cam', { ...POD_BROKER, instanceServiceSpec: { ports: [{ port: 80 }] } })
     const names = Array.from({ length: 20 }, (_, index) => `cam-${1000 + index}`)
-    for (const name of names)
-      api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a', 'b'], { name, capacity: 2 }) })
+    for (const name of names) api.putInstance(['a', 'b'], { name, capacity: 2 })
     const created = (path: string) =>
       [...api.objects.keys()].filter((key) => key.startsWith(`${path}/`))
     const sent = () => api.requests.splice(0).map(({ method }) => method)
@@ -188,8 +188,8 @@ describe('the work of a controller', () => {
       api.put(`${AKRI}/instances/${name}`, { ...rest, metadata: { ...metadata, labels } })
     }
     const labelsOf = (name: string) => api.objects.get(`${AKRI}/instances/${name}`)?.metadata.labels
-    putReadyNode('a')
-    api.put(CONFIGURATION, { ...testConfiguration() })
+    api.putNode('a')
+    api.putConfiguration()
     put('cam-000001', true, { site: 'north' })
     put('cam-000002', false)
     put('cam-000003', true, { 'akri.sh/shared': 'true' })
@@ -206,8 +206,8 @@ describe('the work of a controller', () => {
   })
 
   it('deletes an Instance that no node sees, and whose slots are all free', async () => {
-    api.put(CONFIGURATION, { ...testConfiguration() })
-    api.put(INSTANCE, { ...testInstance([]) })
+    api.putConfiguration()
+    api.putInstance([])
     const claimed = testInstance([], { name: 'cam-a19705' })
     const putClaimed = (holder: string) =>
       api.put(`${AKRI}/instances/cam-a19705`, {
@@ -215,11 +215,11 @@ describe('the work of a controller', () => {
         spec: { ...claimed.spec, deviceUsage: { 'cam-a19705-0': holder } },
       })
     putClaimed('b')
-    putReadyNode('b')
+    api.putNode('b')
     await start()
     await eventually(() => expect(api.objects.has(INSTANCE)).toBe(false))
     // Another Instance that no node sees comes later: its deletion follows that of any before it.
-    api.put(`${AKRI}/instances/cam-last`, { ...testInstance([], { name: 'cam-last' }) })
+    api.putInstance([], { name: 'cam-last' })
     await eventually(() => expect(api.objects.has(`${AKRI}/instances/cam-last`)).toBe(false))
     expect(sentTo('DELETE', INSTANCE)).toMatchObject([
       { body: { preconditions: { uid: 'uid-cam-8120fe' } } },
@@ -239,7 +239,7 @@ describe('the work of a controller', () => {
       const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
       const metadata = { ...object.metadata, ...DELETED, finalizers: ['a'], managedFields }
       api.put(path, { ...object, metadata })
-      putReadyNode('a')
+      api.putNode('a')
       await start()
       await eventually(() => expect(clock.sleeping).toContain(GRACE_MS))
       await clock.advance(GRACE_MS)
@@ -255,10 +255,10 @@ describe('the work of a controller', () => {
   )
 
   it('C8 gives no brokers to an Instance of an older owner of the name', async () => {
-    putReadyNode('a')
+    api.putNode('a')
     const { metadata, ...rest } = testConfiguration(POD_BROKER)
     api.put(CONFIGURATION, { ...rest, metadata: { ...metadata, uid: 'uid-new' } })
-    api.put(INSTANCE, { ...testInstance(['a']) })
+    api.putInstance(['a'])
     let state: ClusterState | undefined
     await start((started) => {
       state = started
@@ -277,7 +277,7 @@ describe('the work of a controller', () => {
   })
 
   it('A8 has no workloads for Configurations while older ones have their names', async () => {
-    putReadyNode('a')
+    api.putNode('a')
     const services = {
       instanceServiceSpec: { ports: [{ port: 80 }] },
       configurationServiceSpec: { ports: [{ port: 81 }] },
@@ -325,8 +325,8 @@ describe('the work of a controller', () => {
   })
 
   it('R56 deletes the Job, with its Pods first, after the device was taken away', async () => {
-    putReadyNode('a')
-    api.put(CONFIGURATION, { ...testConfiguration(JOB_BROKER) })
+    api.putNode('a')
+    api.putConfiguration(JOB_BROKER)
     const instance = testInstance(['a'])
     api.put(INSTANCE, { ...instance })
     const job = `${JOBS}/cam-8120fe-3-job`
@@ -348,9 +348,9 @@ describe('the work of a controller', () => {
   })
 
   it('shows a refused broker as an Event of its Instance, and tries again', async () => {
-    putReadyNode('a')
-    api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
-    api.put(INSTANCE, { ...testInstance(['a']) })
+    api.putNode('a')
+    api.putConfiguration(POD_BROKER)
+    api.putInstance(['a'])
     api.refusal = ({ method, path }) =>
       method === 'POST' && path === PODS ? { status: 403, message: 'quota exceeded' } : undefined
     await start()
@@ -371,7 +371,7 @@ describe('the work of a controller', () => {
   })
 
   it('tells each custom resource without a status once, and goes on after its update', async () => {
-    putReadyNode('a')
+    api.putNode('a')
     for (const name of ['cam', 'mic']) {
       putConfiguration(name, JOB_BROKER)
       putInstance(name)
@@ -410,9 +410,9 @@ describe('the work of a controller', () => {
   })
 
   it('C10 goes on after an outage of the API server, and shows no failure of objects', async () => {
-    putReadyNode('a')
-    api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
-    api.put(INSTANCE, { ...testInstance(['a']) })
+    api.putNode('a')
+    api.putConfiguration(POD_BROKER)
+    api.putInstance(['a'])
     await start()
     const pod = (name: string) => `${PODS}/a-${name}-pod`
     await eventually(() => expect(api.objects.has(pod('cam-8120fe'))).toBe(true))
@@ -426,7 +426,7 @@ describe('the work of a controller', () => {
     await eventually(() => expect(warnings).not.toEqual([]))
     api.cut()
     expect(attempts).toBeGreaterThan(0)
-    api.put(`${AKRI}/instances/cam-a19705`, { ...testInstance(['a'], { name: 'cam-a19705' }) })
+    api.putInstance(['a'], { name: 'cam-a19705' })
     api.answer = undefined
     await eventually(async () => {
       // The queues of the controller wait by the manual clock, the watches by the real one.
@@ -442,7 +442,7 @@ describe('the work of a controller', () => {
   it.each(['Instance', 'Configuration'] as const)(
     'goes on with all other objects if a bug hits one %s, and backs off for that object',
     async (kind) => {
-      putReadyNode('a')
+      api.putNode('a')
       for (const name of ['cam', 'poisoned']) {
         const { metadata, ...rest } = testConfiguration({
           ...POD_BROKER,
@@ -451,7 +451,7 @@ describe('the work of a controller', () => {
         const uid = `uid-${name}`
         api.put(`${AKRI}/configurations/${name}`, { ...rest, metadata: { ...metadata, name, uid } })
       }
-      api.put(INSTANCE, { ...testInstance(['a']) })
+      api.putInstance(['a'])
       const { metadata, spec, ...rest } = testInstance(['a'], { name: 'poisoned' })
       api.put(`${AKRI}/instances/poisoned`, {
         ...rest,

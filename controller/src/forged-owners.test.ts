@@ -8,15 +8,19 @@ import type { ClusterState } from './cluster-state.js'
 import { alternativeName, specHash } from './labels.js'
 import type { TestApi } from './testing/api.js'
 import { TestControl } from './testing/control.js'
-import { T0, testConfiguration, testInstance } from './testing/objects.js'
+import {
+  AKRI,
+  JOB_BROKER,
+  POD_BROKER,
+  T0,
+  testConfiguration,
+  testInstance,
+} from './testing/objects.js'
 
 // A person who may create Pods, Jobs and Services, but no Configurations, writes owner references
 // to the Instance and the Configuration of another author.
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const NODE = 'a'
-const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
-const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
 const POOL_BROKER = { brokerSpec: { brokerDeploymentSpec: { template: {} } } }
 const SERVICES = {
   instanceServiceSpec: { ports: [{ port: 80 }] },
@@ -71,14 +75,14 @@ describe('forged owner references', () => {
     controller = new TestControl()
     ;({ api, clock, events } = controller)
     forged = new Map()
-    controller.putNode(NODE)
+    api.putNode(NODE)
     api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
   })
 
   afterEach(() => controller.stop())
 
   const configuration = (spec: Parameters<typeof testConfiguration>[0]) =>
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+    api.putConfiguration(spec)
 
   /** Puts an object with a forged owner at a path. */
   function forge(

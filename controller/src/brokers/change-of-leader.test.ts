@@ -6,11 +6,9 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
-import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { AKRI, CONFIGURATION, T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { historyOf } from './broker-history.js'
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
-const CONFIGURATION = `${AKRI}/configurations/cam`
 const PODS = '/api/v1/namespaces/plant/pods/'
 const JOBS = '/apis/batch/v1/namespaces/plant/jobs/'
 const DEVICES = ['cam-000000', 'cam-000001', 'cam-000002']

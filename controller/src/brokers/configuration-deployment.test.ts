@@ -1,10 +1,8 @@
 import { keyOf } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
-import { testConfiguration } from '../testing/objects.js'
+import { PODS, testConfiguration } from '../testing/objects.js'
 import { reconcileDeployment } from './configuration-deployment.js'
-
-const PODS = '/api/v1/namespaces/plant/pods'
 
 describe('the Deployment of a Configuration', () => {
   let api: TestApi

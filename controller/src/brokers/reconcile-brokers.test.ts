@@ -9,15 +9,8 @@ import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
 import { TestApi, withoutStatus } from '../testing/api.js'
-import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { AKRI, JOB_BROKER, JOBS, POD_BROKER, PODS, T0, testInstance } from '../testing/objects.js'
 import { reconcileBrokers } from './reconcile-brokers.js'
-
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
-const PODS = '/api/v1/namespaces/plant/pods'
-const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
-
-const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
-const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
 
 describe('the brokers of an Instance', () => {
   let api: TestApi
@@ -37,16 +30,8 @@ describe('the brokers of an Instance', () => {
     nodes: readonly string[],
     broker: Partial<Configuration['spec']>,
   ): Promise<void> {
-    for (const node of nodes)
-      api.put(`/api/v1/nodes/${node}`, {
-        metadata: { name: node },
-        status: {
-          conditions: [
-            { type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' },
-          ],
-        },
-      })
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
+    for (const node of nodes) api.putNode(node)
+    api.putConfiguration(broker)
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
     term = await api.term(clock)
     state = term.state
@@ -78,7 +63,7 @@ describe('the brokers of an Instance', () => {
     await start(['a'], { ...POD_BROKER, offer: 'configuration' })
     await reconcile()
     expect(names(PODS)).toEqual([])
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(POD_BROKER) })
+    api.putConfiguration(POD_BROKER)
     await eventually(() => expect(state.configurations.cache.list()).toHaveLength(1))
     await reconcile()
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
@@ -97,7 +82,7 @@ describe('the brokers of an Instance', () => {
       status: { phase: 'Running' },
     })
     await eventually(() => expect(state.pods.cache.list()).toHaveLength(2))
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
+    api.putConfiguration()
     await eventually(() =>
       expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
     )

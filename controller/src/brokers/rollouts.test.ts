@@ -7,14 +7,20 @@ import { isDeleted, parsePod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
 import { TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
-import { T0, testConfiguration, testInstance, testPod, withHistory } from '../testing/objects.js'
+import {
+  AKRI,
+  CONFIGURATION,
+  PODS,
+  T0,
+  testConfiguration,
+  testInstance,
+  testPod,
+  withHistory,
+} from '../testing/objects.js'
 import { historyOf } from './broker-history.js'
 import { podTemplateOf } from './instance-plan.js'
 import { Rollouts } from './rollouts.js'
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
-const CONFIGURATION = `${AKRI}/configurations/cam`
-const PODS = '/api/v1/namespaces/plant/pods'
 const DEVICES = ['0', '1', '2', '3', '4', '5'].map((digit) => `cam-00000${digit}`)
 
 describe('a changed spec of broker Pods', () => {
@@ -29,11 +35,10 @@ describe('a changed spec of broker Pods', () => {
     controller = new TestControl()
     ;({ api, clock } = controller)
     generation = 1
-    controller.putNode('a')
+    api.putNode('a')
     const reported = { uid: 'uid-cam', observedGeneration: 3, devices: 6, conditions: [] }
     api.put('/apis/akri.sh/v0/nodereports/a', { configurations: { 'plant/cam': reported } })
-    for (const name of DEVICES)
-      api.put(`${AKRI}/instances/${name}`, { ...testInstance(['a'], { name }) })
+    for (const name of DEVICES) api.putInstance(['a'], { name })
     setImage('v1')
     await controller.start()
     await until(() => expect(images()).toEqual(DEVICES.map(() => 'v1')))
@@ -209,7 +214,7 @@ it('a roll-out permits no other broker while the deletion of one has no answer',
     const key = objectKey('plant', 'cam')
     const containers = [{ name: 'broker', image: 'v2' }]
     const brokerSpec = { brokerPodSpec: { containers } }
-    api.put(CONFIGURATION, { ...testConfiguration({ brokerSpec }) })
+    api.putConfiguration({ brokerSpec })
     api.put('/api/v1/nodes/a', { status: { conditions: [{ type: 'Ready', status: 'True' }] } })
     const instances = ['cam-000000', 'cam-000001'].map((name) => testInstance(['a'], { name }))
     const owner = { apiVersion: 'akri.sh/v0', kind: 'Instance', controller: true }

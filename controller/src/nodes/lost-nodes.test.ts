@@ -5,11 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { TestApi } from '../testing/api.js'
-import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { CONFIGURATION, INSTANCE, T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { LostNodes } from './lost-nodes.js'
 
-const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
-const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const REPORT = '/apis/akri.sh/v0/nodereports/a'
 const AGENT = '/api/v1/namespaces/akri/pods/agent-a'
 const OTHER_AGENT = '/api/v1/namespaces/default/pods/akri-agent-daemonset-x'
@@ -43,10 +41,6 @@ function putInstance(on: string[], deviceUsage: Instance['spec']['deviceUsage'] 
     metadata: { ...metadata, ...more },
     spec: { ...spec, deviceUsage },
   })
-}
-
-function putNode(ready: 'True' | 'Unknown'): void {
-  api.put('/api/v1/nodes/a', { status: { conditions: [{ type: 'Ready', status: ready }] } })
 }
 
 function putReport(agentNamespace = 'akri'): void {
@@ -165,7 +159,7 @@ describe('a lost node', () => {
   })
 
   it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
-    putNode('Unknown')
+    api.putNode('a', 'Unknown')
     expect(await started()).toEqual({ requeueAfterMs: GRACE_MS })
     expect(patches()).toEqual([])
     for (const removals of [1, 2]) {
@@ -196,7 +190,7 @@ describe('a lost node', () => {
 
 describe('a node whose agent was taken off it', () => {
   beforeEach(() => {
-    putNode('True')
+    api.putNode('a')
     putReport()
   })
 
@@ -278,7 +272,7 @@ describe('finalizers of an agent of Akri 0.13', () => {
 
   describe('on a node that is ready', () => {
     beforeEach(() => {
-      putNode('True')
+      api.putNode('a')
       putReport()
       putAgent(AGENT)
     })

@@ -4,12 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import type { TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
-import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import { AKRI, CONFIGURATION, JOBS, PODS, T0, testInstance } from '../testing/objects.js'
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
-const CONFIGURATION = `${AKRI}/configurations/cam`
-const PODS = '/api/v1/namespaces/plant/pods'
-const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
 const DEPLOYMENT = '/apis/apps/v1/namespaces/plant/deployments/cam-deployment'
 const SENTENCE = 'pods "x" is forbidden: violates PodSecurity "restricted:latest"'
 const TEMPLATE = { template: { spec: { containers: [] } } }
@@ -33,8 +29,8 @@ describe('the condition BrokersReady of a Configuration', () => {
   afterEach(() => controller.stop())
 
   async function start(spec: Partial<ConfigurationSpec>, devices = ['8120fe']): Promise<void> {
-    controller.putNode('a')
-    api.put(CONFIGURATION, { ...testConfiguration(spec) })
+    api.putNode('a')
+    api.putConfiguration(spec)
     for (const device of devices)
       api.put(`${AKRI}/instances/cam-${device}`, {
         ...testInstance(['a'], { name: `cam-${device}` }),

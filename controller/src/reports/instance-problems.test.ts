@@ -31,10 +31,6 @@ afterEach(async () => {
   await api.stop()
 })
 
-function putInstance(nodes: readonly string[], name = 'cam-8120fe'): void {
-  api.put(`${INSTANCES}/${name}`, { ...testInstance(nodes, { name }) })
-}
-
 /** An Instance of an earlier Configuration of the name, and a report about it. */
 function putForeign(): void {
   const { metadata, ...instance } = testInstance(['a'])
@@ -59,12 +55,6 @@ function putReport(
     configurations: { 'plant/cam': status },
     ...(agentPod === undefined ? {} : { agentPod }),
   })
-}
-
-function putNode(name: string): void {
-  const lastTransitionTime = new Date(T0).toISOString()
-  const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }]
-  api.put(`/api/v1/nodes/${name}`, { status: { conditions } })
 }
 
 function conditionOf(name = 'cam-8120fe'): InstanceCondition | undefined {
@@ -110,8 +100,8 @@ it.each([
 
 describe('the condition DeviceProblem of an Instance', () => {
   it('follows what the nodes report, with one write for each change', async () => {
-    for (const node of ['a', 'b']) putNode(node)
-    putInstance(['a', 'b'])
+    for (const node of ['a', 'b']) api.putNode(node)
+    api.putInstance(['a', 'b'])
     const { client, state } = await api.start(clock)
     const events = { record: () => {} }
     const options = { state, client, clock, log: silentLogger, events, nodeGraceMs: 300_000 }
@@ -143,8 +133,8 @@ describe('the condition DeviceProblem of an Instance', () => {
     ['another Instance', () => putReport('a', { x: ['dog-8120fe'] })],
     ['an Instance that only has the name of the Configuration', () => putForeign()],
   ])('is not written for the report of %s', async (_, put) => {
-    for (const node of ['a', 'c']) putNode(node)
-    putInstance(['a', 'gone'])
+    for (const node of ['a', 'c']) api.putNode(node)
+    api.putInstance(['a', 'gone'])
     put()
     const { look } = await started()
     await look()
@@ -152,8 +142,8 @@ describe('the condition DeviceProblem of an Instance', () => {
   })
 
   it('stays while the agent of the report is exchanged', async () => {
-    putNode('a')
-    putInstance(['a'])
+    api.putNode('a')
+    api.putInstance(['a'])
     putReport('a', { x: ['cam-8120fe'] }, { agentPod: 'agent-that-is-gone' })
     const { state, look } = await started()
     expect(state.reportIndex.presence('a' as never)).toBe('exchanged')
@@ -162,7 +152,7 @@ describe('the condition DeviceProblem of an Instance', () => {
   })
 
   it('leaves reports of workloads and the Job as they are', async () => {
-    putNode('a')
+    api.putNode('a')
     const before = {
       brokerInfo: { version: '1' },
       brokerInfoSlots: { version: 'cam-8120fe-0' },
@@ -179,9 +169,9 @@ describe('the condition DeviceProblem of an Instance', () => {
   })
 
   it('is written for at most twenty Instances in a turn, and for the others later', async () => {
-    putNode('a')
+    api.putNode('a')
     const names = Array.from({ length: 45 }, (_, index) => `cam-${index + 100_000}`)
-    for (const name of names) putInstance(['a'], name)
+    for (const name of names) api.putInstance(['a'], { name })
     putReport('a', { x: names })
     const { look } = await started()
     for (const [written, requeueAfterMs] of [
@@ -197,9 +187,9 @@ describe('the condition DeviceProblem of an Instance', () => {
   })
 
   it('is written for the others if the API server refuses it for one Instance', async () => {
-    putNode('a')
+    api.putNode('a')
     const names = Array.from({ length: 23 }, (_, index) => `cam-${index + 100_000}`)
-    for (const name of names) putInstance(['a'], name)
+    for (const name of names) api.putInstance(['a'], { name })
     putReport('a', { x: names })
     const { look } = await started()
     api.refusal = ({ method, path }) =>

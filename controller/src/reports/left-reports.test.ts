@@ -1,10 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
-import { testInstance } from '../testing/objects.js'
-import { GRACE_MS, INSTANCES, REPORTS, ReportsHarness } from '../testing/reports-harness.js'
+import { INSTANCE, testInstance } from '../testing/objects.js'
+import { GRACE_MS, REPORTS, ReportsHarness } from '../testing/reports-harness.js'
 
 const REPORT = `${REPORTS}/a`
-const INSTANCE = `${INSTANCES}/cam-8120fe`
 const AGENT = { agentPod: 'agent-a', agentNamespace: 'akri' }
 
 let world: ReportsHarness
@@ -52,7 +51,7 @@ describe('the report of a node without an agent', () => {
   it('stays while the next agent does not start, and shows when that is taken off', async () => {
     world.putReport('a', 'True', { ...AGENT, agentPod: 'agent-before' })
     world.putAgent('a', false, 'ImagePullBackOff')
-    world.putInstance('cam-8120fe', ['a'], { shared: false })
+    world.api.putInstance(['a'], { shared: false })
     await world.start()
     const message = expect.stringContaining('1 devices before: Pod agent-a: ImagePullBackOff')
     await world.untilReady({ reason: 'ImagePullFailed', message }, GRACE_MS)
@@ -74,7 +73,7 @@ describe('the report of a node without an agent', () => {
     const agent = { agentPod: 'agent-before', ...(agentNamespace && { agentNamespace }) }
     world.putReport('a', 'True', agent)
     world.putAgent('a', isReady)
-    world.putInstance('cam-8120fe', ['a'])
+    world.api.putInstance(['a'])
     await world.start()
     await world.untilPresent('a', 'exchanged')
     await world.untilDeleted([REPORT], GRACE_MS / 10)
@@ -85,7 +84,7 @@ describe('the report of a node without an agent', () => {
     const volumes = [{ name: 'v', hostPath: { path: '/var/lib/kubelet' } }]
     const labels = { 'app.kubernetes.io/name': 'akri-agent' }
     putPod('other/pods/agent', { volumes }, { labels })
-    world.putInstance('cam-8120fe', ['a'])
+    world.api.putInstance(['a'])
     await world.start({ compatibility: 'akri-0.13' })
     await world.untilDeleted([REPORT], GRACE_MS / 10)
     expect(world.state.instances.cache.list()[0]?.spec.nodes).toEqual(['a'])

@@ -5,9 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { inSteps } from '../../../test/support/eventually.js'
 import type { TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
-import { testInstance } from '../testing/objects.js'
+import { INSTANCE, testInstance } from '../testing/objects.js'
 
-const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const KEY = objectKey('plant', 'cam-8120fe')
 
 describe('the controller', () => {
@@ -45,8 +44,8 @@ describe('the controller', () => {
 
   it('A10 R98 lets many nodes join and leave a shared Instance in few writes', async () => {
     const names = Array.from({ length: 40 }, (_, index) => `n${index}`)
-    for (const name of names) controller.putNode(name)
-    api.put(INSTANCE, { ...testInstance(['n0']) })
+    for (const name of names) api.putNode(name)
+    api.putInstance(['n0'])
     await controller.start()
     const { uid } = testInstance([]).metadata
     for (const name of names) report(name, { [KEY]: { uid, wish: 'join' } })
@@ -58,25 +57,25 @@ describe('the controller', () => {
   })
 
   it('A10 lets a node join that is ready again, and does what reports said before', async () => {
-    controller.putNode('a')
-    controller.putNode('b', 'Unknown')
+    api.putNode('a')
+    api.putNode('b', 'Unknown')
     const { uid } = testInstance([]).metadata
     report('a', { [KEY]: { uid, wish: 'join' } })
     report('b', { [KEY]: { uid, wish: 'join' } })
-    api.put(INSTANCE, { ...testInstance(['x']) })
-    controller.putNode('x')
+    api.putInstance(['x'])
+    api.putNode('x')
     await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a']))
-    controller.putNode('b')
+    api.putNode('b')
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'a', 'b']))
   })
 
   it('A10 R98 lets a node leave once for a wish, however long the report has it', async () => {
-    for (const name of ['a', 'b']) controller.putNode(name)
+    for (const name of ['a', 'b']) api.putNode(name)
     const { uid } = testInstance([]).metadata
     const leave = { [KEY]: { uid, wish: 'leave' } } as const
     report('b', leave)
-    api.put(INSTANCE, { ...testInstance(['a', 'b']) })
+    api.putInstance(['a', 'b'])
     await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['a']))
     // The device is there again, and the agent has joined by itself for a container that runs.
@@ -93,7 +92,7 @@ describe('the controller', () => {
   })
 
   it('A10 R64 does nothing by the report of an agent that was taken off or exchanged', async () => {
-    for (const name of ['a', 'b', 'c', 'x']) controller.putNode(name)
+    for (const name of ['a', 'b', 'c', 'x']) api.putNode(name)
     const { uid } = testInstance([]).metadata
     const agent = (name: string) => ({ agentPod: `agent-${name}`, agentNamespace: 'akri' })
     // The agent of `a` was taken off, and that of `b` is another one now.
@@ -101,7 +100,7 @@ describe('the controller', () => {
     agentPod('c', 'agent-c')
     for (const name of ['a', 'b', 'c']) report(name, { [KEY]: { uid, wish: 'join' } }, agent(name))
     report('x', { [KEY]: { uid, wish: 'leave' } }, agent('x'))
-    api.put(INSTANCE, { ...testInstance(['x']) })
+    api.putInstance(['x'])
     await controller.start()
     await inSteps(clock, () => expect(nodes()).toEqual(['x', 'c']))
     agentPod('a', 'agent-a')

@@ -2,14 +2,8 @@ import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ClusterState } from '../cluster-state.js'
-import { T0, testConfiguration } from '../testing/objects.js'
-import {
-  CONFIGURATION,
-  GRACE_MS,
-  REPORTS,
-  ReportsHarness,
-  statusWith,
-} from '../testing/reports-harness.js'
+import { CONFIGURATION, T0, testConfiguration } from '../testing/objects.js'
+import { GRACE_MS, REPORTS, ReportsHarness, statusWith } from '../testing/reports-harness.js'
 
 let world: ReportsHarness
 
@@ -31,7 +25,7 @@ function putStatus(fields: object): void {
 describe('the summary of a Configuration', () => {
   it('is written at once for the first report, and not for the next equal one', async () => {
     world.putNodes('a')
-    world.putInstance('cam-8120fe', ['a'])
+    world.api.putInstance(['a'])
     await world.start()
     world.putReport('a', 'True')
     await eventually(() => expect(world.writes).toHaveLength(1))
@@ -104,7 +98,7 @@ describe('the summary of a Configuration', () => {
 
   it('of a new Instance waits for the report of its node, for a second at most', async () => {
     const putInstance = async (name: string, count: number) => {
-      world.putInstance(name, ['a'])
+      world.api.putInstance(['a'], { name })
       await eventually(() => expect(world.state.instances.cache.list()).toHaveLength(count))
     }
     const isWritten = (count: number) => eventually(() => expect(world.writes).toHaveLength(count))
@@ -152,9 +146,9 @@ describe('the summary of a Configuration', () => {
     world.putAgent('a', true)
     await world.untilCounted(2, 0)
     expect(world.status.nodes).toEqual({})
-    world.putNode('b', 'Unknown')
+    world.api.putNode('b', 'Unknown')
     await world.untilCounted(1, 1)
-    world.putNode('a', 'Unknown')
+    world.api.putNode('a', 'Unknown')
     await world.untilCounted(0, 2)
     await world.untilReady({ status: 'Unknown', reason: 'AgentSilent' }, 10_000)
   })

@@ -3,10 +3,9 @@ import { keyOf } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { TestApi } from '../testing/api.js'
-import { testConfiguration, testInstance } from '../testing/objects.js'
+import { AKRI, testConfiguration, testInstance } from '../testing/objects.js'
 import { reconcileConfigurationService, reconcileInstanceService } from './broker-services.js'
 
-const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const POD = '/api/v1/namespaces/plant/pods/a-pod'
 const SERVICE = '/api/v1/namespaces/plant/services/cam-8120fe-svc'
 const PORTS = { ports: [{ name: 'p', port: 80, protocol: 'TCP' }] }
@@ -34,8 +33,7 @@ const broker = (phase: string) =>
     metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS },
     status: { phase },
   })
-const configuration = (spec: Partial<ConfigurationSpec>) =>
-  api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+const configuration = (spec: Partial<ConfigurationSpec>) => api.putConfiguration(spec)
 const writes = () =>
   api.requests
     .filter(({ method }) => method !== 'GET')

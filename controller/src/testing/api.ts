@@ -4,6 +4,8 @@ import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { ClusterState } from '../cluster-state.js'
 import { beginTerm, type ControllerOptions, type Term } from '../term.js'
 
+import { AKRI, CONFIGURATION, T0, testConfiguration, testInstance } from './objects.js'
+
 /** The watches of a controller. */
 const WATCHES = 10
 
@@ -55,6 +57,21 @@ export class TestApi extends FakeApiServer {
     const events = { record: () => {} }
     const defaults = { clock, log: silentLogger, events, nodeGraceMs: 300_000 }
     return beginTerm({ ...parts, ...defaults, ...options })
+  }
+
+  putNode(name: string, ready: 'True' | 'False' | 'Unknown' = 'True'): void {
+    const lastTransitionTime = new Date(T0).toISOString()
+    const conditions = [{ type: 'Ready', status: ready, lastTransitionTime }]
+    this.put(`/api/v1/nodes/${name}`, { metadata: { name }, status: { conditions } })
+  }
+
+  putConfiguration(spec?: Parameters<typeof testConfiguration>[0]): void {
+    this.put(CONFIGURATION, { ...testConfiguration(spec) })
+  }
+
+  putInstance(...options: Parameters<typeof testInstance>): void {
+    const instance = testInstance(...options)
+    this.put(`${AKRI}/instances/${instance.metadata.name}`, { ...instance })
   }
 
   async stop(): Promise<void> {

@@ -57,12 +57,6 @@ export class TestControl {
     await this.api.stop()
   }
 
-  putNode(name: string, ready: 'True' | 'False' | 'Unknown' = 'True'): void {
-    const lastTransitionTime = new Date(T0).toISOString()
-    const conditions = [{ type: 'Ready', status: ready, lastTransitionTime }]
-    this.api.put(`/api/v1/nodes/${name}`, { metadata: { name }, status: { conditions } })
-  }
-
   #started() {
     if (this.#parts === undefined) throw new TypeError('the controller has not started')
     return this.#parts

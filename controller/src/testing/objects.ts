@@ -15,6 +15,17 @@ export const T0 = Date.parse('2026-01-01T00:00:00Z')
 
 const at = (ms: number) => new Date(ms).toISOString()
 
+export const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+export const CONFIGURATION = `${AKRI}/configurations/cam`
+export const INSTANCE = `${AKRI}/instances/cam-8120fe`
+export const PODS = '/api/v1/namespaces/plant/pods'
+export const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
+
+export const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
+export const JOB_BROKER = {
+  brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } },
+}
+
 export function testConfiguration(spec: Partial<ConfigurationSpec> = {}): Configuration {
   return {
     apiVersion: 'akri.sh/v0',

@@ -8,13 +8,12 @@ import type { NodeName } from '@akrijs/kube'
 import { expect } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { TestControl } from './control.js'
-import { testConfiguration, testInstance } from './objects.js'
+import { AKRI, CONFIGURATION } from './objects.js'
 
 // For tests of the reports of nodes: one Configuration, and a replica of the controller that leads.
 
-export const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 export const REPORTS = '/apis/akri.sh/v0/nodereports'
-export const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
+export const INSTANCES = `${AKRI}/instances`
 export const GRACE_MS = 300_000
 
 type Ready = 'True' | 'False' | 'Unknown'
@@ -34,11 +33,11 @@ interface Reported extends Partial<Pick<NodeReport, 'agentPod' | 'agentNamespace
 export class ReportsHarness extends TestControl {
   constructor() {
     super()
-    this.api.put(CONFIGURATION, { ...testConfiguration() })
+    this.api.putConfiguration()
   }
 
   putNodes(...names: readonly string[]): void {
-    for (const name of names) this.putNode(name)
+    for (const name of names) this.api.putNode(name)
   }
 
   /** @param status of `Ready` on the node, or the whole status */
@@ -82,10 +81,6 @@ export class ReportsHarness extends TestControl {
 
   removeAgent(node: string): void {
     this.api.remove(`/api/v1/namespaces/akri/pods/agent-${node}`)
-  }
-
-  putInstance(name: string, ...[nodes, spec]: Parameters<typeof testInstance>): void {
-    this.api.put(`${INSTANCES}/${name}`, { ...testInstance(nodes, spec) })
   }
 
   get status(): ConfigurationStatus {
