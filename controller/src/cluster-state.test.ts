@@ -97,33 +97,31 @@ describe('the state of a cluster', () => {
     )
   })
 
-  it('counts no Pods of a younger Configuration of the same name', async () => {
-    const { metadata, ...rest } = testConfiguration()
-    api.put(CONFIGURATION, { metadata, ...rest })
-    const creationTimestamp = '2099-01-01T00:00:00Z'
-    const other = { ...metadata, namespace: 'guest', uid: 'uid-guest', creationTimestamp }
-    api.put(CONFIGURATION.replace('plant', 'guest'), { metadata: other, ...rest })
-    const pod = testPod('a').metadata
-    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }
-    for (const namespace of ['plant', 'guest'])
-      api.put(`/api/v1/namespaces/${namespace}/pods/a-pod`, {
-        metadata: { ...pod, namespace, labels },
-      })
-    state = (await api.start()).state
-    expect(state.podsOfConfigurations().map((each) => each.metadata.namespace)).toEqual(['plant'])
-  })
-
-  it('counts a Pod for no node that does not exist', async () => {
+  it('counts the Pods of Configurations that exist and have their names, on nodes that exist', async () => {
     api.putConfiguration()
-    api.put(NODE, { metadata: { name: 'a', uid: 'uid-a' } })
-    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }
-    for (const node of ['a', 'invented'])
-      api.put(`${PODS}/of-${node}`, {
-        metadata: { labels, annotations: { 'akri.sh/target-node': node } },
+    const { metadata, ...rest } = testConfiguration()
+    const younger = { namespace: 'guest', uid: 'g', creationTimestamp: '2099-01-01T00:00:00Z' }
+    const other = CONFIGURATION.replace('plant', 'guest')
+    api.put(other, { ...rest, metadata: { ...metadata, ...younger } })
+    api.putNode('a')
+    const put = (namespace: string, name: string, node = 'a', configuration = 'cam') =>
+      api.put(`/api/v1/namespaces/${namespace}/pods/${name}`, {
+        metadata: {
+          labels: { controller: 'akri.sh', 'akri.sh/configuration': configuration },
+          annotations: { 'akri.sh/target-node': node },
+        },
       })
+    put('plant', 'counted')
+    put('plant', 'elsewhere', 'invented')
+    put('plant', 'made-up', 'a', 'made-up')
+    put('guest', 'of-the-younger')
+    put('other', 'of-none')
     state = (await api.start()).state
-    const nodes = state.podsOfConfigurations().map(({ targetNode }) => targetNode)
-    expect(nodes).toEqual(['a', undefined])
+    const counted = state.podsOfConfigurations().map((pod) => [pod.metadata.name, pod.targetNode])
+    expect(counted).toEqual([
+      ['counted', 'a'],
+      ['elsewhere', undefined],
+    ])
   })
 
   it('reports a node only if a change decides whether Pods can run there', async () => {

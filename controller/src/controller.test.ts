@@ -5,7 +5,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../test/support/eventually.js'
 import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import type { ClusterState } from './cluster-state.js'
-import { ownerIdOf } from './owners.js'
 import { type TestApi, withoutStatus } from './testing/api.js'
 import { TestControl } from './testing/control.js'
 import {
@@ -254,28 +253,6 @@ describe('the work of a controller', () => {
     },
   )
 
-  it('C8 gives no brokers to an Instance of an older owner of the name', async () => {
-    api.putNode('a')
-    const { metadata, ...rest } = testConfiguration(POD_BROKER)
-    api.put(CONFIGURATION, { ...rest, metadata: { ...metadata, uid: 'uid-new' } })
-    api.putInstance(['a'])
-    let state: ClusterState | undefined
-    await start((started) => {
-      state = started
-    })
-    const present = testInstance(['a'], { name: 'cam-a19705' })
-    api.put(`${AKRI}/instances/cam-a19705`, {
-      ...present,
-      metadata: {
-        ...present.metadata,
-        ownerReferences: [owner('Configuration', 'cam', 'uid-new')],
-      },
-    })
-    await eventually(() => expect(api.objects.has(`${PODS}/a-cam-a19705-pod`)).toBe(true))
-    expect(state?.pods.ownedBy(ownerIdOf('Instance', testInstance([])))).toEqual([])
-    expect(sentTo('POST', PODS)).toHaveLength(1)
-  })
-
   it('A8 has no workloads for Configurations while older ones have their names', async () => {
     api.putNode('a')
     const services = {
@@ -345,29 +322,6 @@ describe('the work of a controller', () => {
         ownerReferences: [owner('Instance', 'cam-8120fe', 'uid-returned')],
       }),
     )
-  })
-
-  it('shows a refused broker as an Event of its Instance, and tries again', async () => {
-    api.putNode('a')
-    api.putConfiguration(POD_BROKER)
-    api.putInstance(['a'])
-    api.refusal = ({ method, path }) =>
-      method === 'POST' && path === PODS ? { status: 403, message: 'quota exceeded' } : undefined
-    await start()
-    await eventually(() =>
-      expect(events).toContainEqual([
-        {
-          regarding: { kind: 'Instance', key: objectKey('plant', 'cam-8120fe') },
-          type: 'Warning',
-          reason: 'BrokerFailed',
-          message: expect.stringContaining('quota exceeded'),
-        },
-        'uid-cam-8120fe',
-      ]),
-    )
-    api.refusal = () => undefined
-    await clock.advance(1000)
-    await eventually(() => expect(api.objects.has(`${PODS}/a-cam-8120fe-pod`)).toBe(true))
   })
 
   it('tells each custom resource without a status once, and goes on after its update', async () => {
@@ -486,7 +440,9 @@ describe('the work of a controller', () => {
           retryInMs: expect.any(Number),
           err: { stack: expect.stringContaining('TypeError: x is not a function\n    at ') },
         })
-      expect(new Set(events.map(([{ reason }]) => reason))).toEqual(new Set(['InternalError']))
+      expect(new Set(events.map(([{ reason }, uid]) => `${reason} ${uid}`))).toEqual(
+        new Set(['InternalError uid-poisoned']),
+      )
       const before = reads
       await clock.advance(60_000)
       await eventually(() => expect(reads).toBeGreaterThan(before))

@@ -326,18 +326,7 @@ describe('forged owner references', () => {
     )
   })
 
-  it('are not in the metrics, from a namespace without the Configuration', async () => {
-    configuration({})
-    const owner = { name: 'x' }
-    forge(pods, 'x', { namespace: 'other', owner })
-    forge(pods, 'y', { owner, labels: { ...LABELS, 'akri.sh/configuration': 'made-up' } })
-    forge(pods, 'z', { owner })
-    await start()
-    expect(state.pods.cache.list()).toHaveLength(3)
-    expect(state.podsOfConfigurations().map(({ metadata }) => metadata.name)).toEqual(['z'])
-  })
-
-  it('of an Instance lead to no brokers in another namespace', async () => {
+  it('C8 of an Instance lead to no brokers, from another namespace or an earlier owner', async () => {
     configuration(POD_BROKER)
     const { metadata, ...rest } = testInstance([NODE])
     const other = { ...metadata, namespace: 'other', uid: 'uid-other' }
@@ -346,10 +335,14 @@ describe('forged owner references', () => {
       ...testConfiguration(POD_BROKER),
       metadata: { ...testConfiguration().metadata, namespace: 'other', uid: 'uid-other-cam' },
     })
+    const ownerReferences = metadata.ownerReferences?.map((owner) => ({ ...owner, uid: 'old' }))
+    const before = { ...metadata, name: 'cam-a19705', uid: 'uid-before', ownerReferences }
+    api.put(`${AKRI}/instances/cam-a19705`, { ...rest, metadata: before })
     await start()
     await eventually(() =>
       expect(api.objects.has(`${pods('plant')}/${NODE}-cam-8120fe-pod`)).toBe(true),
     )
+    expect(api.sent('POST')).toHaveLength(1)
     const found = state.instances.cache.get(objectKey('other', 'cam-8120fe')) ?? expect.fail()
     expect(state.ownerOf(found)).toBeUndefined()
     expect(api.requests.filter(({ path }) => path === pods('other'))).toEqual([])
