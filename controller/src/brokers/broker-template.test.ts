@@ -1,42 +1,10 @@
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName, ObjectMeta } from '@akrijs/kube'
+import { valueAt } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { alternativeName } from '../labels.js'
 import { testConfiguration, testInstance } from '../testing/objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
-
-interface WithResources {
-  readonly resources: {
-    readonly limits?: object
-    readonly requests?: object
-    readonly claims?: object
-  }
-}
-
-interface Spec extends WithResources {
-  readonly containers: readonly [WithResources]
-  readonly initContainers: readonly [WithResources]
-  readonly affinity: {
-    readonly podAntiAffinity?: object
-    readonly nodeAffinity: {
-      readonly requiredDuringSchedulingIgnoredDuringExecution: {
-        readonly nodeSelectorTerms: object
-      }
-    }
-  }
-  readonly template: { readonly metadata: { readonly labels: object }; readonly spec: Spec }
-  readonly selector: { readonly matchLabels: object }
-  readonly replicas: number
-}
-
-interface Template {
-  readonly metadata: Record<string, Record<string, string>> & {
-    name: string
-    namespace: string
-    ownerReferences: unknown[]
-  }
-  readonly spec: Spec
-}
 
 const NODE = 'node-a' as NodeName
 const broker = {
@@ -55,15 +23,12 @@ const owner = (kind: string, name: string) => ({
   blockOwnerDeletion: true,
 })
 
-function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Template {
-  return brokerPod({
-    instance,
-    node,
-    spec: spec as Record<string, unknown>,
-    hash: 'h',
-    restarts,
-  }) as Template
+interface Template {
+  readonly metadata: ObjectMeta<string>
 }
+
+const pod = (spec: object, { instance = shared, node = NODE } = {}) =>
+  brokerPod({ instance, node, spec: { ...spec }, hash: 'h', restarts: 0 }) as Template
 
 describe('a broker Pod', () => {
   it('R107 R108 has its name, labels and owner', () => {
@@ -84,18 +49,17 @@ describe('a broker Pod', () => {
   })
 
   it('R110 asks for its Instance instead of the placeholder, everywhere', () => {
-    const { spec } = pod({
-      containers: [broker],
-      initContainers: [broker],
-      resources: broker.resources,
-    })
+    const { resources } = broker
     const expected = {
-      limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' },
-      requests: { 'akri.sh/cam-8120fe': '1' },
+      resources: {
+        limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' },
+        requests: { 'akri.sh/cam-8120fe': '1' },
+      },
     }
-    expect(spec.containers[0].resources).toEqual(expected)
-    expect(spec.initContainers[0].resources).toEqual(expected)
-    expect(spec.resources).toEqual(expected)
+    const containers = { containers: [broker], initContainers: [broker] }
+    expect(pod({ ...containers, resources })).toMatchObject({
+      spec: { ...expected, containers: [expected], initContainers: [expected] },
+    })
   })
 
   it('C9 keeps all other fields of the spec, also claims', () => {
@@ -108,21 +72,22 @@ describe('a broker Pod', () => {
       newField: { x: 1 },
       affinity: { podAntiAffinity: { x: 1 } },
     }
-    const { spec: result } = pod(spec)
-    expect(result).toMatchObject({
-      hostNetwork: true,
-      tolerations: spec.tolerations,
-      newField: { x: 1 },
+    expect(pod(spec)).toMatchObject({
+      spec: {
+        hostNetwork: true,
+        tolerations: spec.tolerations,
+        newField: { x: 1 },
+        containers: [{ resources: { claims: [{ name: 'gpu' }] } }],
+        affinity: { podAntiAffinity: { x: 1 } },
+      },
     })
-    expect(result.containers[0].resources.claims).toEqual([{ name: 'gpu' }])
-    expect(result.affinity.podAntiAffinity).toEqual({ x: 1 })
   })
 
   it('R109 C9 is pinned to its node, whatever other affinity its spec has', () => {
     const pin = { key: 'metadata.name', operator: 'In', values: ['node-a'] }
+    const path = 'nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms'
     const terms = (affinity?: object) =>
-      pod({ containers: [], ...(affinity ? { affinity } : {}) }).spec.affinity.nodeAffinity
-        .requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
+      valueAt(pod({ containers: [], affinity }), 'spec', 'affinity', ...path.split('.'))
     expect(terms()).toEqual([{ matchFields: [pin] }])
     const zone = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['x'] }] }
     const other = { matchFields: [{ key: 'metadata.name', operator: 'NotIn', values: ['node-b'] }] }
@@ -197,17 +162,23 @@ describe('a broker Job', () => {
   const job = brokerJob(
     { instance: shared, spec, hash: 'h', restarts: 0 },
     jobName(shared, testConfiguration()),
-  ) as Template
+  )
 
   it('R52 R54 keeps its spec, has the Instance as owner, and has no node', () => {
-    expect(job.metadata.name).toBe('cam-8120fe-3-job')
-    expect(job.metadata.ownerReferences).toEqual([owner('Instance', 'cam-8120fe')])
-    expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
-    expect(job.spec.template.spec.affinity).toBeUndefined()
-    expect(job.spec.template.spec.containers[0].resources.limits).toEqual({
-      'akri.sh/cam-8120fe': '1',
-      cpu: '2',
+    const resources = { limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' } }
+    expect(job).toMatchObject({
+      metadata: {
+        name: 'cam-8120fe-3-job',
+        ownerReferences: [owner('Instance', 'cam-8120fe')],
+      },
+      spec: {
+        backoffLimit: 3,
+        parallelism: 2,
+        completions: 4,
+        template: { spec: { containers: [{ resources }] } },
+      },
     })
+    expect(valueAt(job, 'spec', 'template', 'spec', 'affinity')).toBeUndefined()
   })
 
   it('C9 has a name that can be a label, however long the Instance is named', () => {
@@ -220,7 +191,7 @@ describe('a broker Job', () => {
   })
 
   it('C5 has Pods with the labels of Services and of the template', () => {
-    expect(job.spec.template.metadata).toEqual({
+    expect(valueAt(job, 'spec', 'template', 'metadata')).toEqual({
       labels: {
         mine: 'x',
         controller: 'akri.sh',
@@ -236,19 +207,18 @@ describe('the Deployment of a Configuration', () => {
   it('R42 asks for any device of the Configuration, and selects only its own Pods', () => {
     const selector = { matchLabels: { app: 'another' } }
     const spec = { replicas: 3, selector, template: { spec: { containers: [broker] } } }
-    const deployment = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Template
-    expect(deployment.metadata.name).toBe('cam-deployment')
-    expect(deployment.metadata.ownerReferences).toEqual([owner('Configuration', 'cam')])
-    expect(deployment.spec.replicas).toBe(3)
-    expect(deployment.spec.template.spec.containers[0].resources.limits).toEqual({
-      'akri.sh/cam': '1',
-      cpu: '2',
-    })
-    expect(deployment.spec.template.metadata.labels).toEqual(deployment.spec.selector.matchLabels)
-    expect(deployment.spec.selector.matchLabels).toEqual({
+    const labels = {
       app: 'cam-deployment',
       controller: 'akri.sh',
       'akri.sh/configuration': 'cam',
+    }
+    const resources = { limits: { 'akri.sh/cam': '1', cpu: '2' } }
+    const deployment = brokerDeployment(testConfiguration(), spec, 'h')
+    expect(deployment).toMatchObject({
+      metadata: { name: 'cam-deployment', ownerReferences: [owner('Configuration', 'cam')] },
+      spec: { replicas: 3, template: { spec: { containers: [{ resources }] } } },
     })
+    expect(valueAt(deployment, 'spec', 'selector', 'matchLabels')).toEqual(labels)
+    expect(valueAt(deployment, 'spec', 'template', 'metadata', 'labels')).toEqual(labels)
   })
 })
