@@ -17,7 +17,7 @@ import {
   reconcileInstanceService,
 } from './services/broker-services.js'
 import { beginTerm, type ControllerOptions, type Term } from './term.js'
-import { namespaceOf, WorkQueues } from './work-queues.js'
+import { WorkQueues } from './work-queues.js'
 
 /** How long changes of Pods are gathered: a roll-out looks at all brokers of a Configuration. */
 const GATHER_ROLLOUTS_MS = 100
@@ -58,33 +58,33 @@ function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Wo
   const { state, failures } = term
   const rollouts = new Rollouts(term, (instance) => brokers.add(instance))
   const lostNodes = new LostNodes(term, signal)
-  const nodes = queues.queueOf<NodeName>('Node', (node, end) => lostNodes.reconcile(node, end))
+  const nodes = queues.queueOf<NodeName>('Node', (node, _, end) => lostNodes.reconcile(node, end))
   const addNode = (node: NodeName) => nodes.add(node)
-  const brokers: ReconcileQueue<ObjectKey> = queues.objectQueue('Instance', (key, end) =>
+  const brokers: ReconcileQueue<ObjectKey> = queues.workloadQueue('Instance', (key, _, end) =>
     failures.watch('Instance', key, () => reconcileBrokers(key, term, rollouts, end)),
   )
   const ofInstances = [
     brokers,
-    queues.objectQueue('Instance', (key, end) => reconcileInstanceService(key, term, end)),
-    queues.objectQueue('Instance', (key, end) => lostNodes.reconcileInstance(key, addNode, end)),
-    queues.objectQueue('Instance', (key) => reportHeldBrokers(key, term)),
-    queues.objectQueue('Instance', (key, end) => labelInstance(key, term, end)),
+    queues.workloadQueue('Instance', reconcileInstanceService),
+    queues.workloadQueue('Instance', (key, _, end) =>
+      lostNodes.reconcileInstance(key, addNode, end),
+    ),
+    queues.workloadQueue('Instance', reportHeldBrokers),
+    queues.workloadQueue('Instance', labelInstance),
   ]
-  const rolloutQueue = queues.objectQueue(
+  const rolloutQueue = queues.workloadQueue(
     'Configuration',
-    (key, end) => rollouts.reconcile(key, end),
+    (key, _, end) => rollouts.reconcile(key, end),
     GATHER_ROLLOUTS_MS,
   )
   const ofConfigurations = [
     rolloutQueue,
-    queues.objectQueue('Configuration', (key, end) =>
+    queues.workloadQueue('Configuration', (key, _, end) =>
       failures.watch('Configuration', key, () => reconcileDeployment(key, term, end)),
     ),
-    queues.objectQueue('Configuration', (key, end) =>
-      reconcileConfigurationService(key, term, end),
-    ),
+    queues.workloadQueue('Configuration', reconcileConfigurationService),
   ]
-  const suspects = queues.objectQueue('Configuration', (key) =>
+  const suspects = queues.workloadQueue('Configuration', (key) =>
     lostNodes.reconcileConfiguration(key, addNode),
   )
   const addInstance = (key: ObjectKey) => {
@@ -118,20 +118,10 @@ function queueStatuses(
 ): void {
   const { state, failures } = term
   const writer = new ConfigurationSummaries(term, rollouts)
-  const summaries = queues.queueOf<ObjectKey>(
-    'Configuration',
-    (key, end) => writer.reconcile(key, end),
-    { groupOf: namespaceOf },
-  )
-  const problems = queues.queueOf<ObjectKey>(
-    'Configuration',
-    (key, end) => reconcileInstanceProblems(key, term, end),
-    { gatherMs: GATHER_PROBLEMS_MS, groupOf: namespaceOf },
-  )
-  const leftReports = queues.queueOf<NodeName>('NodeReport', (node, end) =>
-    reconcileLeftReport(node, term, end),
-  )
-  const ends = queues.queueOf<ObjectKey>('NodeReport', (key, end) => endPods(key, term, end))
+  const summaries = queues.queueOf('Configuration', (key, _, end) => writer.reconcile(key, end))
+  const problems = queues.queueOf('Configuration', reconcileInstanceProblems, GATHER_PROBLEMS_MS)
+  const leftReports = queues.queueOf('NodeReport', reconcileLeftReport)
+  const ends = queues.queueOf('NodeReport', endPods)
   const addEnds = (key: ObjectKey) => {
     if (state.reports.cache.get(key)?.podsToEnd !== undefined) ends.add(key)
   }
@@ -187,10 +177,10 @@ function queueStatuses(
 function queueMemberships(term: Term, queues: WorkQueues, signal: AbortSignal): void {
   const { state } = term
   const memberships = new Memberships(term)
-  const joins = queues.queueOf<ObjectKey>(
+  const joins = queues.queueOf(
     'Instance',
-    (key, end) => memberships.reconcile(key, end),
-    { gatherMs: GATHER_MEMBERSHIPS_MS, groupOf: namespaceOf },
+    (key, _, end) => memberships.reconcile(key, end),
+    GATHER_MEMBERSHIPS_MS,
   )
   const follow = (key: ObjectKey) => {
     const report = state.reports.cache.get(key)

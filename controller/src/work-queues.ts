@@ -1,6 +1,5 @@
 import {
   ApiUnreachableError,
-  keyParts,
   type NodeName,
   type ObjectKey,
   ReconcileQueue,
@@ -9,14 +8,9 @@ import {
 import { kindOf, messageOf } from '@akrijs/runtime'
 import { OutdatedResourceError } from './errors.js'
 import type { ControlledKind } from './metrics.js'
-import type { ControllerOptions } from './term.js'
+import type { Term } from './term.js'
 
-interface QueueOptions<Key> {
-  /** How long a key waits for further changes, in milliseconds. @default 0 */
-  readonly gatherMs?: number
-  groupOf?(key: Key): string
-  showFailure?(key: Key, error: unknown): void
-}
+type Reconcile<Key> = (key: Key, term: Term, signal: AbortSignal) => Promise<ReconcileResult>
 
 /**
  * How many objects each queue reconciles at once. Namespaces take turns: a slow webhook for the
@@ -29,36 +23,41 @@ const CONCURRENCY = 8
  * the brokers.
  */
 export class WorkQueues {
-  readonly #options: ControllerOptions
+  readonly #term: Term
   readonly #signal: AbortSignal
   readonly #runs: (() => Promise<void>)[] = []
 
-  constructor(options: ControllerOptions, end: AbortSignal) {
-    this.#options = options
-    this.#signal = end
+  /** @param signal aborted at the end of the term */
+  constructor(term: Term, signal: AbortSignal) {
+    this.#term = term
+    this.#signal = signal
   }
 
-  /** Makes a queue, which works from {@link run} on. */
-  queueOf<Key extends ObjectKey | NodeName>(
+  /**
+   * Makes a queue, which works from {@link run} on.
+   * @param gatherMs how long a key waits for further changes, in milliseconds
+   */
+  queueOf<Key extends ObjectKey | NodeName = ObjectKey>(
     kind: ControlledKind,
-    reconcile: (key: Key, signal: AbortSignal) => Promise<ReconcileResult>,
-    { gatherMs = 0, groupOf, showFailure }: QueueOptions<Key> = {},
+    reconcile: Reconcile<Key>,
+    gatherMs = 0,
+    onFailure?: (key: Key, error: unknown) => void,
   ): ReconcileQueue<Key> {
-    const { clock, log, metrics } = this.#options
+    const { clock, log, metrics } = this.#term
     const queue = new ReconcileQueue<Key>({
       clock,
       concurrency: CONCURRENCY,
       gatherMs,
-      ...(groupOf && { groupOf }),
+      groupOf: namespaceOf,
       reconcile: (key, signal) => {
-        const work = () => reconcile(key, signal)
+        const work = () => reconcile(key, this.#term, signal)
         return metrics === undefined ? work() : metrics.measure(kind, work)
       },
-      onError(key, error, retryInMs) {
+      onError(key, err, retryInMs) {
         // The writer of statuses has logged this error once for all objects.
-        if (!OutdatedResourceError.is(error))
-          log.warn({ kind, key, err: error, retryInMs: Math.round(retryInMs) }, 'reconcile failed')
-        showFailure?.(key, error)
+        if (!OutdatedResourceError.is(err))
+          log.warn({ kind, key, err, retryInMs: Math.round(retryInMs) }, 'reconcile failed')
+        onFailure?.(key, err)
       },
     })
     metrics?.follow(kind, () => queue.depth, this.#signal)
@@ -66,30 +65,22 @@ export class WorkQueues {
     return queue
   }
 
-  /** Makes a queue whose failures are Events of the objects. */
-  objectQueue(
+  /** The same, whose failures are Events of the objects. */
+  workloadQueue(
     kind: 'Configuration' | 'Instance',
-    reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult>,
-    gatherMs = 0,
+    reconcile: Reconcile<ObjectKey>,
+    gatherMs?: number,
   ): ReconcileQueue<ObjectKey> {
-    const { state, events } = this.#options
-    return this.queueOf<ObjectKey>(kind, reconcile, {
-      gatherMs,
-      groupOf: namespaceOf,
-      showFailure(key, error) {
-        // An outage of the API server is no failure of the object.
-        if (ApiUnreachableError.is(error)) return
-        const { cache } = kind === 'Instance' ? state.instances : state.configurations
-        events.record(
-          {
-            regarding: { kind, key },
-            type: 'Warning',
-            reason: kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed',
-            message: messageOf(error),
-          },
-          cache.get(key)?.metadata.uid,
-        )
-      },
+    const { state, events } = this.#term
+    const { cache } = kind === 'Instance' ? state.instances : state.configurations
+    return this.queueOf(kind, reconcile, gatherMs, (key, error) => {
+      // An outage of the API server is no failure of the object.
+      if (ApiUnreachableError.is(error)) return
+      const reason = kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed'
+      events.record(
+        { regarding: { kind, key }, type: 'Warning', reason, message: messageOf(error) },
+        cache.get(key)?.metadata.uid,
+      )
     })
   }
 
@@ -99,4 +90,7 @@ export class WorkQueues {
   }
 }
 
-export const namespaceOf = (key: ObjectKey) => keyParts(key).namespace
+/** Empty for a node. */
+function namespaceOf(key: ObjectKey | NodeName): string {
+  return key.slice(0, Math.max(0, key.indexOf('/')))
+}

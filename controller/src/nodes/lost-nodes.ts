@@ -47,8 +47,6 @@ export class LostNodes {
   /** The objects with finalizers of a node. */
   readonly #finalizedInstances: CacheIndex<Instance, NodeName>
   readonly #finalizedConfigurations: CacheIndex<StoredConfiguration, NodeName>
-  /** When the finalizer of a node was last removed from an object, in the same form. */
-  readonly #releasedAt = new Map<string, number>()
 
   /** @param signal aborted at the end of the term */
   constructor(term: Term, signal: AbortSignal) {
@@ -182,9 +180,9 @@ export class LostNodes {
   }
 
   /**
-   * Removes the finalizers that an agent of the existing system has left on a node where an agent
+   * Removes the finalizers that an agent of Akri 0.13 has left on a node where an agent
    * of this system took its place. On any other node it removes those of objects whose deletion has
-   * waited for the grace period: an agent of the existing system that still ran there would have
+   * waited for the grace period: an agent of Akri 0.13 that still ran there would have
    * removed its finalizer long ago.
    * @returns when to check again, by `monotonicMs`
    */
@@ -196,12 +194,13 @@ export class LostNodes {
   ): Promise<number | undefined> {
     const { clock, sights, nodeGraceMs, log } = this.#term
     const now = clock.monotonicMs()
-    for (const [release, at] of this.#releasedAt)
-      if (at + nodeGraceMs <= now) this.#releasedAt.delete(release)
-    // An agent of the existing system that runs unseen would add its finalizer again.
+    // An agent of Akri 0.13 that runs unseen would add its finalizer again.
     const releaseOf = (object: FinalizedObject) =>
-      `${node} ${object.metadata.uid} ${isDeleted(object)}`
-    const due = finalized.filter((object) => !this.#releasedAt.has(releaseOf(object)))
+      `finalizer of ${node} on ${object.metadata.uid} ${isDeleted(object)}`
+    const due = finalized.filter((object) => {
+      const { ageMs = Infinity } = sights.last(releaseOf(object)) ?? {}
+      return ageMs >= nodeGraceMs
+    })
     const takeover = due.length > 0 ? await this.#takeoverOf(node, signal) : 'none'
     const waitedAt = ({ metadata: { uid, deletionTimestamp } }: FinalizedObject) => {
       if (takeover === 'complete') return 0
@@ -216,7 +215,7 @@ export class LostNodes {
       const result = await failures.of(removeFinalizer(object, node, signal))
       if (result === 'removed') objects++
       // The watch event of the other write starts the next reconcile.
-      if (result === 'removed' || result === 'kept') this.#releasedAt.set(releaseOf(object), now)
+      if (result === 'removed' || result === 'kept') sights.ageMs(releaseOf(object), String(now))
     }
     if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
     const waits = due.map(waitedAt).filter((time) => time > now && time < Infinity)
@@ -228,7 +227,7 @@ export class LostNodes {
     )
   }
 
-  /** Whether an agent of this system has taken the place of the agent of the existing system. */
+  /** Whether an agent of this system has taken the place of the agent of Akri 0.13. */
   async #takeoverOf(node: NodeName, signal: AbortSignal): Promise<Takeover> {
     const { state, client, sights } = this.#term
     const report = state.reports.cache.get(objectKey('', node))
