@@ -27,13 +27,13 @@ export const QUESTIONS = { perSource: 8, perSecond: 64 }
 export const ROUND_MS = 10_000
 
 /** Queries at a time: in all, and of cameras that one address announced. */
-export const QUERIES = { atOnce: 16, perKey: 2 }
+export const QUERIES = { inAll: 16, perSource: 2 }
 
 /**
- * Further queries at a time of cameras that have said Hello: after a power cut, cameras that are
- * still off keep the other places for seconds.
+ * The same for a camera that has said Hello: after a power cut, cameras that are still off keep the
+ * other places for seconds.
  */
-export const QUERIES_AFTER_HELLO = { atOnce: 4, perKey: 1 }
+export const QUERIES_AFTER_HELLO = { inAll: 20, perSource: 3 }
 
 /** Known cameras, and failed candidates, that are queried again in a round. */
 export const REQUERIES_PER_ROUND = 16

@@ -16,7 +16,7 @@ import {
   OnvifReplyError,
   OnvifUnreachableError,
 } from '../errors.js'
-import { MAX_LOGGED_SOURCES, QUESTIONS, REQUERIES_PER_ROUND, ROUND_MS } from '../limits.js'
+import { MAX_LOGGED_SOURCES, QUESTIONS, ROUND_MS } from '../limits.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import {
   type Announcement,
@@ -30,7 +30,6 @@ import { cameraText } from '../xml/camera-text.js'
 import type { CameraAnnouncement, PresenceKind } from './camera-entry.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
 import { IgnoredAnnouncements, idOf, type LeftOutCamera, unanswered } from './left-out-cameras.js'
-import { QueryQueue } from './query-queue.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 
 export interface CameraDiscoveryOptions
@@ -110,7 +109,8 @@ class CameraDiscovery {
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
   readonly #search: MulticastSearch
-  readonly #queries = new QueryQueue()
+  /** The queries that run, by the id of their entry. */
+  readonly #queries = new Map<string, { readonly source: string; readonly end: Promise<void> }>()
   readonly #questions = new SourceLimit({ ...QUESTIONS, roundMs: ROUND_MS })
   /** Devices that were asked for their URLs in this round: a device answers several Probes. */
   readonly #asked = new Set<string>()
@@ -202,7 +202,7 @@ class CameraDiscovery {
       this.changes.end(error)
     } finally {
       this.#discovery.close()
-      await this.#queries.idle()
+      await this.#idle()
     }
   }
 
@@ -223,7 +223,7 @@ class CameraDiscovery {
       for (const id of this.#unanswered.keys()) if (!deviceIds.has(id)) this.#unanswered.delete(id)
       for (const id of this.#refusing) if (!deviceIds.has(id)) this.#refusing.delete(id)
       for (const id of this.#complaints.keys()) if (!deviceIds.has(id)) this.#complaints.delete(id)
-      this.#startQueries(REQUERIES_PER_ROUND)
+      this.#startQueries()
       this.#isListed = true
       this.changes.push()
     }
@@ -234,11 +234,14 @@ class CameraDiscovery {
     const { clock, signal } = this.#options
     const done = new AbortController()
     const over = AbortSignal.any([signal, done.signal])
-    await Promise.race([
-      this.#queries.idle(),
-      clock.sleep(FIRST_LIST_MS, over).catch(() => undefined),
-    ])
+    await Promise.race([this.#idle(), clock.sleep(FIRST_LIST_MS, over).catch(() => undefined)])
     done.abort()
+  }
+
+  /** Resolves when no query runs, and so none waits for a place. */
+  async #idle(): Promise<void> {
+    while (this.#queries.size > 0)
+      await Promise.race([...this.#queries.values()].map(({ end }) => end))
   }
 
   #onEvent(event: DiscoveryEvent): void {
@@ -266,7 +269,7 @@ class CameraDiscovery {
         if (!isCurrent || kind === 'Hello') this.#askForUrls(kind, announcement, source)
       }
     }
-    this.#startQueries(0)
+    this.#startQueries()
   }
 
   /** The interface that leads to the link-local addresses in URLs, if there are any. */
@@ -296,50 +299,53 @@ class CameraDiscovery {
     this.#hellos.set(device, now + ROUND_MS)
   }
 
-  #startQueries(limit: number): void {
-    const started = this.#set.newlyStarted
-    for (const query of this.#set.due(limit))
-      this.#queries.run(query.id, query.source, () => this.#run(query))
-    // The query of a device may have waited since before its Hello.
-    for (const id of started) this.#queries.hasten(id)
+  #startQueries(): void {
+    const { signal } = this.#options
+    if (signal.aborted) return
+    const sources = [...this.#queries.values()].map(({ source }) => source)
+    for (const query of this.#set.due(sources)) {
+      const end = this.#run(query)
+        .finally(() => this.#queries.delete(query.id))
+        // Another query may wait for the place, or the device has said Hello during its query.
+        .then(() => this.#startQueries())
+        .catch((error: unknown) => {
+          if (!signal.aborted) this.changes.end(error)
+        })
+      this.#queries.set(query.id, { source: query.source, end })
+    }
   }
 
+  /** @throws the signal's reason; a bug */
   async #run(query: CameraQuery): Promise<void> {
-    const { log, signal } = this.#options
+    const { log } = this.#options
     const { id, uuid, source, urls } = query
     const failures = new Map<string, AkriError>()
-    try {
-      let answer = await this.#firstAnswer(query, urls, failures)
-      // Ids are made of URLs, and another node may have reached an earlier URL: a lost packet must
-      // not decide.
-      const unreached = urls.filter((url) => OnvifUnreachableError.is(failures.get(url)))
-      if (answer !== undefined)
-        answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
-      if (answer === undefined) {
-        this.#unanswered.set(id, unanswered(uuid, source, failures))
-        const refusing = [...failures].find(([, error]) => OnvifCredentialRefusedError.is(error))
-        this.#noteCredential(query, refusing)
-        const count = this.#set.failed(id)
-        const level = count === 1 ? 'info' : 'debug'
-        log[level](
-          { uuid, source, failures: count, err: joined([...failures.values()]) },
-          'camera query failed',
-        )
-      } else {
-        this.#unanswered.delete(id)
-        const { url, facts, complaints } = answer
-        const refusal = complaints.find((error) => OnvifNotAuthorizedError.is(error))
-        const isRefused = facts.authentication === 'refused'
-        this.#noteCredential(query, isRefused ? [url, refusal] : undefined)
-        this.#noteComplaints(query, url, complaints)
-        this.#set.answered(id, { url, facts, silentUrls: [...failures.keys()] })
-      }
-      this.#onChange()
-      // The device may have said Hello during the query.
-      if (!signal.aborted) this.#startQueries(0)
-    } catch (error) {
-      if (!signal.aborted) this.changes.end(error)
+    let answer = await this.#firstAnswer(query, urls, failures)
+    // Ids are made of URLs, and another node may have reached an earlier URL: a lost packet must
+    // not decide.
+    const unreached = urls.filter((url) => OnvifUnreachableError.is(failures.get(url)))
+    if (answer !== undefined)
+      answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
+    if (answer === undefined) {
+      this.#unanswered.set(id, unanswered(uuid, source, failures))
+      const refusing = [...failures].find(([, error]) => OnvifCredentialRefusedError.is(error))
+      this.#noteCredential(query, refusing)
+      const count = this.#set.failed(id)
+      const level = count === 1 ? 'info' : 'debug'
+      log[level](
+        { uuid, source, failures: count, err: joined([...failures.values()]) },
+        'camera query failed',
+      )
+    } else {
+      this.#unanswered.delete(id)
+      const { url, facts, complaints } = answer
+      const refusal = complaints.find((error) => OnvifNotAuthorizedError.is(error))
+      const isRefused = facts.authentication === 'refused'
+      this.#noteCredential(query, isRefused ? [url, refusal] : undefined)
+      this.#noteComplaints(query, url, complaints)
+      this.#set.answered(id, { url, facts, silentUrls: [...failures.keys()] })
     }
+    this.#onChange()
   }
 
   /**

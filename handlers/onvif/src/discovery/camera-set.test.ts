@@ -35,17 +35,20 @@ function announced(
 }
 
 /** Makes the due queries. @returns the URLs that were called */
-function ask(set: CameraSet, most = 0): string[] {
-  return set.due(most).flatMap(({ id, urls }) => {
-    const url = urls.find((called) => {
-      const facts = answering.get(called)
-      return facts !== undefined && set.isSameCamera(id, called, facts)
-    })
-    const silentUrls = urls.slice(0, urls.indexOf(url ?? ''))
-    if (url === undefined) set.failed(id)
-    else set.answered(id, { url, facts: answering.get(url) ?? FACTS, silentUrls })
-    return urls
-  })
+function ask(set: CameraSet): string[] {
+  const asked: string[] = []
+  for (let queries = set.due([]); queries.length > 0; queries = set.due([]))
+    for (const { id, urls } of queries) {
+      const url = urls.find((called) => {
+        const facts = answering.get(called)
+        return facts !== undefined && set.isSameCamera(id, called, facts)
+      })
+      const silentUrls = urls.slice(0, urls.indexOf(url ?? ''))
+      if (url === undefined) set.failed(id)
+      else set.answered(id, { url, facts: answering.get(url) ?? FACTS, silentUrls })
+      asked.push(...urls)
+    }
+  return asked
 }
 
 /** A round with these answers to the Probe, and with all queries that the limits allow. */
@@ -53,7 +56,7 @@ async function round(set: CameraSet, ...heard: CameraAnnouncement[]): Promise<st
   for (const announcement of heard) set.heard('ProbeMatch', announcement)
   const first = ask(set)
   set.endRound()
-  const later = ask(set, 16)
+  const later = ask(set)
   await clock.advance(10_000)
   return [...first, ...later]
 }
@@ -83,6 +86,30 @@ describe('announced cameras', () => {
     let most = 0
     for (let n = 0; n < 100; n++) most = Math.max(most, (await round(set, ...cameras)).length)
     expect(most).toBe(16)
+  })
+
+  it('are queried 16 at a time, 2 of an address, and 4 more that have said Hello', () => {
+    const set = setOf()
+    const cameras = Array.from({ length: 30 }, (_, n) =>
+      Array.from({ length: 4 }, (_, m) =>
+        announced(`${n} ${m}`, `10.0.0.${n}`, { urls: [at(`10.0.0.${n}:${m}`)] }),
+      ),
+    ).flat()
+    for (const camera of cameras) set.heard('ProbeMatch', camera)
+    const running = (queries: readonly { source: string }[]) => queries.map(({ source }) => source)
+    const first = running(set.due([]))
+    expect(first).toEqual(
+      cameras.slice(0, 32).flatMap(({ source }, n) => (n % 4 < 2 ? [source] : [])),
+    )
+    expect(set.due(first)).toEqual([])
+    for (const n of [2, 3, 40, 44, 48, 52]) set.heard('Hello', cameras[n] ?? expect.fail())
+    const hastened = running(set.due(first))
+    expect(hastened).toEqual(['10.0.0.0', '10.0.0.10', '10.0.0.11', '10.0.0.12'])
+    const all = [...first, ...hastened]
+    expect(running(set.due(all.slice(2)))).toEqual(['10.0.0.0', '10.0.0.13'])
+    // A place for all is free when less than 16 queries run.
+    expect(set.due(all.slice(4))).toEqual([])
+    expect(running(set.due(all.slice(5)))).toEqual(['10.0.0.1'])
   })
 
   it('are queried less and less often while they do not answer', async () => {
@@ -341,7 +368,7 @@ describe('announced cameras', () => {
       const moved = { urls: [link], source: 'fe80::2%eth1', zone: 'eth1' }
       set.heard('Hello', announced('a', '10.0.0.1', moved))
       await clock.advance(5000)
-      expect(set.due(16)).toMatchObject([
+      expect(set.due([])).toMatchObject([
         {
           urls: [at('10.0.0.1'), link],
           zones: new Map([

@@ -1,5 +1,6 @@
 import type { Clock } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
+import { QUERIES, QUERIES_AFTER_HELLO, REQUERIES_PER_ROUND } from '../limits.js'
 import {
   answered,
   type CameraAnnouncement,
@@ -62,6 +63,8 @@ export class CameraSet {
   readonly #index: CameraIndex
   /** When the departure of a device ends, by its UUID and address. */
   readonly #departures = new Map<string, number>()
+  /** Ids of known cameras, and of candidates that failed before, to query in this round. */
+  #requeries = new Set<string>()
 
   /** @param random returns numbers of [0, 1) */
   constructor(options: CameraSetOptions, random = Math.random) {
@@ -81,11 +84,6 @@ export class CameraSet {
 
   get ids(): ReadonlySet<string> {
     return new Set(this.#index.entries.map(({ id }) => id))
-  }
-
-  /** The ids of devices that have said Hello since their last query was due. */
-  get newlyStarted(): string[] {
-    return this.#index.entries.flatMap(({ id, isNewlyStarted }) => (isNewlyStarted ? [id] : []))
   }
 
   /** Devices that the filters accept, and that have not answered as cameras. */
@@ -164,30 +162,54 @@ export class CameraSet {
     for (const entry of this.#index.entries)
       this.#index.replace(entry, roundEnded(entry, this.#now))
     for (const [key, end] of this.#departures) if (end <= this.#now) this.#departures.delete(key)
+    const due = this.#index.entries
+      .filter((entry) => entry.dueAt <= this.#now && !isUrgent(entry))
+      .filter(({ announcement }) => this.#options.accepts(announcement))
+      .sort((a, b) => a.dueAt - b.dueAt)
+    const requeries = (['camera', 'candidate'] as const).flatMap((kind) =>
+      due.filter(({ state }) => state.kind === kind).slice(0, REQUERIES_PER_ROUND),
+    )
+    this.#requeries = new Set(requeries.map(({ id }) => id))
   }
 
   /**
    * The queries to make now. Report the result of each by {@link answered} or {@link failed}.
-   * @param limit the number of known cameras, and of candidates that failed before. Those that wait
-   * longest come first. New devices are not limited.
+   * Devices that wait longest come first; devices that have said Hello have further places.
+   * @param running the address that announced the device, for each query that runs
    */
-  due(limit: number): CameraQuery[] {
-    const due = this.#index.entries
-      .filter(
-        ({ isQueried, dueAt, announcement }) =>
-          !isQueried && dueAt <= this.#now && this.#options.accepts(announcement),
-      )
+  due(running: readonly string[]): CameraQuery[] {
+    const waiting = this.#index.entries
+      .filter((entry) => this.#isDue(entry))
       .sort((a, b) => a.dueAt - b.dueAt)
-    const [urgent, others] = partition(due, isUrgent)
-    const [cameras, candidates] = partition(others, ({ state }) => state.kind === 'camera')
-    const queried = [...urgent, ...cameras.slice(0, limit), ...candidates.slice(0, limit)]
-    return queried.map((entry) => {
-      this.#index.replace(entry, queryStarted(entry))
-      const { uuid, source } = entry.announcement
-      const urls = queryUrls(entry)
-      const zones = new Map(urls.map((url) => [url, zoneOf(entry, url)]))
-      return { id: entry.id, uuid, urls, source, zones }
-    })
+    const sources = [...running]
+    const hasPlace = (source: string, { inAll, perSource }: typeof QUERIES) =>
+      sources.length < inAll && sources.filter((other) => other === source).length < perSource
+    const take = (entries: readonly CameraEntry[], limits: typeof QUERIES) =>
+      entries.flatMap((entry) => {
+        const { source } = entry.announcement
+        if (!hasPlace(source, limits)) return []
+        sources.push(source)
+        return [this.#start(entry)]
+      })
+    const started = take(waiting, QUERIES)
+    const isWaiting = ({ id }: CameraEntry) => !started.some((query) => query.id === id)
+    const newlyStarted = waiting.filter((entry) => entry.isNewlyStarted && isWaiting(entry))
+    return [...started, ...take(newlyStarted, QUERIES_AFTER_HELLO)]
+  }
+
+  #isDue(entry: CameraEntry): boolean {
+    const { id, dueAt, isQueried, announcement } = entry
+    const isAllowed = isUrgent(entry) || this.#requeries.has(id)
+    return isAllowed && !isQueried && dueAt <= this.#now && this.#options.accepts(announcement)
+  }
+
+  #start(entry: CameraEntry): CameraQuery {
+    this.#requeries.delete(entry.id)
+    this.#index.replace(entry, queryStarted(entry))
+    const { uuid, source } = entry.announcement
+    const urls = queryUrls(entry)
+    const zones = new Map(urls.map((url) => [url, zoneOf(entry, url)]))
+    return { id: entry.id, uuid, urls, source, zones }
   }
 
   answered(id: string, answer: QueryAnswer): void {
@@ -240,8 +262,4 @@ export class CameraSet {
 
 function departureKey(uuid: string, source: string): string {
   return `${uuid} ${source}`
-}
-
-function partition<T>(items: readonly T[], test: (item: T) => boolean): [T[], T[]] {
-  return [items.filter(test), items.filter((item) => !test(item))]
 }
