@@ -38,9 +38,8 @@ export const QUERIES_AFTER_HELLO = { inAll: 20, perSource: 3 }
 /** Known cameras, and failed candidates, that are queried again in a round. */
 export const REQUERIES_PER_ROUND = 16
 
-/** URLs that one query calls, and addresses that may place one device at other URLs. */
+/** URLs that one query calls. */
 export const MAX_URLS = 8
-export const MAX_HINTS = 8
 
 /** Devices that are left out and listed, of each kind, and sources whose refusals are logged. */
 export const MAX_LEFT_OUT = 256

@@ -40,9 +40,9 @@ const answeredAt = (entry: CameraEntry, url: string, facts = FACTS, silentUrls: 
 
 const camera = (fields?: Partial<CameraAnnouncement>) => answeredAt(candidate(fields), HOME)
 
-/** A hint of another address that the device is at another URL. */
-const hinted = (entry: CameraEntry, source = '10.0.0.66', url = OTHER) =>
-  heard(entry, 'ProbeMatch', announcement({ source, urls: [url] }), NOW)
+/** Another address announces that the device is at other URLs. */
+const elsewhere = (entry: CameraEntry, urls = [OTHER]) =>
+  heard(entry, 'ProbeMatch', announcement({ source: '10.0.0.66', urls }), NOW)
 
 function failedTimes(entry: CameraEntry, times: number): CameraEntry {
   let next: CameraEntry = entry
@@ -75,7 +75,7 @@ describe('a candidate', () => {
     expect(heard(waiting, 'ProbeMatch', announcement(), NOW).dueAt).toBe(waiting.dueAt)
     const forged = announcement({ source: '10.0.0.66' })
     expect(heard(waiting, 'Hello', forged, NOW).dueAt).toBe(NOW + 5000)
-    expect(hinted(waiting).dueAt).toBe(NOW + 5000)
+    expect(elsewhere(waiting).dueAt).toBe(NOW + 5000)
   })
 
   it('is queried at once after its Hello, every five seconds at most', () => {
@@ -91,8 +91,8 @@ describe('a candidate', () => {
 
   it('is queried at once after a query during which it said Hello', () => {
     const queried = queryStarted(failedTimes(candidate(), 5))
-    const elsewhere = announcement({ urls: [HOME, THIRD] })
-    const failedAfter = failedTimes(heard(queried, 'Hello', elsewhere, NOW), 1)
+    const moved = announcement({ urls: [HOME, THIRD] })
+    const failedAfter = failedTimes(heard(queried, 'Hello', moved, NOW), 1)
     expect([failedAfter.dueAt, isUrgent(failedAfter)]).toEqual([NOW, true])
     expect(queryUrls(failedAfter)).toEqual([HOME, THIRD])
   })
@@ -120,11 +120,11 @@ describe('a camera', () => {
       state: { facts: FACTS },
       dueAt: NOW + 30_000,
     })
-    expect(answeredAt(hinted(camera()), OTHER, facts).state).toMatchObject({ facts })
+    expect(answeredAt(elsewhere(camera()), OTHER, facts).state).toMatchObject({ facts })
   })
 
   it('takes the announcement of the address that named its new URL', () => {
-    expect(answeredAt(hinted(camera()), OTHER).announcement.source).toBe('10.0.0.66')
+    expect(answeredAt(elsewhere(camera()), OTHER).announcement.source).toBe('10.0.0.66')
   })
 
   it('takes changes from its own address only', () => {
@@ -150,16 +150,16 @@ describe('the end of a round', () => {
     expect(roundEnded(heard(silent, 'ProbeMatch', announcement(), NOW), NOW)).toBeDefined()
   })
 
-  it('makes a camera due that was silent at home while a hint places it elsewhere', () => {
-    expect(ended(hinted(camera()))).toMatchObject({ dueAt: NOW, hints: { size: 1 } })
-    const atHome = heard(hinted(camera()), 'ProbeMatch', announcement(), NOW)
-    expect(ended(atHome)).toMatchObject({ dueAt: NOW + REFRESH_MS, hints: { size: 0 } })
+  it('makes a camera due that was silent at home while it was announced elsewhere', () => {
+    expect(ended(elsewhere(camera()))).toMatchObject({ dueAt: NOW, elsewhere: { urls: [OTHER] } })
+    const atHome = heard(elsewhere(camera()), 'ProbeMatch', announcement(), NOW)
+    expect(ended(atHome)).toMatchObject({ dueAt: NOW + REFRESH_MS, elsewhere: undefined })
   })
 })
 
 describe('a query', () => {
-  it('calls the announced URLs of a candidate, and then those of hints', () => {
-    expect(queryUrls(hinted(candidate({ urls: [THIRD, HOME] })))).toEqual([THIRD, HOME, OTHER])
+  it('calls the announced URLs of a candidate, and then those of the last other announcement', () => {
+    expect(queryUrls(elsewhere(candidate({ urls: [THIRD, HOME] })))).toEqual([THIRD, HOME, OTHER])
   })
 
   it('calls the preferred URLs of a camera that it still announces, and then its own', () => {
@@ -172,32 +172,26 @@ describe('a query', () => {
     expect(queryUrls(entry)).toEqual([OTHER, HOME])
   })
 
-  it('calls eight URLs at most, with one hint of each address and eight hints', () => {
-    let entry = camera()
-    for (let n = 0; n < 20; n++)
-      for (const port of [1, 2]) entry = hinted(entry, `10.1.0.${n}`, `http://10.1.0.${n}:${port}/`)
-    expect(entry.hints.size).toBe(8)
-    expect(queryUrls(entry)).toEqual([
-      HOME,
-      ...[0, 1, 2, 3, 4, 5, 6].map((n) => `http://10.1.0.${n}:2/`),
-    ])
+  it('calls eight URLs at most', () => {
+    const urls = Array.from({ length: 20 }, (_, n) => at(`10.1.0.${n}`))
+    expect(queryUrls(elsewhere(camera(), urls))).toEqual([HOME, ...urls.slice(0, 7)])
   })
 
-  it('ends with its result, and with the hints', () => {
-    const started = queryStarted(hinted(camera()))
+  it('ends with its result, and with the other announcement', () => {
+    const started = queryStarted(elsewhere(camera()))
     expect(started.isQueried).toBe(true)
     for (const ended of [answeredAt(started, HOME), failed(started, NOW)])
-      expect(ended).toMatchObject({ isQueried: false, hints: { size: 0 } })
+      expect(ended).toMatchObject({ isQueried: false, elsewhere: undefined })
   })
 })
 
 describe('the facts from a URL', () => {
   const others: CameraFacts = { ...FACTS, serialNumber: '2' }
 
-  it('are compared at home only while a hint places the camera elsewhere', () => {
+  it('are compared at home only while the camera is announced elsewhere', () => {
     expect(isSameCamera(camera(), HOME, others)).toBe(true)
-    expect(isSameCamera(hinted(camera()), HOME, others)).toBe(false)
-    expect(isSameCamera(hinted(camera()), HOME, FACTS)).toBe(true)
+    expect(isSameCamera(elsewhere(camera()), HOME, others)).toBe(false)
+    expect(isSameCamera(elsewhere(camera()), HOME, FACTS)).toBe(true)
   })
 
   it('are compared at a preferred URL that has not answered before', () => {
@@ -207,7 +201,7 @@ describe('the facts from a URL', () => {
   })
 
   it('belong to a candidate, whatever they are', () => {
-    expect(isSameCamera(hinted(candidate()), HOME, others)).toBe(true)
+    expect(isSameCamera(elsewhere(candidate()), HOME, others)).toBe(true)
   })
 })
 

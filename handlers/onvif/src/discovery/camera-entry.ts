@@ -1,6 +1,6 @@
 import { addressOfUrl, plainAddress } from '@akrijs/sdk/network'
 import type { CameraFacts } from '../device/camera.js'
-import { MAX_HINTS, MAX_URLS } from '../limits.js'
+import { MAX_URLS } from '../limits.js'
 
 /** What a device announces about itself, without the URLs that the handler may not call. */
 export interface CameraAnnouncement {
@@ -36,11 +36,11 @@ export interface CameraEntry {
   readonly firstSource: string
   readonly announcement: CameraAnnouncement
   readonly state: CandidateState | CameraState
-  /** Announcements that place the device at other URLs, by the address that sent them. */
-  readonly hints: ReadonlyMap<string, CameraAnnouncement>
+  /** The last announcement that places the device at other URLs. */
+  readonly elsewhere: CameraAnnouncement | undefined
   /**
-   * Whether the device was announced at its own URL in this round. Then the hints of this round do
-   * not count.
+   * Whether the device was announced at its own URL in this round. Then it does not count that the
+   * device was announced elsewhere.
    */
   readonly isHeardAtHome: boolean
   /** Rounds that ended since the first and since the last announcement. */
@@ -104,7 +104,6 @@ const FIRST_RETRY_MS = 5000
 const LAST_RETRY_MS = 600_000
 
 const CANDIDATE: CandidateState = { kind: 'candidate' }
-const NO_HINTS: ReadonlyMap<string, CameraAnnouncement> = new Map()
 
 export function newEntry(id: string, announcement: CameraAnnouncement, now: number): CameraEntry {
   return {
@@ -112,7 +111,7 @@ export function newEntry(id: string, announcement: CameraAnnouncement, now: numb
     firstSource: announcement.source,
     announcement,
     state: CANDIDATE,
-    hints: NO_HINTS,
+    elsewhere: undefined,
     isHeardAtHome: false,
     rounds: 0,
     silentRounds: 0,
@@ -140,13 +139,13 @@ export function heard(
   if (state.kind === 'camera')
     return announcement.urls.includes(state.url)
       ? heardAtHome(entry, state, kind, announcement, now)
-      : withHint(entry, announcement)
+      : { ...entry, elsewhere: announcement }
   if (kind === 'Hello' && isFromItself(announcement)) return woken(entry, announcement, now)
   const isNews =
     kind === 'Hello' || announcement.urls.some((url) => !entry.announcement.urls.includes(url))
   // A reason to query again soon, but not at once: each Hello would cost a query.
   return isNews
-    ? { ...withHint(entry, announcement), dueAt: Math.min(entry.dueAt, now + FIRST_RETRY_MS) }
+    ? { ...entry, elsewhere: announcement, dueAt: Math.min(entry.dueAt, now + FIRST_RETRY_MS) }
     : entry
 }
 
@@ -154,7 +153,8 @@ export function heard(
 function woken(entry: CameraEntry, announcement: CameraAnnouncement, now: number): CameraEntry {
   const helloAt = Math.max(now, entry.nextHelloAt)
   return {
-    ...withHint(entry, announcement),
+    ...entry,
+    elsewhere: announcement,
     isNewlyStarted: true,
     // A new device is queried in any case.
     nextHelloAt: entry.failures === 0 ? helloAt : helloAt + FIRST_RETRY_MS,
@@ -180,15 +180,16 @@ function heardAtHome(
 
 export function roundEnded(entry: CameraEntry, now: number): CameraEntry | undefined {
   if (entry.silentRounds > MISSES_ALLOWED) return undefined
-  const { state, hints, isHeardAtHome, dueAt } = entry
-  // The camera was silent at its own URL, and other addresses place it elsewhere.
-  const mayHaveMoved = state.kind === 'camera' && !isHeardAtHome && hints.size > 0
+  const { state, isHeardAtHome, dueAt } = entry
+  const elsewhere = isHeardAtHome ? undefined : entry.elsewhere
+  // The camera was silent at its own URL.
+  const mayHaveMoved = state.kind === 'camera' && elsewhere !== undefined
   return {
     ...entry,
     rounds: entry.rounds + 1,
     silentRounds: entry.silentRounds + 1,
     isHeardAtHome: false,
-    hints: isHeardAtHome ? NO_HINTS : hints,
+    elsewhere,
     dueAt: mayHaveMoved ? Math.min(dueAt, now) : dueAt,
   }
 }
@@ -207,9 +208,10 @@ export function answered(
   now: number,
   refreshAfterMs: () => number,
 ): CameraEntry {
-  const { announcement, hints, state } = entry
-  const placed = [announcement, ...hints.values()].find(({ urls }) => urls.includes(url))
-  const { urls } = placed ?? announcement
+  const { state } = entry
+  const announcement =
+    announcementsOf(entry).find(({ urls }) => urls.includes(url)) ?? entry.announcement
+  const { urls } = announcement
   const preferred = urls
     .slice(0, Math.max(urls.indexOf(url), 0))
     .filter((other) => silentUrls.includes(other))
@@ -219,7 +221,7 @@ export function answered(
   const isSoon = (preferred.length > 0 && before === undefined) || facts.incomplete !== undefined
   return {
     ...entry,
-    announcement: placed ?? announcement,
+    announcement,
     state: {
       kind: 'camera',
       url,
@@ -229,7 +231,7 @@ export function answered(
       facts: facts.incomplete === undefined ? facts : (before?.facts ?? facts),
       answeredAt: now,
     },
-    hints: NO_HINTS,
+    elsewhere: undefined,
     isQueried: false,
     isNewlyStarted: false,
     failures: 0,
@@ -238,13 +240,13 @@ export function answered(
 }
 
 export function failed(entry: CameraEntry, now: number): CameraEntry {
-  const { state, failures, isNewlyStarted, hints, dueAt } = entry
+  const { state, failures, isNewlyStarted, elsewhere, dueAt } = entry
   const retryAt = now + Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS)
   return {
     ...entry,
     state: failures + 1 >= MAX_FAILURES ? CANDIDATE : state,
     // A Hello during the query is newer than its result.
-    hints: isNewlyStarted ? hints : NO_HINTS,
+    elsewhere: isNewlyStarted ? elsewhere : undefined,
     isQueried: false,
     failures: failures + 1,
     dueAt: isNewlyStarted && dueAt < retryAt ? Math.max(now, dueAt) : retryAt,
@@ -252,20 +254,23 @@ export function failed(entry: CameraEntry, now: number): CameraEntry {
 }
 
 /** The URLs to call, in order, until one of them answers. */
-export function queryUrls({ announcement, state, hints }: CameraEntry): string[] {
+export function queryUrls({ announcement, state, elsewhere }: CameraEntry): string[] {
   const urls =
     state.kind === 'candidate'
       ? announcement.urls
-      : // Only the URLs that the camera still announces: a hint may have named the others.
+      : // Only the URLs that the camera still announces.
         [...state.preferred.filter((url) => announcement.urls.includes(url)), state.url]
-  const hinted = [...hints.values()].flatMap((hint) => hint.urls)
-  return [...new Set([...urls, ...hinted])].slice(0, MAX_URLS)
+  return [...new Set([...urls, ...(elsewhere?.urls ?? [])])].slice(0, MAX_URLS)
 }
 
 /** The interface that leads to the link-local address of a URL, by the announcement of the URL. */
-export function zoneOf({ announcement, hints }: CameraEntry, url: string): string | undefined {
-  const all = [announcement, ...hints.values()]
-  return all.find(({ urls, zone }) => urls.includes(url) && zone !== undefined)?.zone
+export function zoneOf(entry: CameraEntry, url: string): string | undefined {
+  return announcementsOf(entry).find(({ urls, zone }) => urls.includes(url) && zone !== undefined)
+    ?.zone
+}
+
+function announcementsOf({ announcement, elsewhere }: CameraEntry): CameraAnnouncement[] {
+  return elsewhere === undefined ? [announcement] : [announcement, elsewhere]
 }
 
 /** Whether a query is not limited in number: the device is new, or has said Hello. */
@@ -307,16 +312,16 @@ export function isOwnAddress({ announcement, state }: CameraEntry, source: strin
 
 /**
  * Whether the facts from a URL belong to the device. They are compared if another camera may have
- * the address now: at the camera's own URL while a hint places the camera elsewhere, and at a
- * preferred URL that has not answered before.
+ * the address now: at the camera's own URL while it is announced elsewhere, and at a preferred URL
+ * that has not answered before.
  */
 export function isSameCamera(
-  { state, hints }: CameraEntry,
+  { state, elsewhere }: CameraEntry,
   url: string,
   facts: CameraFacts,
 ): boolean {
   if (state.kind === 'candidate') return true
-  const isDoubtful = url === state.url ? hints.size > 0 : state.preferred.includes(url)
+  const isDoubtful = url === state.url ? elsewhere !== undefined : state.preferred.includes(url)
   const differs = (before: string | undefined, after: string | undefined) =>
     before !== undefined && after !== undefined && before !== after
   return !(
@@ -324,17 +329,6 @@ export function isSameCamera(
     (differs(state.facts.serialNumber, facts.serialNumber) ||
       differs(state.facts.macAddress, facts.macAddress))
   )
-}
-
-/**
- * Each address has one hint, so that a flood from one address does not displace the hints of
- * others.
- */
-function withHint(entry: CameraEntry, announcement: CameraAnnouncement): CameraEntry {
-  const { hints } = entry
-  const { source } = announcement
-  if (!hints.has(source) && hints.size >= MAX_HINTS) return entry
-  return { ...entry, hints: new Map(hints).set(source, announcement) }
 }
 
 function soonestQuery({ answeredAt }: CameraState, now: number): number {
