@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
 import type { CameraFacts } from '../device/camera.js'
-import { OnvifUnreachableError } from '../errors.js'
 import {
   answered,
   type CameraAnnouncement,
@@ -13,7 +12,6 @@ import {
   newEntry,
   queryStarted,
   queryUrls,
-  roundEnded,
 } from './camera-entry.js'
 
 const NOW = 1_000_000
@@ -51,25 +49,6 @@ function failedTimes(entry: CameraEntry, times: number): CameraEntry {
 }
 
 describe('a candidate', () => {
-  it('is queried at once, and urgently until its first failure', () => {
-    expect(candidate()).toMatchObject({ state: { kind: 'candidate' }, dueAt: NOW })
-    expect(isUrgent(candidate())).toBe(true)
-    expect(isUrgent(failedTimes(candidate(), 1))).toBe(false)
-  })
-
-  it('becomes a camera when it answers', () => {
-    expect(camera()).toMatchObject({
-      state: { kind: 'camera', url: HOME, address: '10.0.0.1', facts: FACTS },
-      dueAt: NOW + REFRESH_MS,
-      failures: 0,
-    })
-  })
-
-  it('waits twice as long after each failure, up to ten minutes', () => {
-    const waits = [1, 2, 3, 8, 50].map((times) => failedTimes(candidate(), times).dueAt - NOW)
-    expect(waits).toEqual([5000, 10_000, 20_000, 600_000, 600_000])
-  })
-
   it('is queried sooner after news, and not after a repetition', () => {
     const waiting = failedTimes(candidate(), 5)
     expect(heard(waiting, 'ProbeMatch', announcement(), NOW).dueAt).toBe(waiting.dueAt)
@@ -99,11 +78,6 @@ describe('a candidate', () => {
 })
 
 describe('a camera', () => {
-  it('is a candidate after three failures, without its facts', () => {
-    expect(failedTimes(camera(), 2).state.kind).toBe('camera')
-    expect(failedTimes(camera(), 3).state).toEqual({ kind: 'candidate' })
-  })
-
   it('is queried soon when it has settled at a later URL, and then as all others', () => {
     const urls = [HOME, OTHER]
     const settled = answeredAt(candidate({ urls }), OTHER, FACTS, [HOME])
@@ -111,65 +85,14 @@ describe('a camera', () => {
     expect(answeredAt(settled, OTHER, FACTS, [HOME]).dueAt).toBe(NOW + REFRESH_MS)
   })
 
-  it('keeps its facts when an answer at the same URL is incomplete', () => {
-    const facts: CameraFacts = {
-      authentication: 'none',
-      incomplete: new OnvifUnreachableError('too slow'),
-    }
-    expect(answeredAt(camera(), HOME, facts)).toMatchObject({
-      state: { facts: FACTS },
-      dueAt: NOW + 30_000,
-    })
-    expect(answeredAt(elsewhere(camera()), OTHER, facts).state).toMatchObject({ facts })
-  })
-
   it('takes the announcement of the address that named its new URL', () => {
     expect(answeredAt(elsewhere(camera()), OTHER).announcement.source).toBe('10.0.0.66')
-  })
-
-  it('takes changes from its own address only', () => {
-    const changed = { metadataVersion: 2, scopes: ['new'] }
-    const later = NOW + 60_000
-    const current = heard(camera(), 'ProbeMatch', announcement(changed), later)
-    expect(current).toMatchObject({ announcement: changed, dueAt: later, isHeardAtHome: true })
-    const forged = announcement({ ...changed, source: '10.0.0.66' })
-    expect(heard(camera(), 'ProbeMatch', forged, later)).toMatchObject({
-      announcement: announcement(),
-      dueAt: NOW + REFRESH_MS,
-      isHeardAtHome: true,
-    })
-  })
-})
-
-describe('the end of a round', () => {
-  const ended = (entry: CameraEntry) => roundEnded(entry, NOW) ?? expect.fail('it is gone')
-
-  it('removes a device after three silent rounds, and not before', () => {
-    const silent = ended(ended(ended(camera())))
-    expect(roundEnded(silent, NOW)).toBeUndefined()
-    expect(roundEnded(heard(silent, 'ProbeMatch', announcement(), NOW), NOW)).toBeDefined()
-  })
-
-  it('makes a camera due that was silent at home while it was announced elsewhere', () => {
-    expect(ended(elsewhere(camera()))).toMatchObject({ dueAt: NOW, elsewhere: { urls: [OTHER] } })
-    const atHome = heard(elsewhere(camera()), 'ProbeMatch', announcement(), NOW)
-    expect(ended(atHome)).toMatchObject({ dueAt: NOW + REFRESH_MS, elsewhere: undefined })
   })
 })
 
 describe('a query', () => {
   it('calls the announced URLs of a candidate, and then those of the last other announcement', () => {
     expect(queryUrls(elsewhere(candidate({ urls: [THIRD, HOME] })))).toEqual([THIRD, HOME, OTHER])
-  })
-
-  it('calls the preferred URLs of a camera that it still announces, and then its own', () => {
-    const settled = answeredAt(candidate({ urls: [THIRD, OTHER, HOME] }), HOME, FACTS, [
-      THIRD,
-      OTHER,
-    ])
-    const now = { urls: [OTHER, HOME] }
-    const entry = heard(settled, 'ProbeMatch', announcement(now), NOW)
-    expect(queryUrls(entry)).toEqual([OTHER, HOME])
   })
 
   it('calls eight URLs at most', () => {
@@ -193,26 +116,9 @@ describe('the facts from a URL', () => {
     expect(isSameCamera(elsewhere(camera()), HOME, others)).toBe(false)
     expect(isSameCamera(elsewhere(camera()), HOME, FACTS)).toBe(true)
   })
-
-  it('are compared at a preferred URL that has not answered before', () => {
-    const settled = answeredAt(candidate({ urls: [OTHER, HOME] }), HOME, FACTS, [OTHER])
-    expect(isSameCamera(settled, OTHER, others)).toBe(false)
-    expect(isSameCamera(settled, OTHER, { ...FACTS, macAddress: '02:00:00:00:00:01' })).toBe(true)
-  })
-
-  it('belong to a candidate, whatever they are', () => {
-    expect(isSameCamera(elsewhere(candidate()), HOME, others)).toBe(true)
-  })
 })
 
 describe('the own address of a device', () => {
-  it('is that of its URL', () => {
-    expect([isOwnAddress(camera(), '10.0.0.1'), isOwnAddress(camera(), '10.0.0.66')]).toEqual([
-      true,
-      false,
-    ])
-  })
-
   it('is the address that announced it if the URL has a host name', () => {
     const entry = candidate({ urls: ['http://camera.example/'], source: 'fe80::1%eth0' })
     expect([isOwnAddress(entry, 'fe80::1%eth0'), isOwnAddress(entry, 'fe80::1%eth1')]).toEqual([

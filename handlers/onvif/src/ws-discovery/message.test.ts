@@ -182,17 +182,21 @@ describe('messages of WS-Discovery', () => {
   })
 
   it.each([
-    ['nothing', ''],
-    ['text without XML', 'M-SEARCH * HTTP/1.1'],
-    ['half a message', answer(match('')).slice(0, 80)],
-    ['an answer without RelatesTo', answer(match(''), { header: '' })],
-    ['a Hello without an endpoint reference', '<Envelope><Body><Hello/></Body></Envelope>'],
-    ['a Probe without an id', '<Envelope><Body><Probe/></Body></Envelope>'],
-    ['a document type with entities', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`],
-    ['endless elements', answer('<a>'.repeat(5000))],
-    ['more than 16 KiB', answer(match(`<Scopes>${'x'.repeat(16_384)}</Scopes>`))],
-  ])('D2 are refused with a reason when they are %s', (_what, text) => {
-    expect(() => decode(text)).toThrow(OnvifMessageError)
+    ['nothing', '', /not XML/],
+    ['text without XML', 'M-SEARCH * HTTP/1.1', /not XML/],
+    ['half a message', answer(match('')).slice(0, 80), /not XML/],
+    ['an answer without RelatesTo', answer(match(''), { header: '' }), /RelatesTo/],
+    ['an answer without a device', answer(''), /ProbeMatches is empty/],
+    ['an answer without a reference', answer('<ProbeMatch/>'), /no usable endpoint reference/],
+    ['a Hello without a reference', '<Envelope><Body><Hello/></Body></Envelope>', /reference/],
+    ['a Probe without an id', '<Envelope><Body><Probe/></Body></Envelope>', /MessageID/],
+    ['entities', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`, /document type/],
+    ['endless elements', answer('<a>'.repeat(5000)), /elements/],
+    ['over 16 KiB', answer(match(`<Scopes>${'x'.repeat(16_384)}</Scopes>`)), /more than 16384/],
+  ])('D2 are refused with a reason when they are %s', (_what, text, reason) => {
+    const refused = () => decode(text)
+    expect(refused).toThrow(OnvifMessageError)
+    expect(refused).toThrow(reason)
   })
 
   const full = (part: (n: number) => string) => {
