@@ -1,8 +1,8 @@
-import { systemClock } from '@akrijs/sdk'
+import { type Clock, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import { soapFault } from '../testing/device-replies.js'
-import { DeviceService } from '../testing/device-service.js'
+import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
 import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
 import type { Misbehaviour } from '../testing/misbehaviour.js'
 import { RefusedCredentials } from './refused-credentials.js'
@@ -16,6 +16,9 @@ const ALL = [
   'GetServices',
 ]
 const wrong = { username: 'operator', password: 'hunter2' }
+const tokenCamera = (options: DeviceServiceOptions = {}) =>
+  DeviceService.start({ credential, authentication: ['username-token'], ...options })
+const remembering = (clock: Clock = systemClock) => new RefusedCredentials({ forMs: 60_000, clock })
 /** Attempts by either scheme: a camera may count both. */
 const attemptsAt = ({ requests }: DeviceService) =>
   requests.filter(
@@ -24,11 +27,8 @@ const attemptsAt = ({ requests }: DeviceService) =>
 
 describe('a credential that a camera refuses', () => {
   it('is tried once, by any query and URL; another credential is tried too', async () => {
-    await using camera = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
-    })
-    const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+    await using camera = await tokenCamera()
+    const refused = remembering()
     const facts = await Promise.all(
       [1, 2, 3, 4, 5].map((n) => query(`${camera.url}?${n}`, { as: wrong, refused })),
     )
@@ -52,12 +52,8 @@ describe('a credential that a camera refuses', () => {
     ['500 and a fault without a subcode', { status: 500 }],
     ['200 and a fault without a subcode', { status: 200 }],
   ])('is tried once by a query, also if the camera answers %s', async (_how, refusal) => {
-    await using camera = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
-      refusal,
-    })
-    const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+    await using camera = await tokenCamera({ refusal })
+    const refused = remembering()
     const asked = () => query(camera.url, { as: wrong, refused, options: { mediaProfiles: true } })
     expect(await asked()).toMatchObject({ authentication: 'refused' })
     expect(attemptsAt(camera)).toBe(1)
@@ -76,7 +72,7 @@ describe('a credential that a camera refuses', () => {
         ...options,
         ...(openOperations && { openOperations }),
       })
-      const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+      const refused = remembering()
       const asked = () => query(camera.url, { as: wrong, refused }).catch(() => undefined)
       await asked()
       await asked()
@@ -137,7 +133,7 @@ describe('a credential that a camera refuses', () => {
       await using camera = await DeviceService.start({ credential, openOperations: ALL })
       camera.misbehave('server-error', ALL.slice(1))
       const clock = new ManualClock(0)
-      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const refused = remembering(clock)
       const attempts: number[] = []
       for (let seconds = 0; seconds <= 60; seconds += 30) {
         expect(await query(camera.url, { as: wrong, refused })).toEqual({ authentication: 'none' })
@@ -148,13 +144,9 @@ describe('a credential that a camera refuses', () => {
     })
 
     it('and is tried a few times only, if all operations ask for it', async () => {
-      await using camera = await DeviceService.start({
-        credential,
-        authentication: ['username-token'],
-        openOperations: [],
-      })
+      await using camera = await tokenCamera({ openOperations: [] })
       camera.misbehave(broken(400, soapFault('Action', 'failed')))
-      const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+      const refused = remembering()
       for (const attempts of [3, 4, 4]) {
         const facts = await query(camera.url, { as: credential, refused })
         expect(facts).toEqual({ authentication: 'required' })
@@ -167,7 +159,7 @@ describe('a credential that a camera refuses', () => {
     // Each digest is stale.
     await using camera = await DeviceService.start({ credential, nonceUses: 0 })
     const clock = new ManualClock(0)
-    const refused = new RefusedCredentials({ forMs: 60_000, clock })
+    const refused = remembering(clock)
     const asked = async () => {
       const { authentication } = await query(camera.url, { as: credential, refused })
       await clock.advance(60_000)
@@ -208,15 +200,11 @@ describe('a credential that a camera refuses', () => {
       ['the local time of a clock that is a day behind', -22, -24, -24, [1, 0, 0]],
       ['two wrong times', 2, -490_000, 0, [2, 0, 0]],
     ])('is accepted by a camera that tells %s', async (_what, told, date, clockHours, refusals) => {
-      await using camera = await DeviceService.start({
-        credential,
-        authentication: ['username-token'],
-        clockOffsetMs: clockHours * HOUR_MS,
-      })
+      await using camera = await tokenCamera({ clockOffsetMs: clockHours * HOUR_MS })
       const toldMs = told === undefined ? undefined : told * HOUR_MS
       camera.misbehave(lying(toldMs, date * HOUR_MS), ['GetSystemDateAndTime'])
       const clock = new ManualClock(0)
-      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const refused = remembering(clock)
       const seen: [authentication: string, refusals: number][] = []
       let before = 0
       for (const _ of refusals) {
@@ -232,13 +220,10 @@ describe('a credential that a camera refuses', () => {
     })
 
     it('of a wrong password locks no user out: two times are tried at once', async () => {
-      await using camera = await DeviceService.start({
-        credential,
-        authentication: ['username-token'],
-      })
+      await using camera = await tokenCamera()
       camera.misbehave(lying(2 * HOUR_MS, -5 * HOUR_MS), ['GetSystemDateAndTime'])
       const clock = new ManualClock(0)
-      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const refused = remembering(clock)
       const attempts: number[] = []
       for (let seconds = 0; seconds <= 150; seconds += 30) {
         expect(await query(camera.url, { as: wrong, refused })).toEqual({
@@ -255,11 +240,7 @@ describe('a credential that a camera refuses', () => {
     ['a fault of another code', { status: 401, subcode: 'InvalidArgVal' }],
     ['a fault without a subcode', { status: 403 }],
   ])('is required by a camera that answers 401 or 403 with %s', async (_what, refusal) => {
-    await using camera = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
-      refusal,
-    })
+    await using camera = await tokenCamera({ refusal })
     expect(await query(camera.url)).toEqual({ authentication: 'required' })
   })
 
@@ -321,7 +302,7 @@ describe('a credential that a camera refuses', () => {
     it('waits 30 s again after the camera has accepted it', async () => {
       await using camera = await DeviceService.start({ credential })
       const clock = new ManualClock(0)
-      const refused = new RefusedCredentials({ forMs: 60_000, clock })
+      const refused = remembering(clock)
       const asked = async () => {
         const { authentication } = await query(camera.url, { as: credential, refused })
         await clock.advance(30_000)
@@ -357,15 +338,9 @@ describe('a credential that a camera refuses', () => {
   })
 
   it('is tried at another port of the address, where another camera may be', async () => {
-    await using camera = await DeviceService.start({
-      credential: wrong,
-      authentication: ['username-token'],
-    })
-    await using other = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
-    })
-    const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+    await using camera = await tokenCamera({ credential: wrong })
+    await using other = await tokenCamera()
+    const refused = remembering()
     expect(await query(camera.url, { as: credential, refused })).toEqual({
       authentication: 'refused',
     })
@@ -375,12 +350,9 @@ describe('a credential that a camera refuses', () => {
   })
 
   it('does not count as refused if the camera did not answer', async () => {
-    await using camera = await DeviceService.start({
-      credential,
-      authentication: ['username-token'],
-    })
+    await using camera = await tokenCamera()
     camera.misbehave('closed-connection', ['GetDeviceInformation'])
-    const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
+    const refused = remembering()
     const asked = () => query(camera.url, { as: credential, refused })
     const facts = await Promise.all([asked(), asked()])
     expect(facts.map(({ incomplete }) => incomplete?.code)).toEqual(

@@ -130,14 +130,6 @@ describe('a service call', () => {
     await gone
   })
 
-  it('ends at a server that sends endless chunks', async () => {
-    const server = await simulated()
-    server.chunkBytes = 10
-    server.applications = Array.from({ length: 100 }, () => application())
-    await expect(findAt(server.port)).rejects.toMatchObject({ fault: 'too-many-chunks' })
-    await expect.poll(() => server.connections).toBe(0)
-  })
-
   it.each([
     ['that hangs up', (socket: net.Socket) => socket.end(), 'AKRI_ERR_OPCUA_UNREACHABLE'],
     [
