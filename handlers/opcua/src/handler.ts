@@ -2,7 +2,6 @@ import { browse, FIRST_LIST_MS, MDNS_PORT } from '@akrijs/dns-sd'
 import { type Clock, defineDiscoveryHandler, type ReportedDevice, systemClock } from '@akrijs/sdk'
 import {
   atLeastEvery,
-  FairQueue,
   HostNames,
   MulticastSearch,
   type Network,
@@ -18,11 +17,10 @@ import type { OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
+import { SessionPlaces } from './session/session-places.js'
 import type { CallTimeouts } from './ua-tcp/index.js'
 
 const NO_URLS = 'there are no discovery URLs: name some in opcuaDiscoveryMethod.standard'
-/** Open sessions of all Configurations together. */
-const MAX_SESSIONS = 4
 
 /** For tests: other times, or another view of the network. */
 export interface OpcuaHandlerOptions {
@@ -44,7 +42,7 @@ export function createOpcuaHandler({
   interval = '10s',
   ...options
 }: OpcuaHandlerOptions = {}) {
-  const sessionQueue = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
+  const sessionPlaces = new SessionPlaces()
   return defineDiscoveryHandler({
     name: 'opcua',
     shared: true,
@@ -61,7 +59,7 @@ export function createOpcuaHandler({
         ? await ServerSessions.open({
             ...details,
             properties,
-            queue: sessionQueue,
+            places: sessionPlaces,
             targetOf: (server) => reach.targetOf(server),
             clock,
             log,

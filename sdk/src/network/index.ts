@@ -19,7 +19,6 @@ export {
   type PasswordCredential,
 } from './credentials.js'
 export { HostNameError } from './errors.js'
-export { FairQueue, type FairQueueOptions } from './fair-queue.js'
 export { type FilterList, type FilterOptions, passesFilter } from './filter-list.js'
 export { HostNames, type HostNamesOptions, type ResolveHostName } from './host-names.js'
 export { inParallel } from './in-parallel.js'

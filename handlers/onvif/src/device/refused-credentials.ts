@@ -1,5 +1,4 @@
 import type { Clock } from '@akrijs/sdk'
-import { FairQueue } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
@@ -50,8 +49,8 @@ const MAX_UNCLEAR = { asked: 4, unasked: 2 } as const
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
   readonly #attempts = new Map<string, Attempt>()
-  /** By credential and place. */
-  readonly #turns = new FairQueue({ perKey: 1 })
+  /** The last attempt with each credential at each place. */
+  readonly #turns = new Map<string, Promise<unknown>>()
 
   constructor(options: RefusedCredentialsOptions) {
     this.#options = options
@@ -87,8 +86,20 @@ export class RefusedCredentials {
    * Runs attempts with the same credential and place in turn, so that each attempt knows the result
    * of the first.
    */
-  inTurn<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
-    return this.#turns.run(keyOf(place, credential), attempt)
+  async inTurn<T>(
+    place: Destination,
+    credential: Credential,
+    attempt: () => Promise<T>,
+  ): Promise<T> {
+    const key = keyOf(place, credential)
+    const before = this.#turns.get(key) ?? Promise.resolve()
+    const turn = before.catch(() => undefined).then(attempt)
+    this.#turns.set(key, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(key) === turn) this.#turns.delete(key)
+    }
   }
 
   /** @param scheme undefined if all schemes are refused: the next attempt may have any */

@@ -18,8 +18,8 @@ let server: SecuredServer
 const SOURCE = `
 import { createRequire } from 'node:module'
 import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
-import { FairQueue } from '@akrijs/sdk/network'
 import { ServerSessions } from './server-sessions.js'
+import { SessionPlaces } from './session-places.js'
 import { createOpcuaHandler } from '../index.js'
 import { opcuaDetails } from '../details.js'
 
@@ -42,7 +42,7 @@ try {
   const target = { addresses: ['127.0.0.1'], port: Number(new URL(url).port), endpointUrl: url }
   const sessions = await ServerSessions.open({
     properties: new DiscoveryProperties(),
-    queue: new FairQueue({ atOnce: 1, perKey: 1 }),
+    places: new SessionPlaces(),
     targetOf: async () => target,
     clock: systemClock,
     log: silentLogger,

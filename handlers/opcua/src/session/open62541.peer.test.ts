@@ -8,7 +8,6 @@ import {
   silentLogger,
   systemClock,
 } from '@akrijs/sdk'
-import { FairQueue } from '@akrijs/sdk/network'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -18,6 +17,7 @@ import {
 } from '../../test-peers/open62541.js'
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
+import { SessionPlaces } from './session-places.js'
 
 // Sessions with an independent server implementation.
 
@@ -178,7 +178,7 @@ function open(
 ) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
-    queue: new FairQueue({ atOnce: 4, perKey: 1 }),
+    places: new SessionPlaces(),
     targetOf: async ({ discoveryUrl }) => {
       return {
         addresses: ['127.0.0.1'],

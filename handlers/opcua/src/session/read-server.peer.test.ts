@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
-import { FairQueue } from '@akrijs/sdk/network'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
@@ -9,6 +8,7 @@ import { readEndpointUrl } from '../endpoint-url.js'
 import { BinaryWriter } from '../ua-tcp/binary-writer.js'
 import { encodeFrame } from '../ua-tcp/frame.js'
 import { ServerSessions } from './server-sessions.js'
+import { SessionPlaces } from './session-places.js'
 
 const URI = 'urn:akri:test:interrupted'
 /** The time limit of node-opcua for an answer, independent of the session. */
@@ -110,7 +110,7 @@ async function readThrough(line: Line): Promise<void> {
   const sessions = await ServerSessions.open(
     {
       properties: new DiscoveryProperties(),
-      queue: new FairQueue({ atOnce: 1, perKey: 1 }),
+      places: new SessionPlaces(),
       targetOf: async ({ discoveryUrl }) => ({
         addresses: ['127.0.0.1'],
         port,

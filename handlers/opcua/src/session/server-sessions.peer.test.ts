@@ -1,6 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { DiscoveryProperties, type Logger } from '@akrijs/sdk'
-import { FairQueue } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
@@ -13,6 +12,7 @@ import {
   type ServerSessionsOptions,
   type SessionLimits,
 } from './server-sessions.js'
+import { SessionPlaces } from './session-places.js'
 
 // The server of node-opcua has sessions, security and users. Its start takes seconds, so all tests
 // share it.
@@ -73,7 +73,7 @@ function sessions(
   return ServerSessions.open(
     {
       properties: DiscoveryProperties.fromTexts(texts),
-      queue: new FairQueue({ atOnce: 4, perKey: 1 }),
+      places: new SessionPlaces(),
       targetOf: async ({ discoveryUrl }: OpcuaServer) => {
         const port = readEndpointUrl(discoveryUrl)?.port
         return port === undefined

@@ -5,12 +5,7 @@ import {
   type Logger,
   withTimeLimit,
 } from '@akrijs/sdk'
-import {
-  type DeviceCredentials,
-  type FairQueue,
-  inParallel,
-  RefreshSchedule,
-} from '@akrijs/sdk/network'
+import { type DeviceCredentials, inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
 import { urlByAddress } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
@@ -32,6 +27,7 @@ import {
   readServer,
   type ServerInfo,
 } from './read-server.js'
+import type { SessionPlaces } from './session-places.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
 import { type TrustedCertificates, trustedCertificates } from './trusted-certificates.js'
 
@@ -46,8 +42,7 @@ export interface ServerSessionsOptions {
   readonly allowUnencryptedPasswords?: boolean
   /** `trustAnyServer` of the details. @default false */
   readonly trustAnyServer?: boolean
-  /** The queue for sessions that all Configurations share. */
-  readonly queue: FairQueue
+  readonly places: SessionPlaces
   /** Where the handler may call a server; undefined if it may not. */
   readonly targetOf: (server: OpcuaServer) => Promise<Target | undefined>
   readonly clock: Clock
@@ -146,7 +141,7 @@ export class ServerSessions {
   }
 
   async #tryRead(identified: IdentifiedServer, round: AbortSignal): Promise<void> {
-    const { log, queue } = this.#options
+    const { log, places } = this.#options
     const { discoveryUrl } = identified.server
     let signal: AbortSignal | undefined
     const read = (limited: AbortSignal) => {
@@ -154,7 +149,7 @@ export class ServerSessions {
       return this.#read(identified, limited)
     }
     try {
-      const result = await queue.run(
+      const result = await places.run(
         discoveryUrl,
         () => withTimeLimit(this.#limits.sessionMs, round, read),
         round,
