@@ -205,8 +205,8 @@ export class DiscoverySession {
    * that the process of the stream lives. So only a wait ends at once, also the next wait.
    */
   wake(): void {
-    if (this.#state.phase === 'open') this.#attempt.isWoken = true
-    else this.#attempt.stop.abort()
+    this.#attempt.isWoken = true
+    if (this.#state.phase !== 'open') this.#attempt.stop.abort()
   }
 
   async close(): Promise<void> {
@@ -232,8 +232,9 @@ export class DiscoverySession {
       if (clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
       this.#lose()
       onChange()
-      if (!signal.aborted && !attempt.isWoken) await this.#rest(backoff, signal)
-      if (!signal.aborted && !attempt.isWoken) continue
+      if (attempt.isWoken) attempt.stop.abort()
+      if (!signal.aborted) await this.#rest(backoff, signal)
+      if (!signal.aborted) continue
       backoff.reset()
       await this.#pay(LISTS_OF_EARLY_ATTEMPT, this.#stop.signal)
     }

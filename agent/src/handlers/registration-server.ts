@@ -6,7 +6,7 @@ import {
   RegisterDiscoveryHandlerRequest_EndpointType,
   RegistrationService,
 } from '@akrijs/proto/discovery'
-import { type Clock, Closer, isServed, type Logger, messageOf } from '@akrijs/runtime'
+import { type Clock, isServed, type Logger, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import {
   Server,
@@ -86,7 +86,7 @@ export class RegistrationServer {
   readonly #options: RegistrationServerOptions
   readonly #server = new Server(REGISTRATION_CALLS)
   readonly #stop = new AbortController()
-  readonly #closer = new Closer()
+  #socket: { close(): Promise<void> } | undefined
   /** The registrations that wait for the Pod with their address. */
   #waiting = 0
 
@@ -117,12 +117,9 @@ export class RegistrationServer {
     const server = new RegistrationServer(options)
     // `bindAsync` knows no limit of connections.
     const injector = server.#server.createConnectionInjector(ServerCredentials.createInsecure())
-    const socket = await openRegistrationSocket(options, (connection) =>
+    server.#socket = await openRegistrationSocket(options, (connection) =>
       injector.injectConnection(connection),
     )
-    server.#closer.own(socket)
-    server.#closer.add(() => server.#server.forceShutdown())
-    server.#closer.add(() => server.#stop.abort())
     return server
   }
 
@@ -139,8 +136,11 @@ export class RegistrationServer {
     await Promise.all(handlers.map((handler) => this.#restore(handler)))
   }
 
-  close(): Promise<void> {
-    return this.#closer.close()
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#server.forceShutdown()
+    await this.#socket?.close()
+    this.#socket = undefined
   }
 
   async #register(request: RegisterDiscoveryHandlerRequest): Promise<void> {
