@@ -8,11 +8,6 @@ import { AllocationLedger, type SlotAllocation } from './allocation-ledger.js'
 const INSTANCE = 'cam-8120fe' as InstanceName
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `${INSTANCE}-${index}` as SlotName
-const _ofInstance = (index: number): SlotAllocation => ({
-  slot: slot(index),
-  resourceName: `akri.sh/${INSTANCE}`,
-  id: slot(index),
-})
 const ofConfiguration = (index: number, id: string): SlotAllocation => ({
   slot: slot(index),
   resourceName: 'akri.sh/cam',
