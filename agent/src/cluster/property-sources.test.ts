@@ -137,11 +137,11 @@ describe('the source of a property', () => {
     await inSteps(clock, async () => expect(await look()).toBeUndefined(), 1000)
   })
 
-  it('answers a Configuration although another one comes before the API server answers', async () => {
+  it('answers a Configuration although another one comes before the answer', async () => {
     putSecret('secret')
     let answer: () => void = () => expect.fail('nothing was asked')
     api.before = () =>
-      new Promise((resolve) => {
+      new Promise<void>((resolve) => {
         answer = resolve
       })
     const looking = look()
