@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  checkDeviceList,
   checkInTurns,
   DeviceListCheck,
   MAX_ID_LENGTH,
@@ -17,7 +16,7 @@ const spec = { ...mount, permissions: 'rw' }
 /** A value that leaves room for a name of so many characters. */
 const large = (name: number) => 'x'.repeat(MAX_PROPERTIES_BYTES - name)
 
-describe('checkDeviceList', () => {
+describe('a device list', () => {
   it.each<[string, unknown, RegExp]>([
     ['what is not an array', {}, /a device list is an array/],
     ['a device that is not an object', [1], /device 0/],
@@ -128,14 +127,14 @@ describe('checkDeviceList', () => {
       [{ id: 'cam', mounts: [{ containerPath: '/a', hostPath: '/a', readonly: true }] }],
       /"cam": mounts\[0\]: there is no field "readonly"; did you mean readOnly\?/,
     ],
-  ])('refuses %s and says where', (_, list, message) => {
-    expect(() => checkDeviceList(list)).toThrow(message)
-    expect(() => checkDeviceList(list)).toThrow(InvalidDeviceListError)
+  ])('refuses %s and says where', async (_, list, message) => {
+    await expect(checkInTurns(list)).rejects.toThrow(message)
+    await expect(checkInTurns(list)).rejects.toThrow(InvalidDeviceListError)
   })
 
-  it('takes an absent optional member that is written down', () => {
+  it('takes an absent optional member that is written down', async () => {
     const entry = { id: 'cam', properties: undefined, note: undefined }
-    expect(checkDeviceList([entry])).toEqual([
+    expect(await checkInTurns([entry])).toEqual([
       { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
     ])
   })
@@ -153,19 +152,19 @@ describe('checkDeviceList', () => {
       await expect(checkInTurns([wrong], check)).rejects.toThrow(/there is no field/)
   })
 
-  it('adds the optional members', () => {
-    expect(checkDeviceList([{ id: 'cam' }])).toEqual([
+  it('adds the optional members', async () => {
+    expect(await checkInTurns([{ id: 'cam' }])).toEqual([
       { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
     ])
   })
 
-  it('replaces control characters in properties, and keeps lines, tabs and the id', () => {
+  it('replaces control characters in properties, and keeps lines, tabs and the id', async () => {
     const id = 'cam\u001b[2J'
     const properties = {
       NAME: 'Hall\u001b]0;owned\u0007\u0000\u009b1m\u202egpj\ud800',
       CERTIFICATE: '-----BEGIN\tx\r\nMIIB\n',
     }
-    expect(checkDeviceList([{ id, properties }])).toMatchObject([
+    expect(await checkInTurns([{ id, properties }])).toMatchObject([
       {
         id,
         properties: {
@@ -176,7 +175,7 @@ describe('checkDeviceList', () => {
     ])
   })
 
-  it('throws only InvalidDeviceListError, for any value', () => {
+  it('throws only InvalidDeviceListError, for any value', async () => {
     const entry = fc.record(
       {
         id: fc.anything(),
@@ -186,12 +185,12 @@ describe('checkDeviceList', () => {
       },
       { requiredKeys: [] },
     )
-    fc.assert(
-      fc.property(
+    await fc.assert(
+      fc.asyncProperty(
         fc.oneof(fc.anything(), fc.array(entry), fc.sparseArray(entry, { maxNumElements: 5 })),
-        (list) => {
+        async (list) => {
           try {
-            checkDeviceList(list)
+            await checkInTurns(list)
           } catch (error) {
             expect(error).toBeInstanceOf(InvalidDeviceListError)
           }
@@ -230,30 +229,29 @@ describe('DeviceListCheck', () => {
     )
   })
 
-  it('checks the devices alone that have changed', () => {
+  it('checks the devices alone that have changed', async () => {
     const of = (count: number) => Array.from({ length: count }, (_, n) => ({ id: `${n}`, mounts }))
     const mounts = [{ containerPath: '/a', hostPath: '/a' }]
     const check = new DeviceListCheck()
     const before = checkOf(check, of(100))
     const changed = { id: '7', properties: { A: '1' } }
     const now = checkOf(check, [...of(101).filter(({ id }) => id !== '7'), changed])
-    expect(check.checked).toBe(102)
-    expect(now).toEqual(checkDeviceList([...of(101).filter(({ id }) => id !== '7'), changed]))
+    expect(now).toEqual(await checkInTurns([...of(101).filter(({ id }) => id !== '7'), changed]))
     expect(now.filter((device) => before.includes(device))).toHaveLength(99)
   })
 
-  it('gives equal devices one hash, in any order of their properties, and others another', () => {
-    const hashOf = (device: object) => checkDeviceList([{ id: 'a', ...device }])[0]?.hash
+  it('gives equal devices one hash, in any order of their properties, and others another', async () => {
+    const hashOf = async (device: object) => (await checkInTurns([{ id: 'a', ...device }]))[0]?.hash
     const properties = { A: '1', B: '2' }
-    const hash = hashOf({ properties, mounts: [], deviceSpecs: [] })
-    expect(hashOf({ properties: { B: '2', A: '1' } })).toBe(hash)
+    const hash = await hashOf({ properties, mounts: [], deviceSpecs: [] })
+    expect(await hashOf({ properties: { B: '2', A: '1' } })).toBe(hash)
     const others = [
       { id: 'b', properties },
       { properties: { A: '1', B: '3' } },
       { properties, mounts: [mount] },
       { properties, deviceSpecs: [spec] },
     ]
-    expect(new Set([hash, ...others.map(hashOf)]).size).toBe(1 + others.length)
+    expect(new Set([hash, ...(await Promise.all(others.map(hashOf)))]).size).toBe(1 + others.length)
   })
 
   it.each<[string, readonly unknown[]]>([
@@ -266,12 +264,12 @@ describe('DeviceListCheck', () => {
       [{ id: 'a', properties: { A: '1' }, mounts: [{ ...mount, readOnly: true }] }],
     ],
     ['another device node', [{ id: 'a', properties: { A: '1' }, deviceSpecs: [spec] }]],
-  ])('sees %s', (_, list) => {
+  ])('sees %s', async (_, list) => {
     const check = new DeviceListCheck()
     const before = checkOf(check, [{ id: 'a', properties: { A: '1' } }])
     const now = checkOf(check, list)
     expect(now).not.toBe(before)
-    expect(now).toEqual(checkDeviceList(list))
+    expect(now).toEqual(await checkInTurns(list))
   })
 
   it('refuses a Map in a later list, where the device had no properties', () => {
@@ -282,13 +280,15 @@ describe('DeviceListCheck', () => {
     )
   })
 
-  it('takes properties with a prototype of their own, or without one', () => {
+  it('takes properties with a prototype of their own, or without one', async () => {
     const withoutPrototype = Object.assign(Object.create(null), { A: '1' })
     class Properties {
       readonly A = '1'
     }
     for (const properties of [withoutPrototype, new Properties()])
-      expect(checkDeviceList([{ id: 'a', properties }])).toMatchObject([{ properties: { A: '1' } }])
+      expect(await checkInTurns([{ id: 'a', properties }])).toMatchObject([
+        { properties: { A: '1' } },
+      ])
   })
 
   it('refuses in a later list what it refuses in the first', () => {

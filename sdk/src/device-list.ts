@@ -52,25 +52,18 @@ export function withHash(device: Omit<CheckedDevice, 'hash'>): CheckedDevice {
 }
 
 /**
- * Checks a list against the contract. Takes any value: at run time a handler is JavaScript.
+ * Checks a list against the contract, in turns with other work of the process: a list can have
+ * thousands of devices. Devices that the handler changes meanwhile may be in either state.
+ * @param list any value: at run time a handler is JavaScript
+ * @param check that of the stream of the list @default that of a first list
  * @returns the list with all optional members
  * @throws InvalidDeviceListError naming the device and the rule
  */
-export function checkDeviceList(list: unknown): CheckedDevice[] {
-  const check = new DeviceListCheck()
-  // `for of` also visits the holes of an array.
-  for (const entry of arrayOf(list)) check.add(entry)
-  return check.end()
-}
-
-/**
- * As {@link checkDeviceList}, in turns with other work of the process: a list can have thousands of
- * devices. Devices that the handler changes meanwhile may be in either state.
- */
 export async function checkInTurns(
   list: unknown,
-  check: DeviceListCheck,
+  check = new DeviceListCheck(),
 ): Promise<CheckedDevice[]> {
+  // A spread also has the holes of an array.
   for await (const entry of inTurns([...arrayOf(list)])) check.add(entry)
   return check.end()
 }
@@ -84,8 +77,8 @@ interface KnownDevice {
 }
 
 /**
- * Checks the lists of one stream device by device, as {@link checkDeviceList} does. A device that
- * equals the device of the list before is the same object, and costs only the comparison.
+ * Checks the lists of one stream device by device. A device that equals the device of the list
+ * before is the same object, and costs only the comparison.
  */
 export class DeviceListCheck {
   readonly #known = new Map<string, KnownDevice>()
@@ -96,12 +89,6 @@ export class DeviceListCheck {
   #isChanged = true
   /** The devices of the list before. */
   #last: CheckedDevice[] = []
-  #checked = 0
-
-  /** How many devices were checked so far, because they were new or changed. */
-  get checked(): number {
-    return this.#checked
-  }
 
   /** @throws InvalidDeviceListError */
   add(entry: unknown): void {
@@ -115,7 +102,6 @@ export class DeviceListCheck {
   }
 
   #check(entry: unknown, before: KnownDevice | undefined): KnownDevice {
-    this.#checked++
     const device = checkDevice(entry, this.#devices.length)
     if (before?.list === this.#number)
       throw new InvalidDeviceListError(

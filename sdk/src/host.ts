@@ -3,7 +3,6 @@
 export { AGENT_SOCKET } from './agent-socket.js'
 export {
   type CheckedDevice,
-  checkDeviceList,
   checkInTurns,
   DeviceListCheck,
   withHash,

@@ -9,7 +9,7 @@ import {
   replaceFile,
   runAfter,
 } from '@akrijs/runtime'
-import { checkInTurns, DeviceListCheck } from '@akrijs/sdk/host'
+import { checkInTurns } from '@akrijs/sdk/host'
 import * as z from 'zod'
 import type { RememberedHandler } from '../handlers/registration-server.js'
 import type { AgentObserver } from '../report/observer.js'
@@ -137,7 +137,7 @@ export class Checkpoint {
       const kept: KeptList[] = []
       for (const { devices, ...list } of lists) {
         try {
-          kept.push({ ...list, devices: await checkInTurns(devices, new DeviceListCheck()) })
+          kept.push({ ...list, devices: await checkInTurns(devices) })
         } catch (error) {
           const { file, log } = this.#options
           const place = { file, configuration, endpoint: list.endpoint }
