@@ -9,7 +9,7 @@ const PATHS = ['/a', '/b']
 
 function granted(instance: string, index: number, more: Partial<ServedInstance> = {}): ChosenSlot {
   const slot = `${instance}-${index}` as SlotName
-  return { instance: servedWith(more, instance.slice(-6)), slot, id: slot, usage: '' }
+  return { instance: servedWith(more, instance.slice(-6)), slot, id: slot }
 }
 
 /**

@@ -1,10 +1,4 @@
-import {
-  type Compatibility,
-  type ConfigurationName,
-  formatSlotUsage,
-  GROUP,
-  type SlotName,
-} from '@akrijs/api'
+import { type Compatibility, type ConfigurationName, GROUP, type SlotName } from '@akrijs/api'
 import { AllocationRefusedError } from '../errors.js'
 import type { AdvertisedDevice, PreferenceRequest, Resource } from './resource.js'
 import type { InstanceSlots, SlotBook } from './slot-book.js'
@@ -22,7 +16,6 @@ export function configurationResource(
   book: SlotBook,
   compatibility: Compatibility = 'off',
 ): Resource {
-  const { node } = book
   const name = `${GROUP}/${configuration}`
   // Agents of the other system can read `cam-0`, `cam-1` and so on.
   const form = compatibility === 'akri-0.13' ? `${configuration}-` : NUMBERS
@@ -40,10 +33,7 @@ export function configurationResource(
       const choice = chooseSlots(book.all(configuration), requests, form)
       if (typeof choice === 'string') throw new AllocationRefusedError(choice)
       return choice.map((chosen) =>
-        chosen.map(({ id, owner, slot }) => {
-          const usage = formatSlotUsage({ level: 'configuration', virtualId: id, node })
-          return { id, slot, instance: owner.served, usage }
-        }),
+        chosen.map(({ id, owner, slot }) => ({ id, slot, instance: owner.served })),
       )
     },
   }

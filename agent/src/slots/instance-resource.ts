@@ -1,4 +1,4 @@
-import { formatSlotUsage, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
+import { GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
 import { AllocationRefusedError } from '../errors.js'
 import type { AllocationLedger } from './allocation-ledger.js'
 import type { AdvertisedDevice, PreferenceRequest, Resource } from './resource.js'
@@ -26,13 +26,12 @@ export function instanceResource(instance: InstanceName, book: SlotBook): Resour
       if (slots === undefined)
         throw new AllocationRefusedError(`the device of Instance ${instance} was removed`)
       const offered = new Set<string>(slots.usable ? [...slots.free, ...slots.own] : [])
-      const usage = formatSlotUsage({ level: 'instance', node: book.node })
       return requests.map((ids) =>
         ids.map((id) => {
           const slot = id as SlotName
           if (!offered.has(slot))
             throw new AllocationRefusedError(refusal(id, slots, book.allocations))
-          return { id, slot, instance: slots.served, usage }
+          return { id, slot, instance: slots.served }
         }),
       )
     },

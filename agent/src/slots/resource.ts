@@ -20,8 +20,6 @@ export interface ChosenSlot {
   readonly id: string
   readonly slot: SlotName
   readonly instance: ServedInstance
-  /** The claim of the slot. */
-  readonly usage: string
 }
 
 /**

@@ -9,19 +9,24 @@ import {
   type WorkloadDirectoryMaker,
 } from '../plugins/allocation.js'
 import type { AgentObserver } from '../report/observer.js'
-import type { AllocationLedger } from './allocation-ledger.js'
+import { type AllocationLedger, usageOf } from './allocation-ledger.js'
 import type { ChosenSlot, Resource } from './resource.js'
 import type { SlotBook } from './slot-book.js'
 
 interface SlotClaimsOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly book: Pick<SlotBook, 'served'> & {
+  readonly book: Pick<SlotBook, 'node' | 'served'> & {
     readonly allocations: Pick<AllocationLedger, 'record'>
   }
   readonly observer: Pick<AgentObserver, 'claimed'>
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
+}
+
+/** A claim of a request that is not answered. */
+interface SlotClaim extends ChosenSlot {
+  readonly usage: string
 }
 
 /** How often slots are chosen for one request, while other nodes claim the chosen slots first. */
@@ -54,7 +59,7 @@ export class SlotClaims {
     requests: readonly (readonly string[])[],
   ): Promise<readonly ContainerAllocation[]> {
     const { cluster, clock } = this.#options
-    const claimed: ChosenSlot[] = []
+    const claimed: SlotClaim[] = []
     return this.exclusively(async () => {
       try {
         for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -107,20 +112,21 @@ export class SlotClaims {
    * @returns false if another node claimed a slot first, and another slot can take its place
    */
   async #claimAll(
-    { level }: Resource,
+    { level, name: resourceName }: Resource,
     chosen: readonly ChosenSlot[],
-    claimed: ChosenSlot[],
+    claimed: SlotClaim[],
   ): Promise<boolean> {
-    const { cluster, observer } = this.#options
+    const { cluster, book, observer } = this.#options
     for (const target of new Map(chosen.map((each) => [each.slot, each])).values()) {
-      const { slot, usage, instance } = target
+      const { slot, id, instance } = target
+      const usage = usageOf({ slot, resourceName, id }, book.node)
       // Before the claim is written: a reconcile that finds the claim must see that it is young.
       this.#pending.add(slot)
       const result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
       observer.claimed(level, result.outcome)
       // The slot can be this node's by an earlier claim.
       const isHeld = result.outcome === 'taken' && result.by === usage
-      if (result.outcome === 'claimed') claimed.push(target)
+      if (result.outcome === 'claimed') claimed.push({ ...target, usage })
       else if (!isHeld) {
         if (level === 'configuration') return false
         throw new AllocationRefusedError(

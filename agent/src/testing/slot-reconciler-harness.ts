@@ -89,7 +89,7 @@ export class SlotReconcilerHarness {
       },
       clock: this.clock,
       observer: noopObserver,
-      book: { served: () => servedWith(), allocations: { record: () => {} } },
+      book: { node, served: () => servedWith(), allocations: { record: () => {} } },
     })
     this.reconciler = new SlotReconciler({
       clock: this.clock,
@@ -172,7 +172,6 @@ export class SlotReconcilerHarness {
       id: each,
       slot: each,
       instance: servedWith(),
-      usage: NODE,
     }))
     const resource: Resource = {
       level: 'instance',
