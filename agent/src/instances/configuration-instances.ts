@@ -92,7 +92,8 @@ export class ConfigurationInstances {
   #reported: ReadonlySet<string> = new Set()
   /** Of the last pass. */
   #refusals: NameRefusal[] = []
-  #waits: number[] = []
+  /** Until the next pass, in milliseconds. */
+  #soonest = Infinity
 
   constructor({ metadata }: Configuration, options: ConfigurationInstancesOptions) {
     const { bounds = DEVICE_BOUNDS, clock, ledger, node } = options
@@ -125,7 +126,7 @@ export class ConfigurationInstances {
   async reconcile(configuration: Configuration): Promise<ReconcileResult> {
     const { configurations, deviceSet, signal } = this.#options
     this.#refusals = []
-    this.#waits = []
+    this.#soonest = Infinity
     const failures: unknown[] = []
     const offered = this.#offer(configuration)?.catch((error: unknown) => failures.push(error))
     // Without its Configuration no device is listed, and none of them is gone.
@@ -151,11 +152,9 @@ export class ConfigurationInstances {
     await offered
     throwFirst(failures)
     if (!isCurrent()) return { requeueAfterMs: 0 }
-    const waits = [...this.#waits, ...this.#refusals.map(({ retryInMs }) => retryInMs)]
-    if (waits.length === 0) return {}
+    if (this.#soonest === Infinity) return {}
     // A pass looks at all work that waits.
-    const soonest = waits.reduce((least, wait) => Math.min(least, wait))
-    return { requeueAfterMs: Math.max(soonest, this.#work.size * PAUSE_MS_PER_WORK) }
+    return { requeueAfterMs: Math.max(this.#soonest, this.#work.size * PAUSE_MS_PER_WORK) }
   }
 
   /** Withdraws all plugins. */
@@ -287,7 +286,7 @@ export class ConfigurationInstances {
     const wait = at - clock.monotonicMs()
     // The plugin does not wait for the capacity.
     if (wait > 0 && !(lacksPlugin && what.startsWith('capacity'))) {
-      this.#waits.push(wait)
+      this.#waitFor(wait)
       return false
     }
     if (!lacksPlugin || !planned.hasResource) return true
@@ -301,7 +300,7 @@ export class ConfigurationInstances {
     this.#work.set(name, work)
     const left = this.#plan.left.get(name)
     const planned = this.#plan.served.get(name)
-    const wait = Math.max(0, work.at - this.#options.clock.monotonicMs())
+    const wait = work.at - this.#options.clock.monotonicMs()
     if (left !== undefined) this.#waitFor(await leaveInstance(this.#options, left))
     if (planned === undefined) return
     // The plugin comes first: the resource of a visible Instance can be requested. The kubelet
@@ -346,19 +345,21 @@ export class ConfigurationInstances {
   /** Takes a change of an Instance or a plugin. @returns whether there was one */
   #takeChange(): boolean {
     const isTaken = this.#changes.take() === 0
-    if (!isTaken) this.#waits.push(CHANGES_PAUSE_MS)
+    if (!isTaken) this.#waitFor(CHANGES_PAUSE_MS)
     return isTaken
   }
 
   #waitFor(ms: number): void {
-    if (ms > 0) this.#waits.push(ms)
+    this.#soonest = Math.min(this.#soonest, ms)
   }
 
   #admit(name: string, configuration: ConfigurationName, isKnown: boolean): boolean {
     const offered = this.#resources + (this.#isOffered ? 1 : 0)
     const refusal = this.#options.names?.admit({ name, configuration, offered, isKnown })
-    if (refusal !== undefined) this.#refusals.push(refusal)
-    return refusal === undefined
+    if (refusal === undefined) return true
+    this.#refusals.push(refusal)
+    this.#waitFor(refusal.retryInMs)
+    return false
   }
 
   #reportCollisions(configuration: Configuration): void {

@@ -75,12 +75,13 @@ export class InstanceReconciler {
     const joined = [...instances.of(key)].filter(
       (instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node),
     )
-    let wait = 0
+    let soonest = Infinity
     const leave = async (instance: Instance) => {
-      wait = Math.max(wait, await leaveInstance(this.#options, { instance, device: 'gone' }))
+      const wait = await leaveInstance(this.#options, { instance, device: 'gone' })
+      soonest = Math.min(soonest, wait)
     }
     const isRefused = () => !signal.aborted && isUnchanged(cluster.configurations.get(key), refused)
     throwFirst(await inParallel(joined, leave, isRefused))
-    return wait === 0 ? {} : { requeueAfterMs: wait }
+    return soonest === Infinity ? {} : { requeueAfterMs: soonest }
   }
 }

@@ -22,7 +22,7 @@ export interface InstanceWritesOptions {
 
 /**
  * Makes an Instance follow the plan.
- * @returns when to look again, in milliseconds; 0 if an event comes first
+ * @returns when to look again, in milliseconds; infinite if an event comes first
  */
 export async function writeInstance(
   options: InstanceWritesOptions,
@@ -36,10 +36,10 @@ export async function writeInstance(
   else if (work === 'join') {
     const outcome = await cluster.joinInstance(key, node, ledger.claimsIn(name))
     if (outcome === 'joined') log.info({ instance: name }, 'instance joined')
-    return outcome === 'asked' ? ASKED_MS : 0
+    return outcome === 'asked' ? ASKED_MS : Infinity
   } else {
     cluster.stayInInstance(key)
-    if (work === 'serve') return 0
+    if (work === 'serve') return Infinity
     if (work !== 'update') await updateForFirstNode(options, configuration, planned)
     else {
       const change = { capacity, brokerProperties: properties }
@@ -47,21 +47,21 @@ export async function writeInstance(
       if (outcome === 'updated') log.info({ instance: name }, 'instance updated')
     }
   }
-  return 0
+  return Infinity
 }
 
-/** @returns when to look again, in milliseconds; 0 if an event comes first */
+/** @returns when to look again, in milliseconds; infinite if an event comes first */
 export async function leaveInstance(
   { cluster, ledger, node, log }: InstanceWritesOptions,
   { instance, device }: LeftInstance,
 ): Promise<number> {
   const { name } = instance.metadata
   // A container may have started since the plan. The change of the Instance makes another plan.
-  if (device === 'renamed' && Object.keys(ledger.claimsIn(name)).length > 0) return 0
+  if (device === 'renamed' && Object.keys(ledger.claimsIn(name)).length > 0) return Infinity
   const outcome = await cluster.leaveInstance(keyOf(instance), node)
   if (outcome === 'asked') return ASKED_MS
   log.info({ instance: name, outcome }, 'instance left')
-  return 0
+  return Infinity
 }
 
 async function createInstance(

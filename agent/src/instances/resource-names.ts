@@ -43,7 +43,6 @@ export class ResourceNames {
   /** How many of them belong to each Configuration. */
   readonly #counts = new Map<string, number>()
   #readAt = 0
-  #reading: Promise<void> | undefined
 
   constructor(options: ResourceNamesOptions) {
     this.#options = options
@@ -71,12 +70,17 @@ export class ResourceNames {
   }
 
   /** Reads the names of the Node. Never fails: without them, all names count as new. */
-  read(): Promise<void> {
-    this.#readAt = this.#options.clock.monotonicMs()
-    this.#reading ??= this.#read().finally(() => {
-      this.#reading = undefined
-    })
-    return this.#reading
+  async read(): Promise<void> {
+    const { clock, read, offered, log } = this.#options
+    this.#readAt = clock.monotonicMs()
+    try {
+      const all = [...((await read()) ?? [])].filter((name) => name.startsWith(`${GROUP}/`))
+      this.#names.clear()
+      this.#counts.clear()
+      for (const name of new Set([...all, ...offered()])) this.#add(name)
+    } catch (error) {
+      log.warn({ err: error }, 'names of the resources of the Node not read')
+    }
   }
 
   #bucketOf(configuration: ConfigurationName): TokenBucket {
@@ -99,17 +103,5 @@ export class ResourceNames {
   /** An operator may have removed names. */
   #readAgain(): void {
     if (this.#options.clock.monotonicMs() >= this.#readAt + READ_MS) void this.read()
-  }
-
-  async #read(): Promise<void> {
-    const { read, offered, log } = this.#options
-    try {
-      const all = [...((await read()) ?? [])].filter((name) => name.startsWith(`${GROUP}/`))
-      this.#names.clear()
-      this.#counts.clear()
-      for (const name of new Set([...all, ...offered()])) this.#add(name)
-    } catch (error) {
-      log.warn({ err: error }, 'names of the resources of the Node not read')
-    }
   }
 }
