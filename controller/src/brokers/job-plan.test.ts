@@ -19,7 +19,11 @@ function plan(
   more: Partial<JobPlanInput> & { pods?: readonly Pod[] } = {},
 ) {
   const { pods = [], ...rest } = more
-  return planJob({
+  const {
+    history,
+    reason: _reason,
+    ...steps
+  } = planJob({
     instance: target,
     specHash: 'now',
     strategy: 'RollingUpdate',
@@ -29,20 +33,23 @@ function plan(
     now: T0,
     ...rest,
   })
+  return { ...steps, ...(history.left[JOB] && { left: history.left[JOB] }) }
 }
 
 describe('the broker Job of an Instance', () => {
   it('R53 C2 is created once, also for an Instance that existed before the controller', () => {
-    expect(plan(instance, [])).toEqual({ do: 'create', restarts: 0 })
+    expect(plan(instance, [])).toEqual({ create: { restarts: 0 } })
     const job = testJob('cam-8120fe-3-job')
-    expect(plan(instance, [job])).toEqual({ do: 'record', job })
-    expect(plan(recorded('cam-8120fe-3-job'), [job])).toEqual({ do: 'nothing' })
+    expect(plan(instance, [job])).toEqual({
+      record: { name: 'cam-8120fe-3-job', specHash: 'now' },
+    })
+    expect(plan(recorded('cam-8120fe-3-job'), [job])).toEqual({})
   })
 
   it('C4 is not created again after it has finished and a user has deleted it', () => {
     const done = testJob('cam-8120fe-3-job', { outcome: 'complete', endedAt: T0 })
-    expect(plan(recorded('cam-8120fe-3-job'), [done])).toEqual({ do: 'nothing' })
-    expect(plan(recorded('cam-8120fe-3-job'), [])).toEqual({ do: 'nothing' })
+    expect(plan(recorded('cam-8120fe-3-job'), [done])).toEqual({})
+    expect(plan(recorded('cam-8120fe-3-job'), [])).toEqual({})
   })
 
   it('is replaced five minutes after its deletion if only a finalizer holds it', () => {
@@ -56,45 +63,38 @@ describe('the broker Job of an Instance', () => {
     const held = [{ ...old, metadata, deletedAt: T0 }]
     const before = recorded('cam-8120fe-2-job', 'before')
     const at = T0 + 5 * 60_000
-    expect(plan(before, held)).toEqual({ do: 'nothing', recheckAt: at })
-    expect(plan(before, held, { now: at, pods: [testPod('a')] })).toEqual({ do: 'nothing' })
+    expect(plan(before, held)).toEqual({ recheckAt: at })
+    expect(plan(before, held, { now: at, pods: [testPod('a')] })).toEqual({})
     const ended = [testPod('a', { phase: 'Succeeded' })]
-    expect(plan(before, held, { now: at, pods: ended })).toEqual({ do: 'create', restarts: 0 })
+    expect(plan(before, held, { now: at, pods: ended })).toEqual({ create: { restarts: 0 } })
   })
 
   it('C4 R65 R72 is replaced for a new spec, once the old Job has gone with its Pods', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
     const before = recorded('cam-8120fe-2-job', 'before')
-    expect(plan(before, [old])).toEqual({
-      do: 'remove',
-      jobs: [old],
-      reason: 'the spec has changed',
-    })
+    expect(plan(before, [old])).toEqual({ remove: [old] })
     expect(
       plan(before, [{ ...old, metadata: { ...old.metadata, deletionTimestamp: 'now' } }]),
-    ).toEqual({ do: 'nothing' })
-    expect(plan(before, [])).toEqual({ do: 'create', restarts: 0 })
+    ).toEqual({})
+    expect(plan(before, [])).toEqual({ create: { restarts: 0 } })
   })
 
   it('waits with OnDelete until a user deletes the old Job', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before' })
     const before = recorded('cam-8120fe-2-job', 'before')
-    expect(plan(before, [old], { strategy: 'OnDelete' })).toEqual({ do: 'nothing' })
-    expect(plan(before, [], { strategy: 'OnDelete' })).toEqual({ do: 'create', restarts: 0 })
+    expect(plan(before, [old], { strategy: 'OnDelete' })).toEqual({})
+    expect(plan(before, [], { strategy: 'OnDelete' })).toEqual({ create: { restarts: 0 } })
   })
 
   it('R51 is removed if no Job is specified any more', () => {
     const job = testJob('cam-8120fe-3-job')
-    expect(plan(instance, [job], { specHash: undefined })).toMatchObject({
-      do: 'remove',
-      jobs: [job],
-    })
-    expect(plan(instance, [], { specHash: undefined })).toEqual({ do: 'nothing' })
+    expect(plan(instance, [job], { specHash: undefined })).toEqual({ remove: [job] })
+    expect(plan(instance, [], { specHash: undefined })).toEqual({ remove: [] })
   })
 
   it('counts as made from the present spec if it has no spec hash', () => {
     const job = testJob('cam-8120fe-3-job', { hash: undefined, outcome: 'complete' })
-    expect(plan(instance, [job])).toEqual({ do: 'adopt', job })
+    expect(plan(instance, [job])).toEqual({ adopt: job })
   })
 
   describe('whose Pods were all refused by kubelets', () => {
@@ -108,47 +108,36 @@ describe('the broker Job of an Instance', () => {
     const withRecord = recorded('cam-8120fe-3-job')
 
     it('R86 R89 is created again after a wait, and the record of its creation is removed', () => {
-      const first = plan(instance, [failed], { pods: [refused, refused] })
-      expect(first).toMatchObject({ do: 'nothing', recheckAt: expect.any(Number) })
-      const now = (first.do === 'nothing' ? first.recheckAt : undefined) ?? 0
+      const { recheckAt: now = 0 } = plan(instance, [failed], { pods: [refused, refused] })
+      expect(now).toBeGreaterThan(T0)
       expect(plan(withRecord, [failed], { pods: [refused] })).toEqual({
-        do: 'forget',
-        job: failed,
-        restarts: 1,
+        record: null,
+        left: { uid: failed.metadata.uid, restarts: 1 },
       })
-      expect(plan(instance, [failed], { pods: [refused], now })).toEqual({
-        do: 'repeat',
-        job: failed,
-        restarts: 1,
-      })
+      expect(plan(instance, [failed], { pods: [refused], now })).toEqual({ remove: [failed] })
     })
 
     it('waits also if the Job has gone already, such as by ttlSecondsAfterFinished', () => {
       const found = withHistory(instance, { left: { [JOB]: { uid: 'x', restarts: 1 } } })
-      const first = plan(found, [])
-      expect(first).toMatchObject({ do: 'nothing', recheckAt: expect.any(Number) })
-      const knownForMs = ((first.do === 'nothing' && first.recheckAt) || 0) - T0
+      const { recheckAt = 0 } = plan(found, [])
+      const knownForMs = recheckAt - T0
       expect(knownForMs).toBeGreaterThanOrEqual(2000)
-      expect(plan(found, [], { knownForMs })).toEqual({ do: 'create', restarts: 1 })
+      expect(plan(found, [], { knownForMs }).create).toEqual({ restarts: 1 })
     })
 
     it('stays failed if a Pod of it was deleted, which may have run', () => {
       const more = testJob('cam-8120fe-3-job', { outcome: 'failed', endedAt: T0, failedPods: 2 })
       const now = T0 + 3_600_000
-      expect(plan(withRecord, [more], { pods: [refused], now })).toEqual({ do: 'nothing' })
+      expect(plan(withRecord, [more], { pods: [refused], now })).toEqual({})
       expect(plan(withRecord, [more], { pods: [refused, refused], now })).toMatchObject({
-        do: 'forget',
+        record: null,
       })
     })
 
     it('stays failed if one of its Pods has run', () => {
       const ran = testPod('b', { phase: 'Failed', ready: false })
-      expect(plan(withRecord, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({
-        do: 'nothing',
-      })
-      expect(plan(withRecord, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({
-        do: 'nothing',
-      })
+      expect(plan(withRecord, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({})
+      expect(plan(withRecord, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({})
     })
   })
 })
@@ -184,15 +173,16 @@ describe('for any Jobs', () => {
               now,
               podsOf: ({ metadata }) => (isRefused && metadata.name !== 'new' ? [refused] : []),
             })
-            if (result.do === 'create') {
+            if (result.create !== undefined) {
               created++
               jobs = [...jobs, testJob('new')]
-            } else if (result.do === 'record') target = recorded(result.job.metadata.name)
-            else if (result.do === 'forget') target = instance
-            else if (result.do === 'adopt')
-              jobs = jobs.map((job) => (job === result.job ? testJob(job.metadata.name) : job))
-            else if (result.do === 'remove') jobs = jobs.filter((job) => !result.jobs.includes(job))
-            else if (result.do === 'repeat') jobs = jobs.filter((job) => job !== result.job)
+            }
+            if (result.record === null) target = instance
+            else if (result.record) target = recorded(result.record.name)
+            const { adopt, remove = [] } = result
+            jobs = jobs
+              .filter((job) => !remove.includes(job))
+              .map((job) => (job === adopt ? testJob(job.metadata.name) : job))
             return result
           }
           for (let index = 0; index < 20; index++) {
@@ -200,7 +190,8 @@ describe('for any Jobs', () => {
             now += 3_600_000
             jobs = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
           }
-          expect(step()).toEqual({ do: 'nothing' })
+          const { create, record, adopt, remove = [] } = step()
+          expect([create, record, adopt, remove]).toEqual([undefined, undefined, undefined, []])
           expect(jobs.length).toBeLessThanOrEqual(specHash === undefined ? 0 : 1)
           expect(created).toBeLessThanOrEqual(1)
           const wasMade =

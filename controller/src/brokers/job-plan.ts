@@ -2,7 +2,7 @@ import type { Instance, UpdateStrategy } from '@akrijs/api'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
-import { historyOf, JOB } from './broker-history.js'
+import { type BrokerHistory, historyOf, JOB, withLegacy } from './broker-history.js'
 import { heldAt } from './held-brokers.js'
 import { isEnded, isRefused } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
@@ -25,79 +25,75 @@ export interface JobPlanInput {
   readonly now: number
 }
 
-type JobPlan =
-  | { readonly do: 'nothing'; readonly recheckAt?: number }
-  | { readonly do: 'create'; readonly restarts: number }
-  /** Records the creation in the status of the Instance. */
-  | { readonly do: 'record'; readonly job: Job }
+export interface JobPlan {
+  /** What the Instance records before anything else is done. */
+  readonly history: BrokerHistory
+  /** The new record of the creation of a Job; null to remove it, undefined if it stays. */
+  readonly record?: BrokerJobRecord | null
   /** A Job of a version without spec hashes: it counts as made from the present spec. */
-  | { readonly do: 'adopt'; readonly job: Job }
-  | { readonly do: 'remove'; readonly jobs: readonly Job[]; readonly reason: string }
-  /**
-   * No kubelet admitted a Pod of the Job: removes the record of its creation. If a person deletes
-   * the Job before its repetition, the Job is created again nevertheless.
-   */
-  | {
-      readonly do: 'forget'
-      readonly job: Job
-      readonly restarts: number
-    }
-  /** Removes the Job, for another one of the same spec. */
-  | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
+  readonly adopt?: Job
+  readonly remove?: readonly Job[]
+  /** Why Jobs are removed. */
+  readonly reason?: string
+  readonly create?: { readonly restarts: number }
+  /** When time alone changes the plan. */
+  readonly recheckAt?: number
+}
+
+type BrokerJobRecord = NonNullable<NonNullable<Instance['status']>['brokerJob']>
 
 export function planJob(input: JobPlanInput): JobPlan {
   const { instance, specHash, strategy, jobs, podsOf, knownForMs, now } = input
+  const history = historyOf(instance)
   const present = jobs.filter((job) => !isDeleted(job))
   if (specHash === undefined || isDeleted(instance))
-    return present.length > 0
-      ? { do: 'remove', jobs: present, reason: 'no broker Job is specified' }
-      : { do: 'nothing' }
+    return { history, remove: present, reason: 'no broker Job is specified' }
 
   const record = instance.status?.brokerJob
   const current = present.find((job) => specHashOf(job) === specHash)
   const withoutHash = newest(present.filter((job) => specHashOf(job) === undefined))
-  if (current === undefined && withoutHash !== undefined) return { do: 'adopt', job: withoutHash }
+  if (current === undefined && withoutHash !== undefined) return { history, adopt: withoutHash }
 
   const outdated = present.filter((job) => job !== current)
   // With OnDelete the user deletes the outdated Job; until then no new Job is created.
   if (outdated.length > 0 && (strategy === 'RollingUpdate' || current !== undefined))
-    return { do: 'remove', jobs: outdated, reason: 'the spec has changed' }
+    return { history, remove: outdated, reason: 'the spec has changed' }
 
   if (current !== undefined) {
+    const { name, uid } = current.metadata
     if (!wasRefused(current, podsOf(current))) {
-      const isRecorded = record?.specHash === specHash && record.name === current.metadata.name
-      return isRecorded ? { do: 'nothing' } : { do: 'record', job: current }
+      const isRecorded = record?.specHash === specHash && record.name === name
+      const settled = withLegacy(history, JOB, {})
+      return isRecorded ? { history } : { history: settled, record: { name, specHash } }
     }
-    const next = restart(
-      { restarts: restartsOf(current), refused: true, ranMs: 0 },
-      current.metadata.uid,
-    )
-    const restartAt = (current.endedAt ?? now) + next.waitMs
-    if (record !== undefined) return { do: 'forget', job: current, restarts: next.restarts }
+    const life = { restarts: restartsOf(current), refused: true, ranMs: 0 }
+    const { restarts, waitMs } = restart(life, uid)
+    // If a person deletes the Job before its repetition, it is created again nevertheless.
+    if (record !== undefined)
+      return { history: withLegacy(history, JOB, { uid, restarts }), record: null }
+    const restartAt = (current.endedAt ?? now) + waitMs
     return restartAt <= now
-      ? { do: 'repeat', job: current, restarts: next.restarts }
-      : { do: 'nothing', recheckAt: restartAt }
+      ? { history, remove: [current], reason: 'no kubelet admitted its Pods' }
+      : { history, recheckAt: restartAt }
   }
-  if (record?.specHash === specHash) return { do: 'nothing' }
+  if (record?.specHash === specHash) return { history }
   // Until an old Job has gone, its Pods use the device.
   const leaving = jobs.filter((job) => !isSpent(job, podsOf(job), now))
-  if (leaving.length > 0)
-    return { do: 'nothing', ...recheck(earliest(...leaving.map(heldAt)), now) }
-  const { uid = '', restarts = 0 } = historyOf(instance).left[JOB] ?? {}
-  if (restarts === 0) return { do: 'create', restarts }
+  if (leaving.length > 0) {
+    const at = earliest(...leaving.map(heldAt))
+    // Times of the past start no check: the end of a Pod does.
+    return { history, ...(at !== undefined && at > now && { recheckAt: at }) }
+  }
+  const { uid = '', restarts = 0 } = history.left[JOB] ?? {}
+  if (restarts === 0) return { history, create: { restarts } }
   const { waitMs } = restart({ restarts: restarts - 1, refused: true, ranMs: 0 }, uid)
   const restartAt = now - knownForMs + waitMs
-  return restartAt <= now ? { do: 'create', restarts } : { do: 'nothing', recheckAt: restartAt }
+  return restartAt <= now ? { history, create: { restarts } } : { history, recheckAt: restartAt }
 }
 
 /** Whether a Job waits for its deletion without Pods: only something foreign holds it. */
 function isSpent(job: Job, pods: readonly Pod[], now: number): boolean {
   return (heldAt(job) ?? Infinity) <= now && pods.every(isEnded)
-}
-
-/** Times of the past start no check: the end of a Pod does. */
-function recheck(at: number | undefined, now: number): { readonly recheckAt?: number } {
-  return at === undefined || at <= now ? {} : { recheckAt: at }
 }
 
 /**

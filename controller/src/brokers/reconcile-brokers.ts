@@ -6,7 +6,7 @@ import { ANNOTATIONS, specHash } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
-import { type BrokerHistory, historyOf, historyText, JOB, withLegacy } from './broker-history.js'
+import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
@@ -84,13 +84,12 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
 
 /** @returns when to check again, by `monotonicMs` */
 async function reconcileJob(pass: Pass): Promise<number | undefined> {
-  const { instance, configuration, state, clock, log, sights, signal } = pass
+  const { instance, configuration, state, clock, log, sights, instanceStatus, signal } = pass
   const { brokerSpec } = state.workloadSpec(configuration)
   const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
   const hash = (spec && specHash(spec)) ?? ''
   const { uid, namespace, name: instanceName } = instance.metadata
   const owner = ownerIdOf('Instance', instance)
-  const history = historyOf(instance)
   const jobs = state.jobs.ownedBy(owner)
   if (spec === undefined && jobs.length === 0) return undefined
   const plan = planJob({
@@ -99,56 +98,34 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
     strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
     jobs,
     podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
-    knownForMs: sights.ageMs(`Job of ${uid}`, history.left[JOB]?.uid ?? ''),
+    knownForMs: sights.ageMs(`Job of ${uid}`, historyOf(instance).left[JOB]?.uid ?? ''),
     now: clock.monotonicMs(),
   })
-  // A Job that is deleted in the foreground stays until its Pods, which use the device, have
-  // gone.
-  const removeJob = (job: Job) =>
-    state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
-  switch (plan.do) {
-    case 'nothing':
-      return plan.recheckAt
-    case 'adopt':
-      await annotate(state.jobs, plan.job, { [ANNOTATIONS.specHash]: hash }, pass)
-      return undefined
-    case 'record':
-      await recordHistory(withLegacy(history, JOB, {}), pass)
-      await recordJob({ name: plan.job.metadata.name, specHash: hash }, pass)
-      return undefined
-    case 'remove':
-      for (const job of plan.jobs) {
-        log.info({ job: job.metadata.name, reason: plan.reason }, 'broker removed')
-        await removeJob(job)
-      }
-      return undefined
-    case 'forget': {
-      const legacy = { uid: plan.job.metadata.uid, restarts: plan.restarts }
-      await recordHistory(withLegacy(history, JOB, legacy), pass)
-      await recordJob(null, pass)
-      return undefined
-    }
-    case 'repeat':
-      log.info({ job: plan.job.metadata.name }, 'refused job removed')
-      await removeJob(plan.job)
-      return undefined
-    case 'create': {
-      if (await isJobRecorded(hash, pass)) return undefined
-      const { restarts } = plan
-      const creation = {
-        namespace,
-        name: jobName(instance, configuration),
-        purpose: uid,
-        make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
-        // A Job that the plan knows is an old one whose deletion is held.
-        isSame: (job: Job) =>
-          ownerIn(job) === owner && !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
-      }
-      if (await state.jobs.create(creation, signal))
-        log.info({ instance: instanceName, restarts }, 'job created')
-      return undefined
-    }
+  await recordHistory(plan.history, pass)
+  if (plan.record !== undefined) {
+    const patch = { metadata: { uid }, status: { brokerJob: plan.record } }
+    await instanceStatus.write(instance, patch, signal)
   }
+  if (plan.adopt) await annotate(state.jobs, plan.adopt, { [ANNOTATIONS.specHash]: hash }, pass)
+  for (const job of plan.remove ?? []) {
+    log.info({ job: job.metadata.name, reason: plan.reason }, 'broker removed')
+    // The Job stays until its Pods, which use the device, have gone.
+    await state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
+  }
+  if (plan.create === undefined || (await isJobRecorded(hash, pass))) return plan.recheckAt
+  const { restarts } = plan.create
+  const creation = {
+    namespace,
+    name: jobName(instance, configuration),
+    purpose: uid,
+    make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
+    // A Job that the plan knows is an old one whose deletion is held.
+    isSame: (job: Job) =>
+      ownerIn(job) === owner && !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
+  }
+  if (await state.jobs.create(creation, signal))
+    log.info({ instance: instanceName, restarts }, 'job created')
+  return undefined
 }
 
 /**
@@ -161,14 +138,6 @@ async function isJobRecorded(hash: string, pass: Pass): Promise<boolean> {
   const { uid } = pass.instance.metadata
   const current = await pass.instanceStatus.write(pass.instance, { metadata: { uid } }, pass.signal)
   return current === undefined || current.status?.brokerJob?.specHash === hash
-}
-
-async function recordJob(
-  brokerJob: { name: string; specHash: string } | null,
-  { instance, instanceStatus, signal }: Pass,
-): Promise<void> {
-  const { uid } = instance.metadata
-  await instanceStatus.write(instance, { metadata: { uid }, status: { brokerJob } }, signal)
 }
 
 /** Writes the history, before anything that it is about happens. */
