@@ -140,10 +140,6 @@ function queueStatuses(
   const addSummaryOf = (instance: ObjectKey) => {
     for (const key of state.ownerKeysOf(instance)) summaries.add(key)
   }
-  state.reportIndex.onUnreported((node) => {
-    unreportedMs(node, term)
-    addSummaries()
-  }, signal)
   state.onBrokersChange((key) => summaries.add(key), signal)
   rollouts.onChange((key) => summaries.add(key), signal)
   state.onNodeChange((_node, instancesOfNode) => {
@@ -161,6 +157,8 @@ function queueStatuses(
   state.reportIndex.onPresence((node) => {
     // Dates the silence of an agent when it begins.
     silentMs(node, term)
+    unreportedMs(node, term)
+    addSummaries()
     addReport(node)
   }, signal)
   void state.reportsSynced.then(() => {

@@ -2,6 +2,7 @@ import type { Condition } from '@akrijs/api'
 import { objectMessage } from '@akrijs/runtime'
 import type { BrokerCensus } from '../brokers/broker-census.js'
 import { type BrokerProblem, PROBLEM_REASONS, ROLLING_OUT } from '../brokers/broker-problem.js'
+import { conditionOf } from './worst-node.js'
 
 const STUCK = 'RolloutStuck'
 
@@ -36,25 +37,17 @@ export function brokersCondition(
       ? `: Pod ${rollout.waitsFor} is not ready`
       : ''
   const pending = rollout !== undefined ? ROLLING_OUT : isReady ? 'Ready' : 'Starting'
-  return {
-    type: 'BrokersReady',
-    status,
-    reason: rollout?.isStuck ? STUCK : (problem?.reason ?? pending),
-    message: objectMessage(
-      `${ready} of ${desired} ${what} are ready${progress}${waiting}${failing}`,
-    ),
-    lastTransitionTime: before?.status === status ? before.lastTransitionTime : now,
-  }
+  const reason = rollout?.isStuck ? STUCK : (problem?.reason ?? pending)
+  const text = `${ready} of ${desired} ${what} are ready${progress}${waiting}${failing}`
+  const finding = { status, reason, message: objectMessage(text) } as const
+  return conditionOf('BrokersReady', finding, before, now)
 }
 
 /** The same of the same problems, in whatever order they come: each change is a write. */
 function first(problems: readonly BrokerProblem[]): BrokerProblem | undefined {
-  const [any, ...others] = problems
-  return others.reduce((best, other) => (precedes(other, best) ? other : best), any)
-}
-
-function precedes(a: BrokerProblem, b: BrokerProblem | undefined): boolean {
-  if (b === undefined) return true
-  const rank = PROBLEM_REASONS.indexOf(a.reason) - PROBLEM_REASONS.indexOf(b.reason)
-  return rank < 0 || (rank === 0 && a.message < b.message)
+  const rankOf = ({ reason }: BrokerProblem) => PROBLEM_REASONS.indexOf(reason)
+  const [worst] = problems.toSorted(
+    (a, b) => rankOf(a) - rankOf(b) || (a.message < b.message ? -1 : 1),
+  )
+  return worst
 }

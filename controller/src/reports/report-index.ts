@@ -36,7 +36,6 @@ export class ReportIndex {
   readonly #unreported = new Map<NodeName, Pod>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #nodeListeners = new Listeners<[node: NodeName]>()
-  readonly #unreportedListeners = new Listeners<[node: NodeName]>()
 
   constructor(caches: ReportCaches, signal: AbortSignal) {
     this.#caches = caches
@@ -71,7 +70,7 @@ export class ReportIndex {
 
   /**
    * Calls back with a node after its report was added or removed, or the presence of its agent
-   * changed.
+   * changed, also in `unreported`.
    */
   onPresence(listener: (node: NodeName) => void, signal: AbortSignal): void {
     this.#nodeListeners.add(listener, signal)
@@ -87,13 +86,8 @@ export class ReportIndex {
     return this.#unreported
   }
 
-  /** Calls back with a node after it was added to `unreported`, removed, or has another problem. */
-  onUnreported(listener: (node: NodeName) => void, signal: AbortSignal): void {
-    this.#unreportedListeners.add(listener, signal)
-  }
-
   #update(key: ObjectKey): void {
-    this.#updateUnreported(key)
+    const isSame = this.#updateUnreported(key)
     const report = this.#caches.reports.get(key)
     const before = this.#known.get(key)
     const after = report && { report, presence: this.#presenceOf(report) }
@@ -102,10 +96,11 @@ export class ReportIndex {
     const isMoved = before?.presence !== after?.presence
     for (const configuration of this.#changed(key, before?.report, report, isMoved))
       this.#listeners.tell(configuration)
-    if (isMoved) this.#nodeListeners.tell(key.slice(1) as NodeName)
+    if (isMoved || !isSame) this.#nodeListeners.tell(key.slice(1) as NodeName)
   }
 
-  #updateUnreported(key: ObjectKey): void {
+  /** @returns whether the node is as before: in `unreported` for the same problem, or not in it */
+  #updateUnreported(key: ObjectKey): boolean {
     const { reports, nodes } = this.#caches
     const node = key.slice(1) as NodeName
     const before = this.#unreported.get(node)
@@ -114,10 +109,10 @@ export class ReportIndex {
     const [pod] = agents.some(({ ready }) => ready) ? [] : agents
     if (pod === undefined) this.#unreported.delete(node)
     else this.#unreported.set(node, pod)
-    const isSame =
+    return (
       (before === undefined) === (pod === undefined) &&
       before?.problem?.reason === pod?.problem?.reason
-    if (!isSame) this.#unreportedListeners.tell(node)
+    )
   }
 
   /** Follows a report, and gives the Configurations with another status. */
