@@ -13,8 +13,6 @@ export interface AwkwardCamera {
   readonly misbehave?: readonly [how: Misbehaviour, operations?: readonly string[]]
   /** The credential that the handler has for the camera. */
   readonly as?: Credential
-  /** Sends a Hello after it is started. */
-  readonly hello?: boolean
   /** `offered` with the value of ONVIF_DEVICE_AUTHENTICATION, or the reason why it is left out. */
   readonly expected: string
 }
@@ -45,9 +43,6 @@ export const replacing = (part: string | RegExp, by: string): Misbehaviour => ({
       .writeHead(200, { 'content-type': 'application/soap+xml' })
       .end(correct.replace(part, by)),
 })
-/** The text with a word of another encoding than UTF-8, by default one of GB2312. */
-export const inSingleBytes = (text: string, before: string, word = '\xb1\xb1\xbe\xa9') =>
-  Buffer.from(text.replace(before, ` onvif://www.onvif.org/name/${word}${before}`), 'latin1')
 export const page = (status: number): Misbehaviour => ({
   answer: (response) => response.writeHead(status, { 'content-type': 'text/html' }).end('<p>no'),
 })

@@ -6,7 +6,7 @@ const tls = await issueAuthority('camera', {
   notAfter: new Date(Date.now() + 3_600_000),
 })
 
-export const ADDRESSES: readonly AwkwardCamera[] = [
+export const ANNOUNCEMENTS: readonly AwkwardCamera[] = [
   {
     name: 'announces a closed port before its port',
     options: announcing((to) => `http://${to.address}:${to.closedPort}/`, at),
@@ -77,6 +77,21 @@ export const ADDRESSES: readonly AwkwardCamera[] = [
   {
     name: 'has https with its own certificate',
     options: () => ({ tls }),
+    expected: 'offered none',
+  },
+  {
+    name: 'announces no scopes',
+    options: () => ({ identity: { scopes: [] } }),
+    expected: 'offered none',
+  },
+  {
+    name: 'announces no version of its metadata',
+    faults: { rewrite: (text) => text.replace(/<d:MetadataVersion>.*<\/d:MetadataVersion>/, '') },
+    expected: 'offered none',
+  },
+  {
+    name: 'announces a version that is no number',
+    faults: { rewrite: (text) => text.replace(/(<d:MetadataVersion>)[^<]*/, '$1now') },
     expected: 'offered none',
   },
 ]
