@@ -1,10 +1,10 @@
 // Sends multicast messages from the port of multicast DNS. Arguments: the number of repetitions,
-// the port, and each message in hexadecimal.
+// and each message in hexadecimal.
 import { createSocket } from 'node:dgram'
 
-const [times, port, ...messages] = process.argv.slice(2)
+const [times, ...messages] = process.argv.slice(2)
 const socket = createSocket({ type: 'udp4', reuseAddr: true })
-await new Promise((resolve) => socket.bind(Number(port), resolve))
+await new Promise((resolve) => socket.bind(5353, resolve))
 for (let round = 0; round < Number(times); round++) {
   for (const message of messages) {
     await new Promise((resolve, reject) =>
