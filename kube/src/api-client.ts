@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
-import http from 'node:http'
+import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
 import {
   type Clock,
@@ -15,6 +14,9 @@ import {
 import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { AnswerTooLongError, ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
 import { ServerWarnings } from './server-warnings.js'
+
+// On Node.js 24, an import of node:http loads undici too: 2 MB.
+const http = process.getBuiltinModule('node:http')
 
 export interface ApiClientOptions {
   readonly access: ClusterAccess
@@ -107,7 +109,7 @@ interface AnswerBounds {
 
 /** Connections with the same credentials. */
 interface Connections {
-  readonly agent: https.Agent | http.Agent
+  readonly agent: https.Agent | Agent
   /** The credentials that were compared last, and their part that TLS uses. */
   readonly credentials: Credentials
   readonly tls: string
@@ -268,7 +270,7 @@ export class ApiClient {
     return value
   }
 
-  #agentFor(credentials: Credentials): https.Agent | http.Agent {
+  #agentFor(credentials: Credentials): https.Agent | Agent {
     const before = this.#connections
     if (before?.credentials === credentials) return before.agent
     const { token: _token, ...options } = credentials

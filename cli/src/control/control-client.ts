@@ -1,6 +1,8 @@
-import { request } from 'node:http'
 import { codeOf, messageOf } from '@akrijs/runtime'
 import { NoAgentError } from '../errors.js'
+
+// On Node.js 24, an import of node:http loads undici too: 2 MB.
+const { request } = process.getBuiltinModule('node:http')
 
 /** The longest answer, in bytes. */
 const MAX_BYTES = 256 * 1024 * 1024

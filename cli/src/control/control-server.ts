@@ -1,10 +1,12 @@
 import { chmod, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { API_VERSION } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
 import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
+
+// On Node.js 24, an import of node:http loads undici too: 2 MB.
+const { createServer } = process.getBuiltinModule('node:http')
 
 /**
  * Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only, and

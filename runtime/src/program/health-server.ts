@@ -1,8 +1,11 @@
-import { createServer, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { type Clock, systemClock } from '../clock/clock.js'
 import { type HttpAnswer, HttpServer, serverSettings } from '../http/http-server.js'
 import { HealthCheck } from './health-check.js'
 import type { Logger } from './logger.js'
+
+// On Node.js 24, an import of node:http loads undici too: 2 MB.
+const { createServer } = process.getBuiltinModule('node:http')
 
 export interface HealthServerOptions {
   readonly port: number

@@ -1,5 +1,5 @@
 import { constants } from 'node:crypto'
-import http from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import net, { isIP } from 'node:net'
 import { Duplex } from 'node:stream'
 import tls, { type SecureContextOptions } from 'node:tls'
@@ -9,6 +9,9 @@ import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { Destination } from '../network-policy.js'
 import type { WrittenBody } from './reply-body.js'
 import { ReplyHeader } from './reply-header.js'
+
+// On Node.js 24, an import of node:http loads undici too: 2 MB.
+const http = process.getBuiltinModule('node:http')
 
 /** Which certificates of cameras are trusted. */
 export interface CertificatePolicy {
@@ -87,7 +90,7 @@ function send(
   return new Promise((resolve, reject) => {
     const secure = url.protocol === 'https:'
     const target = { host: address, port: Number(url.port || (secure ? 443 : 80)) }
-    let reply: http.IncomingMessage | undefined
+    let reply: IncomingMessage | undefined
     const fail = (error: Error) => {
       // Data after the reply is ignored.
       if (reply?.complete) return
@@ -208,7 +211,7 @@ function trust(
     : { servername, rejectUnauthorized: false, ...lenient }
 }
 
-function challengesOf({ rawHeaders }: http.IncomingMessage): string[] {
+function challengesOf({ rawHeaders }: IncomingMessage): string[] {
   return rawHeaders.filter(
     (_value, index) =>
       index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'www-authenticate',
