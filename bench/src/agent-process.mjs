@@ -1,11 +1,12 @@
 // The agent as a process: the time until it offers devices, cold and warm, and its memory.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
+import { memoryOf } from './memory.mjs'
 import { nodeAlone } from './node-alone.mjs'
 
 const akri = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../cli/dist/akri.js')
@@ -41,7 +42,7 @@ export async function measure() {
       const warm = await start(folder, file, count + 1)
       // Memory that only the start needed is free by now.
       await new Promise((resolve) => setTimeout(resolve, 3000))
-      const memory = warm.residentMegabytes()
+      const { resident, dirty } = warm.memory()
       await warm.stop()
       if (count === 0)
         figures.push({
@@ -62,8 +63,8 @@ export async function measure() {
       const peer =
         count === 100 ? { name: "the existing system's limits", value: PEER_MB } : node.memory
       figures.push({
-        what: `memory (RSS) with ${count} devices`,
-        value: memory,
+        what: `memory (RSS, ${dirty.toFixed(0)} MB dirty) with ${count} devices`,
+        value: resident,
         unit: 'MB',
         budget: count <= 100 ? 120 : 300,
         peer,
@@ -106,8 +107,7 @@ async function start(folder, file, instances) {
   const startMs = performance.now() - begun
   return {
     startMs,
-    residentMegabytes: () =>
-      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]) / 1024,
+    memory: () => memoryOf(child.pid),
     async stop() {
       child.kill('SIGTERM')
       await ended

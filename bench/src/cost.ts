@@ -18,6 +18,7 @@ import { echoYaml, eventually, World } from '../../test/e2e/support/world.js'
 import { HostWebhook } from '../../test/e2e/webhook/host-webhook.js'
 import { AuditLog } from './audit-log.js'
 import { BarePlugin } from './bare-plugin.js'
+import { type Memory, memoryOf } from './memory.mjs'
 import { type Figure, percentile, printRows } from './table.mjs'
 
 const NODE = NODE_1
@@ -77,18 +78,16 @@ export async function measure(): Promise<Figure[]> {
   }
 }
 
-type Memory = Readonly<Record<'resident' | 'proportional' | 'unshared', number>>
-
 async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> {
   const figures: Figure[] = []
-  const rows = [['devices', 'RSS MB', 'PSS MB', 'not shared MB']]
+  const rows = [['devices', 'RSS MB', 'PSS MB', 'not shared MB', 'dirty MB']]
   const row = (name: string, { resident, proportional, unshared }: Memory) =>
     rows.push([name, ...[resident, proportional, unshared].map((value) => value.toFixed(0))])
   row('Node alone', await memoryOfNodeAlone())
   for (const [count, budget, existing] of [
     [0, 20, 11],
     [100, 25, 19],
-    [1000, 50, 49],
+    [1000, 50, 81],
   ] as const) {
     await applyDevices(world, count)
     // Memory that only the start needed is free by now, and statuses are written.
@@ -237,7 +236,7 @@ async function measureConfigurations(world: World): Promise<Figure[]> {
       value: percentile(times, 0.5),
       unit: 'ms',
       budget: 20,
-      peer: { name: EXISTING, value: 24 },
+      peer: { name: EXISTING, value: 16 },
     },
   ]
 }
@@ -320,24 +319,6 @@ async function memoryOfNodeAlone(): Promise<Memory> {
   child.kill()
   await once(child, 'exit')
   return memory
-}
-
-/**
- * The memory of a process in MB. `proportional` has its share of pages that several processes map:
- * the more programs of Node.js run, the smaller it is.
- */
-function memoryOf(pid: number | undefined): Memory {
-  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
-  const megabytes = (...fields: readonly string[]) =>
-    fields.reduce(
-      (sum, field) => sum + Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(text)?.[1]) / 1024,
-      0,
-    )
-  return {
-    resident: megabytes('Rss'),
-    proportional: megabytes('Pss'),
-    unshared: megabytes('Private_Clean', 'Private_Dirty'),
-  }
 }
 
 /** The time on a processor since the start of the process, in steps of 10 ms or finer. */

@@ -30,6 +30,7 @@ interface Measurement {
   readonly devices: number
   readonly offeredSeconds: number
   readonly residentMegabytes: number
+  readonly dirtyMegabytes: number
   /** Of each device, above an agent without devices, in kB. */
   readonly residentPerDevice: number
   /** While all devices appear at once, in milliseconds. */
@@ -178,6 +179,7 @@ class AgentWithDevices {
       devices,
       offeredSeconds,
       residentMegabytes: before.residentBytes / 1e6,
+      dirtyMegabytes: before.dirtyMegabytes,
       residentPerDevice: resident / 1000 / devices,
       blockedMs,
       busyMs,
@@ -273,6 +275,7 @@ function printMeasurements(measurements: readonly Measurement[]): void {
       'devices',
       'offered s',
       'RSS MB',
+      'dirty MB',
       'RSS kB each',
       'blocked ms',
       'busy ms',
@@ -288,6 +291,7 @@ function printMeasurements(measurements: readonly Measurement[]): void {
       String(of.devices),
       of.offeredSeconds.toFixed(1),
       of.residentMegabytes.toFixed(0),
+      of.dirtyMegabytes.toFixed(0),
       of.residentPerDevice.toFixed(0),
       of.blockedMs.toFixed(0),
       of.busyMs.toFixed(0),

@@ -1,10 +1,10 @@
 // The ONVIF and the OPC UA handler in one process, and in two: their memory, each with a discovery.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
+import { memoryOf } from './memory.mjs'
 
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 const PROGRAM = path.join(root, 'sdk/dist/akri-handler.js')
@@ -18,13 +18,13 @@ const DETAILS = {
 
 export async function measure() {
   const both = Object.keys(DETAILS)
-  const together = await memoryOf([both])
-  const apart = await memoryOf(both.map((handler) => [handler]))
+  const together = await memoryOfHandlers([both])
+  const apart = await memoryOfHandlers(both.map((handler) => [handler]))
   const peer = (value) => ({ name: 'in two processes', value })
   const what = 'of the ONVIF and the OPC UA handler in one process'
   return [
     {
-      what: `memory (RSS) ${what}`,
+      what: `memory (RSS, ${together.dirty.toFixed(0)} MB dirty) ${what}`,
       value: together.resident,
       unit: 'MB',
       budget: 80,
@@ -41,7 +41,7 @@ export async function measure() {
 }
 
 /** @param {string[][]} processes the handlers of each process */
-async function memoryOf(processes) {
+async function memoryOfHandlers(processes) {
   const agent = await SimulatedAgent.start()
   const children = processes.map((handlers) =>
     spawn(
@@ -60,15 +60,9 @@ async function memoryOf(processes) {
       await agent.discover(handler, { details })
     // The first rounds are over, and memory that only the start needed is free by now.
     await new Promise((resolve) => setTimeout(resolve, 15_000))
-    const sum = (pattern) =>
-      children.reduce((total, { pid }) => {
-        const fields = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8').matchAll(pattern)
-        return total + [...fields].reduce((kilobytes, [, value]) => kilobytes + Number(value), 0)
-      }, 0) / 1000
-    return {
-      resident: sum(/^Rss:\s+(\d+) kB$/gm),
-      unshared: sum(/^Private_(?:Clean|Dirty):\s+(\d+) kB$/gm),
-    }
+    const memory = children.map(({ pid }) => memoryOf(pid))
+    const sum = (kind) => memory.reduce((total, each) => total + each[kind], 0)
+    return { resident: sum('resident'), unshared: sum('unshared'), dirty: sum('dirty') }
   } finally {
     for (const child of children) child.kill('SIGTERM')
     await Promise.all(ended)

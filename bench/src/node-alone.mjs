@@ -1,8 +1,8 @@
 // The cost of Node.js itself, without our code: no program is faster or smaller.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
+import { memoryOf } from './memory.mjs'
 
 /** The time in milliseconds and the memory (RSS) in MB of a Node.js process that does nothing. */
 export async function nodeAlone(/** @type {readonly string[]} */ flags = []) {
@@ -16,12 +16,11 @@ export async function nodeAlone(/** @type {readonly string[]} */ flags = []) {
   )
   await once(child.stdout, 'data')
   const startMs = performance.now() - begun
-  const megabytes =
-    Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
+  const { resident } = memoryOf(child.pid)
   child.kill()
   await once(child, 'exit')
   return {
     start: { name: 'Node alone', value: startMs },
-    memory: { name: 'Node alone', value: megabytes },
+    memory: { name: 'Node alone', value: resident },
   }
 }

@@ -2,12 +2,12 @@
 // and the cost of later rounds without a change. Needs root.
 
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 import { systemClock } from '@akrijs/runtime'
 import { SimulatedAgent } from '../../sdk/src/testing/simulated-agent.js'
 import { bundle, Cameras, HostProcess } from '../../test/onvif/host-process.js'
 import { Lan, missingForLan } from '../../test/onvif/lan.js'
+import { memoryOf } from './memory.mjs'
 import { type Figure, percentile } from './table.mjs'
 
 const CAMERAS = 200
@@ -131,7 +131,8 @@ async function measureDiscovery(): Promise<Figure[]> {
       now = await cameras.call('counts')
     }
     const quiet = now.requests - first.requests
-    const rss = residentMegabytes(handler.child.pid ?? 0)
+    const memory = memoryOf(handler.child.pid)
+    const dirty = memory.dirty.toFixed(0)
 
     const helloMs: number[] = []
     for (const address of lateAddresses) {
@@ -172,8 +173,8 @@ async function measureDiscovery(): Promise<Figure[]> {
         budget: 16,
       },
       {
-        what: `memory (RSS) of the ONVIF handler with ${CAMERAS} cameras`,
-        value: rss,
+        what: `ONVIF handler, memory (RSS, ${dirty} MB dirty) with ${CAMERAS} cameras`,
+        value: memory.resident,
         unit: 'MB',
         budget: 120,
       },
@@ -197,10 +198,4 @@ function datagrams(namespace: string): readonly [sent: number, received: number]
   )
   const value = (name: string) => Number(values[names.indexOf(name)])
   return [value('OutDatagrams'), value('InDatagrams')]
-}
-
-function residentMegabytes(pid: number): number {
-  const [, kilobytes] =
-    /^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Number(kilobytes) / 1024
 }

@@ -1,4 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { memoryOf } from '../memory.mjs'
 import type { ProcessLoad } from './protocol.js'
 
 const RESOLUTION_MS = 5
@@ -22,6 +23,7 @@ export class LoadMeter {
     return {
       cpuSeconds: cpuSeconds(),
       residentBytes: process.memoryUsage.rss(),
+      dirtyMegabytes: memoryOf(process.pid).dirty,
       blockedMs,
       busyMs,
     }

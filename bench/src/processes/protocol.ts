@@ -38,6 +38,8 @@ export interface SlotOfNode {
 export interface ProcessLoad {
   readonly cpuSeconds: number
   readonly residentBytes: number
+  /** Of these, what no other process has and no file holds, in MB. */
+  readonly dirtyMegabytes: number
   /** How long the event loop was blocked at most since the last question, in milliseconds. */
   readonly blockedMs: number
   /**
