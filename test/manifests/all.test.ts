@@ -1,7 +1,11 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { commanderOptions } from '@akrijs/runtime/program'
 import { loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
+import { agentOptions } from '../../agent/src/program/agent-options.js'
+import { controllerOptions } from '../../controller/src/program/controller-options.js'
+import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
 import { IMAGE } from '../e2e/support/image.js'
 import { kustomize } from '../helm/kustomize.js'
 import { MANIFESTS } from './folder.js'
@@ -10,7 +14,8 @@ import { MANIFESTS } from './folder.js'
 
 interface Container {
   readonly image: string
-  readonly env?: readonly { readonly name: string }[]
+  readonly env?: readonly { readonly name: string; readonly value?: string }[]
+  readonly resources: { readonly limits: { readonly memory: string } }
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[]
   readonly securityContext: object
 }
@@ -77,6 +82,33 @@ describe('all of deploy/manifests', () => {
         expect(volumeMounts.map(({ name }) => name).sort()).toEqual(
           volumes.map(({ name }) => name).sort(),
         )
+      }
+    },
+  )
+
+  it.each([
+    ['akri-agent-daemonset', agentOptions],
+    ['akri-controller-deployment', controllerOptions],
+    ['akri-webhook-configuration', webhookOptions],
+  ] as const)('set only options of the program and of Node.js: %s', (name, options) => {
+    const { spec } = new Map(byName).get(name) ?? expect.fail(`there is no ${name}`)
+    const variables = spec.template.spec.containers.flatMap(({ env = [] }) =>
+      env.map((variable) => variable.name),
+    )
+    const all = commanderOptions(options)
+    const known = ['NODE_OPTIONS', ...all.map(({ envVar }) => envVar)]
+    expect(variables.filter((variable) => !known.includes(variable))).toEqual([])
+    for (const { mandatory, envVar } of all) if (mandatory) expect(variables).toContain(envVar)
+  })
+
+  it.each(byName)(
+    'leave a fifth of the memory outside of the JavaScript heap: %s',
+    (_, { spec }) => {
+      for (const { env = [], resources } of spec.template.spec.containers) {
+        const flags = env.find(({ name }) => name === 'NODE_OPTIONS')?.value ?? ''
+        const [, heap] = /--max-old-space-size=(\d+)/.exec(flags) ?? []
+        const [, limit] = /^(\d+)Mi$/.exec(resources.limits.memory) ?? []
+        expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.8)
       }
     },
   )
@@ -164,7 +196,7 @@ describe('all of deploy/manifests', () => {
   )
 
   it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))(
-    'H1 name only existing objects: %s',
+    'H1 name existing objects only, and each file of their folder: %s',
     (file) => {
       const [kustomization = {}] = loadAll(text(file)) as Kustomization[]
       const { resources = [], patches = [] } = kustomization
@@ -179,8 +211,12 @@ describe('all of deploy/manifests', () => {
               existsSync(path.join(folder, name, inner)),
             )
       const named = [...resources, ...patches.map((patch) => patch.path)]
-      expect(named.length).toBeGreaterThan(0)
       expect(named.filter((name) => !isThere(name))).toEqual([])
+      const beside = files.filter((other) => path.dirname(other) === path.dirname(file))
+      const names = beside.map((other) => path.basename(other))
+      // `kubectl delete -k` should leave the namespace: an operator makes it.
+      const others = names.filter((name) => ![...named, 'namespace.yaml'].includes(name))
+      expect(others).toEqual(['kustomization.yaml'])
     },
   )
 

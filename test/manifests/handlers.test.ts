@@ -5,7 +5,6 @@ import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../agent/src/program/agent-options.js'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
-import { IMAGE } from '../e2e/support/image.js'
 import { MANIFESTS } from './folder.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
@@ -23,12 +22,10 @@ interface DaemonSet {
           readonly hostPath: { readonly path: string }
         }[]
         readonly containers: readonly {
-          readonly image: string
           readonly workingDir: string
           readonly command: readonly string[]
           readonly env: readonly { readonly name: string; readonly value?: string }[]
           readonly ports: readonly { readonly containerPort: number }[]
-          readonly resources: { readonly limits: { readonly memory: string } }
           readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
         }[]
       }
@@ -64,8 +61,7 @@ describe.each([
     })
   })
 
-  it('serves its handlers from the image of this version, without a token', () => {
-    expect(container.image).toBe(IMAGE)
+  it('serves its handlers, without a token', () => {
     expect(container.workingDir).toBe('/app')
     const [, program = '', ...packages] = container.command
     expect(program).toBe('node_modules/@akrijs/sdk/dist/akri-handler.js')
@@ -83,13 +79,10 @@ describe.each([
     ])
   })
 
-  it('serves probes on its configured port, and leaves memory outside the heap', () => {
+  it('serves probes on its configured port', () => {
     expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
       environment.get('METRICS_PORT'),
     ])
-    const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
-    const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
-    expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.75)
   })
 })
 
