@@ -34,8 +34,8 @@ const WITH_BUILD = [
 /** What a user of this repository sees, with nothing but Node and this machine. */
 const USER = [
   ...WITH_BUILD,
-  `test/{standalone,programs,docs,create-handler,support}/**/${WITHOUT_PEERS}`,
-  '{ci,scripts,scripts/test}/*.test.mjs',
+  `test/{standalone,programs,docs,create-handler}/**/${WITHOUT_PEERS}`,
+  '{ci,scripts}/*.test.mjs',
 ]
 const pure = packages
   .flatMap((folder) =>

@@ -131,7 +131,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
   it('change nothing where they have no effect, and are no reason for a warning', async () => {
     const values = rowsAs('none').map(([path]) => [path, 'anything'] as const)
-    expect(values.length).toBeGreaterThan(10)
     const all = [...context('brokerPod'), ...values]
     expect(await objectsOf(nested(all))).toEqual(await objectsOf(nested(context('brokerPod'))))
     expect(await warningsOf(nested(all))).toEqual(await warningsOf(nested(context('brokerPod'))))
@@ -141,7 +140,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const expected = rowsAs('warning').map(
       ([path, { why }]) => [path, `${path}: "anything": ${why}`] as const,
     )
-    expect(expected.length).toBeGreaterThan(20)
     const values = expected.map(([path]) => [path, 'anything'] as const)
     const all = [...context('brokerPod'), ...values]
     expect(await objectsOf(nested(all))).toEqual(await objectsOf(nested(context('brokerPod'))))

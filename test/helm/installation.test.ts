@@ -1,11 +1,9 @@
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { valueAt } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import {
   CHART,
-  chartYaml,
   customResources,
   type KubernetesObject,
   missingForChart,
@@ -18,7 +16,6 @@ import { kustomize } from './kustomize.js'
 // webhook are the exception: in a release the webhook itself writes them.
 
 const MANIFESTS = path.join(CHART, '../../manifests')
-const root = path.join(CHART, '../../..')
 const HELMS_LABELS = [
   'app.kubernetes.io/instance',
   'app.kubernetes.io/managed-by',
@@ -212,30 +209,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       'akri-onvif-discovery-daemonset': 'akri-onvif-discovery',
       'akri-opcua-discovery-daemonset': 'akri-opcua-discovery',
       'akri-webhook-configuration': 'akri-webhook',
-    })
-  })
-})
-
-describe('the files of the chart', () => {
-  it('include the custom resources of api/crds', () => {
-    const folder = path.join(root, 'api/crds')
-    const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
-    expect(readdirSync(path.join(CHART, 'crds')).sort()).toEqual(files.sort())
-    for (const file of files)
-      expect(readFileSync(path.join(CHART, 'crds', file), 'utf8')).toBe(
-        readFileSync(path.join(folder, file), 'utf8'),
-      )
-  })
-
-  it('have the version of the programs that they install', () => {
-    const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
-      version: string
-    }
-    expect(chartYaml).toMatchObject({
-      apiVersion: 'v2',
-      name: 'akri',
-      version,
-      appVersion: version,
     })
   })
 })

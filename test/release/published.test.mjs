@@ -248,19 +248,6 @@ describe.skipIf(!isBuilt)(title, () => {
     expect(stdout).toBe('')
   })
 
-  it('is checked: wrong types and wrong files are found', async () => {
-    const [{ directory: folder }] = stagePackages(path.join(directory, 'wrong'), SOURCE, [
-      PACKAGES.find(({ name }) => name === '@akrijs/handler-onvif'),
-    ])
-    const { types, exports, typesVersions: _, ...manifest } = manifestIn(folder)
-    exports['.'] = { default: './dist/none.js', types }
-    writeFileSync(path.join(folder, 'package.json'), JSON.stringify({ ...manifest, exports }))
-    const found = (await publintMessages(folder)).join('\n')
-    expect(found).toContain('./dist/none.js but the file does not exist')
-    expect(found).toContain('types should be the first')
-    expect(await typeProblems(folder)).not.toEqual([])
-  })
-
   it('is not staged without a file that its package.json names', () => {
     const [sdk] = PACKAGES.filter(({ name }) => name === '@akrijs/sdk')
     const exports = { '.': { types: './dist/none.d.ts', default: './dist/index.js' } }
