@@ -1,6 +1,6 @@
 // The checks that fail the build: style, types, the arrows between packages, generated files.
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { root, workspaces } from './workspaces.mjs'
@@ -24,9 +24,21 @@ const CHECKS = [
     'arrows between packages',
     () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', ...FOLDERS]),
   ],
-  ['generated code', generated],
+  [
+    'generated code',
+    () =>
+      isWritten('proto/src/generated', 'npm run generate -w proto', (folder) =>
+        run(bin('buf'), ['generate', '--output', folder], path.join(root, 'proto')),
+      ),
+  ],
   ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],
-  ['reference of the SDK', () => run(process.execPath, ['scripts/reference.mjs', '--check'])],
+  [
+    'reference of the SDK',
+    () =>
+      isWritten('docs/reference', 'node scripts/reference.mjs', (folder) =>
+        run(process.execPath, ['scripts/reference.mjs', path.join(folder, 'docs/reference')]),
+      ),
+  ],
   [
     'licences, notices and bills of materials',
     () => run(process.execPath, ['scripts/shipped.mjs', '--check']),
@@ -95,21 +107,13 @@ function longLines() {
   return problems.length === 0 ? undefined : problems.join('\n')
 }
 
-/** proto/src/generated is what buf makes of proto/*.proto. */
-function generated() {
+/** Whether a directory is what `write` makes of the sources in the same place of another folder. */
+function isWritten(directory, command, write) {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-generated-'))
   try {
-    const problem = run(bin('buf'), ['generate', '--output', folder], path.join(root, 'proto'))
-    if (problem !== undefined) return problem
-    const read = (directory) =>
-      readdirSync(directory)
-        .sort()
-        .map((name) => [name, readFileSync(path.join(directory, name), 'utf8')])
-    const wanted = JSON.stringify(read(path.join(folder, 'src/generated')))
-    const found = JSON.stringify(read(path.join(root, 'proto/src/generated')))
-    return wanted === found
-      ? undefined
-      : 'proto/src/generated is not what proto/*.proto give: run `npm run generate -w proto`'
+    const fresh = path.join(folder, directory.replace('proto/', ''))
+    const problem = write(folder) ?? run('diff', ['-r', path.join(root, directory), fresh])
+    return problem === undefined ? undefined : `${problem}${directory}: run ${command}`
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

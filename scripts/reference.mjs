@@ -1,15 +1,10 @@
-// Writes docs/reference from the types of @akrijs/sdk. `--check` writes nothing, and fails if
-// something would change. Fails if an export of the SDK is not documented: a comment for each
-// member, a default for each optional member, the unit of each time, a name for each parameter, and
-// an example for each function and class.
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import os from 'node:os'
+// Writes docs/reference, or the directory of the argument, from the types of @akrijs/sdk. Fails if
+// an export of the SDK is not documented: a comment for each member, a default for each optional
+// member, the unit of each time, a name for each parameter, and an example for each function and
+// class.
 import path from 'node:path'
 import { Application, ReflectionKind } from 'typedoc'
 import { root } from './workspaces.mjs'
-
-const PAGES = path.join(root, 'docs/reference')
-const checking = process.argv.includes('--check')
 
 const app = await Application.bootstrapWithPlugins({
   options: path.join(root, 'sdk/typedoc.json'),
@@ -20,31 +15,8 @@ if (project === undefined) process.exit(1)
 app.validate(project)
 for (const problem of undocumented(project)) app.logger.error(problem)
 if (app.logger.hasWarnings() || app.logger.hasErrors()) process.exit(1)
-if (!checking) await write(PAGES)
-else if (!(await isWritten())) {
-  process.stderr.write('docs/reference is out of date: run node scripts/reference.mjs\n')
-  process.exit(1)
-}
-
-async function write(folder) {
-  await app.outputs.writeOutput({ name: 'markdown', path: folder }, project)
-}
-
-async function isWritten() {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-reference-'))
-  try {
-    await write(folder)
-    return JSON.stringify(pagesOf(folder)) === JSON.stringify(pagesOf(PAGES))
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-}
-
-function pagesOf(folder) {
-  return readdirSync(folder)
-    .sort()
-    .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')])
-}
+const folder = process.argv[2] ?? path.join(root, 'docs/reference')
+await app.outputs.writeOutput({ name: 'markdown', path: folder }, project)
 
 /** What the exports lack besides comments: see the head of this file. */
 function undocumented(project) {
