@@ -55,7 +55,8 @@ function copyPackage({ folder, entries, files, assets }) {
       exports: Object.fromEntries(
         Object.entries(manifest.exports)
           .map(([name, { default: module }]) => [name, module])
-          .filter(([, module]) => entries.includes(module.slice(2))),
+          // An entry with sources only is for this repository.
+          .filter(([, module]) => entries.includes(module?.slice(2))),
       ),
     })}\n`,
   )

@@ -11,7 +11,10 @@ const SOURCE = 'https://github.com/example/akri.js'
 const VERSION = manifestOf('.').version
 const PACKAGES = publishedPackages()
 const entriesOf = ({ name, manifest: { exports = {} } }) =>
-  Object.keys(exports).map((entry) => path.posix.join(name, entry))
+  // An entry with sources only is for this repository.
+  Object.entries(exports).flatMap(([entry, { default: module }]) =>
+    module === undefined ? [] : path.posix.join(name, entry),
+  )
 const ENTRIES = PACKAGES.flatMap(entriesOf)
 
 const isBuilt = existsSync(path.join(root, 'sdk/dist/index.d.ts'))

@@ -27,7 +27,7 @@ const SOURCE = 'https://github.com/example/akri.js'
 const PACKAGES = publishedPackages()
 const NAMES = PACKAGES.map(({ name }) => name)
 const isBuilt = PACKAGES.every(({ folder, manifest: { exports = {} } }) =>
-  Object.values(exports).every(({ types }) => existsSync(path.join(root, folder, types))),
+  Object.values(exports).every(({ types = '' }) => existsSync(path.join(root, folder, types))),
 )
 
 const TYPED = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
