@@ -22,23 +22,6 @@ const TO = `${Number(FROM.split('.')[0]) + 1}.0.0`
 
 describe('the version of akri.js', () => {
   it.each([
-    'ARG VERSION=1.2.3',
-    'version: 1.2.3',
-    "  version: '1.2.3',",
-    'docker build -t localhost/akri-agent:1.2.3 .',
-    'localhost/akri-agent:1.2.3@sha256:',
-    'registry.example/akri-agent-opcua-client:1.2.3',
-    'oci://ghcr.io/OWNER/charts/akri:1.2.3',
-    'release.yml@refs/tags/v1.2.3',
-    'The tag `v1.2.3` starts',
-    '"@akrijs/sdk": "^1.2.3"',
-    'akrijs-handler-udev-1.2.3.tgz',
-    '.TH AKRI 1 "" "akri 1.2.3"',
-  ])('changes in %j', (text) => {
-    expect(withVersion(text, '1.2.3', '2.0.0-rc.1')).toBe(text.replace('1.2.3', '2.0.0-rc.1'))
-  })
-
-  it.each([
     'Up to version 1.2.3, agents',
     '  version: 1.2.3',
     'akri-agent:1.2.30',

@@ -56,17 +56,6 @@ describe('akri discover', () => {
     expect(akri.run(['discover', file]).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
   })
 
-  it('names handler and line of an error with a code', async () => {
-    const text = moduleOf(`import { defineError } from ${JSON.stringify(sdk)}
-    class BusError extends defineError('AKRI_ERR_BUS', 'transient') {}
-    async function* discover() {
-      throw new BusError('no bus')
-    }`)
-    expect(await failureOf(text)).toMatch(
-      /^akri: handler mine failed: AKRI_ERR_BUS no bus\n(.*\n)*? {4}at .*\/h\.mjs:7:\d+/,
-    )
-  })
-
   it('names the line in the handler rather than those of a library', async () => {
     await mkdir(at('node_modules/bus'), { recursive: true })
     await akri.write(
@@ -164,14 +153,6 @@ describe('akri discover', () => {
     expect(await failureOf(moduleOf('async function discover() { throw new Error("x") }'))).toBe(
       "akri: handler mine: discover returned a promise; write 'async *discover(context)' with a " +
         "'*', and 'yield' each list of devices (…/h.mjs)\n",
-    )
-  })
-
-  it('names handler and file of a wrong list', async () => {
-    const list = "[{ id: 'a', propertys: {} }]"
-    const failure = await failureOf(moduleOf(`async function* discover() { yield ${list} }`))
-    expect(failure).toMatch(
-      /^akri: .* mine: device "a": there is no field "propertys"; did .* \(…\/h\.mjs\)\n$/,
     )
   })
 })

@@ -135,7 +135,6 @@ async function runArguments(forms: readonly Form[]): Promise<string[]> {
   ]
 }
 
-const types = hasTypes ? '' : ' (needs a Node.js that removes types)'
 const untyped = hasTypes ? ' (needs a Node.js that does not remove types)' : ''
 
 describe('a handler as a path or a package', () => {
@@ -158,24 +157,6 @@ describe('a handler as a path or a package', () => {
     child.kill('SIGTERM')
     expect((await once(child, 'exit'))[0]).toBe(0)
   })
-
-  // Other tests give it modules in files.
-  const packages = FORMS.filter(({ name }) => ['cjsJs', 'directory', 'package'].includes(name))
-  it.each(packages)('akri discover takes $name', async (form) => {
-    await write([form])
-    const { status, output } = await result(AKRI, ['discover', form.specifier])
-    expect(output).toMatch(/^it\b/m)
-    expect(status).toBe(0)
-  })
-
-  it.skipIf(!hasTypes).each(TYPESCRIPT)(
-    `akri discover takes TypeScript: $specifier${types}`,
-    async (form) => {
-      await write([form])
-      const { output } = await result(AKRI, ['discover', form.specifier])
-      expect(output).toMatch(/^it\b/m)
-    },
-  )
 
   it.skipIf(hasTypes)(`each program names the Node.js that runs TypeScript${untyped}`, async () => {
     const [form = expect.fail()] = TYPESCRIPT
