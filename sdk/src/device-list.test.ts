@@ -240,7 +240,7 @@ describe('DeviceListCheck', () => {
     expect(now.filter((device) => before.includes(device))).toHaveLength(99)
   })
 
-  it('gives equal devices one hash, in any order of their properties, and others another', async () => {
+  it('gives equal devices one hash, in any order of properties, and others another', async () => {
     const hashOf = async (device: object) => (await checkInTurns([{ id: 'a', ...device }]))[0]?.hash
     const properties = { A: '1', B: '2' }
     const hash = await hashOf({ properties, mounts: [], deviceSpecs: [] })
