@@ -40,8 +40,8 @@ export const DEVICE_BOUNDS: DeviceBounds = {
 
 /** What a handler sends in one message, of at most 4.125 MiB. */
 export const DISCOVER_RESPONSE = {
-  /** Or twice the bound of a list, if that is more: those beyond the bound are counted. */
-  devices: 20_000,
+  /** 4 MiB have room for two million, which take seconds to read. */
+  devices: 200_000,
   /** Of one device: a Pod's environment and an Instance hold little more. */
   deviceBytes: 256 * 1024,
   /**

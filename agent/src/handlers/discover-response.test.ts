@@ -78,7 +78,7 @@ describe('a message', () => {
     [
       'as many devices as 4 MiB can hold',
       Buffer.alloc(4 << 20, '0a00', 'hex'),
-      /more than 20000 devices/,
+      /more than 200000 devices/,
     ],
     [
       'a device that is too large',

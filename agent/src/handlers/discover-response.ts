@@ -30,26 +30,33 @@ export async function readResponse(
   check: DeviceListCheck,
 ): Promise<BoundedList> {
   try {
-    const listed: ListedDevice[] = []
+    const first = firstDevices<ListedDevice>(bound)
+    let listed: ListedDevice[] = []
+    let count = 0
     const reports: DeviceReport[] = []
     let reportRoom = DISCOVER_RESPONSE.reportBytes
-    const mostListed = Math.max(DISCOVER_RESPONSE.devices, 2 * bound.mostDevices)
     for await (const { field, bytes } of inTurns(textFields(message))) {
-      if (field === FIELD_DEVICES) listed.push(readListed(bytes))
-      if (listed.length > mostListed)
-        throw new InvalidResponseError(`a message has more than ${mostListed} devices`)
+      if (field === FIELD_DEVICES) {
+        listed.push(readListed(bytes))
+        if (++count > DISCOVER_RESPONSE.devices)
+          throw new InvalidResponseError(
+            `a message has more than ${DISCOVER_RESPONSE.devices} devices`,
+          )
+        // A flood takes the memory of twice the bound, and no long sort.
+        if (listed.length > 2 * bound.mostDevices) listed = first(listed)
+      }
       if (field !== FIELD_REPORTS) continue
       // A report without content takes memory too.
       reportRoom -= bytes.length + 1
       if (reportRoom >= 0) reports.push(DeviceReport.decode(bytes))
     }
-    const kept = firstDevices(listed, bound)
+    const kept = first(listed)
     const fields = kept.reduce((sum, device) => sum + device.fields, 0)
     const most = DISCOVER_RESPONSE.fieldsPerDevice * bound.mostDevices
     if (fields > most)
       throw new InvalidResponseError(`the devices of a message have more than ${most} fields`)
     for await (const { bytes } of inTurns(kept)) check.add(Device.decode(bytes))
-    const leftOut = listed.length - kept.length
+    const leftOut = count - kept.length
     return { devices: check.end(), leftOut, reports: boundReports(reports) }
   } catch (error) {
     if (AkriError.is(error)) throw error
@@ -57,18 +64,19 @@ export async function readResponse(
   }
 }
 
-/** The first devices by rank, then by id. All of them, in their order, if they fit. */
-export function firstDevices<T extends DeviceList[number]>(
-  devices: readonly T[],
-  { mostDevices, rank }: Bound,
-): readonly T[] {
-  if (devices.length <= mostDevices) return devices
-  const rankOf = rank()
-  return devices
-    .map((device) => ({ device, rank: rankOf(device.id) }))
-    .sort((a, b) => a.rank - b.rank || (a.device.id < b.device.id ? -1 : 1))
-    .slice(0, mostDevices)
-    .map(({ device }) => device)
+/** @returns the first devices by rank, then by id. All of them, in their order, if they fit */
+export function firstDevices<T extends DeviceList[number]>({ mostDevices, rank }: Bound) {
+  let known: ReturnType<Bound['rank']> | undefined
+  return (devices: readonly T[]): T[] => {
+    if (devices.length <= mostDevices) return [...devices]
+    known ??= rank()
+    const rankOf = known
+    return devices
+      .map((device) => ({ device, rank: rankOf(device.id) }))
+      .sort((a, b) => a.rank - b.rank || (a.device.id < b.device.id ? -1 : 1))
+      .slice(0, mostDevices)
+      .map(({ device }) => device)
+  }
 }
 
 interface ListedDevice {

@@ -59,7 +59,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
           for await (const list of handler.discover(context)) {
             // At run time a handler is JavaScript: the check of lists refuses other values.
             const isList = Array.isArray(list) && list.every((each) => typeof each?.id === 'string')
-            const kept = isList ? firstDevices(list, bound) : list
+            const kept = isList ? firstDevices(bound)(list) : list
             leftOut = isList ? list.length - kept.length : 0
             yield kept
           }

@@ -148,7 +148,7 @@ describe('a hostile handler', () => {
   it('cannot send faster than the agent reads, and its newest list counts', async () => {
     let sent = 0
     let isLast = false
-    const many = listOf(numbered(19_000))
+    const many = listOf(numbered(60_000))
     const endpoint = await handler((call) => {
       const send = () => {
         if (isLast) return void call.write(listOf(['last']))
