@@ -5,7 +5,6 @@ import { TokenBucket } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { type DeviceSet, isListed } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { SlotBook } from '../slots/slot-book.js'
 import type { NameMemory } from './device-names.js'
 import type { InstanceIndex } from './instance-index.js'
@@ -35,7 +34,6 @@ export interface ConfigurationInstancesOptions extends InstanceWritesOptions {
   readonly configurations: Pick<AcceptedConfigurations, 'get' | 'takenNames'>
   readonly plugins: InstancePlugins
   readonly book: Pick<SlotBook, 'lose'>
-  readonly ledger: InstanceWritesOptions['ledger'] & Pick<AllocationLedger, 'list'>
   readonly signal: AbortSignal
   deviceSet(configuration: ObjectKey): DeviceSet
   /** @default every name is admitted: there is no Node object */

@@ -60,8 +60,8 @@ export class InstanceIndex {
   }
 
   /**
-   * Calls back for each Configuration of an Instance that was added, changed or removed. A change is
-   * minor if it is only of claims, of places of other nodes, or of what brokers report.
+   * Calls back for each Configuration of an Instance that was added, changed or removed. A change
+   * is minor if it is only of claims, of places of other nodes, or of what brokers report.
    */
   onChange(listener: ChangeListener, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)

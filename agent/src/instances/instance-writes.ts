@@ -14,7 +14,7 @@ const ASKED_MS = 5000
 export interface InstanceWritesOptions {
   readonly cluster: Cluster
   /** The claims of running containers in a recreated Instance. */
-  readonly ledger: Pick<AllocationLedger, 'claimsIn' | 'longInstances'>
+  readonly ledger: AllocationLedger
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger

@@ -62,7 +62,7 @@ function refusal(
 /**
  * The slots of an Instance. A slot is healthy if it can be claimed, or if this node has it through
  * the Instance's resource. While the Instance does not exist, as before it is created again, these
- * are the slots of running containers: the device is there, and the kubelet shows that in their Pods.
+ * are the slots of running containers: the device is there, and the kubelet shows that in Pods.
  */
 export function advertisedSlots({ served, slots, free, own }: InstanceSlots): AdvertisedDevice[] {
   const offered = new Set<string>(served.healthy ? [...free, ...own] : [])

@@ -81,7 +81,7 @@ describe('an allocation', () => {
     expect(book.allocations.list().map(({ id }) => id)).toEqual([A, B, C])
   })
 
-  it('R18 R68 R87 R112 A17 that fails releases its claims, no earlier one, and opens nothing', async () => {
+  it('R18 R68 R87 R112 A17 that fails releases its claims, and no earlier one', async () => {
     answer = async (which) =>
       which === C
         ? { outcome: 'taken', by: 'node-b' }
