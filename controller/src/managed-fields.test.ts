@@ -84,6 +84,11 @@ describe('an applied object', () => {
       { ports: [{ port: 81 }] },
     ],
     [
+      'an element with another second key',
+      { 'f:ports': { 'k:{"port":80,"protocol":"UDP"}': { 'f:port': {}, 'f:protocol': {} } } },
+      { ports: [{ port: 80, protocol: 'TCP' }] },
+    ],
+    [
       'a key of an element',
       { 'f:ports': { 'k:{"port":80}': { 'f:port': {} } } },
       { ports: [{ port: 80, name: 'p' }] },
