@@ -10,6 +10,7 @@ import type { TestApi } from './testing/api.js'
 import { TestControl } from './testing/control.js'
 import {
   AKRI,
+  CONFIGURATION,
   JOB_BROKER,
   POD_BROKER,
   T0,
@@ -204,9 +205,7 @@ describe('forged owner references', () => {
             })
         })
       configuration({})
-      await eventually(() =>
-        expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
-      )
+      await api.seen(state.configurations, CONFIGURATION)
       expectUntouched()
     },
   )

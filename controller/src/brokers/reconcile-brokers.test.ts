@@ -9,7 +9,17 @@ import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
 import { TestApi, withoutStatus } from '../testing/api.js'
-import { AKRI, JOB_BROKER, JOBS, POD_BROKER, PODS, T0, testInstance } from '../testing/objects.js'
+import {
+  AKRI,
+  CONFIGURATION,
+  INSTANCE,
+  JOB_BROKER,
+  JOBS,
+  POD_BROKER,
+  PODS,
+  T0,
+  testInstance,
+} from '../testing/objects.js'
 import { reconcileBrokers } from './reconcile-brokers.js'
 
 describe('the brokers of an Instance', () => {
@@ -64,7 +74,7 @@ describe('the brokers of an Instance', () => {
     await reconcile()
     expect(names(PODS)).toEqual([])
     api.putConfiguration(POD_BROKER)
-    await eventually(() => expect(state.configurations.cache.list()).toHaveLength(1))
+    await api.seen(state.configurations, CONFIGURATION)
     await reconcile()
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
@@ -83,9 +93,7 @@ describe('the brokers of an Instance', () => {
     })
     await eventually(() => expect(state.pods.cache.list()).toHaveLength(2))
     api.putConfiguration()
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
-    )
+    await api.seen(state.configurations, CONFIGURATION)
     await reconcile()
     expect(names(PODS)).toEqual(['own'])
   })
@@ -114,12 +122,7 @@ describe('the brokers of an Instance', () => {
       const creationTimestamp = new Date(T0 - 60_000).toISOString()
       const isNew = { uid: 'new', creationTimestamp }
       api.put(`${AKRI}/instances/cam-8120fe`, { ...rest, metadata: { ...metadata, ...isNew } })
-      await eventually(() =>
-        expect(state.instances.cache.list()[0]).toMatchObject({
-          metadata: { uid: 'new' },
-          spec: { nodes },
-        }),
-      )
+      await api.seen(state.instances, INSTANCE)
     }
     await joined('a')
     expect(await reconcile()).toEqual({ requeueAfterMs: 2040 })

@@ -84,17 +84,6 @@ const spec = () => api.objects.get(INSTANCE)?.spec
 const finalizers = (path = INSTANCE) => api.objects.get(path)?.metadata.finalizers
 const patches = () => api.sent('PATCH')
 
-/** Puts the Instance, and waits until the controller sees it. */
-async function show(put: () => void): Promise<void> {
-  const [before] = state.instances.cache.list()
-  put()
-  await eventually(() => {
-    const [now] = state.instances.cache.list()
-    expect(now).not.toBe(before)
-    expect(now?.metadata.resourceVersion).toBe(api.objects.get(INSTANCE)?.metadata.resourceVersion)
-  })
-}
-
 describe('a lost node', () => {
   it('R64 R103 leaves all its Instances with its claims', async () => {
     const other = INSTANCE.replace('8120fe', 'a19705')
@@ -167,7 +156,8 @@ describe('a lost node', () => {
       await reconcile()
       expect(patches()).toHaveLength(removals)
       // The agent runs, and joins again.
-      await show(() => putInstance(['a', 'b']))
+      putInstance(['a', 'b'])
+      await api.seen(state.instances, INSTANCE)
       expect(await reconcile()).toEqual({ requeueAfterMs: GRACE_MS })
       expect(patches()).toHaveLength(removals)
     }
@@ -179,7 +169,8 @@ describe('a lost node', () => {
     for (let removals = 1; removals <= 10; removals++) {
       await reconcile()
       expect(patches()).toHaveLength(removals)
-      await show(() => putInstance(['a', 'b']))
+      putInstance(['a', 'b'])
+      await api.seen(state.instances, INSTANCE)
       const { requeueAfterMs = 0 } = await reconcile()
       pauses.push(requeueAfterMs / 1000)
       await clock.advance(requeueAfterMs)
@@ -341,7 +332,8 @@ describe('finalizers of an agent of Akri 0.13', () => {
     it('are removed once in a grace period if an agent adds them again', async () => {
       await start()
       for (const expected of [1, 1, 1]) {
-        await show(putFinalized)
+        putFinalized()
+        await api.seen(state.instances, INSTANCE)
         await reconcile()
         expect(patches()).toHaveLength(expected)
       }

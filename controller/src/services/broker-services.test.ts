@@ -1,9 +1,8 @@
 import type { ConfigurationSpec } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
 import { TestApi } from '../testing/api.js'
-import { AKRI, testConfiguration, testInstance } from '../testing/objects.js'
+import { AKRI, CONFIGURATION, testConfiguration, testInstance } from '../testing/objects.js'
 import { reconcileConfigurationService, reconcileInstanceService } from './broker-services.js'
 
 const POD = '/api/v1/namespaces/plant/pods/a-pod'
@@ -59,9 +58,7 @@ describe('the Service of an Instance', () => {
     await reconcile()
     expect(writes()).toEqual([])
     broker('Running')
-    await eventually(() =>
-      expect(state.pods.labelled('Instance', keyOf(instance))[0]?.phase).toBe('Running'),
-    )
+    await api.seen(state.pods, POD)
     await reconcile()
     await reconcile()
     expect(writes()).toEqual([`PATCH ${SERVICE}`])
@@ -86,9 +83,7 @@ describe('the Service of an Instance', () => {
       metadata: { ...made.metadata, managedFields },
       spec: { ...PORTS, selector: { mine: 'x' } },
     })
-    await eventually(() =>
-      expect(state.services.cache.list()[0]?.applied).toBe(JSON.stringify(fieldsV1)),
-    )
+    await api.seen(state.services, SERVICE)
     await reconcile()
     expect(api.objects.get(SERVICE)).toMatchObject({
       spec: { selector: { controller: 'akri.sh' } },
@@ -103,13 +98,11 @@ describe('the Service of an Instance', () => {
     const { state, reconcile } = await controller()
     await reconcile()
     api.remove(POD)
-    await eventually(() => expect(state.pods.labelled('Instance', keyOf(instance))).toEqual([]))
+    await api.seen(state.pods, POD)
     await reconcile()
     const { uid } = api.objects.get(SERVICE)?.metadata ?? expect.fail('no Service')
     configuration({ instanceServiceSpec: PORTS })
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
-    )
+    await api.seen(state.configurations, CONFIGURATION)
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(false)
     expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
@@ -122,11 +115,7 @@ describe('the Service of an Instance', () => {
     await reconcile()
     const uid = state.services.cache.list()[0]?.metadata.uid
     configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, clusterIP: '10.0.0.9' } })
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty(
-        'clusterIP',
-      ),
-    )
+    await api.seen(state.configurations, CONFIGURATION)
     api.refusal = ({ method }) =>
       method === 'PATCH' && api.objects.has(SERVICE)
         ? { status: 422, message: 'spec.clusterIP: field is immutable' }
@@ -144,12 +133,7 @@ describe('the Service of an Instance', () => {
     const before = api.objects.get(SERVICE)
     const ports = [{ port: 80, nodePort: 30_080 }]
     configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, ports } })
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty(
-        'ports',
-        ports,
-      ),
-    )
+    await api.seen(state.configurations, CONFIGURATION)
     api.refusal = ({ method }) =>
       method === 'PATCH'
         ? { status: 422, message: 'spec.ports[0].nodePort: provided port is already allocated' }
@@ -169,11 +153,7 @@ describe('the Service of a Configuration', () => {
     await reconcileConfiguration()
     expect(writes()).toEqual([])
     broker('Running')
-    await eventually(() =>
-      expect(state.pods.labelled('Configuration', keyOf(testConfiguration()))[0]?.phase).toBe(
-        'Running',
-      ),
-    )
+    await api.seen(state.pods, POD)
     await reconcileConfiguration()
     await reconcileConfiguration()
     expect(writes()).toEqual([`PATCH ${ALL}`])
@@ -186,9 +166,7 @@ describe('the Service of a Configuration', () => {
       spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/configuration': 'cam' } },
     })
     configuration({ ...SPEC })
-    await eventually(() =>
-      expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined(),
-    )
+    await api.seen(state.configurations, CONFIGURATION)
     await reconcileConfiguration()
     expect(api.objects.has(ALL)).toBe(false)
   })

@@ -1,7 +1,10 @@
-import type { ApiClient } from '@akrijs/kube'
+import { type ApiClient, type ApiObject, objectKey } from '@akrijs/kube'
 import { FakeApiServer, type Refusal } from '@akrijs/kube/testing'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import { expect } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { ClusterState } from '../cluster-state.js'
+import type { Collection } from '../collection.js'
 import { beginTerm, type ControllerOptions, type Term } from '../term.js'
 
 import { AKRI, CONFIGURATION, T0, testConfiguration, testInstance } from './objects.js'
@@ -72,6 +75,15 @@ export class TestApi extends FakeApiServer {
   putInstance(...options: Parameters<typeof testInstance>): void {
     const instance = testInstance(...options)
     this.put(`${AKRI}/instances/${instance.metadata.name}`, { ...instance })
+  }
+
+  /** Waits until a cache of the controller shows the object at the path as it is, or its absence. */
+  async seen<T extends ApiObject>({ cache }: Collection<T>, path: string): Promise<void> {
+    const [, namespace = '', name = ''] =
+      /(?:namespaces\/([^/]+)\/)?[^/]+\/([^/]+)$/.exec(path) ?? []
+    const version = () => this.objects.get(path)?.metadata.resourceVersion
+    const cached = () => cache.get(objectKey(namespace, name))?.metadata.resourceVersion
+    await eventually(() => expect(cached()).toBe(version()))
   }
 
   async stop(): Promise<void> {
