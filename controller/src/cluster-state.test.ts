@@ -97,7 +97,7 @@ describe('the state of a cluster', () => {
     )
   })
 
-  it('counts the Pods of Configurations that exist and have their names, on nodes that exist', async () => {
+  it('counts the Pods of Configurations that have their names, on nodes that exist', async () => {
     api.putConfiguration()
     const { metadata, ...rest } = testConfiguration()
     const younger = { namespace: 'guest', uid: 'g', creationTimestamp: '2099-01-01T00:00:00Z' }

@@ -325,7 +325,7 @@ describe('forged owner references', () => {
     )
   })
 
-  it('C8 of an Instance lead to no brokers, from another namespace or an earlier owner', async () => {
+  it('C8 of an Instance lead to no brokers, from another namespace or owner', async () => {
     configuration(POD_BROKER)
     const { metadata, ...rest } = testInstance([NODE])
     const other = { ...metadata, namespace: 'other', uid: 'uid-other' }

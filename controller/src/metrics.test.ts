@@ -161,7 +161,7 @@ describe('the metrics of a controller', () => {
     expect(await rollout('RolloutStuck')).toEqual(['BrokersReady'])
   })
 
-  it('show for how many seconds the API server is silent, and whether the replica leads', async () => {
+  it('show how long the API server is silent, and whether the replica leads', async () => {
     const text = await metricsOf(() => []).registry.metrics()
     expect(text).toContain('akri_api_silence_seconds 1.5\n')
     expect(text).toContain('akri_controller_leads 1\n')

@@ -92,7 +92,7 @@ describe('the Service of an Instance', () => {
     expect(writes()).toEqual([`PATCH ${SERVICE}`, `PATCH ${SERVICE}`])
   })
 
-  it('R46 stays while a broker will run again, and is removed by its uid with the spec', async () => {
+  it('R46 stays while a broker will run again, and goes by its uid with the spec', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()

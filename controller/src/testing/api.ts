@@ -77,7 +77,7 @@ export class TestApi extends FakeApiServer {
     this.put(`${AKRI}/instances/${instance.metadata.name}`, { ...instance })
   }
 
-  /** Waits until a cache of the controller shows the object at the path as it is, or its absence. */
+  /** Waits until a cache of the controller shows the object at the path, or its absence. */
   async seen<T extends ApiObject>({ cache }: Collection<T>, path: string): Promise<void> {
     const [, namespace = '', name = ''] =
       /(?:namespaces\/([^/]+)\/)?[^/]+\/([^/]+)$/.exec(path) ?? []
