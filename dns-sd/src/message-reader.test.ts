@@ -86,10 +86,10 @@ describe('messages of multicast DNS', () => {
   it('of a sender over its limit are dropped, and others are read', async () => {
     const message = text()
     const readMany = () =>
-      Array.from({ length: 50_000 }, () => read(message)).filter((records) => records !== undefined)
+      Array.from({ length: 5000 }, () => read(message)).filter((records) => records !== undefined)
     expect(readMany()).toHaveLength(400)
-    expect(floods).toHaveLength(49_600)
-    expect(await costOf(readMany)).toBeLessThan(1000)
+    expect(floods).toHaveLength(4600)
+    expect(await costOf(readMany)).toBeLessThan(100)
     expect(read(addresses('192.0.2.2'), { from: { ...SENDER, address: '192.0.2.2' } })).toEqual([
       '192.0.2.2',
     ])
@@ -105,7 +105,7 @@ describe('messages of multicast DNS', () => {
     const from = (address: string, now: number) =>
       reader.read(text(), { ...SENDER, address }, [eth1], now) === undefined ? 0 : 1
     for (const now of [0, 1000, 2000, 3000]) {
-      for (let n = 0; n < 5000; n++) readOnes += from(`10.${now / 1000}.${n >> 8}.${n & 255}`, now)
+      for (let n = 0; n < 1000; n++) readOnes += from(`10.${now / 1000}.${n >> 8}.${n & 255}`, now)
       expect([from(SENDER.address, now), from('192.0.2.2', now)]).toEqual([1, 0])
     }
     expect(readOnes).toBe(4 * 500)
@@ -114,7 +114,7 @@ describe('messages of multicast DNS', () => {
   it('of strangers, and queries, do not use the limit of responders', () => {
     const query = addresses('192.0.2.1')
     query.writeUInt16BE(0, 2)
-    for (let index = 0; index < 10_000; index++) {
+    for (let index = 0; index < 1000; index++) {
       read(query)
       read(addresses('192.0.2.1'), { from: { ...SENDER, address: '198.51.100.1' } })
     }
@@ -138,9 +138,9 @@ describe('messages of multicast DNS', () => {
   it('of strangers are cheap, with any content', async () => {
     const message = addresses(...Array.from({ length: 300 }, () => '192.0.2.1'))
     const readMany = () => {
-      for (let count = 0; count < 5000; count++)
+      for (let count = 0; count < 500; count++)
         read(message, { from: { ...SENDER, address: '198.51.100.1' }, now: count * 1000 })
     }
-    expect(await costOf(readMany)).toBeLessThan(500)
+    expect(await costOf(readMany)).toBeLessThan(50)
   })
 })
