@@ -91,7 +91,7 @@ describe('a camera', () => {
 })
 
 describe('a query', () => {
-  it('calls the announced URLs of a candidate, and then those of the last other announcement', () => {
+  it('calls the URLs of a candidate, and then the URLs of the last other announcement', () => {
     expect(queryUrls(elsewhere(candidate({ urls: [THIRD, HOME] })))).toEqual([THIRD, HOME, OTHER])
   })
 
