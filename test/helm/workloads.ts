@@ -8,7 +8,7 @@ export const ONVIF = 'akri-onvif-discovery-daemonset'
 export const OPCUA = 'akri-opcua-discovery-daemonset'
 export const NETWORK = 'akri-network-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
-export const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
+const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
 export const PROGRAMS = {
   agent: AGENT,
@@ -35,22 +35,11 @@ export interface Workload extends KubernetesObject {
   readonly spec: {
     readonly template: {
       readonly spec: {
-        readonly nodeSelector: object
-        readonly priorityClassName?: string
-        readonly tolerations?: readonly object[]
-        readonly imagePullSecrets?: readonly object[]
         readonly volumes?: readonly {
           readonly name: string
           readonly hostPath?: { readonly path: string }
         }[]
-        readonly initContainers?: readonly {
-          readonly image: string
-          readonly args: readonly string[]
-        }[]
         readonly containers: readonly {
-          readonly image: string
-          readonly imagePullPolicy: string
-          readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
           readonly env: readonly { readonly name: string; readonly value?: string }[]
           readonly resources: { readonly limits: { readonly memory: string } }
         }[]
