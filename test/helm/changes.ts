@@ -4,11 +4,14 @@ import { chartYaml, type KubernetesObject, render, type Values } from './chart.j
 const SHOWN = 'NetworkPolicy'
 
 /**
- * What values change in the objects of a base, or why the chart refuses the values: a line for each
- * field, with its new value in each object.
+ * What values change in the objects of other values, or why the chart refuses the values: a line
+ * for each field, with its new value in each object.
  */
-export async function changesOf(base: Values, values: Values): Promise<string[]> {
-  const before = byName(await render(base))
+export async function changesOf(
+  others: readonly KubernetesObject[],
+  values: Values,
+): Promise<string[]> {
+  const before = byName(others)
   const after = await render(values).then(byName, (error: unknown) => refusalOf(error))
   if (Array.isArray(after)) return after
   const fields = new Map<string, Map<string, string[]>>()

@@ -108,12 +108,17 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   it('change what values.golden.txt shows, and no more', async () => {
     const cases = load(readFileSync(path.join(import.meta.dirname, 'values.cases.yaml'), 'utf8'))
     const waiting = Object.entries(cases as Record<string, { on?: string }>).entries()
+    const rendered = new Map(
+      Object.entries(BASES).map(
+        ([on, base]) => [on, render(nested(structuredClone(base)))] as const,
+      ),
+    )
     const parts: string[] = []
     const worker = async () => {
       for (const [index, [what, { on = 'nothing', ...values }]] of waiting) {
-        const base = structuredClone(BASES[on] ?? expect.fail(`there is no ${on}`))
-        const changed = structuredClone([...base, ...valuesOf(on, values)])
-        const lines = await changesOf(nested(base), nested(changed))
+        const before = (await rendered.get(on)) ?? expect.fail(`there is no ${on}`)
+        const all = structuredClone([...(BASES[on] ?? []), ...valuesOf(on, values)])
+        const lines = await changesOf(before, nested(all))
         parts[index] = [what, ...lines.map((line) => `  ${line}`)].join('\n')
       }
     }
