@@ -40,12 +40,6 @@ describe('lines', () => {
     expect(await linesOf(client)).toEqual(['{"a":"zwölf €"}', '{"b":"🎥"}', '', '{"c":1}'])
   })
 
-  it('omits a last line that was cut', async () => {
-    const client = connect(await serve())
-    api.answer = (_request, response) => response.end('{"a":1}\n{"b":')
-    expect(await linesOf(client)).toEqual(['{"a":1}'])
-  })
-
   it('fails at a line that is too long', async () => {
     const client = connect(await serve(), { maxBytes: 50_000 })
     let closed = false

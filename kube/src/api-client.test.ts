@@ -74,17 +74,6 @@ describe('connections', () => {
     },
   )
 
-  it('does not repeat a request that a new connection lost', async () => {
-    const client = connect(await serve())
-    let requests = 0
-    api.answer = ({ socket }) => {
-      requests++
-      socket.destroy()
-    }
-    expect(await failure(get(client))).toBeInstanceOf(ApiUnreachableError)
-    expect(requests).toBe(1)
-  })
-
   it('reports that an absent server cannot be reached', async () => {
     const server = http.createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -127,17 +127,6 @@ describe('an event', () => {
     expect(messages()).toEqual(['camera \ufffd[2J\ufffdeno\ufffd\n| node-b  Normal  Ready'])
   })
 
-  it('that is recorded before the recorder runs is written when it runs', async () => {
-    stop.abort()
-    await ran
-    await record()
-    expect(server.objects.size).toBe(0)
-    stop = new AbortController()
-    ran = recorder.run(stop.signal)
-    await clock.advance(0)
-    expect(counts()).toEqual([1])
-  })
-
   it('that the server refuses is reported and dropped; the next Event is written', async () => {
     refuse(403)
     await record()
@@ -261,15 +250,6 @@ describe('too many events', () => {
     await clock.advance(10_000)
     await record()
     expect(counts()[0]).toBe(101)
-  })
-
-  it('of a namespace do not silence those of others', async () => {
-    const of = (namespace: string, n: number) =>
-      record({ regarding: { kind: 'Instance', key: objectKey(namespace, `cam-${n}`) } })
-    for (let n = 0; n < 300; n++) await of('loud', n)
-    expect(server.objects.size).toBe(25)
-    await of('quiet', 0)
-    expect(written().at(-1)?.metadata.namespace).toBe('quiet')
   })
 
   it('of all namespaces have a wider budget', async () => {

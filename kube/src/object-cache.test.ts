@@ -19,7 +19,10 @@ describe('the cache of a collection', () => {
 
   beforeEach(() => {
     cache = new ObjectCache({
-      parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)),
+      parse: (object, cached) => {
+        const { value } = object as Thing
+        return value === 'same' ? cached : value === 'bad' ? undefined : (object as Thing)
+      },
     })
     part = cache.part()
     part.beginList(true)
@@ -68,6 +71,7 @@ describe('the cache of a collection', () => {
     cache.observe(thing('a', 50))
     expect(part.apply('MODIFIED', thing('a', 40))).toEqual([])
     expect(part.apply('DELETED', thing('a', 45))).toEqual([])
+    expect(part.apply('MODIFIED', thing('a', 46, 'bad'))).toEqual([])
     expect(part.apply('MODIFIED', thing('a', 60))).toEqual(['n/a'])
   })
 
@@ -120,6 +124,20 @@ describe('the cache of a collection', () => {
     expect(cache.observe(thing('b', 31, 'bad'))).toBeUndefined()
     expect(values()).toEqual({ b: 20 })
   })
+
+  it('keeps the cached object if the parser returns it', () => {
+    expect(part.apply('MODIFIED', thing('a', 30, 'same'))).toEqual([])
+    expect(values()).toEqual({ a: 10, b: 20 })
+  })
+
+  it.each([undefined, null, 'text', {}, { metadata: 5 }, { metadata: { name: 5 } }])(
+    'omits %j, which has no name',
+    (object) => {
+      expect(part.apply('MODIFIED', object)).toEqual([])
+      expect(cache.observe(object)).toBeUndefined()
+      expect([...part.replace([object], '30')].flat()).toEqual(['n/a', 'n/b'])
+    },
+  )
 })
 
 describe('a cache with two parts', () => {

@@ -1,9 +1,8 @@
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { Reflector } from './reflector.js'
 import { type FakeApiServer, type Handler, refuse } from './testing/fake-api-server.js'
-import { ReflectedThings, THINGS, type Thing } from './testing/things.js'
+import { ReflectedThings } from './testing/things.js'
 
 let clock: ManualClock
 let things: ReflectedThings
@@ -20,17 +19,6 @@ beforeEach(async () => {
 afterEach(() => things.close())
 
 describe('listing', () => {
-  it('reads a collection in pages, and has all objects when it is synced', async () => {
-    for (let i = 0; i < 20; i++) things.put(`thing-${i}`, i)
-    things.begin({}, { pageSize: 3 })
-    await things.reflector.synced
-    expect(things.values()).toEqual(things.truth())
-    expect(things.count('list')).toBe(7)
-    expect(things.queries.slice(0, 7).map((query) => query.get('limit'))).toEqual(
-      Array(7).fill('3'),
-    )
-  })
-
   it('tells for how long the server is silent, also before its first answer', async () => {
     api.listAnswers.push(refuse(503, 'Unavailable'))
     things.begin()
@@ -76,20 +64,6 @@ describe('listing', () => {
     expect(things.values()).toEqual({ a: 0 })
   })
 
-  it('omits objects without a name', async () => {
-    api.listAnswers.push((_query, response) =>
-      response.end(
-        JSON.stringify({
-          metadata: { resourceVersion: '1' },
-          items: [null, 1, {}, { metadata: { name: 5 } }],
-        }),
-      ),
-    )
-    things.begin()
-    await things.reflector.synced
-    expect(things.reflector.list()).toEqual([])
-  })
-
   it('waits longer after each failure, up to half a minute', async () => {
     api.listAnswers.push(...Array<Handler>(9).fill(refuse(500, 'InternalError')))
     things.begin()
@@ -98,16 +72,6 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([
       500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000,
     ])
-  })
-
-  it('retries after half to all of that time: programs do not return together', async () => {
-    // The first roll is the duration of a watch that the server refuses.
-    const rolls = [0, 1, 0.5, 1]
-    api.listAnswers.push(...Array<Handler>(3).fill(refuse(500, 'InternalError')))
-    things.begin({}, { random: () => rolls.shift() ?? 0 })
-    for (let i = 1; i <= 3; i++) await things.afterFailures(i)
-    await things.reflector.synced
-    expect(errors.map(([, ms]) => ms)).toEqual([250, 750, 1000])
   })
 
   it('does not count a list that failed after a long time as a success', async () => {
@@ -127,13 +91,6 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000])
   })
 
-  it('has the time of the last contact with the server', async () => {
-    things.begin()
-    expect(things.reflector.lastContact).toBeUndefined()
-    await things.reflector.synced
-    expect(things.reflector.lastContact).toBe(1_000_000)
-  })
-
   it('passes its query to the server', async () => {
     await things.follow({ query: { fieldSelector: 'metadata.name=a' } })
     expect(things.queries.map((query) => query.get('fieldSelector'))).toEqual([
@@ -144,30 +101,6 @@ describe('listing', () => {
 })
 
 describe('the cache', () => {
-  it('omits objects that cannot be parsed, and removes those that no longer can', async () => {
-    const parse = (object: unknown) =>
-      (object as Thing).value === 'bad' ? undefined : (object as Thing)
-    things.put('a', 1)
-    things.put('b', 'bad')
-    await things.follow({ parse })
-    expect(things.values()).toEqual({ a: 1 })
-    things.put('a', 'bad')
-    things.put('b', 2)
-    await eventually(() => expect(things.values()).toEqual({ b: 2 }))
-    expect(changes).toEqual(['a', 'b'])
-  })
-
-  it('keeps the cached object if the parser returns it', async () => {
-    const parse = (object: unknown, known: Thing | undefined) =>
-      (object as Thing).value === 'bad' ? known : (object as Thing)
-    things.put('a', 1)
-    await things.follow({ parse })
-    things.put('a', 'bad')
-    things.put('b', 2)
-    await eventually(() => expect(changes).toEqual(['b']))
-    expect(things.values()).toEqual({ a: 1, b: 2 })
-  })
-
   it('rejects with the error of a listener', async () => {
     things.put('a', 1)
     await things.follow()
@@ -180,35 +113,173 @@ describe('the cache', () => {
     await ended
     await eventually(() => expect(api.watches.size).toBe(0))
   })
+})
 
-  it('rejects with the error of a listener at the first list', async () => {
+describe('watching', () => {
+  it('follows objects that come, change and go', async () => {
     things.put('a', 1)
-    const reflector = new Reflector<Thing>({
-      client: things.client,
-      clock,
-      path: THINGS,
-      parse: (object) => object as Thing,
-      onError: () => {},
-    })
-    reflector.onChange(() => {
-      throw new RangeError('bug')
-    }, things.stop.signal)
-    await expect(reflector.run(things.stop.signal)).rejects.toThrow('bug')
-  })
-
-  it('calls no listener whose signal is aborted', async () => {
     await things.follow()
-    const ended = new AbortController()
-    const heard: string[] = []
-    things.reflector.onChange((changed) => heard.push(changed), ended.signal)
-    things.put('a', 1)
-    await eventually(() => expect(changes).toEqual(['a']))
-    ended.abort()
-    things.reflector.onChange((changed) => heard.push(changed), ended.signal)
-    things.put('a', 2)
-    await eventually(() => expect(changes).toEqual(['a', 'a']))
-    expect(heard).toEqual(['n/a'])
+    things.put('b', 2)
+    things.put('a', 3)
+    things.remove('b')
+    await eventually(() => expect(changes).toEqual(['b', 'a', 'b']))
+    expect(things.values()).toEqual({ a: 3 })
   })
+
+  it('continues at the version of a bookmark', async () => {
+    await things.follow()
+    api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '777' } } })
+    await clock.advance(5000)
+    api.endWatches()
+    await eventually(() => expect(things.count('watch')).toBe(2))
+    expect(things.queries.at(-1)?.get('resourceVersion')).toBe('777')
+    expect(things.queries.at(-1)?.get('allowWatchBookmarks')).toBe('true')
+    expect(changes).toEqual([])
+  })
+
+  it('continues at once, without a list, when a watch ends in time', async () => {
+    await things.follow()
+    await clock.advance(5000)
+    api.endWatches()
+    await eventually(() => expect(things.count('watch')).toBe(2))
+    things.put('a')
+    await things.converged()
+    expect(things.count('list')).toBe(1)
+    expect(errors).toEqual([])
+  })
+
+  it.each([
+    [0, '1800'],
+    [0.5, '2250'],
+    [1, '2700'],
+  ])('requests watches of random durations: with %d, of %s s', async (random, seconds) => {
+    await things.follow({}, { random: () => random })
+    expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe(seconds)
+  })
+
+  it('lists again when the server has forgotten the version (410 or an ERROR event)', async () => {
+    things.put('a', 1)
+    await things.follow()
+    api.watchAnswers.push(refuse(410, 'Expired'))
+    await clock.advance(5000)
+    api.endWatches()
+    await things.afterFailures(1)
+    await eventually(() => expect(things.count('list')).toBe(2))
+    await things.watching()
+
+    api.send({
+      type: 'ERROR',
+      object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' },
+    })
+    await things.afterFailures(2)
+    await eventually(() => expect(things.count('list')).toBe(3))
+    expect(errors[1]?.[0]).toContain('too old')
+    expect(changes).toEqual([])
+  })
+
+  it.each(['{"type":', 'garbage', '5', 'null', '{"kind":"Status"}', ''])(
+    'opens another watch after the line %j',
+    async (line) => {
+      await things.follow()
+      api.send(line)
+      await things.afterFailures(1)
+      await eventually(() => expect(things.count('watch')).toBe(2))
+      things.put('a', 1)
+      await things.converged()
+      expect(things.count('list')).toBe(1)
+    },
+  )
+
+  it('does not ask in a hot loop if the server ends each watch at once', async () => {
+    const endAtOnce: Handler = (_query, response) => response.end()
+    api.watchAnswers.push(...Array<Handler>(100).fill(endAtOnce))
+    things.begin()
+    await things.reflector.synced
+    const asked: number[] = []
+    for (let minute = 0; minute < 2; minute++) {
+      for (let second = 0; second < 60; second++) {
+        await clock.advance(1000)
+        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), {
+          timeout: 45_000,
+          interval: 1,
+        })
+      }
+      asked.push(things.count('watch'))
+    }
+    // 0.5 + 1 + 2 + 4 + 8 + 16 seconds, then every 30.
+    expect(asked[0]).toBeLessThan(10)
+    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeLessThan(4)
+  })
+
+  it('opens a silent watch again, which is not a failure: there may be no changes', async () => {
+    await things.follow({}, { silenceMs: 90_000 })
+    await clock.advance(60_000)
+    const { version } = api.store
+    api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: version } } })
+    await eventually(() => expect(things.reflector.lastContact).toBe(1_060_000))
+    api.watchAnswers.push((_query, response) => response.flushHeaders())
+    await clock.advance(89_999)
+    expect(things.count('watch')).toBe(1)
+    await clock.advance(1)
+    await eventually(() => expect(things.reflector.lastContact).toBe(1_150_000))
+    await clock.advance(90_000)
+    await eventually(() => expect(things.count('watch')).toBe(3))
+    expect(errors).toEqual([])
+    expect([things.count('list'), things.count('version')]).toEqual([1, 2])
+    things.put('a', 1)
+    await things.converged()
+  })
+
+  it('gives up a watch that is never answered, and reports it', async () => {
+    api.watchAnswers.push(() => {})
+    things.begin({}, { silenceMs: 90_000 })
+    await eventually(() => expect(things.count('watch')).toBe(1))
+    await clock.advance(90_000)
+    await things.afterFailures(1)
+    expect(errors[0]?.[0]).toContain('nothing came for 90000 ms')
+    await eventually(() => expect(things.count('watch')).toBe(2))
+  })
+
+  it('continues after connections were cut', async () => {
+    await things.follow()
+    for (let i = 1; i <= 3; i++) {
+      api.cut()
+      await things.afterFailures(i)
+      await things.watching()
+      things.put(`thing-${i}`, i)
+      await things.converged()
+    }
+    expect(things.count('list')).toBe(1)
+  })
+})
+
+it.each([
+  ['lists', 'all servers were away', () => api.cut()],
+  ['lists', 'a watch has only been silent', () => api.endWatches()],
+  ['streams', 'all servers were away', () => api.cut()],
+  ['streams', 'a watch has only been silent', () => api.endWatches()],
+])('a restored backup replaces the cache (by %s), with one report: %s', async (by, _, restart) => {
+  api.streamsLists = by === 'streams'
+  for (const name of ['same', 'changed', 'removed']) things.put(name, 'backup')
+  const restore = api.store.backup()
+  await things.follow({}, { silenceMs: 90_000 })
+  things.put('changed', 'later')
+  things.put('later', 'later')
+  things.remove('removed')
+  await things.converged()
+  restore()
+  await clock.advance(5000)
+  restart()
+  await eventually(async () => {
+    await clock.advance(30_000)
+    expect(things.values()).toEqual({ same: 'backup', changed: 'backup', removed: 'backup' })
+  })
+  await things.watching()
+  things.put('changed', 'after')
+  await things.converged()
+  expect(errors.filter(([error]) => error.includes('backup'))).toEqual([
+    [expect.stringContaining('has version 103, and had version 106 before'), 0],
+  ])
 })
 
 describe('the end', () => {
