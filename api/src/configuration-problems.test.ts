@@ -44,3 +44,30 @@ it('a broker of a wrong type is a problem alone', () => {
   expect(findings({ brokerPodSpec: 'x' })).toMatchObject([{ level: 'problem' }])
   expect(findings('x')).toMatchObject([{ level: 'problem' }])
 })
+
+it.each<[string, object, string, RegExp]>([
+  ['no container', { brokerPodSpec: { containers: [] } }, '', /^it is empty; write a container$/],
+  [
+    'a container without a name',
+    { brokerPodSpec: { containers: [{ image: 'i' }] } },
+    '[0].name',
+    /^it is missing; write the name of the container$/,
+  ],
+  [
+    'an init container without an image',
+    { brokerPodSpec: { containers, initContainers: [{ name: 'a', image: '' }] } },
+    '[0].image',
+    /^it is missing; write the image of the container$/,
+  ],
+  [
+    'a container without an image, which only akri run can start',
+    { brokerJobSpec: { template: { spec: { containers: [{ name: 'b', command: ['sh'] }] } } } },
+    '[0].image',
+    /only akri run can start the broker$/,
+  ],
+])('names what no cluster can create: %s', (_what, brokerSpec, at, message) => {
+  const [found, ...others] = findings(brokerSpec)
+  expect(found?.path.endsWith(`ontainers${at}`)).toBe(true)
+  expect(found?.message).toMatch(message)
+  expect(others).toEqual([])
+})

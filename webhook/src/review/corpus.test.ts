@@ -103,10 +103,6 @@ const CONTAINERS = [{ name: 'b', image: 'i' }]
 const labWith = (spec: object) => ({ ...lab, spec: { ...lab.spec, ...spec } })
 
 describe('a Configuration that people write', () => {
-  it('is published: the corpus is not empty', () => {
-    expect(published.length).toBeGreaterThan(4)
-  })
-
   it.each(published)('R95 passes as $file shows it', async ({ file, object }) => {
     const runs = expect.stringMatching(/only akri run can start the broker$/)
     const isForRun = JSON.stringify(object).includes('"command":') && /standalone/.test(file)
@@ -115,7 +111,6 @@ describe('a Configuration that people write', () => {
 
   it.each<[string, string, object]>([
     ['R66', 'as the contract has it', {}],
-    ['R66', 'with ports 0', { instanceServiceSpec: { ports: [{ port: 0, targetPort: 0 }] } }],
     ['R66 R51', 'without a broker', { brokerSpec: undefined, instanceServiceSpec: null }],
     ['R66 R51', 'with an empty broker', { brokerSpec: {} }],
     [
@@ -132,15 +127,6 @@ describe('a Configuration that people write', () => {
     ],
     [
       'R66',
-      'with a Deployment',
-      {
-        brokerSpec: {
-          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: CONTAINERS } } },
-        },
-      },
-    ],
-    [
-      'R66',
       'with another handler, whose details are its own matter',
       { discoveryHandler: { name: 'zigbee', discoveryDetails: ': [' } },
     ],
@@ -149,31 +135,17 @@ describe('a Configuration that people write', () => {
       'with a handler whose name is another one in lower case',
       { discoveryHandler: { name: 'debugecho', discoveryDetails: '[' } },
     ],
-    [
-      'R66',
-      'with resources of the Pod',
-      {
-        brokerSpec: {
-          brokerPodSpec: { containers: CONTAINERS, resources: { limits: { cpu: 1 } } },
-        },
-      },
-    ],
   ])('%s passes %s', async (_tags, _how, spec) => {
     expect(await review(labWith(spec))).toMatchObject({ outcome: 'allowed' })
   })
 
   it.each<[string, object, string, RegExp]>([
+    ['no handler', { discoveryHandler: undefined }, 'spec.discoveryHandler', /missing/],
     [
       'details that are not YAML',
       { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [' } },
       'spec.discoveryHandler.discoveryDetails',
       /not YAML: .* in line 1, column \d+/,
-    ],
-    [
-      'details without what the handler needs',
-      { discoveryHandler: { name: 'udev' } },
-      'spec.discoveryHandler.discoveryDetails.udevRules',
-      /missing/,
     ],
     [
       'a wrong udev rule',
@@ -187,18 +159,6 @@ describe('a Configuration that people write', () => {
       /^line 1, column 26: .*\n {2}KERNEL=="null", SUBSYSTEM="mem"\n +\^$/,
     ],
     [
-      'permissions that are none',
-      { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: []\npermissions: x' } },
-      'spec.discoveryHandler.discoveryDetails.permissions',
-      /^write r, w, m, rw, rm, rwm or wm; it is "x"$/,
-    ],
-    [
-      'an opcua method that does not exist',
-      { discoveryHandler: { name: 'opcua', discoveryDetails: 'opcuaDiscoveryMethod: {}' } },
-      'spec.discoveryHandler.discoveryDetails.opcuaDiscoveryMethod',
-      /name one method: standard or mdns/,
-    ],
-    [
       'a wrong opcua network',
       {
         discoveryHandler: {
@@ -208,136 +168,6 @@ describe('a Configuration that people write', () => {
       },
       'spec.discoveryHandler.discoveryDetails.allowedNetworks[0]',
       /this is not a network/,
-    ],
-    ['no handler', { discoveryHandler: undefined }, 'spec.discoveryHandler', /missing/],
-    ['a handler without a name', { discoveryHandler: {} }, 'spec.discoveryHandler.name', /missing/],
-    [
-      'a handler that is a text',
-      { discoveryHandler: 'udev' },
-      'spec.discoveryHandler',
-      /it is "udev"/,
-    ],
-    [
-      'two brokers',
-      { brokerSpec: { brokerPodSpec: { containers: [] }, brokerJobSpec: { template: {} } } },
-      'spec.brokerSpec',
-      /give one of brokerPodSpec and brokerJobSpec/,
-    ],
-    [
-      'a broker that is a list',
-      { brokerSpec: { brokerPodSpec: [] } },
-      'spec.brokerSpec.brokerPodSpec',
-      /it is a list/,
-    ],
-    [
-      'an empty valueFrom',
-      { discoveryHandler: { name: 'x', discoveryProperties: [{ name: 'a', valueFrom: {} }] } },
-      'spec.discoveryHandler.discoveryProperties[0].valueFrom',
-      /give one of secretKeyRef and configMapKeyRef/,
-    ],
-    [
-      'an unknown valueFrom',
-      {
-        discoveryHandler: {
-          name: 'x',
-          discoveryProperties: [{ name: 'a', valueFrom: { fieldRef: {} } }],
-        },
-      },
-      'spec.discoveryHandler.discoveryProperties[0].valueFrom.fieldRef',
-      /no such field/,
-    ],
-    [
-      'two values',
-      {
-        discoveryHandler: {
-          name: 'x',
-          discoveryProperties: [
-            { name: 'a', value: 'b', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } },
-          ],
-        },
-      },
-      'spec.discoveryHandler.discoveryProperties[0]',
-      /give one of value and valueFrom/,
-    ],
-    [
-      'a property without a name',
-      { discoveryHandler: { name: 'x', discoveryProperties: [{ value: 'b' }] } },
-      'spec.discoveryHandler.discoveryProperties[0].name',
-      /missing/,
-    ],
-    [
-      'a secret without a key',
-      {
-        discoveryHandler: {
-          name: 'x',
-          discoveryProperties: [{ name: 'a', valueFrom: { secretKeyRef: { name: 's' } } }],
-        },
-      },
-      'spec.discoveryHandler.discoveryProperties[0].valueFrom.secretKeyRef.key',
-      /missing/,
-    ],
-    ['a capacity below one', { capacity: -1 }, 'spec.capacity', /it is -1/],
-    [
-      'an unknown field of a Pod',
-      { brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } } },
-      'spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField',
-      /no such field/,
-    ],
-    [
-      'a misplaced field of a Job',
-      { brokerSpec: { brokerJobSpec: { template: {}, restartPolicy: 'Never' } } },
-      'spec.brokerSpec.brokerJobSpec.restartPolicy',
-      /it belongs to template\.spec/,
-    ],
-    [
-      'a misspelt field of a Deployment',
-      { brokerSpec: { brokerDeploymentSpec: { template: {}, replica: 2 } } },
-      'spec.brokerSpec.brokerDeploymentSpec.replica',
-      /did you mean replicas\?/,
-    ],
-    [
-      'a container without a name',
-      { brokerSpec: { brokerPodSpec: { containers: [{ image: 'i' }] } } },
-      'spec.brokerSpec.brokerPodSpec.containers[0].name',
-      /^it is missing; write the name of the container$/,
-    ],
-    [
-      'a container without an image',
-      {
-        brokerSpec: {
-          brokerJobSpec: { template: { spec: { containers: [{ name: 'b', image: '' }] } } },
-        },
-      },
-      'spec.brokerSpec.brokerJobSpec.template.spec.containers[0].image',
-      /^it is missing; write the image of the container$/,
-    ],
-    [
-      'an init container without an image',
-      {
-        brokerSpec: {
-          brokerPodSpec: { initContainers: [{ name: 'a' }], containers: CONTAINERS },
-        },
-      },
-      'spec.brokerSpec.brokerPodSpec.initContainers[0].image',
-      /missing/,
-    ],
-    [
-      'no container',
-      { brokerSpec: { brokerDeploymentSpec: { template: { spec: { containers: [] } } } } },
-      'spec.brokerSpec.brokerDeploymentSpec.template.spec.containers',
-      /^it is empty; write a container$/,
-    ],
-    [
-      'a wrong Service of Instances',
-      { instanceServiceSpec: { ports: { port: 80 } } },
-      'spec.instanceServiceSpec.ports',
-      /write a list/,
-    ],
-    [
-      'a wrong Service of the Configuration',
-      { configurationServiceSpec: { port: 80 } },
-      'spec.configurationServiceSpec.port',
-      /did you mean ports\?/,
     ],
   ])(
     'W1 R66 is denied if it has %s, with the path and the reason',
