@@ -225,10 +225,6 @@ describe('a Configuration', () => {
     expect(problemsOf(withSpec({ brokerProperties: { AB: 'ö'.repeat(8191) } }))).toEqual([])
   })
 
-  it('can have the longest name with which Instances still have a resource', () => {
-    expect(problemsOf(withSpec({}, { name: 'a'.repeat(56) }))).toEqual([])
-  })
-
   it.each([
     [{ spec: { ...minimal.spec, capcity: 2 } }, 'spec.capcity', 'did you mean capacity?'],
     [

@@ -118,10 +118,6 @@ it('a condition of the cluster keeps its time while its status is the same', () 
   expect(third).toMatchObject([{ lastTransitionTime: 'three' }])
 })
 
-it('has no condition for a device that never had a problem', () => {
-  expect(instanceConditions([], undefined, 'now')).toEqual([])
-})
-
 const reported = (message: string) => ({ reason: 'ReportedByHandler', message }) as const
 
 it('tells of the problem of a device, and of its end, with the time of each change', () => {
@@ -143,16 +139,6 @@ it('tells of the problem of a device, and of its end, with the time of each chan
   expect(instanceConditions(over, undefined, 'T5')).toEqual(over)
   const lost = instanceConditions(other, { reason: 'HandlerLost', message: 'x' }, 'T4')
   expect(lost).toMatchObject([{ reason: 'HandlerLost', message: 'x', lastTransitionTime: 'T1' }])
-})
-
-it('leaves the end of a problem in the words of an earlier version', () => {
-  const [over] = instanceConditions(
-    instanceConditions([], reported('no answer'), 'T1'),
-    undefined,
-    'T2',
-  )
-  const before = over === undefined ? [] : [{ ...over, message: 'in other words' }]
-  expect(instanceConditions(before, undefined, 'T3')).toEqual(before)
 })
 
 it('keeps the conditions of other programs beside the problem of a device', () => {
