@@ -60,7 +60,7 @@ const REST_MS = 10
  * within {@link GATHER_MS}, and after the expiry of a silent service (usually 120 s).
  * Ends with its signal.
  * @param types such as `_http._tcp`: see {@link isServiceType}
- * @throws TypeError if a type is none
+ * @throws TypeError if a text is not the type of a service
  *
  * @example
  * for await (const { services, ended } of browse(['_ipp._tcp'], { log, signal })) {

@@ -127,7 +127,7 @@ export class WorkloadDirectories {
 
   #makeRoot(): void {
     mkdirSync(this.#root, { recursive: true })
-    // Also a file system that somebody else has mounted there.
+    // Also a file system that another program has mounted there.
     chmodSync(this.#root, 0o700)
   }
 }
