@@ -59,19 +59,10 @@ const history = z.object({
 
 const NO_HISTORY: BrokerHistory = { left: {}, full: [] }
 
-/** A plan of all brokers of a Configuration asks for it several times for each. */
-const histories = new WeakMap<object, BrokerHistory>()
-
 /** The history of an Instance; empty if its annotation makes no sense. */
 export function historyOf({ metadata }: Pick<Instance, 'metadata'>): BrokerHistory {
   const text = metadata.annotations?.[ANNOTATIONS.brokers]
   if (text === undefined || text.length > MAX_LENGTH) return NO_HISTORY
-  const read = histories.get(metadata) ?? parse(text)
-  histories.set(metadata, read)
-  return read
-}
-
-function parse(text: string): BrokerHistory {
   try {
     return history.parse(JSON.parse(text))
   } catch {

@@ -92,13 +92,19 @@ interface Place {
   readonly rank: Rank
 }
 
-export function planPods(input: PodPlanInput): PodPlan {
-  const { instance, specHash, pods, now } = input
-  const before = historyOf(instance)
+/** The input of an Instance with brokers, and what earlier brokers have left. */
+interface PlanContext extends PodPlanInput {
+  readonly specHash: string
+  readonly history: BrokerHistory
+}
+
+export function planPods(options: PodPlanInput): PodPlan {
+  const { instance, specHash, pods, now } = options
+  const history = historyOf(instance)
   if (specHash === undefined || isDeleted(instance))
     return {
-      history: before,
-      remove: pods.flatMap((pod) => removal(pod, before, 'no broker Pod is specified')),
+      history,
+      remove: pods.flatMap((pod) => removal(pod, history, 'no broker Pod is specified')),
       update: undefined,
       waits: false,
       desired: 0,
@@ -107,6 +113,7 @@ export function planPods(input: PodPlanInput): PodPlan {
       adopt: [],
       recheckAt: undefined,
     }
+  const input: PlanContext = { ...options, specHash, history }
   const { capacity } = instance.spec
   const { places, misplaced } = placesOf(input)
   const chosen = places.slice(0, Math.max(0, capacity))
@@ -120,7 +127,7 @@ export function planPods(input: PodPlanInput): PodPlan {
     .slice(0, room)
     .map(({ node }) => node)
   const verdicts = chosen.flatMap(({ node, pod, rank }) =>
-    pod === undefined ? [] : [{ node, pod, ...judge(pod, rank, specHash, input) }],
+    pod === undefined ? [] : [{ node, pod, ...judge(pod, rank, input) }],
   )
   const blocked = vacant.length > 0 || verdicts.some(({ blocksUpdates }) => blocksUpdates)
   const isFree = ({ node, pod }: Place) => pod === undefined && input.isUsable(node)
@@ -135,22 +142,22 @@ export function planPods(input: PodPlanInput): PodPlan {
 
   const remove = [
     ...misplaced,
-    ...surplus.flatMap((pod) => removal(pod, before, 'the capacity is used on other nodes')),
+    ...surplus.flatMap((pod) => removal(pod, history, 'the capacity is used on other nodes')),
     ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
   ]
   const removed = new Set(remove.map(({ pod }) => pod))
-  const due = vacant.map((node) => ({ node, ...startOn(node, before, input) }))
+  const due = vacant.map((node) => ({ node, ...startOn(node, input) }))
   const create = due.filter(({ at }) => choiceAt === undefined && at <= now)
   return {
-    history: historyAfter(before, remove, create, specHash, input),
+    history: historyAfter(remove, create, input),
     remove,
     update,
     waits: blocked && verdicts.some((verdict) => verdict.do === 'update'),
     desired: chosen.filter(
       ({ node, pod }) => (pod !== undefined && !isEnded(pod)) || input.isUsable(node),
     ).length,
-    missing: chosen.filter((place) => isMissing(place, specHash, input)).length,
-    create: create.map(({ node }) => ({ node, restarts: before.left[node]?.restarts ?? 0 })),
+    missing: chosen.filter((place) => isMissing(place, input)).length,
+    create: create.map(({ node }) => ({ node, restarts: history.left[node]?.restarts ?? 0 })),
     adopt: pods.filter(
       (pod) => !removed.has(pod) && specHashOf(pod) === undefined && !isDeleted(pod),
     ),
@@ -178,11 +185,10 @@ export function withUpdate(plan: PodPlan, permits: (pod: Pod) => boolean): PodPl
 }
 
 /** The places of an Instance, the best first, and the Pods that have no place. */
-function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] } {
-  const { instance, pods } = input
+function placesOf(input: PlanContext): { places: Place[]; misplaced: Removal[] } {
+  const { instance, pods, history } = input
   // A second place for a node would make the Pod of the first place surplus.
   const nodes = [...new Set(instance.spec.nodes)]
-  const history = historyOf(instance)
   const podOf = new Map<NodeName, Pod>()
   const misplaced: Removal[] = []
   for (const pod of bestFirst(pods)) {
@@ -203,9 +209,8 @@ function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] 
  * Moves the nodes that are to have a broker to the front, among nodes of the same rank. Weights
  * cost time, and a roll-out plans all Instances at once: mostly there is nothing to choose.
  */
-function chooseAmong(places: Place[], { instance }: PodPlanInput): Place[] {
+function chooseAmong(places: Place[], { instance, history: { full } }: PlanContext): Place[] {
   const { capacity } = instance.spec
-  const { full } = historyOf(instance)
   const rank = places[capacity]?.rank
   if (rank === undefined || places[capacity - 1]?.rank !== rank) return places
   const tied = places
@@ -224,7 +229,7 @@ function chooseAmong(places: Place[], { instance }: PodPlanInput): Place[] {
 function rankOf(
   node: NodeName,
   pod: Pod | undefined,
-  { instance, isUsable, now }: PodPlanInput,
+  { history: { left, full }, isUsable, now }: PlanContext,
 ): Rank {
   const leaves = pod !== undefined && (isEnded(pod) || isDeleted(pod))
   // A scheduled Pod keeps its place, however long it takes to start.
@@ -232,7 +237,6 @@ function rankOf(
   if (!isUsable(node)) return 'unusable'
   if (leaves) return 'restarting'
   if (pod !== undefined) return stuckAt(pod) > now ? 'pending' : 'stuck'
-  const { left, full } = historyOf(instance)
   if (full.includes(node)) return 'tried'
   return (left[node]?.restarts ?? 0) > 0 ? 'restarting' : 'free'
 }
@@ -259,24 +263,23 @@ type Verdict = {
 const SPEC_CHANGED = 'the spec has changed'
 
 /** Whether the broker of a chosen place is missing in a roll-out. */
-function isMissing({ node, pod }: Place, specHash: string, input: PodPlanInput): boolean {
+function isMissing({ node, pod }: Place, input: PlanContext): boolean {
   // Such a place misses its broker because of the node.
   if (input.isAway(node)) return false
   if (pod === undefined) return input.isUsable(node) && replacedOn(node, input) !== 'broken'
   if (isDeleted(pod)) return replacedOn(node, input) !== 'broken'
-  const replaced = replacedBy(historyOf(input.instance), pod)
-  const counts = isOutdated(pod, specHash, input) ? replaced === 'working' : replaced !== 'broken'
+  const replaced = replacedBy(input.history, pod)
+  const counts = isOutdated(pod, input) ? replaced === 'working' : replaced !== 'broken'
   return counts && !works(pod, input.now)
 }
 
 /** Whether the Pod is made from another spec, and the controller is to replace it. */
-function isOutdated(pod: Pod, specHash: string, { strategy }: PodPlanInput): boolean {
+function isOutdated(pod: Pod, { specHash, strategy }: PlanContext): boolean {
   return strategy === 'RollingUpdate' && ![undefined, specHash].includes(specHashOf(pod))
 }
 
 /** What the successor on a node gets. */
-function replacedOn(node: NodeName, { instance, pods }: PodPlanInput): Replaced | undefined {
-  const history = historyOf(instance)
+function replacedOn(node: NodeName, { history, pods }: PlanContext): Replaced | undefined {
   return history.left[predecessorOf(history, node, pods) ?? '']?.replaced
 }
 
@@ -289,11 +292,7 @@ interface Start extends Pick<Legacy, 'uid' | 'vanished'> {
  * When the broker of a node may be created. The controller waits before it deletes a broker that
  * has ended; a broker that another client deletes must not be created again in a hot loop.
  */
-function startOn(
-  node: NodeName,
-  { left }: BrokerHistory,
-  { instance, lastOn, now }: PodPlanInput,
-): Start {
+function startOn(node: NodeName, { history: { left }, instance, lastOn, now }: PlanContext): Start {
   const { uid, vanished } = left[node] ?? {}
   const last = lastOn(node)
   if (last === undefined || last.uid === uid) return { at: 0, uid, vanished }
@@ -306,20 +305,18 @@ function startOn(
 
 /** What the brokers that are deleted leave, and what the brokers that are created take. */
 function historyAfter(
-  before: BrokerHistory,
   remove: readonly Removal[],
   create: readonly (Start & { readonly node: NodeName })[],
-  specHash: string,
-  input: PodPlanInput,
+  input: PlanContext,
 ): BrokerHistory {
   const { pods, now } = input
-  let history = before
+  let { history } = input
   for (const pod of pods) {
     const { targetNode = '' } = pod
     const { uid, replaced, vanished } = history.left[targetNode] ?? {}
     // What a broker leaves counts until the next one works with the present spec.
     if (uid === pod.metadata.uid || isDeleted(pod) || !works(pod, now)) continue
-    const isSettled = replaced === 'working' && !isOutdated(pod, specHash, input)
+    const isSettled = replaced === 'working' && !isOutdated(pod, input)
     history = withLegacy(history, targetNode, {
       uid,
       vanished,
@@ -347,9 +344,9 @@ function historyAfter(
 }
 
 /** What happens to the Pod of a chosen node. */
-function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Verdict {
+function judge(pod: Pod, rank: Rank, input: PlanContext): Verdict {
   const { now } = input
-  const before = replacedBy(historyOf(input.instance), pod)
+  const before = replacedBy(input.history, pod)
   const remove = (
     reason: string,
     restarts: number,
@@ -362,7 +359,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, input: PodPlanInput): Ver
     recheckAt,
   })
   if (isDeleted(pod)) return keep(true)
-  const outdated = isOutdated(pod, specHash, input)
+  const outdated = isOutdated(pod, input)
   if (isEnded(pod)) {
     if (outdated) return remove(SPEC_CHANGED, 0, true, before ?? 'broken')
     const life = { restarts: restartsOf(pod), refused: isRefused(pod), ranMs: pod.ranMs }
