@@ -65,21 +65,21 @@ const SILENT_REASONS: ReadonlySet<string> = new Set([SILENT_REASON, PULL_FAILED]
 const ALL_TYPES = ['HandlerConnected', 'Discovering', 'Ready'] as const
 
 /** @returns undefined if no node has reported, and there is no status that says otherwise */
-export function summaryOf({
-  configuration,
-  instances,
-  reports,
-  brokers,
-  hasReferences,
-  now,
-}: SummaryInput): ConfigurationStatus | undefined {
+export function summaryOf(input: SummaryInput): ConfigurationStatus | undefined {
+  const { configuration, instances, reports, brokers, hasReferences, now } = input
   const { metadata, status } = configuration
   if (status === undefined && reports.length === 0) return undefined
   const present = reports.filter(({ agent }) => agent === 'present')
   const before = status?.conditions ?? []
   const beforeOf = (wanted: Condition['type']) => before.find(({ type }) => type === wanted)
   const heard = reports.filter(({ agent }) => agent !== 'silent')
-  const further = [
+  const nodes = clusterConditions(reports, before, now)
+  const ready = nodes.find(({ type }) => type === 'Ready')
+  const finding = notReady(input, ready)
+  const conditions = [
+    ...nodes.filter((condition) => condition !== ready),
+    // In any case: a tool that knows no other condition takes an object without it for ready.
+    finding === undefined ? ready : conditionOf('Ready', finding, beforeOf('Ready'), now),
     handlersCondition(heard, beforeOf('HandlersReady'), now),
     hasReferences && reports.length > 0
       ? propertiesCondition(heard, beforeOf('PropertiesResolved'), now)
@@ -91,15 +91,7 @@ export function summaryOf({
       metadata.generation,
       ...heard.map((report) => report.status.observedGeneration),
     ),
-    conditions: [
-      ...withReady(
-        clusterConditions(reports, before, now),
-        { metadata, isReported: reports.length > 0, brokers },
-        beforeOf('Ready'),
-        now,
-      ),
-      ...further.flatMap((condition) => condition ?? []),
-    ],
+    conditions: conditions.filter((condition) => condition !== undefined),
     devices: instances.length,
     slots: slotCounts(instances),
     ...(brokers === undefined
@@ -125,32 +117,9 @@ export function isReadySilent(status: Pick<ConfigurationStatus, 'conditions'> | 
   return ready?.status === 'Unknown' && SILENT_REASONS.has(ready.reason)
 }
 
-interface ReadyInput extends Pick<SummaryInput, 'brokers'> {
-  readonly metadata: Configuration['metadata']
-  /** Whether any node has reported. */
-  readonly isReported: boolean
-}
-
-/**
- * The conditions with a condition `Ready` in any case. A tool that knows no other condition takes
- * an object without it for one that is ready.
- */
-function withReady(
-  conditions: readonly Condition[],
-  input: ReadyInput,
-  before: Condition | undefined,
-  now: string,
-): readonly Condition[] {
-  const ready = conditions.find(({ type }) => type === 'Ready')
-  const finding = notReady(input, ready)
-  if (finding === undefined) return conditions
-  const others = conditions.filter(({ type }) => type !== 'Ready')
-  return [...others, conditionOf('Ready', finding, before, now)]
-}
-
 /** What makes a Configuration not ready, whatever its nodes say, or if they say `True`. */
 function notReady(
-  { metadata, isReported, brokers }: ReadyInput,
+  { configuration: { metadata }, reports, brokers }: SummaryInput,
   ready: Condition | undefined,
 ): Finding | undefined {
   if (isDeleted({ metadata })) {
@@ -158,7 +127,7 @@ function notReady(
     const message = `the Configuration is being deleted; finalizers hold it: ${finalizers}`
     return { status: 'False', reason: 'BeingDeleted', message: objectMessage(message) }
   }
-  if (!isReported)
+  if (reports.length === 0)
     return {
       status: 'Unknown',
       reason: 'NoAgent',
