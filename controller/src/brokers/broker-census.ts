@@ -22,8 +22,8 @@ export interface BrokerCensus {
   readonly updated: number
   readonly ready: number
   readonly problems: readonly BrokerProblem[]
-  /** Jobs without Pods. */
-  readonly idleJobs: readonly Job[]
+  /** Jobs without Pods. @default none */
+  readonly idleJobs?: readonly Job[]
   /** The replacement of Pods of an earlier spec. Undefined if there are none. */
   readonly rollout: BrokerRollout | undefined
 }
@@ -113,7 +113,6 @@ function ofPods(
       ...present.flatMap((pod) => problemAt(pod, now) ?? []),
       ...(first === undefined ? [] : [noUsableNode(instance, first, obstacles.length)]),
     ],
-    idleJobs: [],
   }
 }
 
@@ -127,7 +126,6 @@ function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState, n
     updated: current !== undefined || wasCreated ? 1 : 0,
     ready: ready ? 1 : 0,
     problems,
-    idleJobs: [],
   })
   // A person may have deleted the Job after its end.
   if (job === undefined) return count(wasCreated)
@@ -139,7 +137,7 @@ function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState, n
   if (job.outcome === 'complete' || podsOfJob.some(works)) return count(true)
   const problems = podsOfJob.flatMap((pod) => (isDeleted(pod) ? [] : (problemAt(pod, now) ?? [])))
   const isIdle = job.lacksPods && podsOfJob.every(isEnded)
-  return { ...count(false, ...problems), idleJobs: isIdle ? [job] : [] }
+  return { ...count(false, ...problems), ...(isIdle && { idleJobs: [job] }) }
 }
 
 const NO_DEPLOYMENT = { isObserved: true, desired: 1, updated: 0, ready: 0, refusal: undefined }
@@ -171,7 +169,6 @@ function ofDeployment(
       ...(sentence === undefined ? [] : [refusal(sentence)]),
       ...pods.flatMap((pod) => problemAt(pod, clock.monotonicMs()) ?? []),
     ],
-    idleJobs: [],
   }
 }
 
@@ -189,6 +186,6 @@ function sum(
     updated: total(({ updated }) => updated),
     ready: total(({ ready }) => ready),
     problems: [...failures, ...counts.flatMap(({ problems }) => problems)],
-    idleJobs: counts.flatMap(({ idleJobs }) => idleJobs),
+    idleJobs: counts.flatMap(({ idleJobs = [] }) => idleJobs),
   }
 }

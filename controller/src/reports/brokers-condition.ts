@@ -23,7 +23,7 @@ export const EVENT_REASONS: ReadonlySet<string> = new Set<BrokerProblem['reason'
  * @param now the time, as ISO 8601
  */
 export function brokersCondition(
-  { what, desired, updated, ready, problems, rollout }: Omit<BrokerCensus, 'idleJobs'>,
+  { what, desired, updated, ready, problems, rollout }: BrokerCensus,
   before: Condition | undefined,
   now: string,
 ): Condition {

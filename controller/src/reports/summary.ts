@@ -45,7 +45,7 @@ interface SummaryInput {
   readonly instances: readonly Instance[]
   readonly reports: readonly ReportedNode[]
   /** Undefined for a Configuration without brokers. */
-  readonly brokers: Omit<BrokerCensus, 'idleJobs'> | undefined
+  readonly brokers: BrokerCensus | undefined
   /** Whether a property of the Configuration comes from a Secret or a ConfigMap. */
   readonly hasReferences: boolean
   /** ISO 8601. */
