@@ -10,7 +10,7 @@ const CONCURRENCY = 16
  */
 export async function inParallel<T>(
   items: readonly T[],
-  work: (item: T) => Promise<void>,
+  work: (item: T) => Promise<unknown>,
   goesOn: () => boolean = () => true,
 ): Promise<unknown[]> {
   const queue = items.values()

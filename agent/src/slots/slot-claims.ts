@@ -24,10 +24,8 @@ interface SlotClaimsOptions {
   readonly directories?: WorkloadDirectoryMaker | undefined
 }
 
-/** A claim of a request that is not answered. */
-interface SlotClaim extends ChosenSlot {
-  readonly usage: string
-}
+/** A claim of a request that is not answered, with what its release needs. */
+type NewClaim = Parameters<Cluster['releaseSlot']>
 
 /** How often slots are chosen for one request, while other nodes claim the chosen slots first. */
 const MAX_ATTEMPTS = 10
@@ -59,7 +57,7 @@ export class SlotClaims {
     requests: readonly (readonly string[])[],
   ): Promise<readonly ContainerAllocation[]> {
     const { cluster, clock } = this.#options
-    const claimed: SlotClaim[] = []
+    const claimed: NewClaim[] = []
     return this.exclusively(async () => {
       try {
         for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -74,9 +72,7 @@ export class SlotClaims {
         // After a failed release, the slot reconciler releases the slot, because no container uses
         // it. All at once: the kubelet admits no Pod meanwhile, and a cluster that is away takes
         // its time.
-        await inParallel(claimed, async ({ instance: { key }, slot, usage }) => {
-          await cluster.releaseSlot(key, slot, usage)
-        })
+        await inParallel(claimed, (claim) => cluster.releaseSlot(...claim))
         throw error
       } finally {
         for (const slot of this.#pending) this.#claimedAt.set(slot, clock.monotonicMs())
@@ -114,11 +110,11 @@ export class SlotClaims {
   async #claimAll(
     { level, name: resourceName }: Resource,
     chosen: readonly ChosenSlot[],
-    claimed: SlotClaim[],
+    claimed: NewClaim[],
   ): Promise<boolean> {
     const { cluster, book, observer } = this.#options
-    for (const target of new Map(chosen.map((each) => [each.slot, each])).values()) {
-      const { slot, id, instance } = target
+    const bySlot = new Map(chosen.map((each) => [each.slot, each]))
+    for (const { slot, id, instance } of bySlot.values()) {
       const usage = usageOf({ slot, resourceName, id }, book.node)
       // Before the claim is written: a reconcile that finds the claim must see that it is young.
       this.#pending.add(slot)
@@ -126,7 +122,7 @@ export class SlotClaims {
       observer.claimed(level, result.outcome)
       // The slot can be this node's by an earlier claim.
       const isHeld = result.outcome === 'taken' && result.by === usage
-      if (result.outcome === 'claimed') claimed.push({ ...target, usage })
+      if (result.outcome === 'claimed') claimed.push([instance.key, slot, usage])
       else if (!isHeld) {
         if (level === 'configuration') return false
         throw new AllocationRefusedError(
