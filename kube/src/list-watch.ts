@@ -81,23 +81,18 @@ const STABLE_MS = 5000
 const EXPIRED = 410
 /** The HTTP status of a version that the server has not reached. */
 const TOO_LARGE = 504
-/** The HTTP status of a server whose watches cannot begin with the objects. */
-const NO_STREAMS = [400, 422]
+/** The HTTP status of a server whose watches cannot begin with the objects, or may not yet. */
+const NO_STREAMS = [400, 403, 422]
 /** A page that is too long for the client is requested again with one of so many parts of it. */
 const PAGE_PARTS = 8
-/** The HTTP status of a collection that the client may not watch, or only not yet. */
-const FORBIDDEN = 403
 /** A stream of objects without a line for so long has no end, in milliseconds. */
 const STREAM_SILENCE_MS = 10_000
-/** After a stream without its end, lists are no streams for so long, in milliseconds. */
+/** The pause without streams after one that was refused or had no end, in milliseconds. */
 const STREAM_PAUSE_MS = 600_000
 /** Annotation of the bookmark after the last object of the list. */
 const END_OF_LIST = 'k8s.io/initial-events-end'
 
 type Query = ApiRequest['query']
-
-/** The clients of servers whose watches do not begin with the objects. */
-const withoutStreams = new WeakSet<ApiClient>()
 
 /**
  * Lists a collection, then watches it, until the signal is aborted. Failures are reported and
@@ -120,7 +115,7 @@ export async function* listWatch(
   notOlderThan: () => string | undefined,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
-  const { client, clock, path, random, onError } = options
+  const { clock, path, random, onError } = options
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
   /** The version of the last list or watch, also if the watch cannot continue there. */
@@ -130,8 +125,6 @@ export async function* listWatch(
   let isMemoryTooOld = false
   /** Monotonic time from which a list may be a stream again. */
   let streamsAt = Number.NEGATIVE_INFINITY
-  /** Whether a stream was forbidden, and no list has been allowed since. */
-  let isForbidden = false
   while (!signal.aborted) {
     let failure: unknown
     let watchedAt = Number.POSITIVE_INFINITY
@@ -156,15 +149,13 @@ export async function* listWatch(
       if (version === undefined) {
         since = isMemoryTooOld ? undefined : notOlderThan()
         yield { kind: 'listing', isNewest: since === undefined }
-        const mayStream =
-          !isForbidden && !withoutStreams.has(client) && clock.monotonicMs() >= streamsAt
+        const mayStream = clock.monotonicMs() >= streamsAt
         if (since !== undefined && mayStream) stream = new ObjectStream(since, options)
         else {
           const list = await listAll(options, since, signal, onContact)
           if (signal.aborted) return
           yield listed(list)
           isMemoryTooOld = false
-          isForbidden = false
         }
       }
       // A list that takes long and then fails is no success: the server may have too much to do.
@@ -199,11 +190,10 @@ export async function* listWatch(
         continue
       }
     } catch (error) {
-      if (stream !== undefined && ApiError.is(error)) {
-        const { status } = error
-        if (NO_STREAMS.includes(status)) withoutStreams.add(client)
-        isForbidden = status === FORBIDDEN
-        if (isForbidden || NO_STREAMS.includes(status)) continue
+      const isRefused = ApiError.is(error) && NO_STREAMS.includes(error.status)
+      if (stream !== undefined && isRefused) {
+        streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
+        continue
       }
       if (since !== undefined && isTooOld(error)) isMemoryTooOld = true
       if (ApiError.is(error, EXPIRED)) version = undefined

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { mergePatchOf } from './merge-patch.js'
-import { applyMergePatch } from './patches.js'
+import { applyMergePatch } from './testing/object-store.js'
 
 const leaf = fc.oneof(fc.string(), fc.integer(), fc.boolean(), fc.array(fc.string()))
 const document = fc.dictionary(

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '@akrijs/runtime'
 import type { JsonPatch } from './objects.js'
 
-// JSON patches (RFC 6902) and merge patches (RFC 7396), as an API server executes them. Pure.
+// JSON patches (RFC 6902), as an API server executes them. Pure.
 
 type Operation = JsonPatch[number]
 type Container = Record<string, unknown> | unknown[]
@@ -90,15 +90,4 @@ function add(parent: Container, key: string, value: unknown): boolean {
 function remove(parent: Container, key: string): void {
   if (Array.isArray(parent)) parent.splice(Number(key), 1)
   else delete parent[key]
-}
-
-/** Applies a merge patch to a copy of the document: `null` removes a key. */
-export function applyMergePatch(document: unknown, patch: unknown): unknown {
-  if (!isRecord(patch)) return structuredClone(patch)
-  const merged = new Map(Object.entries(isRecord(document) ? document : {}))
-  for (const [key, value] of Object.entries(patch)) {
-    if (value === null) merged.delete(key)
-    else merged.set(key, applyMergePatch(merged.get(key), value))
-  }
-  return Object.fromEntries(merged)
 }

@@ -259,38 +259,12 @@ describe('a stream of objects', () => {
     await eventually(() => expect(things.values()).toEqual({ a: 12, c: 17 }))
   })
 
-  it.each([400, 422])('that is refused with %i is a list from then on', async (status) => {
-    things.put('a', 1)
-    api.watchAnswers.push(refuse(status, 'Invalid'))
-    await things.follow()
-    await expire()
-    await eventually(() => expect(things.count('list')).toBe(2))
-    expect(streams()).toHaveLength(1)
-    expect(things.values()).toEqual({ a: 1 })
-    // Only the expired watch is an error.
-    expect(errors).toHaveLength(1)
-  })
-
-  it('that is forbidden is a list until a list is allowed, and then a stream again', async () => {
-    things.put('a', 1)
-    api.watchAnswers.push(refuse(403, 'Forbidden'))
-    api.listAnswers.push(refuse(403, 'Forbidden'))
-    things.begin()
-    await things.afterFailures(1)
-    await things.reflector.synced
-    expect(things.values()).toEqual({ a: 1 })
-    expect([streams().length, things.count('list')]).toEqual([1, 2])
-    await things.watching()
-    await expire()
-    await eventually(() => expect(streams()).toHaveLength(2))
-    await things.watching()
-    expect(things.count('list')).toBe(2)
-    expect(errors).toHaveLength(2)
-  })
-
   it.each<[string, Handler]>([
     ['ends', (_request, response) => response.end(event('ADDED', thing('b', 10)))],
     ['falls silent', answer(event('ADDED', thing('b', 10)))],
+    ['is refused with 400', refuse(400, 'BadRequest')],
+    ['is forbidden', refuse(403, 'Forbidden')],
+    ['is refused with 422', refuse(422, 'Invalid')],
   ])('that %s before its bookmark is a list for ten minutes', async (_what, incomplete) => {
     things.put('a', 1)
     api.watchAnswers.push(incomplete)

@@ -4,7 +4,7 @@ import { isRecord } from '@akrijs/runtime'
 import type { PatchType } from '../api-client.js'
 import { ApiError } from '../errors.js'
 import type { JsonPatch } from '../objects.js'
-import { applyJsonPatch, applyMergePatch } from '../patches.js'
+import { applyJsonPatch } from '../patches.js'
 import { applyFields, updateFields } from './managed-fields.js'
 
 /** An object of the store. Its path tells its kind, namespace and name. */
@@ -364,4 +364,15 @@ function metadataOf(object: Fields): Fields {
 
 function refusal(status: number, reason: string, message: string): ApiError {
   return new ApiError('fake API server', { status, reason, message })
+}
+
+/** Applies a merge patch (RFC 7396) to a copy of the document: `null` removes a key. */
+export function applyMergePatch(document: unknown, patch: unknown): unknown {
+  if (!isRecord(patch)) return structuredClone(patch)
+  const merged = new Map(Object.entries(isRecord(document) ? document : {}))
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key)
+    else merged.set(key, applyMergePatch(merged.get(key), value))
+  }
+  return Object.fromEntries(merged)
 }
