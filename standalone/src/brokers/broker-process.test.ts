@@ -9,6 +9,17 @@ import { eventually } from '../../../test/support/eventually.js'
 import { BrokerLedger } from './broker-ledger.js'
 import { BrokerProcess } from './broker-process.js'
 
+/** The end of a process without arguments. */
+const endOf = (file: string, workingDirectory?: string) =>
+  new BrokerProcess({
+    file,
+    args: [],
+    env: { PATH: '/bin' },
+    workingDirectory,
+    clock: new ManualClock(),
+    onLine: () => {},
+  }).ended
+
 function start(script: string) {
   const clock = new ManualClock()
   const lines: string[] = []
@@ -65,90 +76,40 @@ function isGone(pid: number): boolean {
 }
 
 describe('the process of a broker', () => {
-  it('reports its end', async () => {
-    expect(await start('exit 3').broker.ended).toEqual({
-      succeeded: false,
-      reason: 'it exited with code 3',
-    })
-    expect(await start('exit 0').broker.ended).toEqual({
-      succeeded: true,
-      reason: 'it exited with code 0',
-    })
-    expect(await start('kill -9 $$').broker.ended).toEqual({
-      succeeded: false,
-      reason: 'it was ended by SIGKILL',
-    })
+  it.each([
+    ['exit 3', 'it exited with code 3'],
+    ['exit 0', 'it exited with code 0'],
+    ['kill -9 $$', 'it was ended by SIGKILL'],
+  ])('reports its end: %s', async (script, reason) => {
+    const succeeded = script === 'exit 0'
+    expect(await start(script).broker.ended).toEqual({ succeeded, reason })
   })
 
   it.each([
-    ['/no/such', 'its command /no/such does not exist'],
-    ['/etc/passwd/such', 'its command /etc/passwd/such does not exist'],
-    ['no-such', 'its command no-such does not exist in PATH'],
-    ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
-  ])('gives the reason why %s cannot be started', async (file, reason) => {
-    const env = { PATH: '/bin' }
-    const broker = new BrokerProcess({
-      file,
-      args: [],
-      env,
-      workingDirectory: undefined,
-      clock: new ManualClock(),
-      onLine: () => {},
-    })
-    expect(await broker.ended).toEqual({
+    ['/no/such', undefined, 'command[0]', 'its command /no/such does not exist'],
+    ['/etc/passwd/x', undefined, 'command[0]', 'its command /etc/passwd/x does not exist'],
+    ['no-such', undefined, 'command[0]', 'its command no-such does not exist in PATH'],
+    [
+      '/etc/passwd',
+      undefined,
+      'command[0]',
+      'its command /etc/passwd is no program, or may not be run',
+    ],
+    ['true', '/no/such', 'workingDir', 'its workingDir /no/such does not exist'],
+    ['/bin/true', '/etc/passwd', 'workingDir', 'its workingDir /etc/passwd is not a directory'],
+  ])('gives the reason why %s cannot be started in %s', async (file, directory, field, reason) => {
+    expect(await endOf(file, directory)).toEqual({
       succeeded: false,
       reason: `it cannot be started: ${reason}`,
-      field: 'command[0]',
-    })
-  })
-
-  it.each([
-    ['/no/such', 'does not exist'],
-    ['/etc/passwd', 'is not a directory'],
-  ])('gives the reason why it cannot be started in %s', async (workingDirectory, why) => {
-    const broker = new BrokerProcess({
-      file: '/bin/true',
-      args: [],
-      env: {},
-      workingDirectory,
-      clock: new ManualClock(),
-      onLine: () => {},
-    })
-    expect(await broker.ended).toEqual({
-      succeeded: false,
-      reason: `it cannot be started: its workingDir ${workingDirectory} ${why}`,
-      field: 'workingDir',
+      field,
     })
   })
 
   it('reports a missing interpreter of a script', async () => {
     const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-broker-')), 'script')
     writeFileSync(file, '#!/no/such/interpreter\n', { mode: 0o755 })
-    const broker = new BrokerProcess({
-      file,
-      args: [],
-      env: {},
-      workingDirectory: undefined,
-      clock: new ManualClock(),
-      onLine: () => {},
-    })
-    expect((await broker.ended).reason).toBe(
+    expect((await endOf(file)).reason).toBe(
       `it cannot be started: the interpreter that its command ${file} names does not exist`,
-    )
-  })
-
-  it('reports a missing working directory', async () => {
-    const workingDirectory = '/no/such/directory'
-    const broker = new BrokerProcess({
-      file: 'true',
-      args: [],
-      env: {},
-      workingDirectory,
-      clock: new ManualClock(),
-      onLine: () => {},
-    })
-    expect((await broker.ended).reason).toBe(
-      'it cannot be started: its workingDir /no/such/directory does not exist',
     )
   })
 
@@ -196,25 +157,31 @@ describe('the process of a broker', () => {
 
 describe('the ledger of brokers', () => {
   const file = () => path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-ledger-')), 'brokers.json')
+  /** A process that leads a group. It ends with the test. */
+  function sleeper() {
+    const child = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    return { pid: child.pid ?? 0, ended: once(child, 'exit'), kill: () => child.kill('SIGKILL') }
+  }
 
   it('ends the brokers of a killed agent, and no other process', async () => {
     const at = file()
-    const left = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
-    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
-    const ended = once(left, 'exit')
-    try {
-      new BrokerLedger(at).add(left.pid ?? 0, 'a/b')
-      const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
+    const [left, other] = [sleeper(), sleeper()]
+    new BrokerLedger(at).add(left.pid, 'a/b')
+    const [kept]: object[] = JSON.parse(readFileSync(at, 'utf8'))
+    const others = [
       // The pid of an earlier broker, which another program has now.
-      writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
-      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [left.pid], left: [] })
-      await ended
-      expect(isGone(other.pid ?? 0)).toBe(false)
-      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
-    } finally {
-      left.kill('SIGKILL')
-      other.kill('SIGKILL')
-    }
+      { ...kept, pid: other.pid, started: '1' },
+      // The same ticks of another boot.
+      { ...kept, boot: 'before' },
+    ]
+    writeFileSync(at, JSON.stringify(others))
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
+    writeFileSync(at, JSON.stringify([kept, ...others]))
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [left.pid], left: [] })
+    await left.ended
+    expect(isGone(other.pid)).toBe(false)
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
   })
 
   it('ends the processes of a broker that has ended itself', async () => {
@@ -236,56 +203,33 @@ describe('the ledger of brokers', () => {
 
   it('ends the other brokers if one runs as another user, which it remembers', async () => {
     const at = file()
-    const foreign = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
-    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
-    const pids = [foreign.pid ?? 0, other.pid ?? 0] as const
-    const ended = once(other, 'exit')
-    try {
-      const ledger = new BrokerLedger(at)
-      for (const pid of pids) ledger.add(pid, `a/${pid}`)
-      refuseSignals(pids[0])
-      const next = new BrokerLedger(at)
-      expect(await next.endLeftovers()).toEqual({ ended: [pids[1]], left: [pids[0]] })
-      await ended
-      next.add(process.pid, 'a/b')
-      next.remove(process.pid)
-      expect(JSON.parse(readFileSync(at, 'utf8'))).toMatchObject([{ pid: pids[0] }])
-      expect(ledger.kill()).toEqual([pids[0]])
+    const [foreign, other] = [sleeper(), sleeper()]
+    const ledger = new BrokerLedger(at)
+    for (const { pid } of [foreign, other]) ledger.add(pid, `a/${pid}`)
+    refuseSignals(foreign.pid)
+    const next = new BrokerLedger(at)
+    expect(await next.endLeftovers()).toEqual({ ended: [other.pid], left: [foreign.pid] })
+    await other.ended
+    next.add(process.pid, 'a/b')
+    next.remove(process.pid)
+    expect(JSON.parse(readFileSync(at, 'utf8'))).toMatchObject([{ pid: foreign.pid }])
+    expect(ledger.kill()).toEqual([foreign.pid])
 
-      expect(pids.map((pid) => next.hasLeftover(`a/${pid}`))).toEqual([true, false])
-      const clock = new ManualClock()
-      const { signal } = new AbortController()
-      let isOver = false
-      const over = next.untilEnded(`a/${pids[0]}`, clock, signal).then(() => {
-        isOver = true
-      })
-      await clock.advance(5000)
-      expect(isOver).toBe(false)
-      const foreignEnd = once(foreign, 'exit')
-      foreign.kill('SIGKILL')
-      await foreignEnd
-      await clock.advance(1000)
-      await over
-      expect(next.hasLeftover(`a/${pids[0]}`)).toBe(false)
-      expect(readFileSync(at, 'utf8')).toBe('[]')
-    } finally {
-      foreign.kill('SIGKILL')
-      other.kill('SIGKILL')
-    }
-  })
-
-  it('ends no process that an entry of another boot fits', async () => {
-    const at = file()
-    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
-    try {
-      new BrokerLedger(at).add(other.pid ?? 0, 'a/b')
-      const entries: object[] = JSON.parse(readFileSync(at, 'utf8'))
-      writeFileSync(at, JSON.stringify(entries.map((entry) => ({ ...entry, boot: 'before' }))))
-      expect(await new BrokerLedger(at).endLeftovers()).toEqual({ ended: [], left: [] })
-      expect(isGone(other.pid ?? 0)).toBe(false)
-    } finally {
-      other.kill('SIGKILL')
-    }
+    expect([foreign, other].map(({ pid }) => next.hasLeftover(`a/${pid}`))).toEqual([true, false])
+    const clock = new ManualClock()
+    let isOver = false
+    const { signal } = new AbortController()
+    const over = next.untilEnded(`a/${foreign.pid}`, clock, signal).then(() => {
+      isOver = true
+    })
+    await clock.advance(5000)
+    expect(isOver).toBe(false)
+    foreign.kill()
+    await foreign.ended
+    await clock.advance(1000)
+    await over
+    expect(next.hasLeftover(`a/${foreign.pid}`)).toBe(false)
+    expect(readFileSync(at, 'utf8')).toBe('[]')
   })
 
   it('treats an invalid file as an empty one', async () => {

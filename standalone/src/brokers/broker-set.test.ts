@@ -1,23 +1,12 @@
 import { spawn } from 'node:child_process'
-import {
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { request } from 'node:http'
 import os from 'node:os'
 import path from 'node:path'
 import { keyOf, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { askAgent } from '../../../cli/src/control/control-client.js'
-import { serveControl } from '../../../cli/src/control/control-server.js'
 import { eventually } from '../../../test/support/eventually.js'
 import { type StandaloneAgent, startStandalone } from '../standalone.js'
 import { BrokerLedger } from './broker-ledger.js'
@@ -75,6 +64,13 @@ const pid = () => {
   const now = state()
   return now?.phase === 'running' ? now.pid : undefined
 }
+/** Waits for a broker. @param before the process of another broker */
+const running = (before?: number) =>
+  eventually(() => {
+    const now = pid() ?? expect.fail('none runs')
+    expect(now).not.toBe(before)
+    return now
+  })
 const used = () =>
   standalone.cluster.instances
     .list()
@@ -127,57 +123,27 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-const patience = { timeout: 120_000, interval: 20 }
-
 describe('the brokers of a machine', () => {
-  it('R48 run once for each Instance, with a slot of their own', async () => {
-    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
-    expect(used()).toBe(1)
-  })
-
-  it('are restarted when they end, and never claim more than one slot', async () => {
-    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
-    process.kill(first, 'SIGKILL')
-    await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
-    await vi.waitFor(() => expect(used()).toBe(1), patience)
-  })
-
   it('are restarted after a bug, which is logged as an error', async () => {
-    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const first = await running()
     const bug = new TypeError('x is not a function')
     const admit = vi.spyOn(standalone.kubelet, 'admit').mockRejectedValueOnce(bug)
     onTestFinished(() => admit.mockRestore())
     process.kill(first, 'SIGKILL')
-    await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
+    await running(first)
     expect(linesOf('error', 'broker failed')).toMatchObject([{ err: bug }])
   })
 
   it('of an edited Configuration are replaced, and one slot is allocated in the end', async () => {
-    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const first = await running()
     write('sleep 2000')
-    await vi.waitFor(
-      () => expect(existsSync(`/proc/${first}`) || pid() === undefined).toBe(false),
-      patience,
-    )
+    await eventually(() => expect(existsSync(`/proc/${first}`) || pid() === undefined).toBe(false))
     expect(readFileSync(`/proc/${pid()}/cmdline`, 'utf8')).toContain('2000')
     expect(
       standalone.kubelet.resource(
         `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`,
       ).allocated,
     ).toBe(1)
-  })
-
-  it('report a command that does not exist', async () => {
-    await vi.waitFor(() => expect(pid()).toBeDefined(), patience)
-    write('/no/such/broker')
-    await vi.waitFor(
-      () =>
-        expect(state()).toMatchObject({
-          phase: 'waiting',
-          reason: expect.stringContaining('/no/such/broker'),
-        }),
-      patience,
-    )
   })
 
   it('that cannot be started are logged with file, path and reason, once a change', async () => {
@@ -239,12 +205,12 @@ describe('the brokers of a machine', () => {
       reason: expect.stringMatching(/^for 3 of akri\.sh\/echo-/),
     })
     writeBroker(asking, 3)
-    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await running()
     expect(used()).toBe(3)
   })
 
   it('wait for a claimed slot with one warning, and make no attempts meanwhile', async () => {
-    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await running()
     const clock = await restart()
     const resource = `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`
     await standalone.kubelet.admit({
@@ -272,7 +238,7 @@ describe('the brokers of a machine', () => {
     }
     expect(logged).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
     standalone.kubelet.remove('other')
-    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await running()
     expect(logged.map(({ message }) => message)).toEqual([
       'broker waits for a slot',
       'broker started',
@@ -286,17 +252,17 @@ describe('the brokers of a machine', () => {
     /** Kills the broker, and waits for its restart. @returns the wait, in milliseconds */
     const kill = async () => {
       const before = ends().length
-      process.kill(await eventually(() => pid() ?? expect.fail('none runs')), 'SIGKILL')
+      process.kill(await running(), 'SIGKILL')
       const { retryInMs = 0 } = await eventually(() => ends()[before] ?? expect.fail('it runs'))
       await clock.advance(retryInMs)
       return retryInMs
     }
     // Each wait is between 50 % and 100 % of its step: 1 s, 2 s, 4 s.
     for (const least of [500, 1000, 2000]) expect(await kill()).toBeGreaterThanOrEqual(least)
-    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await running()
     await clock.advance(9999)
     expect(await kill()).toBeGreaterThanOrEqual(4000)
-    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await running()
     await clock.advance(10_000)
     expect(await kill()).toBeLessThanOrEqual(1000)
   })
@@ -307,36 +273,34 @@ describe('the brokers of a machine', () => {
       existsSync(`${directory}/runs`)
         ? readFileSync(`${directory}/runs`, 'utf8').match(/ran/g)?.length
         : 0
-    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
+    await eventually(() => expect(state()).toEqual({ phase: 'completed' }))
     expect(runs()).toBe(2)
     expect(lines).toContain('foo0')
-    await vi.waitFor(() => expect(used()).toBe(0), patience)
+    await eventually(() => expect(used()).toBe(0))
     await brokers.close()
     brokers = new BrokerSet(await options())
     brokers.start()
     expect(state()).toEqual({ phase: 'completed' })
     // A new spec makes a new Job.
     writeJob(`echo ran again >> ${directory}/runs`)
-    await vi.waitFor(() => expect(runs()).toBe(3), patience)
+    await eventually(() => expect(runs()).toBe(3))
   })
 
   it('R53 of a Job end although their end cannot be written, which is retried', async () => {
     const file = path.join(directory, 'jobs.json')
     symlinkSync('/dev/full', `${file}.next`)
     writeJob('true')
-    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
-    await vi.waitFor(
-      () =>
-        expect(warnings).toContainEqual(
-          expect.objectContaining({
-            file,
-            err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
-          }),
-        ),
-      patience,
+    await eventually(() => expect(state()).toEqual({ phase: 'completed' }))
+    await eventually(() =>
+      expect(warnings).toContainEqual(
+        expect.objectContaining({
+          file,
+          err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
+        }),
+      ),
     )
     rmSync(`${file}.next`)
-    await vi.waitFor(() => expect(readFileSync(file, 'utf8')).toContain('completed'), patience)
+    await eventually(() => expect(readFileSync(file, 'utf8')).toContain('completed'))
   })
 
   it('of a Job run after the end of the Job of before, also if it changes twice', async () => {
@@ -361,39 +325,35 @@ describe('the brokers of a machine', () => {
 
   it('R52 of a Job are restarted backoffLimit times', async () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
-    await vi.waitFor(
-      () => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }),
-      patience,
+    await eventually(() =>
+      expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }),
     )
     expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
   })
 
   it('run also while the ledger cannot be written, and the write is retried', async () => {
-    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const first = await running()
     const ledger = path.join(directory, 'brokers.json')
     // Each write to this device fails as on a full disk.
     symlinkSync('/dev/full', `${ledger}.next`)
     write('sleep 2000')
-    await vi.waitFor(
-      () => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })),
-      patience,
+    await eventually(() =>
+      expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })),
     )
-    const second = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
-    expect(second).not.toBe(first)
+    const second = await running(first)
     expect(warnings[0]).toMatchObject({
       pid: second,
       err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
     })
     rmSync(`${ledger}.next`)
-    await vi.waitFor(
-      () => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]),
-      patience,
+    await eventually(() =>
+      expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]),
     )
     expect(pid()).toBe(second)
   })
 
   it('wait for a broker that an earlier agent could not end', async () => {
-    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
+    await running()
     await brokers.close()
     const [instance] = standalone.cluster.instances.list()
     const key = instance === undefined ? '' : keyOf(instance)
@@ -415,52 +375,22 @@ describe('the brokers of a machine', () => {
     brokers = new BrokerSet({ ...next, ledger })
     brokers.start()
     const waiting = { phase: 'waiting', reason: 'for the end of the previous broker' }
-    await vi.waitFor(() => expect(state()).toEqual(waiting), patience)
+    await eventually(() => expect(state()).toEqual(waiting))
     // Another broker of the Instance waits too.
     write('sleep 2000')
-    await vi.waitFor(
-      () => expect(standalone.cluster.configurations.list()[0]?.metadata.generation).toBe(2),
-      patience,
+    await eventually(() =>
+      expect(standalone.cluster.configurations.list()[0]?.metadata.generation).toBe(2),
     )
     expect(state()).toEqual(waiting)
     foreign.kill('SIGKILL')
-    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
+    await running()
   })
 
-  it('end with the agent', async () => {
-    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+  it('R48 run once for each Instance, with a slot of their own, and end with the agent', async () => {
+    const first = await running()
+    expect(used()).toBe(1)
     await brokers.close()
     expect(existsSync(`/proc/${first}`)).toBe(false)
     expect(readFileSync(path.join(directory, 'brokers.json'), 'utf8')).toBe('[]')
-  })
-})
-
-describe('the control socket', () => {
-  it('serves objects by Kubernetes paths, to its owner only, after any request', async () => {
-    const socket = path.join(directory, 'control.sock')
-    const control = await serveControl(socket, standalone, brokers)
-    try {
-      expect(statSync(socket).mode & 0o777).toBe(0o600)
-      for (const odd of ['//', '/%zz', '/apis/akri.sh/v0/pods'])
-        expect(await askAgent(socket, odd)).toBeUndefined()
-      const deleted = new Promise((resolve) =>
-        request(
-          { socketPath: socket, path: '/apis/akri.sh/v0/configurations', method: 'DELETE' },
-          ({ statusCode }) => resolve(statusCode),
-        ).end(),
-      )
-      expect(await deleted).toBe(404)
-      await vi.waitFor(
-        async () =>
-          expect(await askAgent(socket, '/apis/akri.sh/v0/configurations')).toMatchObject({
-            kind: 'ConfigurationList',
-            items: [{ metadata: { name: 'echo' } }],
-          }),
-        patience,
-      )
-    } finally {
-      await control.close()
-    }
-    await expect(askAgent(socket, '/problems')).rejects.toThrow(/no agent runs there/)
   })
 })

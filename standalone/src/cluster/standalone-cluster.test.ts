@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { MissingPropertyError, PropertyRefusedError } from '@akrijs/agent'
@@ -122,23 +122,14 @@ describe('the state of the standalone cluster', () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const before = cluster.instances.get(key)
-    // A directory has the name of the temporary file: the write fails also for root.
-    await mkdir(`${temporaryOf(file)}/x`, { recursive: true })
-    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(StateFileError)
-    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(`${file} cannot be written`)
-    expect(cluster.instances.get(key)).toBe(before)
-    await rm(temporaryOf(file), { recursive: true })
-    expect(await cluster.claimSlot(key, slot, NODE)).toEqual({ outcome: 'claimed' })
-  })
-
-  it('refuses a claim on a full disk, with the reason', async () => {
-    const cluster = await open()
-    const { key, slot } = await withInstance(cluster)
     const content = await readFile(file, 'utf8')
     await symlink('/dev/full', temporaryOf(file))
-    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow('ENOSPC')
-    expect(cluster.instances.get(key)?.spec.deviceUsage[slot]).toBe('')
+    const refused = cluster.claimSlot(key, slot, NODE)
+    await expect(refused).rejects.toThrow(StateFileError)
+    await expect(refused).rejects.toThrow(new RegExp(`^${file} cannot be written: .*ENOSPC`))
+    expect(cluster.instances.get(key)).toBe(before)
     expect(await readFile(file, 'utf8')).toBe(content)
+    expect(await cluster.claimSlot(key, slot, NODE)).toEqual({ outcome: 'claimed' })
   })
 
   it.each([
@@ -174,16 +165,6 @@ describe('the state of the standalone cluster', () => {
     await cluster.joinInstance(key, NODE)
     await cluster.updateInstance(key, { capacity: 2, brokerProperties: {} })
     expect(await readdir(directory)).toEqual([])
-  })
-
-  it('keeps the uid of a Configuration and its Instances over a restart', async () => {
-    const before = await open()
-    const { wanted, key } = await withInstance(before)
-    const uid = before.configurations.list()[0]?.metadata.uid
-    const after = await open()
-    await after.apply(complete([wanted]))
-    expect(after.configurations.list()[0]?.metadata.uid).toBe(uid)
-    expect(after.instances.get(key)).toEqual(before.instances.get(key))
   })
 
   it('raises the generation of a Configuration that was edited while no agent ran', async () => {
