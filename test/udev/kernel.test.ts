@@ -1,14 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import {
-  accessSync,
-  constants,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, constants, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -27,12 +18,8 @@ const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0
 const has = (command: string) => spawnSync('sh', ['-c', 'command -v "$0"', command]).status === 0
 
-const HOT_ADD = '/sys/class/zram-control/hot_add'
-const HOT_REMOVE = '/sys/class/zram-control/hot_remove'
-const withZram = isRoot && writable(HOT_REMOVE)
 const withLoop = isRoot && has('losetup') && writable('/dev/loop-control')
 const withLinks = isRoot && has('ip')
-const withTtys = existsSync('/sys/class/tty/tty0/uevent')
 
 let stop: AbortController
 let undo: (() => Promise<unknown>)[]
@@ -75,34 +62,6 @@ async function until(lists: Lists, wanted: readonly string[]): Promise<readonly 
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
 describe("the udev handler and this machine's kernel", () => {
-  it.skipIf(!withZram)(
-    'finds block devices that appear and disappear (needs root and zram)',
-    async () => {
-      const lists = discover('SUBSYSTEM=="block", KERNEL=="zram*", ATTR{disksize}=="0"')
-      const before = ids(await next(lists))
-      const number = readFileSync(HOT_ADD, 'utf8').trim()
-      const remove = once(async () => writeFileSync(HOT_REMOVE, number))
-      undo.push(remove)
-      const id = `/devices/virtual/block/zram${number}`
-      const devices = await next(lists)
-      expect(ids(devices)).toEqual([...before, id].sort())
-      expect(devices.find((device) => device.id === id)).toEqual({
-        id,
-        properties: { UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/zram${number}` },
-        mounts: [],
-        deviceSpecs: [
-          {
-            containerPath: `/dev/zram${number}`,
-            hostPath: `/dev/zram${number}`,
-            permissions: 'rwm',
-          },
-        ],
-      })
-      await remove()
-      expect(ids(await next(lists))).toEqual(before)
-    },
-  )
-
   it.skipIf(!withLoop)(
     'has a device while its attributes match (needs root and losetup)',
     async () => {
@@ -154,23 +113,6 @@ describe("the udev handler and this machine's kernel", () => {
       // Removing a link also removes its peer.
       await remove()
       await until(lists, [])
-    },
-  )
-
-  it.skipIf(!withTtys)(
-    'finds terminals with their nodes (needs a kernel with virtual terminals)',
-    async () => {
-      const devices = await next(
-        discover('SUBSYSTEM=="tty", KERNEL=="tty[0-9]"', 'SUBSYSTEM=="tty", KERNEL=="console"'),
-      )
-      const byId = new Map(devices.map((device) => [device.id, device]))
-      expect(byId.get('/devices/virtual/tty/tty0')).toMatchObject({
-        properties: { UDEV_DEVNODE: '/dev/tty0' },
-      })
-      expect(byId.get('/devices/virtual/tty/console')).toMatchObject({
-        properties: { UDEV_DEVNODE: '/dev/console' },
-      })
-      expect(devices).toHaveLength(11)
     },
   )
 })

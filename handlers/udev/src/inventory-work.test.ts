@@ -290,14 +290,4 @@ describe('a thousand devices', () => {
     await expectPauses(Promise.all([clock.advance(60_000), list]))
     expect(await list).toHaveLength(0)
   })
-
-  it('the first lists of fifty Configurations have pauses', async () => {
-    const { stop: end, discover } = follow(tree)
-    stop = end
-    const lists = Array.from({ length: 50 }, (_, number) =>
-      next(discover([`ENV{ID_SERIAL}=="S1${number}"`])),
-    )
-    await expectPauses(Promise.all(lists))
-    for (const list of lists) expect(await list).toHaveLength(1)
-  })
 })

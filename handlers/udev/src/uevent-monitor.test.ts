@@ -15,7 +15,6 @@ import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import type { Change } from './device-monitor.js'
 import { createUdevHandler } from './index.js'
 import { UeventMonitor } from './uevent-monitor.js'
 
@@ -31,18 +30,6 @@ beforeEach(() => {
 afterEach(() => {
   stop.abort()
 })
-
-/** Reads changes until a change satisfies the condition. */
-async function until(
-  changes: AsyncIterator<Change>,
-  satisfied: (change: Change) => boolean,
-): Promise<Change> {
-  for (;;) {
-    const { value, done } = await changes.next()
-    if (done) throw new TypeError('the monitor ended')
-    if (satisfied(value)) return value
-  }
-}
 
 /** The open event sockets of this process. */
 function eventSockets(): string[] {
@@ -67,41 +54,11 @@ function eventSockets(): string[] {
 const addLink = (name: string) =>
   run('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
 
-const concerns = (name: string) => (change: Change) =>
-  change.kind === 'events' && change.events.some(({ devpath }) => devpath.includes(name))
-
 describe('the monitor of device events', () => {
   it('starts with a rescan', async () => {
     const changes = new UeventMonitor().changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
     expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
   })
-
-  it.skipIf(!isRoot)(
-    'D1 reports a network link from the kernel, without polling (needs root)',
-    async () => {
-      const name = `akri${process.pid % 10_000}`
-      const changes = new UeventMonitor({ runUdevRoot: '/nonexistent' })
-        .changes(stop.signal, silentLogger)
-        [Symbol.asyncIterator]()
-      await changes.next()
-      await addLink(name)
-      try {
-        const change = await until(changes, concerns(name))
-        expect(change).toMatchObject({
-          kind: 'events',
-          events: expect.arrayContaining([expect.objectContaining({ action: 'add' })]),
-        })
-      } finally {
-        await run('ip', ['link', 'del', name])
-      }
-      await until(
-        changes,
-        (next) =>
-          next.kind === 'events' &&
-          next.events.some(({ action, devpath }) => action === 'remove' && devpath.endsWith(name)),
-      )
-    },
-  )
 
   it.skipIf(!isRoot)('finds a udevd that starts later elsewhere (needs root)', async () => {
     const runUdevRoot = mkdtempSync(path.join(os.tmpdir(), 'akri-udev-'))
@@ -136,19 +93,6 @@ describe('the udev handler on this kernel', () => {
       signal,
       log: silentLogger,
     })
-
-  it.skipIf(!isRoot)(
-    'updates its list when a link appears and disappears (needs root)',
-    async () => {
-      const name = `akrl${process.pid % 10_000}`
-      const lists = discover(createUdevHandler(), name, stop.signal)
-      expect((await lists.next()).value).toEqual([])
-      await addLink(name)
-      expect((await lists.next()).value).toMatchObject([{ id: `/devices/virtual/net/${name}` }])
-      await run('ip', ['link', 'del', name])
-      expect((await lists.next()).value).toEqual([])
-    },
-  )
 
   it.skipIf(!isRoot)(
     'shares a pair of sockets between all Configurations while there is one (needs root)',
