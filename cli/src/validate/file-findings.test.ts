@@ -90,25 +90,6 @@ describe('a file', () => {
     ])
   })
 
-  it('refuses a broker that a cluster cannot start, and warns if akri run can', async () => {
-    const pod = (containers: string) =>
-      linesOf(
-        configuration(`${HANDLER}  brokerSpec: { brokerPodSpec: { containers: ${containers} } }`),
-      )
-    const at = 'spec.brokerSpec.brokerPodSpec.containers'
-    expect(await pod('[{ name: b, image: i }]')).toEqual([])
-    expect(await pod('[{ name: b, command: [sh] }]')).toEqual([
-      `6:47 warning ${at}[0].image: it is missing: only akri run can start the broker`,
-    ])
-    expect(await pod('[{ name: b, image: i }, { command: [sh], image: i }]')).toEqual([
-      `6:70 problem ${at}[1].name: it is missing; write the name of the container`,
-    ])
-    expect(await pod('[{ name: b, image: "" }]')).toEqual([
-      `6:58 problem ${at}[0].image: it is missing; write the image of the container`,
-    ])
-    expect(await pod('[]')).toEqual([`6:34 problem ${at}: it is empty; write a container`])
-  })
-
   it('never throws, and every problem but those of the whole file has a place', async () => {
     const line = fc.constantFrom(
       ...configuration(HANDLER).split('\n'),

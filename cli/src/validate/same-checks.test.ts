@@ -79,7 +79,6 @@ async function run(text: string): Promise<Answer> {
 }
 
 const POD = 'spec.brokerSpec.brokerPodSpec'
-const ONLY_RUN = `${POD}.containers[0].image: it is missing: only akri run can start the broker`
 
 const configuration = (spec: object) => ({
   apiVersion: 'akri.sh/v0',
@@ -200,10 +199,5 @@ describe('the webhook, akri validate and akri run', () => {
       }),
       { numRuns: 50 },
     )
-  })
-
-  it('names the only program that can start a command without an image', async () => {
-    const object = configuration(pod({ name: 'b', command: ['sh'] }))
-    expect((await validate(JSON.stringify(object))).warned).toEqual([ONLY_RUN])
   })
 })

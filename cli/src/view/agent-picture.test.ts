@@ -63,14 +63,6 @@ function draw(
 const plain = (text: string) => text.replace(/\u001b\[\d+m/g, '')
 
 describe('the live view', () => {
-  it('shows each device under its Configuration, with its slots', () => {
-    const lines = draw([configuration('nulls')], [instance('nulls-8120fe', 'nulls')])
-    expect(lines).toContain('nulls  1 device')
-    expect(lines.find((line) => line.includes('nulls-8120fe'))).toMatch(
-      /nulls-8120fe {2}●○ {2}\/dev\/null/,
-    )
-  })
-
   it.each([
     [{ phase: 'waiting', reason: 'it cannot be started' }, true],
     [{ phase: 'none', reason: 'it needs a cluster' }, true],
@@ -92,16 +84,6 @@ describe('the live view', () => {
     expect(draw([described], [])).toContain('nulls  1 device  nothing comes of them')
     expect(draw([described], [], { columns: 35 })).toContain('nulls  1 device  nothing comes of…')
     expect(draw([described], [], { columns: 24 })).toContain('nulls  1 device')
-  })
-
-  it('shows the reports of brokers', () => {
-    const reporting = {
-      ...instance('nulls-8120fe', 'nulls'),
-      status: { brokerInfo: { value: '21.5\n', level: 'low' } },
-    }
-    expect(draw([configuration('nulls')], [reporting as unknown as Instance])).toContainEqual(
-      expect.stringMatching(/\/dev\/null.* {2}value=21\.5 {2}level=low/),
-    )
   })
 
   it('shows long reports in a second line, if there is room', () => {
@@ -155,25 +137,6 @@ describe('the live view', () => {
   ])('says in one line that fits why a Configuration has no devices: %s', (message, shown) => {
     expect(draw([configuration('cams', 'True', message, {}, 'DevicesLeftOut')], [])).toContain(
       `cams  ${shown ?? message}`,
-    )
-  })
-
-  it('fits into the terminal, and shows the number of hidden Instances', () => {
-    const many = Array.from({ length: 20 }, (_, index) => configuration(`c${index}`))
-    const devices = many.flatMap(({ metadata }) =>
-      Array.from({ length: 50 }, (_, index) =>
-        instance(`${metadata.name}-${index}`, metadata.name, { A: 'x'.repeat(500) }),
-      ),
-    )
-    const lines = draw(many, devices, {
-      columns: 60,
-      rows: 30,
-      lines: Array.from({ length: 50 }, () => 'y'.repeat(300)),
-    })
-    expect(lines.length).toBeLessThanOrEqual(30)
-    for (const line of lines) expect(stringWidth(line)).toBeLessThan(60)
-    expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(
-      /and \d+ more/,
     )
   })
 
