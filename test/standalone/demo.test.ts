@@ -1,13 +1,13 @@
 import dgram from 'node:dgram'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { askAgent } from '../../cli/src/control/control-client.js'
 import { picture } from '../../scripts/demo/picture.mjs'
 import { alone } from '../support/alone.js'
 import { AkriProgram, root } from './support/akri-program.js'
+import { isAlive, processesOf, statusOf } from './support/processes.js'
 import { missingForTerminals, Terminal } from './support/terminal.js'
 
 const missing = [
@@ -51,7 +51,7 @@ describe.skipIf(lacks !== undefined)(`npm start -- --demo${because(lacks)}`, () 
     await vi.waitFor(async () => expect(await cameraGate()).toEqual([]), patience)
     await vi.waitFor(async () => expect(await cameraGate()).toHaveLength(1), patience)
 
-    const all = processes()
+    const all = processesOf(akri.pid ?? 0)
     expect(all.length).toBeGreaterThan(9)
     expect(await akri.stop('SIGTERM')).toBe(0)
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
@@ -97,14 +97,14 @@ describe.skipIf(lacks !== undefined)(`npm start -- --demo${because(lacks)}`, () 
   it('leaves no process after a kill', async () => {
     akri.startDemo()
     await vi.waitFor(async () => {
-      const used = (await look()).filter(({ spec }) =>
+      const used = (await akri.instances()).filter(({ spec }) =>
         Object.values(spec.deviceUsage).includes('node-a'),
       )
       expect(used.map(({ spec }) => spec.configurationName)).toEqual(
         expect.arrayContaining(['cameras', 'opcua-servers']),
       )
     }, patience)
-    const all = processes()
+    const all = processesOf(akri.pid ?? 0)
     await akri.stop('SIGKILL')
     // Brokers of a killed agent end at their next output.
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
@@ -133,18 +133,6 @@ const of =
   ({ spec }: Instance) =>
     spec.configurationName === configuration
 
-/** By the control socket: a new program for each request would take most of the time. */
-async function look(): Promise<Instance[]> {
-  const { items } = (await askAgent(
-    path.join(akri.state, 'control.sock'),
-    '/apis/akri.sh/v0/instances',
-  )) as {
-    items: Instance[]
-  }
-  return items
-}
-
-/** By the program, as a user does. */
 async function allReport(): Promise<void> {
   const instances = await akri.instances()
   const reported = (configuration: string) =>
@@ -164,7 +152,7 @@ async function allReport(): Promise<void> {
 
 /** Names, UUIDs and addresses of the devices of the network. */
 async function devices(): Promise<string[]> {
-  return (await look())
+  return (await akri.instances())
     .filter(({ spec }) => spec.configurationName !== 'memory-devices')
     .map(({ metadata, spec }) => {
       const { ONVIF_DEVICE_UUID, ONVIF_DEVICE_SERVICE_URL, OPCUA_DISCOVERY_URL } =
@@ -176,44 +164,20 @@ async function devices(): Promise<string[]> {
 }
 
 async function found(): Promise<string[]> {
-  return (await look()).map(({ spec }) => spec.configurationName).sort()
+  return (await akri.instances()).map(({ spec }) => spec.configurationName).sort()
 }
 
 async function cameraGate(): Promise<Instance[]> {
-  return (await look()).filter(({ spec }) =>
+  return (await akri.instances()).filter(({ spec }) =>
     spec.brokerProperties.ONVIF_DEVICE_SCOPES?.includes('/name/camera-gate'),
   )
 }
 
 async function pidOf(name: string): Promise<number> {
   return (
-    processes().find((pid) => status(pid).startsWith(`Name:\t${name}\n`)) ??
+    processesOf(akri.pid ?? 0).find((pid) => statusOf(pid).startsWith(`Name:\t${name}\n`)) ??
     expect.fail(`there is no process ${name}`)
   )
-}
-
-/** The program and its descendants, in any process group. */
-function processes(): number[] {
-  const parents = new Map<number, number>()
-  for (const name of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
-    parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(status(Number(name)))?.[1]))
-  const all = akri.pid === undefined ? [] : [akri.pid]
-  // The loop also visits added processes.
-  for (const known of all) for (const [pid, parent] of parents) if (parent === known) all.push(pid)
-  return all
-}
-
-/** A zombie has ended; its parent has not reaped it yet. */
-function isAlive(pid: number): boolean {
-  return /^State:\s+[^ZX]/m.test(status(pid))
-}
-
-function status(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/status`, 'utf8')
-  } catch {
-    return ''
-  }
 }
 
 /** Whether WS-Discovery works on the loopback interface, also if another program has its port. */

@@ -10,10 +10,6 @@ import { isAlive, processesOf } from './support/processes.js'
 const program = path.join(root, 'cli/dist/akri.js')
 const sdk = JSON.stringify(pathToFileURL(path.join(root, 'sdk/dist/index.js')).href)
 
-const COMMON_SDK = `const { defineDiscoveryHandler } = require(${JSON.stringify(
-  path.join(root, 'sdk/dist/index.js'),
-)})`
-
 /** Blocks the event loop without the load of an endless loop. */
 const BLOCK_20_MS = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)'
 
@@ -110,44 +106,6 @@ describe('akri discover FILE --watch', () => {
     await eventually(() => expect(output).toMatch(/^b$/m))
   })
 
-  const NO_TYPES = ' (needs a Node.js that removes types)'
-  const removesTypes = 'typescript' in process.features && process.features.typescript !== false
-  const kinds = [
-    {
-      kind: 'CommonJS',
-      file: 'h.cjs',
-      part: 'part.cjs',
-      text: handler('id', "const { id } = require('./part.cjs')")
-        .replace(`import { defineDiscoveryHandler } from ${sdk}`, COMMON_SDK)
-        .replace('export default', 'module.exports ='),
-      id: (id: string) => `exports.id = '${id}'`,
-    },
-    {
-      kind: 'TypeScript',
-      file: 'h.mts',
-      part: 'part.mts',
-      text: handler('id as string', "import { id } from './part.mts'"),
-      id: (id: string) => `export const id: string = '${id}'`,
-    },
-  ].map((each) => ({ ...each, runs: removesTypes || each.kind !== 'TypeScript' }))
-
-  for (const { kind, file, part, text, id, runs } of kinds)
-    it.skipIf(!runs)(
-      `starts again when modules in ${kind} change${runs ? '' : NO_TYPES}`,
-      async () => {
-        await akri.write(part, id('a'))
-        await akri.write(file, text)
-        start(`./${file}`, '--json')
-        await listed('a')
-        await akri.write(part, id('b'))
-        await listed('b')
-        await akri.write(file, text.replace('{ id: id', "{ id: 'c' + id"))
-        await listed('cb')
-        for (const name of [part, file])
-          expect(errors).toContain(`akri: ${name} changed: the handler starts again`)
-      },
-    )
-
   it('shows a failure of a new version, and goes on with the next', async () => {
     await akri.write('h.mjs', handler("'a'"))
     start('h.mjs', '--json')
@@ -211,15 +169,4 @@ describe('akri discover FILE --watch', () => {
       await eventually(() => expect(processes.filter(isAlive)).toEqual([]))
     },
   )
-
-  it('tells that a handler gives no list, once', async () => {
-    await akri.write('h.mjs', handler("await new Promise(() => {}) ?? 'a'"))
-    start('h.mjs', '--json')
-    await eventually(() => expect(errors).toContain('akri: no list yet: the handler has yielded'))
-    await akri.write('h.mjs', handler("'b'"))
-    await listed('b')
-    // On a busy machine, the next version may take as long.
-    const [before = ''] = errors.split('h.mjs changed')
-    expect(before.match(/no list yet/g)).toHaveLength(1)
-  })
 })

@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const NULL = 'udevRules: [\'KERNEL=="null"\']'
-const NEAR = 'SUBSYSTEM=="mem", ATTR{dev}=="1:99"'
 
 const program = path.join(root, 'cli/dist/akri.js')
 
@@ -79,13 +78,6 @@ spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a
       /^akri: .*: it is a whole Configuration, .* spec\.discoveryHandler\.discoveryDetails\n$/,
     )
     expect(status).toBe(1)
-  })
-
-  it('tells which devices of the machine come closest to a rule', () => {
-    const closest = ['discover', 'udev', '--details-text', `udevRules: ['${NEAR}']`]
-    expect(akri.run(closest).stdout).toMatch(
-      /^nothing found\n\n.* not offered: .*\n\/devices\/virtual\/mem\/.* ATTR\{dev\} is "1:/s,
-    )
   })
 
   it('prints each list as a line of JSON, with details from standard input', () => {
@@ -182,31 +174,7 @@ spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a
     expect(status).toBe(0)
   })
 
-  it('prints a failure as text where a handler has printed before', async () => {
-    const handler = await akri.writeHandler(`console.log('found'); throw new Error('no bus')`)
-    const { stdout, stderr, status } = akri.run(['discover', handler])
-    expect([stdout, status]).toEqual(['', 1])
-    expect(stderr).toMatch(/ text="?found"?\nakri: handler mine failed: no bus\n +at .*mine\.mjs:/)
-  })
-
-  it('tells why devices are not offered', async () => {
-    const handler = await akri.writeHandler(`
-      context.leaveOut('10.0.0.1', 'HTTP status 401')
-      context.leaveOut('10.0.0.2', 'too far away', 'a detail with \\u001b[31m')
-      context.leaveOut('10.0.0.3', 'HTTP status 401')
-      yield []`)
-    expect(akri.run(['discover', handler]).stdout).toMatch(
-      new RegExp(
-        '^nothing found\n\n3 not offered: 2 x HTTP status 401, 1 x too far away\n' +
-          'ID +REASON +DETAIL\n10\\.0\\.0\\.1 +HTTP status 401\n' +
-          '10\\.0\\.0\\.2 +too far away +a detail with \ufffd\\[31m\n' +
-          '10\\.0\\.0\\.3 +HTTP status 401\n$',
-      ),
-    )
-  })
-
   it.each([
-    [['Udev', '--details-text', 'x'], 2, /there is no handler Udev; did you mean udev\?/],
     // What a handler quotes cannot control the terminal.
     [
       ['debugEcho', '--details-text', '{"\\u001b[2J\\u202ex": 1}'],

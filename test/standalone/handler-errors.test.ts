@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -54,32 +53,6 @@ describe('akri discover', () => {
     const oneLine = text.replaceAll('\n', ';')
     const file = await akri.write('h.mjs', `${oneLine}\n//# sourceMappingURL=${url}\n`)
     expect(akri.run(['discover', file]).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
-  })
-
-  it('names the line in the handler rather than those of a library', async () => {
-    await mkdir(at('node_modules/bus'), { recursive: true })
-    await akri.write(
-      'node_modules/bus/index.mjs',
-      `const deep = (n, work) => (n === 0 ? work() : deep(n - 1, work))
-      export const read = () =>
-        new Promise((_, reject) => setImmediate(() => reject(new Error('closed'))))
-      export const open = () => deep(5, () => { throw new Error('no such bus') })`,
-    )
-    const before = "import { open, read } from './node_modules/bus/index.mjs'\n"
-    const opens = 'async function* discover() { open() }'
-    expect(await failureOf(moduleOf(before + opens))).toMatch(
-      /^akri: handler mine failed: no such bus\n {4}at .*\/h\.mjs:5:\d+\)\n/,
-    )
-    const reads = `async function* discover() {
-      try {
-        await read()
-      } catch (cause) {
-        throw new Error('cannot read bus', { cause })
-      }
-    }`
-    expect(await failureOf(moduleOf(before + reads), 'g.mjs')).toMatch(
-      /^akri: handler mine failed: cannot read bus: closed\n {4}at .*\/g\.mjs:9:\d+\)\n/,
-    )
   })
 
   it.each([
@@ -146,13 +119,6 @@ describe('akri discover', () => {
     )
     expect(await failureOf("import './gone.mjs'", 'g.mjs')).toMatch(
       /g\.mjs cannot be loaded: Cannot find module '…\/gone\.mjs' imported from …\/g\.mjs\n/,
-    )
-  })
-
-  it('says what is right where discover is no generator', async () => {
-    expect(await failureOf(moduleOf('async function discover() { throw new Error("x") }'))).toBe(
-      "akri: handler mine: discover returned a promise; write 'async *discover(context)' with a " +
-        "'*', and 'yield' each list of devices (…/h.mjs)\n",
     )
   })
 })

@@ -109,10 +109,6 @@ describe.skipIf(missing !== '')(`where no device is${missing}`, () => {
     })
   }
 
-  it('akri discover has the reason below "nothing found"', () => {
-    expect(discover(ETH0, ...ONVIF)).toBe(`nothing found\n\n${silent(PROBES, 1).join('\n')}\n`)
-  })
-
   it('akri discover opcua has each discovery URL with its reason', () => {
     const urls = [
       'opc.tcp://127.0.0.1:4840/',

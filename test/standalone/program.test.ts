@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdir, open, readFile, rm, symlink } from 'node:fs/promises'
+import { mkdir, open, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/api'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -137,48 +137,18 @@ describe('akri run', () => {
   })
 
   it('reports a problem in a file with place and reason, and goes on', async () => {
-    await akri.write(
-      'a-good.yaml',
-      configuration(
-        'good',
-        `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' }`,
-      ),
-    )
-    await akri.write('b-yaml.yaml', 'kind: [')
-    await akri.write(
-      'c-capacity.yaml',
-      configuration('zero', `  discoveryHandler: { name: debugEcho }\n  capacity: 0`),
-    )
-    await akri.write(
-      'd-field.yaml',
-      configuration('field', `  discoveryHandler: { name: debugEcho, discoveryDetail: x }`),
-    )
-    await akri.write(
-      'e-rule.yaml',
-      configuration(
-        'rule',
-        `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL="null"]' }`,
-      ),
-    )
-    await akri.write(
-      'f-handler.yaml',
-      configuration('handler', `  discoveryHandler: { name: none-such }`),
-    )
-    await akri.write(
-      'g-twin.yaml',
-      configuration(
-        'good',
-        `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo1]' }`,
-      ),
-    )
-    await akri.write(
-      'h-command.yaml',
-      configuration(
-        'command',
-        `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo2]' }\n` +
-          '  brokerSpec: { brokerPodSpec: { containers: [{ command: [/no/such/program] }] } }',
-      ),
-    )
+    const echo = (more = '') =>
+      `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' }\n${more}`
+    const udev = `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL="null"]' }`
+    const containers = '[{ command: [/no/such/program] }]'
+    for (const [name, spec] of [
+      ['good', echo()],
+      ['rule', udev],
+      ['handler', '  discoveryHandler: { name: none-such }'],
+      ['command', echo(`  brokerSpec: { brokerPodSpec: { containers: ${containers} } }`)],
+    ] as const)
+      await akri.write(`${name}.yaml`, configuration(name, spec))
+    await akri.write('yaml.yaml', 'kind: [')
     const handlers = '@akrijs/handler-udev,@akrijs/handler-debug-echo,none-such,udef'
     akri.start('-f', akri.directory, '--handler', handlers)
     await eventually(async () =>
@@ -187,55 +157,27 @@ describe('akri run', () => {
         'good',
       ]),
     )
-    const noCommand = new RegExp(
-      String.raw`error .*h-command\.yaml.*spec\.brokerSpec\.brokerPodSpec\.containers\[0]` +
-        String.raw`\.command\[0].*its command /no/such/program does not exist`,
-    )
+    const noCommand =
+      /error .*command\.yaml.*containers\[0]\.command\[0].*command \/no\/such\/program does not exist/
     const place = `where ${process.cwd()} can find it; run npm install none-such`
     await eventually(() => {
       expect(akri.output).toMatch(noCommand)
-      expect(akri.output).toMatch(/e-rule\.yaml.*discoveryDetails.*udevRules\[0\].*line 1, column/)
-      expect(akri.output).toMatch(
-        /f-handler\.yaml.*spec\.discoveryHandler\.name.*no handler none-such/,
-      )
+      expect(akri.output).toMatch(/rule\.yaml.*discoveryDetails.*udevRules\[0\].*line 1, column/)
+      expect(akri.output).toMatch(/handler\.yaml.*discoveryHandler\.name.*no handler none-such/)
       expect(akri.output).toContain(place)
       expect(akri.output).toContain('there is no handler udef; did you mean udev?')
+      expect(akri.output).toMatch(/yaml\.yaml line=1 column=8 error="it is not YAML/)
     })
-    expect(akri.output).toMatch(/b-yaml\.yaml line=1 column=8 error="it is not YAML/)
-    expect(akri.output).toMatch(/c-capacity\.yaml.*spec\.capacity/)
-    expect(akri.output).toMatch(/d-field\.yaml.*discoveryDetail.*did you mean discoveryDetails/)
-    expect(akri.output).toMatch(/g-twin\.yaml.*a-good\.yaml/)
     await eventually(async () => {
-      const served = JSON.stringify(await akri.configurations())
-      expect(served).toMatch(/"InvalidDetails"/)
-      expect(served).toMatch(/"NoHandler"/)
+      const table = await akri.ask('get', 'configurations')
+      expect(table).toMatch(/rule .*InvalidDetails: .*udevRules\[0\].*line 1, column/)
+      expect(table).toMatch(/handler .*NoHandler: no handler none-such/)
     })
-    const table = await akri.ask('get', 'configurations')
-    expect(table).toMatch(/rule .*InvalidDetails: .*udevRules\[0\].*line 1, column/)
-    expect(table).toMatch(/handler .*NoHandler: no handler none-such/)
     const described = await akri.ask('describe', 'configuration', 'rule')
     expect(described).toMatch(
       /InvalidDetails .*udevRules\[0\].*line 1, column.*\n +\| +KERNEL="null"\n +\| +\^/,
     )
+    expect(described).toMatch(/^\S+ +Warning +InvalidDetails .*udevRules/m)
     expect(described).not.toContain('\u{fffd}')
-  })
-
-  it('refuses a state directory that another agent uses, by any of its paths', async () => {
-    const long = path.join(akri.directory, 'x'.repeat(90))
-    await mkdir(long)
-    await symlink(long, akri.state)
-    const file = await akri.write(
-      'a.yaml',
-      configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
-    )
-    akri.start('-f', file)
-    await eventually(() => expect(akri.output).toContain('instance created'))
-    // The link to the sockets is valid with another temporary directory, too.
-    const other = { TMPDIR: akri.directory }
-    const found = akri.run(['get', 'instances', '--state-dir', long], '', other)
-    expect(found.stdout).toContain('nulls')
-    const second = akri.run(['run', '--plain', '-f', file, '--state-dir', long], '', other)
-    expect(second.status).toBe(1)
-    expect(second.stderr).toContain(`another agent uses ${long}`)
   })
 })

@@ -1,9 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, rmdir, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Instance } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { type StandaloneAgent, type StandaloneOptions, startStandalone } from '@akrijs/standalone'
@@ -69,28 +67,6 @@ const pod = (uid: string, resource: string, count = 1) => ({
 })
 
 describe('the standalone agent', () => {
-  it('R1 R79 R98 R104 R105 makes each device an Instance and a resource', async () => {
-    await configure(2, ['foo0', 'foo1'])
-    const agent = await start()
-    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
-    const instance = agent.cluster.instances.get(objectKey('default', 'lab-8120fe'))
-    expect(instance?.spec).toEqual({
-      configurationName: 'lab',
-      cdiName: 'akri.sh/lab=8120fe',
-      capacity: 2,
-      shared: true,
-      nodes: ['node-a'],
-      brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0', SITE: 'north' },
-      deviceUsage: { 'lab-8120fe-0': '', 'lab-8120fe-1': '' },
-    })
-    await eventually(() =>
-      expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({
-        capacity: 2,
-        allocatable: 2,
-      }),
-    )
-  })
-
   it('R90 is the only node of its machine, and has all slots under a new name', async () => {
     await configure(1, ['foo0', 'foo1'])
     const first = await start({ node: 'n1' })
@@ -106,14 +82,8 @@ describe('the standalone agent', () => {
     })
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
     expect(agent.cluster.instances.list().map(({ spec }) => spec.nodes)).toEqual([['n2'], ['n2']])
-    await eventually(() => expect(agent.kubelet.resource(resource).allocatable).toBe(1))
-    await agent.kubelet.admit(pod('p2', resource))
-    expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'n2' })
     const discarded = 'state of another node discarded'
     expect(warned).toContainEqual({ node: 'n2', previousNodes: ['n1'], message: discarded })
-    expect(
-      readdirSync(path.join(directory, 'state')).filter((name) => name.includes('corrupt')),
-    ).toEqual([])
   })
 
   it('R39 R80 R82 R106 R113 R90 gives a container its slot, and releases it', async () => {
@@ -157,88 +127,7 @@ describe('the standalone agent', () => {
     await agent.kubelet.admit(pod('p4', resource))
   })
 
-  it('A6 A20 follows edits of discovery details and of the capacity', async () => {
-    await configure(1, ['foo0'])
-    const agent = await start()
-    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
-    await configure(3, ['foo1', 'foo0'])
-    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
-    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(3))
-    await configure(1, ['foo1'])
-    await eventually(() => expect(names(agent)).toEqual(['lab-a19705']))
-    await eventually(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
-  })
-
-  it('R99 A10 restores an edited Instance, and recreates a deleted one at once', async () => {
-    await configure(2, ['foo0'])
-    const agent = await start()
-    const key = objectKey('default', 'lab-8120fe')
-    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
-    await agent.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
-    const before = agent.cluster.instances.get(key)
-    expect(Object.values(before?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])
-    await agent.cluster.updateInstance(key, { capacity: 5, brokerProperties: { SITE: 'south' } })
-    await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
-    expect(await agent.cluster.leaveInstance(key, before?.spec.nodes[0] ?? expect.fail())).toBe(
-      'deleted',
-    )
-    await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
-    expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)
-  })
-
-  it('A2 R90 keeps Instances over a restart, and releases slots of ended ones', async () => {
-    await configure(2, ['foo0'])
-    const first = await start()
-    await eventually(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
-    await first.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
-    const before = first.cluster.instances.list()
-    await first.close()
-    const second = await start()
-    await eventually(() =>
-      expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2),
-    )
-    // The simulated kubelet and its Pods ended with the agent.
-    await eventually(() =>
-      expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }),
-    )
-    const lasting = ({ metadata, spec }: Instance) => ({
-      uid: metadata.uid,
-      spec: { ...spec, deviceUsage: {} },
-    })
-    expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
-  })
-
-  it('A2 runs handlers in processes, and keeps Instances if they are killed', async () => {
-    await configure(1, ['foo0'])
-    const agent = await start({ isolated: true })
-    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1))
-    const before = agent.cluster.instances.list()
-    const pids = () =>
-      readdirSync('/proc').filter((pid) => {
-        try {
-          return (
-            readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('akri-handler.js') &&
-            readFileSync(`/proc/${pid}/environ`, 'utf8').includes(directory)
-          )
-        } catch {
-          return false
-        }
-      })
-    const [first] = pids()
-    expect(pids()).toHaveLength(1)
-    process.kill(Number(first), 'SIGKILL')
-    await eventually(() => expect(pids().filter((pid) => pid !== first)).toHaveLength(1))
-    const endpoint = () =>
-      agent.agent.discovery.status(objectKey('default', 'lab'))?.endpoints[0]?.state
-    await eventually(() => expect(endpoint()).toEqual({ phase: 'open', listed: true }))
-    expect(agent.cluster.instances.list()).toEqual(before)
-    expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1)
-    await agent.close()
-    expect(pids()).toEqual([])
-    running = undefined
-  })
-
-  it('shows a problem in the status, and goes on with everything else', async () => {
+  it('has the place of what a handler refuses, and goes on with everything else', async () => {
     await writeFile(
       file(),
       ['bad: 1', 'descriptions: [foo0]']
@@ -251,18 +140,13 @@ describe('the standalone agent', () => {
     )
     const agent = await start()
     await eventually(() => expect(names(agent)).toEqual(['lab1-8120fe']))
+    const place = { line: 4, column: 46 }
     await eventually(() => {
-      const status = agent.cluster.configurations.get(objectKey('default', 'lab0'))?.status
-      expect(status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
-        status: 'False',
-        reason: 'InvalidDetails',
-        message: expect.stringContaining('descriptions'),
+      const failing = agent.cluster.configurations.get(objectKey('default', 'lab0'))
+      expect(failing && agent.problemPlace(failing, 'metadata.name')).toEqual({
+        file: file(),
+        place,
       })
-    })
-    const failing = agent.cluster.configurations.get(objectKey('default', 'lab0'))
-    expect(failing && agent.problemPlace(failing, 'metadata.name')).toEqual({
-      file: file(),
-      place: { line: 4, column: 46 },
     })
   })
 
@@ -284,20 +168,5 @@ describe('the standalone agent', () => {
     expect(names(agent)).toEqual(['lab-8120fe'])
     await rmdir(state)
     await eventually(() => expect(names(agent)).toEqual(['other-a19705']))
-  })
-
-  it('R69 shows a report to watchers of Instances, however soon its broker ends', async () => {
-    await configure(1, ['foo0'])
-    const { cluster, kubelet } = await start()
-    const seen: unknown[] = []
-    const current = () => cluster.instances.list()[0]?.status?.brokerInfo
-    cluster.instances.onChange(() => seen.push(current()), new AbortController().signal)
-    const resource = 'akri.sh/lab-8120fe'
-    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
-    const [mount] = (await kubelet.admit(pod('p', resource))).get('main')?.mounts ?? []
-    await writeFile(path.join(mount?.hostPath ?? '', 'state'), 'done')
-    kubelet.remove('p')
-    await eventually(() => expect(seen).toContainEqual({ state: 'done' }))
-    await eventually(() => expect(current()).toEqual({}))
   })
 })
