@@ -19,42 +19,48 @@ beforeEach(() => {
 
 afterEach(() => world.close())
 
+const MARKED = [...RECORD, 'E:ID_PROCESSING=1']
+/** The time of the machine since then, as udevd writes it. */
+const initialized = (msBefore: number) => `I:${1000 * (world.uptimeMs() - msBefore)}`
+/** udevd begins to work: before a record that follows, or after it. */
+function beginWork(when: 'before' | 'after' = 'before') {
+  tree.udevd('queue')
+  const at = new Date(Date.now() + (when === 'before' ? -1000 : 1000))
+  utimesSync(path.join(tree.roots.runUdevRoot, 'queue'), at, at)
+}
+
+/** A device that udevd works on. @param record written before the programs of the rules */
+async function plugTty(record?: readonly string[]): Promise<string[][]> {
+  tree.udevd('control')
+  const lists = await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })
+  world.addTty()
+  beginWork()
+  if (record !== undefined) tree.database('c188:0', record)
+  await world.send('kernel', 'add', TTY, 'tty')
+  return lists
+}
+
 describe('a device that udevd should process', () => {
   it('is offered when udevd has processed it', async () => {
-    tree.udevd('control')
-    const lists = await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })
-    world.addTty()
-    tree.udevd('queue')
-    await world.send('kernel', 'add', TTY, 'tty')
+    const lists = await plugTty()
     await clock.advance(30_000)
-    expect(lists).toEqual([[]])
-    expect(world.leftOut).toEqual(['ttyUSB0: udev is not done with it'])
+    expect([lists, world.leftOut]).toEqual([[[]], ['ttyUSB0: udev is not done with it']])
     tree.database('c188:0', RECORD)
     await world.send('udev', 'add', TTY, 'tty')
-    expect(lists).toEqual([[], ['ttyUSB0 1']])
-    expect(world.leftOut).toEqual([])
+    expect([lists, world.leftOut]).toEqual([[[], ['ttyUSB0 1']], []])
   })
 
-  it('is offered after a minute if udevd does not finish', async () => {
-    tree.udevd('control')
-    const lists = await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })
-    world.addTty()
-    tree.udevd('queue')
-    await world.send('kernel', 'add', TTY, 'tty')
-    await clock.advance(59_000)
+  it.each([
+    ['a minute if udevd does not finish', undefined, true],
+    ['a minute if its mark stays', MARKED, true],
+    ['two seconds if udevd has nothing to do', undefined, false],
+    ['two seconds if its mark stays and udevd has nothing to do', MARKED, false],
+  ])('is offered after %s', async (_, record, isBusy) => {
+    const lists = await plugTty(record)
+    if (!isBusy) tree.udevd('queue', false)
+    await clock.advance(isBusy ? 59_000 : 1500)
     expect(lists).toEqual([[]])
-    await clock.advance(2000)
-    expect(lists).toEqual([[], ['ttyUSB0 1']])
-  })
-
-  it('is offered after two seconds if udevd has nothing to do', async () => {
-    tree.udevd('control')
-    const lists = await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })
-    world.addTty()
-    await world.send('kernel', 'add', TTY, 'tty')
-    await clock.advance(1500)
-    expect(lists).toEqual([[]])
-    await clock.advance(1000)
+    await clock.advance(isBusy ? 2000 : 1000)
     expect(lists).toEqual([[], ['ttyUSB0 1']])
   })
 
@@ -82,27 +88,6 @@ describe('a device that udevd should process', () => {
   })
 
   describe('while programs of its rules run (RUN)', () => {
-    const MARKED = [...RECORD, 'E:ID_PROCESSING=1']
-    /** The time of the machine since then, as udevd writes it. */
-    const initialized = (msBefore: number) => `I:${1000 * (world.uptimeMs() - msBefore)}`
-    /** udevd begins to work: before a record that follows, or after it. */
-    function beginWork(when: 'before' | 'after' = 'before') {
-      tree.udevd('queue')
-      const at = new Date(Date.now() + (when === 'before' ? -1000 : 1000))
-      utimesSync(path.join(tree.roots.runUdevRoot, 'queue'), at, at)
-    }
-
-    /** A device that udevd works on, with the record that it wrote before its programs. */
-    async function plugTty(record: readonly string[]): Promise<string[][]> {
-      tree.udevd('control')
-      const lists = await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })
-      world.addTty()
-      beginWork()
-      tree.database('c188:0', record)
-      await world.send('kernel', 'add', TTY, 'tty')
-      return lists
-    }
-
     it('is offered when udevd removes its mark, also beside other work of udevd', async () => {
       const lists = await plugTty(MARKED)
       await clock.advance(30_000)
@@ -110,23 +95,6 @@ describe('a device that udevd should process', () => {
       tree.database('c188:0', [...RECORD, 'E:DONE=1'])
       await clock.advance(25_000)
       expect([lists, world.leftOut]).toEqual([[[], ['ttyUSB0 1']], []])
-    })
-
-    it('is offered after a minute if the mark stays', async () => {
-      const lists = await plugTty(MARKED)
-      await clock.advance(59_000)
-      expect(lists).toEqual([[]])
-      await clock.advance(2000)
-      expect(lists).toEqual([[], ['ttyUSB0 1']])
-    })
-
-    it('is offered after two seconds if the mark stays and udevd has nothing to do', async () => {
-      const lists = await plugTty(MARKED)
-      tree.udevd('queue', false)
-      await clock.advance(1500)
-      expect(lists).toEqual([[]])
-      await clock.advance(1000)
-      expect(lists).toEqual([[], ['ttyUSB0 1']])
     })
 
     it('is not offered at the start of the handler if udevd processes it first', async () => {
@@ -143,26 +111,23 @@ describe('a device that udevd should process', () => {
       expect(lists).toEqual([[], ['ttyUSB0 1']])
     })
 
-    it('is offered at the start of the handler if udevd processes it again', async () => {
+    it.each([
+      ['udevd processes it again', 60_000, ['E:ID_PROCESSING=1']],
+      ['its record has no mark', 300, []],
+    ])('is offered at the start of the handler if %s', async (_, msBefore, mark) => {
       tree.udevd('control')
       beginWork()
       world.addTty()
-      tree.database('c188:0', [initialized(60_000), 'E:ID_PROCESSING=1', 'V:1'])
+      tree.database('c188:0', [initialized(msBefore), ...mark, 'V:1'])
       expect(await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })).toEqual([['ttyUSB0 1']])
     })
 
-    it('is offered by a udevd without marks when udevd has nothing more to do', async () => {
+    it.each<[string, () => unknown]>([
+      ['when udevd has nothing more to do', () => tree.udevd('queue', false)],
+      ['at its event for this device', () => world.send('udev', 'add', TTY, 'tty')],
+      ['when udevd was idle since and works on others', () => beginWork('after')],
+    ])('is offered by a udevd without marks %s', async (_, happens) => {
       const lists = await plugTty(RECORD)
-      await clock.advance(30_000)
-      expect([lists, world.leftOut]).toEqual([[[]], ['ttyUSB0: udev is not done with it']])
-      tree.udevd('queue', false)
-      await clock.advance(250)
-      expect(lists).toEqual([[], ['ttyUSB0 1']])
-    })
-
-    it('is offered by a udevd without marks at its event for this device', async () => {
-      const lists = await plugTty(RECORD)
-      await clock.advance(5000)
       // The event for an earlier device at the same path comes late.
       const properties = new Map([
         ['SUBSYSTEM', 'tty'],
@@ -171,17 +136,8 @@ describe('a device that udevd should process', () => {
       const late = { source: 'udev', action: 'add', devpath: TTY, properties } as const
       await monitor.tell({ kind: 'events', events: [late] })
       await clock.advance(5000)
-      expect(lists).toEqual([[]])
-      await world.send('udev', 'add', TTY, 'tty')
-      await clock.advance(250)
-      expect(lists).toEqual([[], ['ttyUSB0 1']])
-    })
-
-    it('is offered if a udevd without marks was idle since and works on others', async () => {
-      const lists = await plugTty(RECORD)
-      await clock.advance(5000)
-      expect(lists).toEqual([[]])
-      beginWork('after')
+      expect([lists, world.leftOut]).toEqual([[[]], ['ttyUSB0: udev is not done with it']])
+      await happens()
       await clock.advance(250)
       expect(lists).toEqual([[], ['ttyUSB0 1']])
     })
@@ -197,14 +153,6 @@ describe('a device that udevd should process', () => {
       expect(lists).toEqual([[]])
       await clock.advance(2000)
       expect(lists).toEqual([[], ['ttyUSB0 1']])
-    })
-
-    it('is offered at the start of the handler if its record has no mark', async () => {
-      tree.udevd('control')
-      beginWork()
-      world.addTty()
-      tree.database('c188:0', [initialized(300), 'V:1'])
-      expect(await world.discover({ udevRules: ['SUBSYSTEM=="tty"'] })).toEqual([['ttyUSB0 1']])
     })
   })
 
