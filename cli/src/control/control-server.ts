@@ -1,6 +1,6 @@
 import { chmod, rm } from 'node:fs/promises'
-import { API_VERSION } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube'
+import { API_VERSION, type Configuration, type Instance } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
 import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
@@ -9,8 +9,8 @@ import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
 const { createServer } = process.getBuiltinModule('node:http')
 
 /**
- * Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only, and
- * without their secrets.
+ * Serves `akri get` and `akri describe`: lists as of an API server, read-only, and without their
+ * secrets.
  */
 export async function serveControl(
   socket: string,
@@ -21,7 +21,7 @@ export async function serveControl(
   const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
     request.resume()
     const answer =
-      request.method === 'GET' ? answerTo(request.url ?? '/', standalone, brokers) : undefined
+      request.method === 'GET' ? answerTo(request.url ?? '', standalone, brokers) : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
     response.end(jsonWithoutPasswords(answer ?? { message: 'not found' }))
   })
@@ -39,43 +39,22 @@ export async function serveControl(
   }
 }
 
-/** `/apis/akri.sh/v0[/namespaces/NAMESPACE]/KIND[/NAME]` */
-const OBJECTS = new RegExp(
-  '^/apis/akri\\.sh/v0/(?:namespaces/([^/]+)/)?' + '(configurations|instances)(?:/([^/]+))?$',
-)
-
-function answerTo(
-  url: string,
-  { cluster, problems, kubelet }: StandaloneAgent,
-  brokers: BrokerSet,
-): unknown {
-  const pathname = url.replace(/[?#].*$/s, '')
-  if (pathname === '/problems') return { items: problems }
-  if (pathname === '/events') return { items: cluster.events.list() }
-  if (pathname === '/resources')
-    return { items: kubelet.resources.map((name) => ({ name, ...kubelet.resource(name) })) }
-  if (pathname === '/brokers') {
+function answerTo(url: string, { cluster }: StandaloneAgent, brokers: BrokerSet): unknown {
+  if (url === '/events') return { items: cluster.events.list() }
+  if (url === '/brokers')
     return {
-      items: cluster.instances.list().map(({ metadata }) => ({
-        instance: metadata.name,
-        state: brokers.state(objectKey(metadata.namespace, metadata.name)),
+      items: cluster.instances.list().map((instance) => ({
+        instance: instance.metadata.name,
+        state: brokers.state(keyOf(instance)),
       })),
     }
-  }
-  const found = OBJECTS.exec(pathname)
-  if (found === null) return undefined
-  const [, namespace, kind, name] = found
-  const store = kind === 'instances' ? cluster.instances : cluster.configurations
-  const items = store
-    .list()
-    .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
-  if (name !== undefined) {
-    const item = items.find(({ metadata }) => metadata.name === name)
-    return item && maskObject(item)
-  }
-  return {
-    apiVersion: API_VERSION,
-    kind: kind === 'instances' ? 'InstanceList' : 'ConfigurationList',
-    items: items.map(maskObject),
-  }
+  if (url === `/apis/${API_VERSION}/instances`)
+    return listOf('InstanceList', cluster.instances.list())
+  if (url === `/apis/${API_VERSION}/configurations`)
+    return listOf('ConfigurationList', cluster.configurations.list())
+  return undefined
+}
+
+function listOf(kind: string, items: readonly (Configuration | Instance)[]) {
+  return { apiVersion: API_VERSION, kind, items: items.map(maskObject) }
 }
