@@ -76,6 +76,15 @@ describe('an agent that another program has taken out of an Instance', () => {
     ])
   })
 
+  it('asks for its Node each time, also soon after an answer', async () => {
+    await takenOut()
+    expect(await join()).toBe('joined')
+    await seen([NODE])
+    server.remove(NODE_PATH)
+    await takenOut()
+    await expect(join()).rejects.toThrow(NodeGoneError)
+  })
+
   it('joins again if it may not ask for its Node', async () => {
     server.refusal = ({ path }) =>
       path === NODE_PATH ? { status: 403, message: 'forbidden' } : undefined

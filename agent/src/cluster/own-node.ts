@@ -20,7 +20,7 @@ interface OwnNodeOptions {
   readonly instances: Reflector<Instance>
 }
 
-/** How long an answer about the Node counts, in milliseconds. */
+/** How long the answer counts that the Node does not exist, in milliseconds. */
 const CHECK_MS = 10_000
 
 /**
@@ -38,9 +38,10 @@ export class OwnNode {
   readonly #joined = new Map<ObjectKey, 'stays' | 'leaves'>()
   /** Whether another program has taken the node out, and no answer has shown its Node since. */
   #isSuspect = false
-  /** The last answer, and until when it counts, by `monotonicMs`. */
+  /** The last answer. One of before says nothing about the next change. */
   #exists = Promise.resolve(true)
-  #checkedUntil = Number.NEGATIVE_INFINITY
+  /** Until when the Node counts as gone, by `monotonicMs`. */
+  #goneUntil = Number.NEGATIVE_INFINITY
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
@@ -55,17 +56,15 @@ export class OwnNode {
   /** @throws NodeGoneError if the Node does not exist */
   async ensureExists(): Promise<void> {
     const { clock, node } = this.#options
-    const now = clock.monotonicMs()
-    if (this.#isSuspect && now >= this.#checkedUntil) {
+    if (this.#isSuspect && clock.monotonicMs() >= this.#goneUntil) {
       this.#isSuspect = false
-      this.#checkedUntil = now + CHECK_MS
       this.#exists = this.#check(this.#exists)
     }
     if (!(await this.#exists)) throw new NodeGoneError(`the cluster has no Node ${node}`)
   }
 
   async #check(before: Promise<boolean>): Promise<boolean> {
-    const { client, log, node } = this.#options
+    const { client, clock, log, node } = this.#options
     const exists = await new Resource(client, NODES).get(objectKey('', node)).then(
       (found) => found !== undefined,
       (error: unknown) => {
@@ -75,7 +74,10 @@ export class OwnNode {
       },
     )
     const existed = await before
-    if (!exists) this.#isSuspect = true
+    if (!exists) {
+      this.#isSuspect = true
+      this.#goneUntil = clock.monotonicMs() + CHECK_MS
+    }
     if (!exists && existed)
       log.error({ node }, 'the Node was deleted: the agent is in no Instance until it exists again')
     if (exists && !existed) log.info({ node }, 'the Node exists again')
