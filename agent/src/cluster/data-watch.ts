@@ -53,6 +53,8 @@ export class DataWatch {
   readonly #settled: Promise<void>
   #isSettled = false
   #onSettled: () => void = () => {}
+  /** Whether the server has shown the object or its absence, or refused the read. */
+  #isKnown = false
   #object: ReferencedData | undefined
   /** Whether the server refuses the object, or no Configuration could use it when it was read. */
   isWithheld = false
@@ -172,7 +174,9 @@ export class DataWatch {
   }
 
   #become(object: ReferencedData | undefined, refusal?: string): void {
-    const isChanged = refusal !== this.#refusal || !isDeepStrictEqual(object, this.#object)
+    const isSame = refusal === this.#refusal && isDeepStrictEqual(object, this.#object)
+    const isChanged = !this.#isKnown || !isSame
+    this.#isKnown = true
     this.#object = object
     this.#refusal = refusal
     // The first look waits for the first answer.

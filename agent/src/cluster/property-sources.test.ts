@@ -127,6 +127,14 @@ describe('the source of a property', () => {
     await watching()
   })
 
+  it('A7 tells of the first answer after a failure, also if there is no object', async () => {
+    refuse(500)
+    await expect(look()).rejects.toThrow(PropertyUnreadableError)
+    api.refusal = () => undefined
+    await inSteps(clock, async () => expect(told).toEqual([objectKey('default', 'cam')]), 1000)
+    expect(await look()).toBeUndefined()
+  })
+
   it('A7 is missing again after the API server answers again', async () => {
     await following()
     expect(await look()).toBeUndefined()
