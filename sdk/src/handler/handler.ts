@@ -19,7 +19,6 @@ export interface ReportedDevice {
   /** Identifies the device for people, such as its address or its path. */
   readonly id: string
   /** A few words that are the same for all devices with this reason, such as `HTTP status 401`. */
-  /** Why these devices are left out, or what is wrong with them. */
   readonly reason: string
   /** What concerns this device only. @default nothing */
   readonly detail?: string
