@@ -16,28 +16,19 @@ interface LeaderElectionOptions {
   readonly name: string
   /** Tells the candidates apart, for example the name of the Pod. */
   readonly identity: string
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
   onError(error: unknown): void
 }
 
-interface LeaderElectionTiming {
-  /**
-   * How long other candidates wait for a leader that does not renew, in milliseconds.
-   * @default 22000
-   */
-  readonly leaseMs?: number
-  /**
-   * When a leader that could not renew gives up, in milliseconds; less than `leaseMs`.
-   * @default 17000
-   */
-  readonly renewDeadlineMs?: number
-  /** The time between two renewals, in milliseconds. @default 6500 */
-  readonly renewMs?: number
-  /** The time after an attempt that failed, in milliseconds. @default 2000 */
-  readonly retryMs?: number
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
-}
-
+/** How long other candidates wait for a leader that does not renew, in milliseconds. */
+const LEASE_MS = 22_000
+/** When a leader that could not renew gives up, in milliseconds: before another takes over. */
+const RENEW_DEADLINE_MS = 17_000
+/** The time between two renewals, in milliseconds. */
+const RENEW_MS = 6500
+/** The time after an attempt that failed, in milliseconds. */
+const RETRY_MS = 2000
 /** How long giving the Lease back may take, in milliseconds. */
 const GIVE_BACK_MS = 2000
 const GIVE_BACK_ATTEMPTS = 3
@@ -56,10 +47,10 @@ interface Attempt {
  * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each
  * candidate measures by its own clock how long the Lease has not changed: clocks need not agree. A
  * leader that cannot renew stops leading before another candidate takes over, as long as `lead`
- * ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
+ * ends within five seconds after its signal is aborted.
  */
 export class LeaderElection {
-  readonly #options: LeaderElectionOptions & Required<LeaderElectionTiming>
+  readonly #options: Required<LeaderElectionOptions>
   readonly #leases: Resource
   #seen: SeenRenewal | undefined
   /** The Lease as this candidate wrote it last; undefined if it may have changed since. */
@@ -68,16 +59,8 @@ export class LeaderElection {
   #mayHold = false
   #turn: Turn | undefined
 
-  constructor(options: LeaderElectionOptions, timing: LeaderElectionTiming = {}) {
-    this.#options = {
-      leaseMs: 22_000,
-      renewDeadlineMs: 17_000,
-      renewMs: 6500,
-      retryMs: 2000,
-      random: Math.random,
-      ...options,
-      ...timing,
-    }
+  constructor(options: LeaderElectionOptions) {
+    this.#options = { random: Math.random, ...options }
     this.#leases = new Resource(options.client, LEASES)
   }
 
@@ -92,7 +75,7 @@ export class LeaderElection {
    * and is given back then.
    */
   async run(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
-    const { clock, renewMs, retryMs, renewDeadlineMs, random } = this.#options
+    const { clock, random } = this.#options
     const pause = (ms: number, until: AbortSignal) => clock.sleep(ms, until).catch(() => undefined)
     try {
       while (this.#turn !== undefined || !signal.aborted) {
@@ -101,12 +84,12 @@ export class LeaderElection {
         const { state, since } = attempt
         if (turn !== undefined) turn.update(attempt)
         else if (state === 'held' && !signal.aborted) {
-          const next = new Turn(clock, since, renewDeadlineMs, signal)
+          const next = new Turn(clock, since, signal)
           if (next.isInTime) this.#turn = next.begin(lead)
         }
         if (this.#turn !== undefined) {
-          const restMs = since + renewMs - clock.monotonicMs()
-          await pause(state === 'held' ? Math.max(0, restMs) : retryMs, this.#turn.returned)
+          const restMs = since + RENEW_MS - clock.monotonicMs()
+          await pause(state === 'held' ? Math.max(0, restMs) : RETRY_MS, this.#turn.returned)
         }
         if (this.#turn?.returned.aborted) {
           const { result } = this.#turn
@@ -117,7 +100,7 @@ export class LeaderElection {
         if (this.#turn !== undefined) continue
         if (state === 'lost') await this.#untilFree(signal)
         // At random, so that candidates do not ask in the same moment.
-        else await pause(retryMs * (1 + random() * 0.2), signal)
+        else await pause(RETRY_MS * (1 + random() * 0.2), signal)
       }
     } finally {
       await this.#giveBack()
@@ -126,10 +109,10 @@ export class LeaderElection {
 
   /** Takes the Lease, or renews it. A request that hangs leaves time for another attempt. */
   async #tryToHold(signal: AbortSignal): Promise<Attempt> {
-    const { identity, onError, renewDeadlineMs, clock } = this.#options
+    const { identity, onError, clock } = this.#options
     // Other candidates count from when they see the renewal, which is never before it was sent.
     const since = clock.monotonicMs()
-    const endMs = this.#turn?.endsAt ?? since + renewDeadlineMs
+    const endMs = this.#turn?.endsAt ?? since + RENEW_DEADLINE_MS
     const deadline = new Deadline(clock, () => since + (endMs - since) / 2, signal)
     try {
       if (await this.#renew(deadline.signal)) return { state: 'held', since }
@@ -176,9 +159,9 @@ export class LeaderElection {
 
   /** @param lease the Lease that is replaced; undefined if there is none */
   async #write(lease: Lease | undefined, holder: string, signal: AbortSignal): Promise<void> {
-    const { namespace, name, leaseMs: durationMs, clock } = this.#options
+    const { namespace, name, clock } = this.#options
     const now = new Date(clock.wallMs())
-    const object = leaseObject(lease, holder, { namespace, name, durationMs, now })
+    const object = leaseObject(lease, holder, { namespace, name, durationMs: LEASE_MS, now })
     const written =
       lease === undefined
         ? await this.#leases.create(namespace, object, { signal })
@@ -191,7 +174,7 @@ export class LeaderElection {
    * watch that fails delays what it would have shown until then.
    */
   async #untilFree(signal: AbortSignal): Promise<void> {
-    const { client, clock, namespace, name, identity, onError, random, retryMs } = this.#options
+    const { client, clock, namespace, name, identity, onError, random } = this.#options
     const expiry = () => (this.#seen?.seenAt ?? 0) + (this.#seen?.durationMs ?? 0)
     const expired = new Deadline(clock, expiry, signal)
     const watched = {
@@ -219,7 +202,7 @@ export class LeaderElection {
     } catch (error) {
       // The answer was no Lease.
       onError(error)
-      await clock.sleep(retryMs, signal).catch(() => undefined)
+      await clock.sleep(RETRY_MS, signal).catch(() => undefined)
     } finally {
       expired.end()
     }
@@ -257,23 +240,21 @@ export class LeaderElection {
 /** One time of leading: from a held Lease until `lead` has returned. */
 class Turn {
   readonly #deadline: Deadline
-  readonly #renewDeadlineMs: number
   readonly #returned = new AbortController()
   #renewedAt: number
   /** What `lead` came to. */
   result: Promise<void> = Promise.resolve()
 
   /** @param since when the request was sent that took the Lease */
-  constructor(clock: Clock, since: number, renewDeadlineMs: number, signal: AbortSignal) {
+  constructor(clock: Clock, since: number, signal: AbortSignal) {
     this.#renewedAt = since
-    this.#renewDeadlineMs = renewDeadlineMs
     // Beside the renewals, because a renewal may hang.
     this.#deadline = new Deadline(clock, () => this.endsAt, signal)
   }
 
   /** When the turn ends without a further renewal, by the monotonic clock. */
   get endsAt(): number {
-    return this.#renewedAt + this.#renewDeadlineMs
+    return this.#renewedAt + RENEW_DEADLINE_MS
   }
 
   /** Ends the turn. */

@@ -35,19 +35,6 @@ export interface ListWatchTiming {
   readonly random?: () => number
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
-  /**
-   * How long the server should keep a watch, in seconds; at random up to half longer, so that
-   * watches that began together do not end together. A dead connection does not wait for that end:
-   * see `silenceMs`.
-   * @default 1800
-   */
-  readonly watchSeconds?: number
-  /**
-   * A watch without a line for so long is opened again, in milliseconds: the connection may be
-   * dead. Most servers send a bookmark each minute, but not all of them do if nothing changes.
-   * @default 90000
-   */
-  readonly silenceMs?: number
 }
 
 type ListWatchEvent =
@@ -70,9 +57,18 @@ interface WatchEvent {
 export const LIST_WATCH_TIMING: Required<ListWatchTiming> = {
   random: Math.random,
   pageSize: 500,
-  watchSeconds: 1800,
-  silenceMs: 90_000,
 }
+
+/**
+ * How long the server should keep a watch, in seconds; at random up to half longer, so that watches
+ * that began together do not end together.
+ */
+const WATCH_SECONDS = 1800
+/**
+ * A watch without a line for so long is opened again, in milliseconds: the connection may be dead.
+ * Most servers send a bookmark each minute, but not all of them do if nothing changes.
+ */
+const SILENCE_MS = 90_000
 
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 /** A watch that lasted so long has worked, in milliseconds. */
@@ -162,8 +158,8 @@ export async function* listWatch(
       if (stream === undefined) watchedAt = clock.monotonicMs()
       const start = stream?.start ?? { resourceVersion: version }
       let heardAt = clock.monotonicMs()
-      const silenceMs = () => (stream === undefined ? options.silenceMs : STREAM_SILENCE_MS)
-      for await (const event of watch({ ...options, silenceMs }, start, signal, onContact)) {
+      const silenceMs = () => (stream === undefined ? SILENCE_MS : STREAM_SILENCE_MS)
+      for await (const event of watch(options, start, silenceMs, signal, onContact)) {
         const { type, object } = event
         heardAt = clock.monotonicMs()
         if (type === 'ERROR') {
@@ -183,7 +179,7 @@ export async function* listWatch(
         stream = undefined
         watchedAt = clock.monotonicMs()
       }
-      isDoubtful = clock.monotonicMs() - heardAt >= options.silenceMs
+      isDoubtful = clock.monotonicMs() - heardAt >= SILENCE_MS
       if (stream !== undefined && !signal.aborted) {
         // The server, or a proxy, did not show where the objects end. It may be shutting down.
         streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
@@ -366,17 +362,18 @@ function firstPage(since: string | undefined, limit: number): Query {
   return { resourceVersion: since, resourceVersionMatch: 'NotOlderThan' }
 }
 
-/** @param start the versions to begin with */
+/**
+ * @param start the versions to begin with
+ * @param silenceMs the longest time without a line
+ */
 async function* watch(
-  options: Omit<ListWatchOptions & Required<ListWatchTiming>, 'silenceMs'> & {
-    silenceMs(): number
-  },
+  { client, path, query, random, clock }: ListWatchOptions & Required<ListWatchTiming>,
   start: Query,
+  silenceMs: () => number,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<WatchEvent, void, void> {
-  const { client, path, query, random, watchSeconds, silenceMs, clock } = options
-  const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
+  const timeoutSeconds = Math.round(WATCH_SECONDS * (1 + random() / 2))
   let isOpen = false
   let heardAt = clock.monotonicMs()
   const silence = new Deadline(clock, () => heardAt + silenceMs(), signal)

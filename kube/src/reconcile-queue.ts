@@ -22,6 +22,8 @@ export interface ReconcileQueueOptions<Key extends string> {
    * @default all keys have the same group, which may have all calls
    */
   groupOf?(key: Key): string
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
 }
 
 export interface ReconcileResult {
@@ -29,14 +31,8 @@ export interface ReconcileResult {
   readonly requeueAfterMs?: number
 }
 
-interface ReconcileQueueTiming {
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
-  /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
-  readonly initialMs?: number
-  /** The longest back-off, in milliseconds. @default 30000 */
-  readonly ceilingMs?: number
-}
+/** The first back-off, in milliseconds, which doubles with each failure of the key; the longest. */
+const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 
 /**
  * The longest wait before a key is tried again after a terminal error, in milliseconds. What the
@@ -72,31 +68,26 @@ interface Wait {
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<Omit<ReconcileQueueOptions<Key>, 'groupOf'>>
-  readonly #timing: ReconcileQueueTiming & { readonly random: () => number }
   readonly #groups: KeyGroups<Key>
   readonly #calls = new Set<Promise<void>>()
   readonly #waits = new Map<Key, Wait>()
   readonly #backoffs = new Map<Key, Backoff>()
   #signal: AbortSignal | undefined
 
-  constructor(
-    { groupOf, ...options }: ReconcileQueueOptions<Key>,
-    timing: ReconcileQueueTiming = {},
-  ) {
-    this.#options = { gatherMs: 0, concurrency: 4, ...options }
+  constructor({ groupOf, ...options }: ReconcileQueueOptions<Key>) {
+    this.#options = { gatherMs: 0, concurrency: 4, random: Math.random, ...options }
     const { concurrency, clock } = this.#options
     const reserved = groupOf === undefined ? 0 : Math.floor(concurrency / RESERVED_PARTS)
     this.#groups = new KeyGroups(groupOf ?? (() => ''), concurrency - reserved, () =>
       clock.monotonicMs(),
     )
-    this.#timing = { random: Math.random, initialMs: 500, ...timing }
   }
 
   /** @param gatherMs for this addition; it overtakes an earlier one that gathers for longer */
   add(key: Key, gatherMs = this.#options.gatherMs): void {
     const before = this.#waits.get(key)?.gatherMs
     if (this.#groups.isWaiting(key) || (before !== undefined && before <= gatherMs)) return
-    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#timing.random() / 2), gatherMs)
+    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - this.#options.random() / 2), gatherMs)
     else this.#addNow(key)
   }
 
@@ -143,12 +134,12 @@ export class ReconcileQueue<Key extends string> {
   }
 
   #failed(key: Key, error: unknown): void {
-    const { onError } = this.#options
-    const backoff = this.#backoffs.get(key) ?? new Backoff(this.#timing)
+    const { onError, random } = this.#options
+    const backoff = this.#backoffs.get(key) ?? new Backoff({ ...BACKOFF, random })
     this.#backoffs.set(key, backoff)
     const next = backoff.next()
     const retryInMs =
-      kindOf(error) === 'terminal' ? TERMINAL_MS * (1 - this.#timing.random() / 2) : next
+      kindOf(error) === 'terminal' ? TERMINAL_MS * (1 - this.#options.random() / 2) : next
     onError(key, error, retryInMs)
     this.#retryLater(key, retryInMs)
   }

@@ -212,7 +212,7 @@ describe('watching', () => {
   })
 
   it('opens a silent watch again, which is not a failure: there may be no changes', async () => {
-    await things.follow({}, { silenceMs: 90_000 })
+    await things.follow()
     await clock.advance(60_000)
     const { version } = api.store
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: version } } })
@@ -232,7 +232,7 @@ describe('watching', () => {
 
   it('gives up a watch that is never answered, and reports it', async () => {
     api.watchAnswers.push(() => {})
-    things.begin({}, { silenceMs: 90_000 })
+    things.begin()
     await eventually(() => expect(things.count('watch')).toBe(1))
     await clock.advance(90_000)
     await things.afterFailures(1)
@@ -262,7 +262,7 @@ it.each([
   api.streamsLists = by === 'streams'
   for (const name of ['same', 'changed', 'removed']) things.put(name, 'backup')
   const restore = api.store.backup()
-  await things.follow({}, { silenceMs: 90_000 })
+  await things.follow()
   things.put('changed', 'later')
   things.put('later', 'later')
   things.remove('removed')

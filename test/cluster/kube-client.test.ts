@@ -161,7 +161,7 @@ describeOnCluster('the client on an API server', () => {
         name,
         identity,
       }
-      const election = new LeaderElection({ ...place, onError: () => {} }, { renewMs: 500 })
+      const election = new LeaderElection({ ...place, onError: () => {} })
       const ran = election.run(stop.signal, async (turn) => {
         leading.push(identity)
         atOnce = Math.max(atOnce, leading.length)

@@ -47,7 +47,6 @@ describeOnCluster('the client on an API server', () => {
       through = client,
       options: {
         pageSize?: number
-        silenceMs?: number
         listsNewest?: boolean
         onError?: () => void
       } = {},

@@ -102,15 +102,13 @@ export class NodeReportWriter {
     this.#reports = new Resource(options.client, NODE_REPORTS)
     this.#nodes = new Resource(options.client, NODES)
     const { clock, log } = options
-    this.#queue = new ReconcileQueue<NodeName>(
-      {
-        clock,
-        reconcile: (_, signal) => this.#reconcile(signal),
-        onError: (_, error, retryInMs) =>
-          log.warn({ err: error, retryInMs }, 'report of the node not written'),
-      },
-      { random },
-    )
+    this.#queue = new ReconcileQueue<NodeName>({
+      clock,
+      random,
+      reconcile: (_, signal) => this.#reconcile(signal),
+      onError: (_, error, retryInMs) =>
+        log.warn({ err: error, retryInMs }, 'report of the node not written'),
+    })
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -45,17 +45,15 @@ export class Candidates {
     const stop = new AbortController()
     const turns: Candidate['turns'] = []
     const errors: unknown[] = []
-    const election = new LeaderElection(
-      {
-        client: options.client ?? this.server.client(),
-        clock: options.clock ?? clock,
-        namespace: 'n',
-        name: 'lease',
-        identity,
-        onError: (error) => errors.push(error),
-      },
-      { random: options.random ?? (() => 0) },
-    )
+    const election = new LeaderElection({
+      client: options.client ?? this.server.client(),
+      clock: options.clock ?? clock,
+      namespace: 'n',
+      name: 'lease',
+      identity,
+      random: options.random ?? (() => 0),
+      onError: (error) => errors.push(error),
+    })
     const lead = async (signal: AbortSignal) => {
       const turn: Candidate['turns'][number] = { from: clock.monotonicMs() }
       turns.push(turn)
