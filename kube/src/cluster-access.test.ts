@@ -117,20 +117,24 @@ describe('a Pod', () => {
 })
 
 describe('a kubeconfig', () => {
-  it('has certificates as data', async () => {
-    expect(
-      await credentialsOf({
+  it.each<[string, Parts, object]>([
+    [
+      'certificates as data',
+      {
         cluster: { 'certificate-authority-data': base64('CA'), 'tls-server-name': 'kubernetes' },
         user: { 'client-certificate-data': base64('CERT'), 'client-key-data': base64('KEY') },
-      }),
-    ).toEqual({
-      ca: 'CA',
-      cert: 'CERT',
-      key: 'KEY',
-      token: undefined,
-      verify: true,
-      serverName: 'kubernetes',
-    })
+      },
+      { ca: 'CA', cert: 'CERT', key: 'KEY', token: undefined, serverName: 'kubernetes' },
+    ],
+    ['a token', { user: { token: 'secret' } }, { token: 'secret' }],
+    ['no check', { cluster: { 'insecure-skip-tls-verify': true } }, { verify: false }],
+    [
+      'empty fields, which count as absent',
+      { cluster: { 'certificate-authority-data': '', 'tls-server-name': '' } },
+      { ca: undefined, serverName: undefined },
+    ],
+  ])('has %s', async (_what, parts, expected) => {
+    expect(await credentialsOf(parts)).toMatchObject({ verify: true, ...expected })
   })
 
   it('has certificates in files, which are read for each use', async () => {
@@ -149,19 +153,6 @@ describe('a kubeconfig', () => {
     write('ca.pem', 'CA 2')
     write('cert.pem', 'CERT 2')
     expect(await access.credentials()).toMatchObject({ ca: 'CA 2', cert: 'CERT 2', key: 'KEY' })
-  })
-
-  it('has a token', async () => {
-    expect(await credentialsOf({ user: { token: 'secret' } })).toMatchObject({
-      token: 'secret',
-      verify: true,
-    })
-  })
-
-  it('can switch off the verification of the server', async () => {
-    expect(await credentialsOf({ cluster: { 'insecure-skip-tls-verify': true } })).toMatchObject({
-      verify: false,
-    })
   })
 
   it('runs a plugin for the login', async () => {
@@ -190,17 +181,11 @@ describe('a kubeconfig', () => {
   })
 
   it.each([
-    ['a plugin that is not there', { exec: { command: '/nowhere/plugin' } }],
-    ['a certificate that is not there', { 'client-certificate': '/nowhere/cert.pem' }],
-  ])('refuses to log in with %s', async (_what, user) => {
-    expect((await refusal(credentialsOf({ user }))).message).toContain('/nowhere/')
-  })
-
-  it('refuses a missing file of the authority', async () => {
-    const { message } = await refusal(
-      credentialsOf({ cluster: { 'certificate-authority': '/nowhere/ca.pem' } }),
-    )
-    expect(message).toContain('/nowhere/ca.pem')
+    ['a plugin', { user: { exec: { command: '/nowhere/plugin' } } }],
+    ['a certificate', { user: { 'client-certificate': '/nowhere/cert.pem' } }],
+    ['an authority', { cluster: { 'certificate-authority': '/nowhere/ca.pem' } }],
+  ])('refuses to log in with %s that is not there', async (_what, parts) => {
+    expect((await refusal(credentialsOf(parts))).message).toContain('/nowhere/')
   })
 
   it.each([
@@ -220,19 +205,10 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('one.example:6443')
   })
 
-  it('can be several files: the first current context counts', async () => {
-    const files = [
-      write('empty', 'apiVersion: v1\nkind: Config\n'),
-      write('two', kubeconfig({ name: 'two' })),
-      write('three', kubeconfig({ name: 'three' })),
-    ]
-    const access = await clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } })
-    expect(access.server.host).toBe('two.example:6443')
-  })
-
-  it('can be several files: the first with a name wins, missing ones do not count', async () => {
+  it('can be several files: the first with a name wins, others may be missing or empty', async () => {
     const files = [
       file('missing'),
+      write('empty', '# none\n'),
       write('first', kubeconfig({ user: { token: 'first' }, context: 'three' })),
       write('second', kubeconfig({ cluster: { server: 'https://second' }, user: { token: 'no' } })),
       write('three', kubeconfig({ name: 'three', user: { token: 'of three' } })),
@@ -244,15 +220,9 @@ describe('a kubeconfig', () => {
       return [access.server.host, (await access.credentials()).token]
     }
     expect(await of(...files)).toEqual(['three.example:6443', 'of three'])
-    expect(await of(files[2], files[1])).toEqual(['second', 'no'])
+    expect(await of(files[3], files[2])).toEqual(['second', 'no'])
     const { message } = await refusal(of(files[0], file('other')))
     expect(message).toContain(`there is no kubeconfig ${files[0]}, ${file('other')}`)
-  })
-
-  it('can be several files: an empty one and one with comments set nothing', async () => {
-    const files = [write('empty', ''), write('comment', '# none\n'), write('two', kubeconfig())]
-    const access = await clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } })
-    expect(access.server.host).toBe('one.example:6443')
   })
 
   it.each([
@@ -273,17 +243,6 @@ describe('a kubeconfig', () => {
     config.users.unshift(null)
     const access = await clusterAccess({ kubeconfig: write('config', JSON.stringify(config)) })
     expect((await access.credentials()).token).toBe('secret')
-  })
-
-  it('treats an empty field as absent', async () => {
-    const cluster = {
-      'certificate-authority-data': '',
-      'certificate-authority': write('ca.pem', 'CA'),
-      'tls-server-name': '',
-    }
-    expect(await credentialsOf({ cluster })).toMatchObject({ ca: 'CA', serverName: undefined })
-    const none = { 'certificate-authority-data': null, 'certificate-authority': '' }
-    expect(await credentialsOf({ cluster: none })).toMatchObject({ ca: undefined })
   })
 
   it('has a token in a file, which is read for each use and wins over another', async () => {
