@@ -16,13 +16,7 @@ export class DeviceInventory {
   /** Follows the devices until the signal is aborted. */
   follow(signal: AbortSignal, log: Logger): InventoryFollower {
     this.#reader ??= new InventoryReader(this.#options, log, (number, changed) => {
-      // One copy for all Configurations that wait for their first look.
-      let listed: ReadonlySet<string> | undefined
-      const all = () => {
-        listed ??= new Set(this.#reader?.tree.listed)
-        return listed
-      }
-      for (const follower of this.#followers) follower.add(number, changed, all)
+      for (const follower of this.#followers) follower.add(number, changed)
     })
     const follower = new InventoryFollower(this.#reader, this.#options.clock, signal)
     const leave = () => {
@@ -45,10 +39,7 @@ export class InventoryFollower {
   readonly #signal: AbortSignal
   /** The first look at everything that started after this follower. */
   readonly #first: number
-  /**
-   * Changes that the Configuration has not read; undefined before the first look. Configurations
-   * share the set.
-   */
+  /** Changes that the Configuration has not read; undefined before the first look. */
   #changed: ReadonlySet<string> | undefined
   /** The problem of the reader when the Configuration last heard of it. */
   #problem: string | undefined
@@ -63,10 +54,10 @@ export class InventoryFollower {
     signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
   }
 
-  /** A look is over. @param all returns the paths of all devices */
-  add(number: number, changed: ReadonlySet<string>, all: () => ReadonlySet<string>): void {
+  /** A look is over. */
+  add(number: number, changed: ReadonlySet<string>): void {
     if (number < this.#first) return
-    if (this.#changed === undefined) this.#changed = all()
+    if (this.#changed === undefined) this.#changed = new Set(this.reader.tree.listed)
     else if (changed.size === 0 && this.#problem === this.reader.problem) return
     else this.#changed = this.#isNew ? new Set([...this.#changed, ...changed]) : changed
     this.#problem = this.reader.problem

@@ -62,8 +62,9 @@ export function createUdevHandler({
         const changed = await follower.next(offers.isWaiting ? READY_CHECK_MS : undefined)
         if (changed === undefined) return
         const differs = await rules.update(follower.reader.tree, changed)
-        if (differs || isFirst) await offers.select(group(rules.found))
-        else if (!(await offers.selectAgain()) && problem === follower.reader.problem) continue
+        const isOther = differs || isFirst
+        const isMore = await offers.select(isOther ? group(rules.found) : undefined)
+        if (!isOther && !isMore && problem === follower.reader.problem) continue
         problem = follower.reader.problem
         for (const { id } of offers.unready) leaveOut(escapeBytes(id), 'udev is not done with it')
         for (const { devpath, reason, detail } of rules.nearMisses(follower.reader.tree))

@@ -17,9 +17,7 @@ interface Candidate {
 export class Offers {
   readonly #reader: InventoryReader
   readonly #grouped: boolean
-  #candidates: Candidate[] = []
-  /** The indices of the candidates that are not whole: only these can change by themselves. */
-  #waiting: readonly number[] = []
+  #candidates: readonly Candidate[] = []
   /** The topmost devices of the offered groups. */
   #offered: ReadonlySet<SysfsDevice> = new Set()
 
@@ -30,7 +28,7 @@ export class Offers {
 
   /** Whether a device or a part of a device is not ready yet. */
   get isWaiting(): boolean {
-    return this.#waiting.length > 0
+    return this.#candidates.some(({ isWhole }) => !isWhole)
   }
 
   /** The groups to offer, with the members that are ready. */
@@ -46,36 +44,22 @@ export class Offers {
   }
 
   /**
-   * Selects from other groups. A new group is complete when it is offered for the first time. A
-   * later part joins its group when udevd processed the part.
+   * Selects from groups. A new group is complete when it is offered for the first time. A later
+   * part joins its group when udevd processed the part.
+   * @param groups @default the same groups as before
+   * @returns whether the selection differs, if the groups are the same
    */
-  async select(groups: readonly DeviceGroup[]): Promise<void> {
+  async select(groups = this.#candidates.map(({ group }) => group)): Promise<boolean> {
+    const before = this.#candidates
     const candidates: Candidate[] = []
     for await (const group of inTurns(groups)) {
       candidates.push(this.#candidateOf(group))
     }
     this.#candidates = candidates
-    this.#waiting = candidates.flatMap(({ isWhole }, index) => (isWhole ? [] : index))
-    this.#remember()
-  }
-
-  /** Selects again from the same groups. @returns whether the selection differs */
-  async selectAgain(): Promise<boolean> {
-    let differs = false
-    const waiting: number[] = []
-    for await (const index of inTurns(this.#waiting)) {
-      const before = this.#candidates[index]
-      if (before === undefined) continue
-      const now = this.#candidateOf(before.group)
-      this.#candidates[index] = now
-      if (!now.isWhole) waiting.push(index)
-      // A member that is ready stays ready.
-      const isMore = now.members.length !== before.members.length
-      if (now.isReady !== before.isReady || (now.isReady && isMore)) differs = true
-    }
-    this.#waiting = waiting
-    if (differs) this.#remember()
-    return differs
+    this.#offered = new Set(this.ready.flatMap(({ members: [top] }) => top ?? []))
+    // A member that is ready stays ready.
+    const sizeOf = ({ isReady, members }: Candidate) => (isReady ? members.length : 0)
+    return candidates.some((now, index) => sizeOf(now) !== sizeOf(before[index] ?? now))
   }
 
   #candidateOf(group: DeviceGroup): Candidate {
@@ -83,10 +67,6 @@ export class Offers {
     const isWhole = members.length === group.members.length && this.#isComplete(group)
     const isReady = isWhole || (members.length > 0 && this.#wasOffered(group))
     return { group, members, isWhole, isReady }
-  }
-
-  #remember(): void {
-    this.#offered = new Set(this.ready.flatMap(({ members: [top] }) => top ?? []))
   }
 
   #wasOffered({ members: [top] }: DeviceGroup): boolean {
