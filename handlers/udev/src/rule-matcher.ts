@@ -1,7 +1,6 @@
 import type { DeviceView } from './device-view.js'
 import { Glob } from './glob.js'
 import type { Match, Rule } from './rule.js'
-import { trimEnd } from './trim-end.js'
 
 /** A compiled rule. */
 export interface RuleMatcher {
@@ -107,7 +106,7 @@ function condition(match: Match): Condition {
         const value = device.attribute(match.attribute)
         // token_match_attr(): an absent attribute matches neither `==` nor `!=`.
         if (value === undefined) return false
-        return text(trim ? trimEnd(value, ' \t\n\r') : value)
+        return text(trim ? value.replace(/(?<![ \t\n\r])[ \t\n\r]+$/, '') : value)
       }
     }
   }

@@ -2,7 +2,6 @@ import path from 'node:path'
 import { hasBytes } from './byte-text.js'
 import type { DeviceView } from './device-view.js'
 import { isReadable, readLink, readStat, readText } from './sysfs-files.js'
-import { trimEnd } from './trim-end.js'
 import { parseUdevRecord, type StaleRecords, type UdevRecord } from './udev-database.js'
 import { readAssignment } from './uevent-message.js'
 
@@ -21,8 +20,6 @@ export interface DeviceSurroundings {
 /** A value of a device, as it was read last. */
 interface ReadValue {
   readonly text: string | undefined
-  /** The state of the file, if an equal state means an equal text. */
-  readonly state: string | undefined
   /** When the file was written, with the clock of the machine. */
   readonly writtenMs?: number
 }
@@ -136,14 +133,14 @@ export class SysfsDevice implements DeviceView {
   refresh(): 'same' | 'changed' | 'gone' {
     let changed = false
     for (const [key, before] of this.#values) {
-      const now = this.#read(key, before)
+      const now = this.#read(key)
       if (now.text !== before.text) {
         changed = true
         this.#kernelProperties = undefined
         this.#properties = undefined
         this.#record = undefined
       }
-      if (now !== before) this.#values.set(key, now)
+      this.#values.set(key, now)
     }
     const uevent = this.#values.get('uevent')
     const isHere =
@@ -205,8 +202,8 @@ export class SysfsDevice implements DeviceView {
     return value.text
   }
 
-  #read(key: string, before?: ReadValue): ReadValue {
-    if (key === 'record') return this.#readRecord(before)
+  #read(key: string): ReadValue {
+    if (key === 'record') return this.#readRecord()
     const [kind, name = ''] = key.split(/ (.*)/s)
     const text =
       kind === 'uevent'
@@ -214,7 +211,7 @@ export class SysfsDevice implements DeviceView {
         : kind === 'link'
           ? this.#linkName(name)
           : this.#readAttribute(name)
-    return { text, state: undefined }
+    return { text }
   }
 
   #readAttribute(name: string): string | undefined {
@@ -228,8 +225,10 @@ export class SysfsDevice implements DeviceView {
         ? this.#linkName(name)
         : undefined
     if (!stat.isFile() || (stat.mode & 0o400) === 0) return undefined
-    const text = readText(file)?.split('\0')[0]
-    return text === undefined ? undefined : trimEnd(text, '\r\n')
+    // Linear: without the first part, each of many line feeds would be a start.
+    return readText(file)
+      ?.split('\0')[0]
+      ?.replace(/(?<![\r\n])[\r\n]+$/, '')
   }
 
   #linkName(name: string): string | undefined {
@@ -237,19 +236,15 @@ export class SysfsDevice implements DeviceView {
     return link === undefined ? undefined : path.basename(link)
   }
 
-  /** udevd replaces a record by another file. So a file in the same state has the same text. */
-  #readRecord(before?: ReadValue): ReadValue {
-    if (this.#fromKernel.has('IFINDEX') && !this.#around.sharesNetwork)
-      return { text: undefined, state: undefined }
+  #readRecord(): ReadValue {
+    const absent = { text: undefined }
+    if (this.#fromKernel.has('IFINDEX') && !this.#around.sharesNetwork) return absent
     const name = this.#recordName()
     const file = path.join(this.#around.roots.runUdevRoot, 'data', name)
-    const stat = readStat(file)
-    if (stat === undefined) return { text: undefined, state: undefined }
-    const state = `${name} ${stat.ino} ${stat.size} ${stat.mtimeMs} ${stat.ctimeMs}`
-    if (state === before?.state) return before
+    const writtenMs = readStat(file)?.mtimeMs
     const text = readText(file, MAX_RECORD_BYTES)
-    const isStale = text !== undefined && this.#around.stale.has(name, text)
-    return { text: isStale ? undefined : text, state, writtenMs: stat.mtimeMs }
+    if (text === undefined || writtenMs === undefined) return absent
+    return this.#around.stale.has(name, text) ? absent : { text, writtenMs }
   }
 
   /** device_get_device_id(): the number of the device, or its name if it has no number. */

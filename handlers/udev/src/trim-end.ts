@@ -1,6 +1,0 @@
-/** The text without these characters at its end. A regular expression would take quadratic time. */
-export function trimEnd(text: string, characters: string): string {
-  let end = text.length
-  while (end > 0 && characters.includes(text.charAt(end - 1))) end--
-  return text.slice(0, end)
-}
