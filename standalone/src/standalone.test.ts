@@ -36,7 +36,7 @@ it('a start that fails leaves no timer and no socket', async () => {
     handlersFrom: directory,
     log: silentLogger,
   }
-  await expect(startStandalone(options, { clock })).rejects.toThrow('@akrijs/sdk is not installed')
+  await expect(startStandalone(options, clock)).rejects.toThrow('@akrijs/sdk is not installed')
   await eventually(() => expect([...sleeping]).toEqual([]))
   const socket = path.join(directory, 'state/handlers/agent-registration.sock')
   await expect(access(socket)).rejects.toThrow('ENOENT')

@@ -1,7 +1,6 @@
 import { lstat, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import {
-  type AgeingOptions,
   type Agent,
   AllowedAddresses,
   HandlerAccess,
@@ -76,11 +75,6 @@ export interface StandaloneAgent {
 
 const LOOPBACK = ['127.0.0.0/8', '::1']
 
-/** Options for tests. */
-interface StandaloneTestOptions extends Partial<AgeingOptions> {
-  readonly clock?: Clock
-}
-
 /**
  * Starts an agent with a cluster and a kubelet in this process: the agent of a cluster, with the
  * same sockets.
@@ -89,11 +83,11 @@ interface StandaloneTestOptions extends Partial<AgeingOptions> {
  */
 export async function startStandalone(
   options: StandaloneOptions,
-  testOptions: StandaloneTestOptions = {},
+  clock: Clock = systemClock,
 ): Promise<StandaloneAgent> {
   const closer = new Closer()
   try {
-    return await start(options, testOptions, closer)
+    return await start(options, clock, closer)
   } catch (error) {
     await closer.close()
     throw error
@@ -102,7 +96,7 @@ export async function startStandalone(
 
 async function start(
   options: StandaloneOptions,
-  { clock = systemClock, ...ageing }: StandaloneTestOptions,
+  clock: Clock,
   closer: Closer,
 ): Promise<StandaloneAgent> {
   const { stateDirectory, socketDirectory = stateDirectory, log } = options
@@ -170,7 +164,6 @@ async function start(
 
   const handlersDirectory = path.join(socketDirectory, 'handlers')
   const agent = await startAgent({
-    ...ageing,
     cluster,
     kubelet: sockets,
     clock,

@@ -8,10 +8,10 @@ interface LedgerEntry {
   readonly pid: number
   /** When the process started, in ticks since boot: a later process can get the same pid. */
   readonly started: string
-  /** The boot of the machine; undefined in a file of an earlier version. */
-  readonly boot?: unknown
-  /** The key of the Instance; undefined in a file of an earlier version. */
-  readonly instance?: unknown
+  /** The boot of the machine; undefined if the kernel does not show it. */
+  readonly boot: string | undefined
+  /** The key of the Instance. */
+  readonly instance: string
 }
 
 /** The time between two looks at the brokers of another user, in milliseconds. */
@@ -100,14 +100,15 @@ export class BrokerLedger {
 
 function isEntry(value: unknown): value is LedgerEntry {
   if (!isRecord(value)) return false
-  const { pid, started } = value
-  return Number.isInteger(pid) && Number(pid) > 1 && typeof started === 'string'
+  const { pid, started, instance } = value
+  const isProcess = Number.isInteger(pid) && Number(pid) > 1 && typeof started === 'string'
+  return isProcess && typeof instance === 'string'
 }
 
 /** Whether a process of the broker exists, and not only a later process with its pid. */
 function isPresent({ pid, started, boot }: LedgerEntry): boolean {
   // A machine can start the same programs at the same ticks of each boot.
-  if (boot !== undefined && boot !== presentBoot()) return false
+  if (boot !== presentBoot()) return false
   return leads(pid, started) || outlives(pid, started)
 }
 

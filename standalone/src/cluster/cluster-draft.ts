@@ -7,8 +7,9 @@ import { type ClusterState, specDigest } from '../state/state-file.js'
 export class ClusterDraft {
   readonly configurations: DraftObjects<Configuration>
   readonly instances: DraftObjects<Instance>
-  #remembered: ClusterState['configurations']
-  #resourceVersion: number
+  /** Configurations from before the restart that the files have not named since. */
+  remembered: ClusterState['configurations']
+  resourceVersion: number
   #forgot = false
 
   constructor(
@@ -16,39 +17,29 @@ export class ClusterDraft {
       readonly configurations: ObjectStore<Configuration>
       readonly instances: ObjectStore<Instance>
     },
-    before: Pick<ClusterState, 'resourceVersion'> & {
-      readonly remembered: ClusterState['configurations']
-    },
+    { remembered, resourceVersion }: Pick<ClusterDraft, 'remembered' | 'resourceVersion'>,
   ) {
     this.configurations = new DraftObjects(stores.configurations)
     this.instances = new DraftObjects(stores.instances)
-    this.#remembered = before.remembered
-    this.#resourceVersion = before.resourceVersion
+    this.remembered = remembered
+    this.resourceVersion = resourceVersion
   }
 
-  /** Configurations from before the restart that the files have not named since. */
-  get remembered(): ClusterState['configurations'] {
-    return this.#remembered
-  }
-
-  get resourceVersion(): number {
-    return this.#resourceVersion
-  }
-
+  /** Whether the state file needs a change. */
   get changed(): boolean {
     return this.configurations.changed || this.instances.changed || this.#forgot
   }
 
   nextVersion(): string {
-    this.#resourceVersion++
-    return String(this.#resourceVersion)
+    this.resourceVersion++
+    return String(this.resourceVersion)
   }
 
   forgetRemembered(): void {
-    this.#forgot ||= Object.keys(this.#remembered).some(
+    this.#forgot ||= Object.keys(this.remembered).some(
       (key) => this.configurations.get(key as ObjectKey) === undefined,
     )
-    this.#remembered = {}
+    this.remembered = {}
   }
 
   /** The content of the state file. */
@@ -61,9 +52,9 @@ export class ClusterDraft {
       ] as const
     })
     return {
-      configurations: { ...this.#remembered, ...Object.fromEntries(named) },
+      configurations: { ...this.remembered, ...Object.fromEntries(named) },
       instances: this.instances.list(),
-      resourceVersion: this.#resourceVersion,
+      resourceVersion: this.resourceVersion,
     }
   }
 
@@ -79,16 +70,13 @@ class DraftObjects<
 > {
   readonly #store: ObjectStore<T>
   readonly #objects: Map<ObjectKey, T>
-  readonly #changed = new Set<ObjectKey>()
-  readonly #transient = new Set<ObjectKey>()
+  readonly #touched = new Set<ObjectKey>()
+  /** Whether the state file needs a change. */
+  changed = false
 
   constructor(store: ObjectStore<T>) {
     this.#store = store
     this.#objects = new Map(store.list().map((object) => [keyOf(object), object]))
-  }
-
-  get changed(): boolean {
-    return this.#changed.size > 0
   }
 
   get(key: ObjectKey): T | undefined {
@@ -100,22 +88,24 @@ class DraftObjects<
   }
 
   put(object: T): void {
-    this.#objects.set(keyOf(object), object)
-    this.#changed.add(keyOf(object))
+    this.putTransient(object)
+    this.changed = true
   }
 
   /** A change that the state file does not need: it is valid for this run only. */
   putTransient(object: T): void {
     this.#objects.set(keyOf(object), object)
-    this.#transient.add(keyOf(object))
+    this.#touched.add(keyOf(object))
   }
 
   remove(key: ObjectKey): void {
-    if (this.#objects.delete(key)) this.#changed.add(key)
+    if (!this.#objects.delete(key)) return
+    this.#touched.add(key)
+    this.changed = true
   }
 
   publish(): void {
-    for (const key of new Set([...this.#changed, ...this.#transient])) {
+    for (const key of this.#touched) {
       const object = this.#objects.get(key)
       if (object === undefined) this.#store.remove(key)
       else this.#store.put(object)

@@ -285,8 +285,7 @@ export class StandaloneCluster extends InstanceWrites implements Cluster {
       return
     const remembered = Object.hasOwn(draft.remembered, key) ? draft.remembered[key] : undefined
     const identity = current?.metadata ?? remembered
-    const sameSpec =
-      same || (current === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
+    const isSameSpec = same || (current === undefined && remembered?.spec === specDigest(spec))
     draft.configurations.put({
       apiVersion: API_VERSION,
       kind: 'Configuration',
@@ -296,7 +295,7 @@ export class StandaloneCluster extends InstanceWrites implements Cluster {
         labels,
         annotations,
         uid: identity?.uid ?? randomUUID(),
-        generation: identity === undefined ? 1 : identity.generation + (sameSpec ? 0 : 1),
+        generation: identity === undefined ? 1 : identity.generation + (isSameSpec ? 0 : 1),
         resourceVersion: draft.nextVersion(),
         creationTimestamp: identity?.creationTimestamp ?? this.#now(),
       },

@@ -29,7 +29,7 @@ const clusterState = z.object({
       generation: z.number(),
       creationTimestamp: text,
       /** The {@link specDigest}: an edit without a running agent raises the generation too. */
-      spec: text.optional(),
+      spec: text,
     }),
   ),
   instances: z
