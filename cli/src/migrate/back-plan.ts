@@ -10,7 +10,7 @@ import {
   slotIndex,
 } from '@akrijs/api'
 import { type JsonPatch, keyOf, pointer } from '@akrijs/kube'
-import { isRecord } from '@akrijs/runtime'
+import { isRecord, valueAt } from '@akrijs/runtime'
 import type { ClusterSnapshot } from './cluster-snapshot.js'
 import { existingAgents } from './existing-agents.js'
 import { existingDetailsTexts } from './existing-details.js'
@@ -92,7 +92,7 @@ function planConfiguration(
   const effects: string[] = []
   const warn = (text: string) => findings.push({ level: 'warning', object: title, text })
   for (const path of NOT_NULL_FIELDS) {
-    if (valueAt(spec, path) !== null) continue
+    if (valueAt(spec, ...path) !== null) continue
     patch.push({ op: 'remove', path: pointer('spec', ...path) })
     effects.push(`remove spec.${path.join('.')}, which is null`)
   }
@@ -209,8 +209,4 @@ function planInstance(object: unknown, ids: VirtualIds, withStatus: boolean): Mi
     changes: isChanged ? [{ ...change, patch, ...status, ...(gives ? { owners } : {}) }] : [],
     findings,
   }
-}
-
-function valueAt(value: unknown, path: readonly string[]): unknown {
-  return path.reduce<unknown>((at, name) => (isRecord(at) ? at[name] : undefined), value)
 }
