@@ -31,12 +31,11 @@ export const ANY_VERSION = '0'
  */
 export class ObjectCache<T extends ApiObject> {
   readonly #parser: ObjectParser<T>
-  readonly #objects: CachedObjects<T>
+  readonly #objects = new Map<ObjectKey, T>()
   readonly #parts: CachePart<T>[] = []
 
   constructor(parser: ObjectParser<T>) {
     this.#parser = parser
-    this.#objects = new CachedObjects(parser)
   }
 
   /**
@@ -45,7 +44,7 @@ export class ObjectCache<T extends ApiObject> {
    * @default all objects
    */
   part(has: (object: T) => boolean = () => true): CachePart<T> {
-    const part = new CachePart(this.#objects, has)
+    const part = new CachePart(this, has)
     this.#parts.push(part)
     return part
   }
@@ -55,7 +54,11 @@ export class ObjectCache<T extends ApiObject> {
   }
 
   list(): readonly T[] {
-    return [...this.#objects.entries()].map(([, object]) => object)
+    return [...this.#objects.values()]
+  }
+
+  entries(): Iterable<readonly [ObjectKey, T]> {
+    return this.#objects
   }
 
   /** Whether no list or watch shows this cached object: the cache learns by answers alone. */
@@ -87,19 +90,43 @@ export class ObjectCache<T extends ApiObject> {
     part?.observed(key, versionIn(object))
     const isCurrent =
       cached === parsed || isOlderOrSame(resourceVersion, cached?.metadata.resourceVersion)
-    return { parsed, changed: isCurrent ? [] : this.#objects.set(key, parsed) }
+    return { parsed, changed: isCurrent ? [] : this.#set(key, parsed) }
   }
 
   /** Removes a stray object that is no longer on the server. */
   forget(key: ObjectKey): readonly ObjectKey[] {
-    return this.isStray(key) ? this.#objects.remove(key) : []
+    return this.isStray(key) ? this.#remove(key) : []
+  }
+
+  /** Takes over an object of a list or a watch. */
+  take(key: ObjectKey, object: unknown): readonly ObjectKey[] {
+    const cached = this.#objects.get(key)
+    if (isCached(cached, object)) return []
+    const parsed = this.#parser.parse(object, cached)
+    if (parsed === undefined) return this.#remove(key)
+    return parsed === cached ? [] : this.#set(key, parsed)
+  }
+
+  /** Removes an object that a list or a watch does not show any more. */
+  deleted(key: ObjectKey): readonly ObjectKey[] {
+    this.#parser.deleted?.(key)
+    return this.#remove(key)
+  }
+
+  #set(key: ObjectKey, object: T): readonly ObjectKey[] {
+    this.#objects.set(key, object)
+    return [key]
+  }
+
+  #remove(key: ObjectKey): readonly ObjectKey[] {
+    return this.#objects.delete(key) ? [key] : []
   }
 }
 
 /** The objects of a cache that one list and its watch show. */
 class CachePart<T extends ApiObject> {
   readonly has: (object: T) => boolean
-  readonly #objects: CachedObjects<T>
+  readonly #cache: ObjectCache<T>
   /** The version of the newest list or event. */
   #version: string | undefined
   /** The newest version of a list, an event or an answer; undefined if versions are no numbers. */
@@ -115,8 +142,8 @@ class CachePart<T extends ApiObject> {
   /** The keys of objects that the cache has left out. */
   readonly #leftOut = new Set<ObjectKey>()
 
-  constructor(objects: CachedObjects<T>, has: (object: T) => boolean) {
-    this.#objects = objects
+  constructor(cache: ObjectCache<T>, has: (object: T) => boolean) {
+    this.#cache = cache
     this.has = has
   }
 
@@ -152,9 +179,9 @@ class CachePart<T extends ApiObject> {
     if (this.#listsNewest) this.#newest = this.#newestObserved()
     this.#reached(version)
     const absent = new Set(this.#leftOut)
-    for (const [key, object] of this.#objects.entries()) if (this.has(object)) absent.add(key)
+    for (const [key, object] of this.#cache.entries()) if (this.has(object)) absent.add(key)
     const isNewer = (key: ObjectKey, listed: string | undefined) => {
-      const cached = this.#objects.get(key)
+      const cached = this.#cache.get(key)
       const isFromElsewhere = this.#observed.has(key) || (cached && !this.has(cached))
       return isFromElsewhere && isOlder(listed, cached?.metadata.resourceVersion)
     }
@@ -165,7 +192,7 @@ class CachePart<T extends ApiObject> {
       if (!isNewer(key, versionIn(object))) yield this.#take(key, object)
     }
     for (const key of absent) {
-      const cached = this.#objects.get(key)
+      const cached = this.#cache.get(key)
       // The object may have moved to another part meanwhile.
       if (cached === undefined || (this.has(cached) && !isNewer(key, version)))
         yield this.#deleted(key)
@@ -180,7 +207,7 @@ class CachePart<T extends ApiObject> {
     if (version !== undefined) this.#reached(version)
     const key = keyIn(object)
     if (type === 'BOOKMARK' || key === undefined) return []
-    const cached = this.#objects.get(key)
+    const cached = this.#cache.get(key)
     if (isOlder(version, cached?.metadata.resourceVersion)) return []
     if (type !== 'DELETED') return this.#take(key, object)
     // The object may have moved to another part, whose watch was faster.
@@ -198,21 +225,21 @@ class CachePart<T extends ApiObject> {
   }
 
   #take(key: ObjectKey, object: unknown): readonly ObjectKey[] {
-    const changed = this.#objects.take(key, object)
-    if (this.#objects.get(key) === undefined) this.#leftOut.add(key)
+    const changed = this.#cache.take(key, object)
+    if (this.#cache.get(key) === undefined) this.#leftOut.add(key)
     else this.#leftOut.delete(key)
     return changed
   }
 
   #deleted(key: ObjectKey): readonly ObjectKey[] {
     this.#leftOut.delete(key)
-    return this.#objects.deleted(key)
+    return this.#cache.deleted(key)
   }
 
   #newestObserved(): string | undefined {
     let newest: string | undefined = ANY_VERSION
     for (const key of this.#observed)
-      newest = newerOf(newest, this.#objects.get(key)?.metadata.resourceVersion ?? ANY_VERSION)
+      newest = newerOf(newest, this.#cache.get(key)?.metadata.resourceVersion ?? ANY_VERSION)
     return newest
   }
 
@@ -223,45 +250,6 @@ class CachePart<T extends ApiObject> {
 }
 
 export type { CachePart }
-
-class CachedObjects<T extends ApiObject> {
-  readonly #parser: ObjectParser<T>
-  readonly #objects = new Map<ObjectKey, T>()
-
-  constructor(parser: ObjectParser<T>) {
-    this.#parser = parser
-  }
-
-  get(key: ObjectKey): T | undefined {
-    return this.#objects.get(key)
-  }
-
-  entries(): Iterable<readonly [ObjectKey, T]> {
-    return this.#objects
-  }
-
-  take(key: ObjectKey, object: unknown): ObjectKey[] {
-    const cached = this.#objects.get(key)
-    if (isCached(cached, object)) return []
-    const parsed = this.#parser.parse(object, cached)
-    if (parsed === undefined) return this.remove(key)
-    return parsed === cached ? [] : this.set(key, parsed)
-  }
-
-  set(key: ObjectKey, object: T): ObjectKey[] {
-    this.#objects.set(key, object)
-    return [key]
-  }
-
-  remove(key: ObjectKey): ObjectKey[] {
-    return this.#objects.delete(key) ? [key] : []
-  }
-
-  deleted(key: ObjectKey): ObjectKey[] {
-    this.#parser.deleted?.(key)
-    return this.remove(key)
-  }
-}
 
 /** A watch may show a write before its answer comes: no version is parsed twice. */
 function isCached<T extends ApiObject>(cached: T | undefined, object: unknown): boolean {
