@@ -365,19 +365,19 @@ describe('a Configuration', () => {
     ])
   })
 
-  it('limits the number of problems', () => {
-    const many = Array.from({ length: 10_000 }, (_, index) => index)
-    const properties = [
-      ...many.map((index) => ({ name: `p${index}` })),
-      ...many.map((index) => ({ name: `p${index}` })),
-    ]
-    const spec = {
-      discoveryHandler: { name: 'udev', discoveryProperties: properties },
-      brokerProperties: Object.fromEntries(many.map((index) => [`a=${index}`, 'x'])),
-      ...Object.fromEntries(many.map((index) => [`field${index}`, 1])),
-    }
-    const { value, reads } = countReads(spec)
-    expect(problemsOf(withSpec(value)).length).toBeLessThanOrEqual(100)
-    expect(reads()).toBeLessThan(40 * many.length)
+  const many = Array.from({ length: 10_000 }, (_, index) => index)
+  const numbers = Object.fromEntries(many.map((index) => [`k${index}`, 1]))
+
+  it.each<[string, object, string]>([
+    ['labels', withSpec({}, { labels: numbers }), 'at most 1000 entries'],
+    ['broker properties', withSpec({ brokerProperties: numbers }), 'at most 1000 entries'],
+    ['discovery properties', withProperty(...many.map(() => ({}))), 'at most 1000 properties'],
+    ['unknown fields', withSpec(numbers), 'no such field'],
+  ])('bounds the problems of very many %s, and reads each a few times', (_what, wrong, message) => {
+    const { value, reads } = countReads(wrong)
+    const problems = problemsOf(value)
+    expect(problems.length).toBeLessThanOrEqual(100)
+    expect(problems[0]?.message).toContain(message)
+    expect(reads()).toBeLessThan(10 * many.length)
   })
 })

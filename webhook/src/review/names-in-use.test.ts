@@ -68,11 +68,6 @@ describe('the name of a new Configuration', () => {
     },
   )
 
-  it('cannot be checked if the API server does not answer', async () => {
-    api.refusal = () => ({ status: 500, message: 'refused' })
-    await expect(names.problems('line', 'cam2-8120fe')).rejects.toThrow('500')
-  })
-
   describe('while the webhook watches Configurations', () => {
     let running: Promise<void>
     const requests = () => api.requests.filter(({ query }) => query.has('fieldSelector')).length

@@ -4,7 +4,6 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { countReads } from '../../../test/support/reads.js'
 import { type AdmissionRequest, admissionReview, readAdmissionReview } from './admission-review.js'
 import type { Handlers } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
@@ -310,27 +309,6 @@ describe('a review', () => {
       }),
       { numRuns: 500 },
     )
-  })
-
-  const many = Array.from({ length: 10_000 }, (_, index) => index)
-  const numbers = Object.fromEntries(many.map((index) => [`k${index}`, 1]))
-  it.each<[string, object, RegExp]>([
-    ['labels', { ...good, metadata: { ...good.metadata, labels: numbers } }, /1000 entries/],
-    [
-      'broker properties',
-      { ...good, spec: { ...good.spec, brokerProperties: numbers } },
-      /1000 entries/,
-    ],
-    [
-      'discovery properties',
-      { ...good, spec: { discoveryHandler: { name: 'a', discoveryProperties: many } } },
-      /1000 properties/,
-    ],
-    ['unknown fields', { ...good, spec: { ...good.spec, ...numbers } }, /no such field/],
-  ])('of very many %s reads each a few times', async (_what, object, message) => {
-    const { value, reads } = countReads(object)
-    expect(JSON.stringify(await reviewer().review(request({ object: value })))).toMatch(message)
-    expect(reads()).toBeLessThan(10 * many.length)
   })
 
   it('does not read details that would take long, and says so', async () => {
