@@ -10,6 +10,12 @@ import {
   writeSocketsLink,
 } from './places.js'
 
+async function temporary(): Promise<string> {
+  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  return directory
+}
+
 describe('the directories of the standalone agent', () => {
   it('are named by the environment, else chosen by the user', () => {
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: '/srv/akri' })).toBe('/srv/akri')
@@ -50,8 +56,7 @@ describe('the directories of the standalone agent', () => {
   })
 
   it('lead to sockets by a link, and to the state directory again later', async () => {
-    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
-    onTestFinished(() => rm(state, { recursive: true }))
+    const state = await temporary()
     for (const name of ['a', 'b']) {
       const sockets = path.join(state, name)
       await mkdir(sockets)
@@ -66,8 +71,7 @@ describe('the directories of the standalone agent', () => {
   })
 
   it('do not lead to sockets by a link to a directory of another user', async () => {
-    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
-    onTestFinished(() => rm(state, { recursive: true }))
+    const state = await temporary()
     const sockets = path.join(state, 'a')
     await writeSocketsLink(state, sockets)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
@@ -76,8 +80,7 @@ describe('the directories of the standalone agent', () => {
   })
 
   it('give an error that names a file in the place of the link', async () => {
-    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
-    onTestFinished(() => rm(state, { recursive: true }))
+    const state = await temporary()
     await mkdir(path.join(state, 'sockets'))
     const refused = writeSocketsLink(state, path.join(state, 'a'))
     await expect(refused).rejects.toThrow(
@@ -86,8 +89,7 @@ describe('the directories of the standalone agent', () => {
   })
 
   it('hold sockets in one directory for all paths of the state directory', async () => {
-    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
-    onTestFinished(() => rm(directory, { recursive: true }))
+    const directory = await temporary()
     const long = path.join(directory, 'x'.repeat(90))
     const link = path.join(directory, 'link')
     await mkdir(long)

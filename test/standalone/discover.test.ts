@@ -48,23 +48,6 @@ describe('akri discover', () => {
     expect([stderr, status]).toEqual(['', 0])
   })
 
-  it.each(['udev', 'opcua', 'debugEcho'])('%s without details has an example to copy', (name) => {
-    const { stderr, status } = akri.run(['discover', name])
-    const [problem, command, ...rest] = stderr.trimEnd().split('\n')
-    expect(problem).toMatch(/^akri: discoveryDetails: \w+: it is missing; write a (list|mapping)$/)
-    expect([rest, status]).toEqual([[], 1])
-    const [, argument] =
-      /^for example: akri discover \w+ --details-text '(.*)'$/.exec(command ?? '') ?? []
-    const spec = { discoveryHandler: { name, discoveryDetails: argument } }
-    const configuration = {
-      apiVersion: 'akri.sh/v0',
-      kind: 'Configuration',
-      metadata: { name: 'a' },
-    }
-    const file = JSON.stringify({ ...configuration, spec })
-    expect(akri.run(['validate', '-'], file).status).toBe(0)
-  })
-
   it('refuses a whole Configuration as details, and says what to write', async () => {
     const file = await akri.write(
       'whole.yaml',

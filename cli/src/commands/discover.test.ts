@@ -1,4 +1,8 @@
 import os from 'node:os'
+import type { ConfigurationSpec } from '@akrijs/api'
+import { createDebugEcho } from '@akrijs/handler-debug-echo'
+import { createOpcuaHandler } from '@akrijs/handler-opcua'
+import { createUdevHandler } from '@akrijs/handler-udev'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import {
@@ -9,8 +13,10 @@ import {
 } from '@akrijs/sdk/handler'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod'
+import { EXAMPLE_DETAILS } from '../built-in-handlers.js'
 import { findHandler } from '../handler-source.js'
 import { listText } from '../view/list-text.js'
+import { checkDetails } from './configuration-details.js'
 import { requestOf, showLists } from './discover.js'
 
 // Nothing is installed there.
@@ -196,4 +202,14 @@ it.each([
   await expect(shown).rejects.toThrow(
     `discoveryDetails: model: it is missing; write a text\n${advice}`,
   )
+})
+
+it('the examples of details are valid for their handlers', async () => {
+  const handlers = [createDebugEcho(), createOpcuaHandler(), createUdevHandler()]
+  for (const [name, discoveryDetails] of Object.entries(EXAMPLE_DETAILS)) {
+    const load = async () => handlers.find((each) => each.name === name)
+    const spec = { discoveryHandler: { name, discoveryDetails } } as ConfigurationSpec
+    expect(await load()).toBeDefined()
+    expect(await checkDetails(spec, load)).toEqual([])
+  }
 })

@@ -105,21 +105,6 @@ describe('the socket for device events', () => {
       expect(collected).toMatchObject({ status: 0, stdout: 'alive\n' })
     },
   )
-
-  it.skipIf(!canUnshare)('closes with a terminated worker (needs root and unshare)', () => {
-    const source = `
-      require(${JSON.stringify(addon)}).open(1, 65536, () => {})
-      require('node:worker_threads').parentPort.postMessage(1)
-      setInterval(() => {}, 1000)`
-    const { status, stdout } = run(`
-      for (let n = 0; n < 5; n++) {
-        const worker = new Worker(${JSON.stringify(source)}, { eval: true })
-        await new Promise((resolve) => worker.once('message', resolve))
-        await worker.terminate()
-      }
-      console.log('alive')`)
-    expect({ status, stdout }).toEqual({ status: 0, stdout: 'alive\n' })
-  })
 })
 
 describe('the prebuilt binaries', () => {

@@ -299,18 +299,6 @@ describe('the state of the standalone cluster', () => {
 })
 
 describe('properties of a Configuration', () => {
-  it('A7 resolves a Secret in the namespace of the Configuration, named or not', async () => {
-    const cluster = await open()
-    const from = (namespace: object) =>
-      manifest(tokenFrom({ name: 'lab', key: 'token', ...namespace }))
-    const configurations = [from({}), from({ namespace: 'site' })].map((each) => ({
-      ...each,
-      namespace: 'site',
-    }))
-    await cluster.apply(complete(configurations, [secret('default', 'd'), secret('site', 's')]))
-    expect(await tokens(cluster)).toEqual(['s', 's'])
-  })
-
   it('refuses a Secret of another namespace without consent', async () => {
     const cluster = await open()
     const wanted = manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' }))

@@ -159,9 +159,13 @@ describe.skipIf('missing' in image)(title, () => {
   })
 
   it.each([20, 300])(
-    'has a device once that is pulled %i ms after the plug, and plugged again immediately',
+    'has a device that is pulled %i ms after the plug only if it is plugged again',
     async (pause) => {
       const lists = await watch({ udevRules: [ANY_INPUT] })
+      await plug('3')
+      await sleep(pause)
+      await unplug('3')
+      await untilKnown([], lists)
       await plug('3')
       await sleep(pause)
       await unplug('3')
@@ -189,17 +193,6 @@ describe.skipIf('missing' in image)(title, () => {
     )
     await untilKnown([at('3')], lists)
   })
-
-  it.each([20, 300])(
-    'does not keep a device that is pulled %i ms after the plug',
-    async (pause) => {
-      const lists = await watch({ udevRules: [ANY_INPUT] })
-      await plug('3')
-      await sleep(pause)
-      await unplug('3')
-      await untilKnown([], lists)
-    },
-  )
 
   /** Adds a rule of udev, until the end of the test. */
   async function addUdevRule(rule: string) {
@@ -242,23 +235,6 @@ describe.skipIf('missing' in image)(title, () => {
         undefined,
         3,
       ])
-    },
-  )
-
-  it.each([
-    ['in the network of the machine', false],
-    ['in the network of a Pod', true],
-  ])(
-    'offers no node before a program of the rules of udev has set its permissions, %s',
-    async (_where, alone) => {
-      // udevd writes the record of the device before it runs the program.
-      const program = "/bin/sh -c 'sleep 3; chmod 0642 $devnode'"
-      await addUdevRule(`ACTION=="add", SUBSYSTEM=="hidraw", RUN+="${program}"`)
-      const lists = await watch({ udevRules: ['SUBSYSTEM=="hidraw"'] }, { alone })
-      await plug('3')
-      const { devices } = await lists.until('a node', ({ devices }) => devices.length > 0)
-      const node = devices[0]?.properties?.UDEV_DEVNODE
-      expect((await machine.guest.run(`stat -c %a ${node}`)).trim()).toBe('642')
     },
   )
 
