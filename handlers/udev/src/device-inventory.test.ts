@@ -45,7 +45,7 @@ describe('the inventory of devices', () => {
     })
     world.addTty()
     tree.udevd('queue')
-    const burst = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 })
+    const burst = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 }, world.stop.signal)
     const properties = new Map([['SUBSYSTEM', 'tty']])
     for (let number = 0; number <= 1000; number++)
       burst.add({ source: 'kernel', action: 'add', devpath: TTY, properties })

@@ -4,6 +4,7 @@ import type { Change, Uevent } from './device-monitor.js'
 import { UeventBurst } from './uevent-burst.js'
 
 let clock: ManualClock
+let stop: AbortController
 let gathering: UeventBurst
 /** The reported changes and their times. */
 let told: { readonly at: number; readonly change: Change }[]
@@ -11,7 +12,8 @@ let telling: Promise<void>
 
 beforeEach(async () => {
   clock = new ManualClock()
-  gathering = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 })
+  stop = new AbortController()
+  gathering = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 }, stop.signal)
   told = []
   telling = (async () => {
     for await (const change of gathering) told.push({ at: clock.monotonicMs(), change })
@@ -20,7 +22,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  gathering.end()
+  stop.abort()
   await telling
 })
 
@@ -103,7 +105,7 @@ describe('a burst of device events', () => {
   it('can end early and leaves no timer behind', async () => {
     gathering.add(uevent(1))
     await clock.advance(1)
-    gathering.end()
+    stop.abort()
     await telling
     expect([told, clock.sleeping]).toEqual([[], []])
   })

@@ -19,10 +19,13 @@ export class UeventBurst implements AsyncIterable<Change> {
   #rescan: string | undefined
   #lastAt = 0
   #wake: (() => void) | undefined
-  readonly #stop = new AbortController()
+  readonly #signal: AbortSignal
 
-  constructor(options: UeventBurstOptions) {
+  /** @param signal ends the iteration */
+  constructor(options: UeventBurstOptions, signal: AbortSignal) {
     this.#options = options
+    this.#signal = signal
+    signal.addEventListener('abort', () => this.#wake?.(), { once: true })
   }
 
   add(event: Uevent): void {
@@ -37,14 +40,9 @@ export class UeventBurst implements AsyncIterable<Change> {
     this.#update()
   }
 
-  end(): void {
-    this.#stop.abort()
-    this.#wake?.()
-  }
-
   async *[Symbol.asyncIterator](): AsyncGenerator<Change, void, void> {
     const { clock, quietMs, ceilingMs } = this.#options
-    while (!this.#stop.signal.aborted) {
+    while (!this.#signal.aborted) {
       if (this.#events.length === 0 && this.#rescan === undefined) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve
@@ -55,14 +53,14 @@ export class UeventBurst implements AsyncIterable<Change> {
       // A rescan covers later events too, so a burst without events need not wait.
       while (
         this.#events.length > 0 &&
-        !this.#stop.signal.aborted &&
+        !this.#signal.aborted &&
         clock.monotonicMs() < Math.min(this.#lastAt + quietMs, ceiling)
       ) {
         await clock
-          .sleep(Math.min(this.#lastAt + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal)
+          .sleep(Math.min(this.#lastAt + quietMs, ceiling) - clock.monotonicMs(), this.#signal)
           .catch(() => undefined)
       }
-      if (this.#stop.signal.aborted) return
+      if (this.#signal.aborted) return
       yield this.#take()
     }
   }

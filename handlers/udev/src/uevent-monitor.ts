@@ -32,28 +32,20 @@ export class UeventMonitor implements DeviceMonitor {
   }
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
-    const burst = new UeventBurst({ clock: this.#options.clock, ...BURST })
     const ended = new AbortController()
-    const end = () => {
-      ended.abort()
-      burst.end()
-    }
-    signal.addEventListener('abort', end, { once: true })
-    let check: (() => void) | undefined
+    const untilEnd = AbortSignal.any([signal, ended.signal])
+    const burst = new UeventBurst({ clock: this.#options.clock, ...BURST }, untilEnd)
     try {
       if (signal.aborted) return
       const onProblem = (problem: string | undefined) => {
         this.#problem = problem
       }
-      check = readUevents({ ...this.#options, log, onProblem }, burst, ended.signal)
-      this.#check = check
+      this.#check = readUevents({ ...this.#options, log, onProblem }, burst, untilEnd)
       // The sockets are open now, so that no later change is lost.
       burst.rescan('discovery started')
       yield* burst
     } finally {
-      signal.removeEventListener('abort', end)
-      if (this.#check === check) this.#check = undefined
-      end()
+      ended.abort()
     }
   }
 }
