@@ -23,8 +23,6 @@ import { loadBuiltIn } from './configuration-details.js'
 interface Surroundings {
   /** @returns the built-in handler of this name, if any */
   readonly load: (name: string) => Promise<DiscoveryHandler | undefined>
-  /** @returns the text of a file, or of standard input for `-` */
-  readonly read: (file: string) => Promise<string>
   readonly print: (line: string) => void
   /** Its handlers are known too. @default the working directory */
   readonly project: string
@@ -41,20 +39,15 @@ const MAX_PRINTED = 100
 export async function validate(
   paths: readonly string[],
   { json, handler }: Pick<ValidateOptions, 'json' | 'handler'>,
-  {
-    load = loadBuiltIn,
-    read = readManifest,
-    print = printLine,
-    project = process.cwd(),
-  }: Partial<Surroundings> = {},
+  { load = loadBuiltIn, print = printLine, project = process.cwd() }: Partial<Surroundings> = {},
 ): Promise<void> {
   const handlers = await handlersOf(handler, load, project)
   const checked = new Map<string, CheckedFile>()
   for (const path of paths) {
     for (const file of await filesIn(path)) {
       const key = file === '-' ? file : resolve(file)
-      const readOne = file === path ? read : regularFilesOnly(read)
-      if (!checked.has(key)) checked.set(key, await checkFile(file, readOne, handlers))
+      const read = file === path ? readManifest : readRegularFile
+      if (!checked.has(key)) checked.set(key, await checkFile(file, read, handlers))
     }
   }
   const configurations = [...checked.values()].flatMap(({ configurations, findings }) =>
@@ -116,17 +109,15 @@ async function filesIn(path: string): Promise<readonly string[]> {
 }
 
 /** A read of a pipe in a directory waits for a writer. A person can name a pipe: `<(command)`. */
-function regularFilesOnly(read: Surroundings['read']): Surroundings['read'] {
-  return async (file) => {
-    const found = await stat(file)
-    if (found.isFile() || found.isDirectory()) return read(file)
-    throw new InvalidManifestError('it is not a regular file')
-  }
+async function readRegularFile(file: string): Promise<string> {
+  const found = await stat(file)
+  if (found.isFile() || found.isDirectory()) return readManifest(file)
+  throw new InvalidManifestError('it is not a regular file')
 }
 
 async function checkFile(
   file: string,
-  read: Surroundings['read'],
+  read: (file: string) => Promise<string>,
   handlers: KnownHandlers,
 ): Promise<CheckedFile> {
   let text: string

@@ -73,12 +73,18 @@ interface FoundManifest {
   readonly manifest: Manifest
 }
 
+/** The content of a file that counts. */
+interface FileContent {
+  /** Undefined for a file that was never valid. */
+  readonly valid: readonly Manifest[] | undefined
+  /** They can move without another change. */
+  readonly places: ManifestPlaces
+}
+
 /** Reads files, and keeps the last valid content of each. */
 export class ManifestReader {
   readonly #paths: readonly string[]
-  readonly #valid = new Map<string, readonly Manifest[]>()
-  /** The places in the content that counts; it can move without another change. */
-  readonly #places = new Map<string, ManifestPlaces>()
+  readonly #contents = new Map<string, FileContent>()
 
   constructor(paths: readonly string[]) {
     this.#paths = paths
@@ -96,19 +102,15 @@ export class ManifestReader {
       const placed = (problem: ManifestProblem) => ({ ...problem, place: places.placeOf(problem) })
       problems.push(...parsed.problems.map(placed))
       warnings.push(...warningsOf(file, parsed).map(placed))
-      if (parsed.problems.length === 0) this.#valid.set(file, parsed.manifests)
-      const valid = this.#valid.get(file)
-      if (valid === undefined || parsed.problems.length === 0) this.#places.set(file, places)
+      const isValid = parsed.problems.length === 0
+      const valid = isValid ? parsed.manifests : this.#contents.get(file)?.valid
+      if (isValid || valid === undefined) this.#contents.set(file, { valid, places })
       // The rest of a file that was never valid is not known.
       if (valid === undefined) complete = false
       for (const manifest of valid ?? parsed.manifests) found.push({ file, manifest })
     }
-    for (const file of this.#places.keys()) {
-      if (files.includes(file)) continue
-      this.#valid.delete(file)
-      this.#places.delete(file)
-    }
-    const { sources, ...objects } = withoutClashes(found, problems, this.#places)
+    for (const file of this.#contents.keys()) if (!files.includes(file)) this.#contents.delete(file)
+    const { sources, ...objects } = withoutClashes(found, problems, this.#contents)
     return { desired: { ...objects, complete }, sources, problems, warnings }
   }
 
@@ -184,11 +186,12 @@ function unreadable(file: string, message: string): { text: string; parsed: Mani
 function withoutClashes(
   found: readonly FoundManifest[],
   problems: ManifestProblem[],
-  places: ReadonlyMap<string, ManifestPlaces>,
+  contents: ReadonlyMap<string, FileContent>,
 ): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'sources'> {
   const configurations = found.flatMap(({ file, manifest: { document, at, content } }) => {
     if (content.kind !== 'Configuration') return []
-    const placeOf = (path: string) => places.get(file)?.placeOf({ document, path: at + path })
+    const placeOf = (path: string) =>
+      contents.get(file)?.places.placeOf({ document, path: at + path })
     return [{ file, document, at, placeOf, configuration: content.configuration }]
   })
   const data = new Map<string, DesiredObjects['data'][number]>()
