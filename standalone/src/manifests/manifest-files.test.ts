@@ -76,6 +76,10 @@ it('has the place of each problem, and of a Configuration that moves', async () 
   await writeFile(at('a.yaml'), `# a comment\n${configuration('a')}`)
   await reader.read()
   expect(source?.placeOf('spec.discoveryHandler.name')?.line).toBe(5)
+  // An invalid file has no places: its last valid content counts.
+  await writeFile(at('a.yaml'), `# a comment\n# another\n${broken}`)
+  await reader.read()
+  expect(source?.placeOf('spec.discoveryHandler.name')?.line).toBe(5)
 })
 
 it('reads a file once that is named in several ways, and reports its first name', async () => {
