@@ -139,7 +139,8 @@ describe('akri run', () => {
   it('reports a problem in a file with place and reason, and goes on', async () => {
     const echo = (more = '') =>
       `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' }\n${more}`
-    const udev = `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL="null"]' }`
+    const details = `'udevRules: [KERNEL="null"]'`
+    const udev = `  discoveryHandler: { name: udev, discoveryDetails: ${details} }`
     const containers = '[{ command: [/no/such/program] }]'
     for (const [name, spec] of [
       ['good', echo()],
@@ -158,7 +159,7 @@ describe('akri run', () => {
       ]),
     )
     const noCommand =
-      /error .*command\.yaml.*containers\[0]\.command\[0].*command \/no\/such\/program does not exist/
+      /error .*command\.yaml.*containers\[0]\.command\[0].*\/no\/such\/program does not exist/
     const place = `where ${process.cwd()} can find it; run npm install none-such`
     await eventually(() => {
       expect(akri.output).toMatch(noCommand)

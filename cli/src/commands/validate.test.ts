@@ -129,7 +129,8 @@ kind: Configuraton
     const rules = '      udevRules:\n      - KERNEL=="video0"\n'
     const asText = 'write a text: in quotes, or on the lines below discoveryDetails: |'
     const hint = 'write | after discoveryDetails: so that the lines below are a text'
-    const mapping = `cameras.yaml:7:5: spec.discoveryHandler.discoveryDetails: ${asText}; it is a mapping`
+    const at = 'cameras.yaml:7:5: spec.discoveryHandler.discoveryDetails'
+    const mapping = `${at}: ${asText}; it is a mapping`
     const quoted = rules.replace('"video0"', '"video0": x')
     const list = (item: string) =>
       `    discoveryDetails:\n      a:\n      - ${item}\n  capacity: 1\n`

@@ -386,7 +386,7 @@ describe('the brokers of a machine', () => {
     await running()
   })
 
-  it('R48 run once for each Instance, with a slot of their own, and end with the agent', async () => {
+  it('R48 run once for each Instance, with a slot each, and end with the agent', async () => {
     const first = await running()
     expect(used()).toBe(1)
     await brokers.close()
