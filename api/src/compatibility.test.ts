@@ -2,7 +2,7 @@ import { applyJsonPatch } from '@akrijs/kube/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseInstanceObject } from './api-objects.js'
-import { type Compatibility, omitsFreeSlots, writableCapacity } from './compatibility.js'
+import { omitsFreeSlots, writableCapacity } from './compatibility.js'
 import { leavePatch, releasePatch, updatePatch } from './instance-patches.js'
 import type { InstanceName, SlotName } from './names.js'
 import { slotIndex, slotName } from './slot-usage.js'
@@ -34,30 +34,11 @@ function after(instance: Instance, patch: Parameters<typeof applyJsonPatch>[1]):
   return 'value' in result ? (result.value as Instance).spec : expect.fail(result.refused)
 }
 
-function released(deviceUsage: Record<string, string>, compatibility?: Compatibility) {
-  const instance = instanceOf(deviceUsage)
-  const patch = releasePatch(instance, FIRST, deviceUsage[FIRST] ?? '', compatibility)
-  return after(instance, patch).deviceUsage
-}
-
 describe('a slot that is released beside the existing system', () => {
-  it.each<[string, Record<string, string>, Record<string, string>]>([
-    ['is left out', { [FIRST]: 'node-a' }, {}],
-    ['is left out of a full Instance', { [FIRST]: 'node-a', [SECOND]: 'x' }, { [SECOND]: 'x' }],
-    [
-      'keeps the form of an Instance with a text for each slot',
-      { [FIRST]: 'node-a', [SECOND]: '' },
-      {
-        [FIRST]: '',
-        [SECOND]: '',
-      },
-    ],
-  ])('%s', (_, before, expected) => {
-    expect(released(before, 'akri-0.13')).toEqual(expected)
-  })
-
   it('has an empty text without the option', () => {
-    expect(released({ [FIRST]: 'node-a' })).toEqual({ [FIRST]: '' })
+    const instance = instanceOf({ [FIRST]: 'node-a' })
+    const spec = after(instance, releasePatch(instance, FIRST, 'node-a'))
+    expect(spec.deviceUsage).toEqual({ [FIRST]: '' })
   })
 
   it('is left out when its node leaves', () => {
