@@ -50,11 +50,11 @@ function start(
 }
 
 /** A reconcile that returns when `release` is called. */
-function held(): { release: () => void } {
+function held(result: ReconcileResult = {}): { release: () => void } {
   const gate: { release: () => void } = { release: () => {} }
   reconcile = () =>
     new Promise((resolve) => {
-      gate.release = () => resolve({})
+      gate.release = () => resolve(result)
     })
   return gate
 }
@@ -113,7 +113,7 @@ describe('the reconcile queue', () => {
 
   it('gathers also during a call, and in place of a retry', async () => {
     const queue = start({ gatherMs: 100 })
-    const gate = held()
+    const gate = held({ requeueAfterMs: 1000 })
     queue.add('a')
     await clock.advance(100)
     queue.add('a')
