@@ -205,7 +205,7 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('one.example:6443')
   })
 
-  it('can be several files: the first with a name wins, others may be missing or empty', async () => {
+  it('can be several files, also missing and empty: the first with a name wins', async () => {
     const files = [
       file('missing'),
       write('empty', '# none\n'),
