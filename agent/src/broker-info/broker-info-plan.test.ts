@@ -85,6 +85,13 @@ describe('the entries of brokerInfo', () => {
       reports({ 0: { version: '1' } }),
       ['note=x', 'version=1@0'],
     ],
+    [
+      'have no report for a slot that is free, or that another node has',
+      instance({ 0: '', 1: B }),
+      A,
+      reports({ 0: { a: '1' }, 1: { b: '1' } }, { fresh: ['a', 'b'] }),
+      [],
+    ],
     ['may name no slot', odd, A, reports({}, { abandoned: noSlots }), []],
   ])('R69 %s', (_title, subject, node, reported, wanted) => {
     const next = after(subject, node, reported)

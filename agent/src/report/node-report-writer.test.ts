@@ -380,3 +380,15 @@ describe('a report that cannot be written', () => {
     expect(stored().configurations).toEqual({ [key]: entry(59) })
   })
 })
+
+it('an invalid Configuration has its problem in the report until it is deleted', async () => {
+  put(configurationWith({ capacity: 0 }))
+  await start()
+  await clock.advance(200)
+  const message = expect.stringMatching(/^spec\.capacity: /)
+  const invalid = { reason: 'InvalidConfiguration', message }
+  expect(stored().configurations).toMatchObject({ [key]: { conditions: [invalid] } })
+  api.remove(CONFIGURATION)
+  await clock.advance(200)
+  expect(stored().configurations).toEqual({})
+})
