@@ -195,6 +195,25 @@ describe('a node whose agent was taken off it', () => {
     expect(spec()).toMatchObject({ nodes: ['b'], deviceUsage: { [SLOT]: '' } })
   })
 
+  it('leaves also if another write of the Instance comes at the same moment', async () => {
+    await started()
+    await clock.advance(GRACE_MS)
+    api.refusal = ({ method }) => {
+      if (method !== 'PATCH') return undefined
+      api.refusal = () => undefined
+      putInstance(['a', 'b'], {}, { annotations: { 'akri.test/x': 'y' } })
+      return undefined
+    }
+    await reconcile()
+    await api.seen(state.instances, INSTANCE)
+    const added: string[] = []
+    const key = objectKey('plant', 'cam-8120fe')
+    await nodes.reconcileInstance(key, (name) => void added.push(name), signal)
+    expect(added).toContain(NODE)
+    await reconcile()
+    expect(spec()).toMatchObject({ nodes: ['b'] })
+  })
+
   it('stays beside an agent of Akri 0.13, and leaves its slots out after that', async () => {
     // In another namespace, without a report.
     putAgent(OTHER_AGENT)

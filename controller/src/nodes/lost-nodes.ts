@@ -117,6 +117,8 @@ export class LostNodes {
     const { state } = this.#term
     const finalizers = finalizerNodes(object)
     for (const node of [...nodes, ...finalizers]) if (!state.isReady(node)) addNode(node)
+    // Another write may have overtaken the removal of a node whose agent has left.
+    for (const node of nodes) if (state.reportIndex.presence(node) === 'left') addNode(node)
     for (const node of finalizers)
       if (isDeleted(object) || state.reportIndex.presence(node) === 'present') addNode(node)
   }
