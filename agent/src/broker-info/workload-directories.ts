@@ -126,7 +126,7 @@ export class WorkloadDirectories {
   }
 
   #makeRoot(): void {
-    mkdirSync(this.#root, { recursive: true })
+    mkdirSync(this.#root, { recursive: true, mode: 0o700 })
     // Also a file system that another program has mounted there.
     chmodSync(this.#root, 0o700)
   }
