@@ -12,6 +12,7 @@ interface DeleteConfigurationsOptions {
   readonly limitMs: number
 }
 
+/** Between two lists, while the agents withdraw what they offer, in milliseconds. */
 const INTERVAL_MS = 500
 /** Configurations of one list; the next list has others. */
 const PAGE_SIZE = 500

@@ -156,6 +156,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   }
 }
 
+/** The time that Kubernetes gives a Pod whose `terminationGracePeriodSeconds` cannot be read. */
 const DEFAULT_GRACE_SECONDS = 30
 
 interface ContainerStatus {

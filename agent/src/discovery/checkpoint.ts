@@ -16,6 +16,7 @@ import type { AgentObserver } from '../report/observer.js'
 import type { SlotAllocation } from '../slots/allocation-ledger.js'
 import type { DiscoverySnapshot, KeptList } from './discovery.js'
 
+/** Of the format. A file of another version is moved aside, with a warning. */
 const VERSION = 1
 /**
  * How long changes are gathered before they are written, in milliseconds. A write waits twice for

@@ -18,6 +18,7 @@ export interface ClusterSnapshot {
   readonly programs: readonly ProgramPod[]
 }
 
+/** The objects of one list, as kubectl asks for them. */
 const PAGE = 500
 
 const pod = z.object({

@@ -5,6 +5,7 @@ import type { FirstSights } from '../first-sights.js'
 import { lenient } from '../kubernetes-objects.js'
 import { AGENT_SELECTOR } from '../labels.js'
 
+/** The time that Kubernetes gives a Pod whose `terminationGracePeriodSeconds` cannot be read. */
 const DEFAULT_GRACE_SECONDS = 30
 
 const container = z.object({

@@ -6,11 +6,16 @@ import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
 import { CALL_MS, type CallTimeouts, callService, getEndpoints } from './ua-tcp/index.js'
 
+/**
+ * A known server is read again after so many milliseconds, and after a failure sooner: few of the
+ * servers in each round, so that all rounds cost the same.
+ */
 const REFRESH_MS = 5 * 60_000
 const RETRY_MS = 10_000
 const REFRESHES_PER_ROUND = 10
 /** An answer of this age proves that the server is running, in milliseconds. */
 const RECENT_MS = 60_000
+/** One slow server must not delay all others. */
 const MAX_PARALLEL_CALLS = 16
 
 interface ServerDescriptionsOptions {

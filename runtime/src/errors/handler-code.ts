@@ -14,6 +14,7 @@ export type HandlerPlace = HandlerNames & { readonly place: string }
  * too.
  */
 const handlers = new Map<string, string>()
+/** A test of an author may load a handler again and again. */
 const MAX_HANDLERS = 1000
 /** Folders of a package: its other folders are code of the handler too. */
 const FOLDERS = ['dist', 'lib', 'src', 'build']
@@ -149,6 +150,7 @@ function asNames(names: readonly string[]): HandlerNames {
   return others.length === 0 ? { handler } : { handlers: names }
 }
 
+/** The longest part of a stack that is read: an error may carry any text. */
 const MAX_STACK = 64 * 1024
 /** The longest line with a place: a path has at most 4096 bytes. */
 const MAX_LINE = 5000

@@ -6,6 +6,7 @@ const PLACE = /^(file:\/\/)?\/.*:\d+$/
 const LIMIT_MS = 10_000
 /** The places of modules: Node.js keeps a module that it could not read. */
 const places = new Map<string, Promise<string[] | undefined>>()
+/** `akri discover --watch` loads a module again after each edit. */
 const MAX_PLACES = 100
 /** The mark is in one of the first lines. */
 const MAX_LINES = 10

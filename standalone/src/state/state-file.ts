@@ -4,6 +4,7 @@ import { type Logger, messageOf, readDurableFile, replaceFile } from '@akrijs/ru
 import * as z from 'zod'
 import { StateFileError } from '../errors.js'
 
+/** Of the format. A file of another version is moved aside, with a warning. */
 const VERSION = 1
 
 const text = z.string()

@@ -34,6 +34,7 @@ interface PlanOptions {
 
 const HOUR_MS = 60 * 60_000
 const DAY_MS = 24 * HOUR_MS
+/** How long certificates are valid. Each is replaced long before its end. */
 const AUTHORITY_MS = 360 * DAY_MS
 const SERVER_MS = 90 * DAY_MS
 /** Certificates are valid from a time before their creation: clocks differ, also by hours. */

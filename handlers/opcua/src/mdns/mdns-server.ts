@@ -17,6 +17,7 @@ export interface MdnsServer extends OpcuaServer {
   readonly isDiscoveryServer: boolean
 }
 
+/** OPC UA has some dozens of capabilities; a sender could announce any number. */
 const MAX_CAPABILITIES = 64
 
 /** The servers of a list; those with the same URL are one. */

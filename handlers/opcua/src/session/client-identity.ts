@@ -8,6 +8,7 @@ export type ClientIdentity = NonNullable<
   NonNullable<Parameters<NodeOpcua['OPCUAClient']['create']>[0]>['certificateKeyPairProvider']
 >
 
+/** A certificate that is generated is used only as long as the process runs. */
 const VALIDITY_DAYS = 365
 
 /** The properties of a Configuration with the certificate of the handler, in PEM. */

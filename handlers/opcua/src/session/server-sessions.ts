@@ -31,6 +31,10 @@ import type { SessionPlaces } from './session-places.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
 import { type TrustedCertificates, trustedCertificates } from './trusted-certificates.js'
 
+/**
+ * Sessions are rarer than calls: each takes one of the few places that a server has, and a log-in.
+ * Times are in milliseconds.
+ */
 const REFRESH_MS = 10 * 60_000
 const RETRY_MS = 30_000
 const REFRESHES_PER_ROUND = 4

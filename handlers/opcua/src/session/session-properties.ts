@@ -21,6 +21,7 @@ export type SessionOutcome =
   /** No endpoint is secure enough for the credential, or all policies are deprecated. */
   | 'security-too-weak'
 
+/** The property goes into the environment of containers; a server can have thousands of them. */
 const MAX_NAMESPACES_BYTES = 512
 
 /**

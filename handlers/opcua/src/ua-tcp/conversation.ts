@@ -7,6 +7,7 @@ import { readResponseHeader, writeRequestHeader } from './service-header.js'
 import { statusName } from './status-code.js'
 
 const SECURITY_POLICY_NONE = 'http://opcfoundation.org/UA/SecurityPolicy#None'
+// The ids of encodings (OPC 10000-6, NodeIds).
 const OPEN_SECURE_CHANNEL_REQUEST = 446
 const OPEN_SECURE_CHANNEL_RESPONSE = 449
 const CLOSE_SECURE_CHANNEL_REQUEST = 452

@@ -3,6 +3,7 @@ import type { BinaryReader } from './binary-reader.js'
 import type { BinaryWriter } from './binary-writer.js'
 import { isBad, statusName } from './status-code.js'
 
+/** The id of its encoding (OPC 10000-6, NodeIds). */
 const SERVICE_FAULT = 397
 
 /** A channel has one request only. */
