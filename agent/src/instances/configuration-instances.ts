@@ -306,6 +306,8 @@ export class ConfigurationInstances {
     const registered = this.#serve(planned, planned.hasResource)
     const written =
       wait > 0 ? wait : writeInstance(this.#options, configuration, planned, work.what)
+    // What fails first does not end the pass while the other goes on.
+    await Promise.allSettled([written, registered])
     const [again] = await Promise.all([written, registered])
     this.#waitFor(again)
     this.#updateWork(name)

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Configuration, ConfigurationName, Instance, SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
@@ -44,6 +45,18 @@ describe('the Instances of a node', () => {
     await eventually(() => expect(world.spec()).toBeDefined())
     register()
     expect(await reconciling).toEqual({})
+  })
+
+  it('are written before a pass ends whose plugins fail', async () => {
+    world.registered = Promise.reject(new TypeError('no list'))
+    const ends: string[] = []
+    vi.spyOn(cluster, 'createInstance').mockImplementation(async () => {
+      await setImmediate()
+      ends.push('write')
+      return 'exists'
+    })
+    await world.reconcile().catch(() => ends.push('pass'))
+    expect(ends).toEqual(['write', 'pass'])
   })
 
   it('come about although one of them fails, and the failure is told', async () => {
