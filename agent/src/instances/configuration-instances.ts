@@ -298,12 +298,15 @@ export class ConfigurationInstances {
     this.#work.set(name, work)
     const left = this.#plan.left.get(name)
     const planned = this.#plan.served.get(name)
-    const wait = work.at - this.#options.clock.monotonicMs()
+    const { clock, cluster, node } = this.#options
+    const wait = work.at - clock.monotonicMs()
     if (left !== undefined) this.#waitFor(await leaveInstance(this.#options, left))
     if (planned === undefined) return
     // The plugin comes first: the resource of a visible Instance can be requested. The kubelet
     // registers the plugin during the write.
     const registered = this.#serve(planned, planned.hasResource)
+    // Also while a new capacity waits for other nodes.
+    if (planned.existing?.spec.nodes.includes(node)) cluster.stayInInstance(planned.key)
     const written =
       wait > 0 ? wait : writeInstance(this.#options, configuration, planned, work.what)
     // What fails first does not end the pass while the other goes on.

@@ -276,6 +276,16 @@ describe('the fields of a shared Instance', () => {
     expect(world.spec()).toMatchObject({ ...asOthersSee, capacity: 3 })
   })
 
+  it('A11 keep this node while its plugin is back before a new capacity', async () => {
+    await becomeLast()
+    const stay = vi.spyOn(cluster, 'stayInInstance')
+    world.make()
+    await cluster.updateInstance(world.at('foo0'), asOthersSee)
+    await world.edit({ capacity: 3 })
+    await world.reconcile()
+    expect(stay).toHaveBeenCalledWith(world.at('foo0'))
+  })
+
   it('A11 keep the capacity if the cache is behind an edit that another follows', async () => {
     await becomeLast()
     const heard = cluster.configurations.get(world.key)

@@ -37,16 +37,11 @@ export async function writeInstance(
     const outcome = await cluster.joinInstance(key, node, ledger.claimsIn(name))
     if (outcome === 'joined') log.info({ instance: name }, 'instance joined')
     return outcome === 'asked' ? ASKED_MS : Infinity
-  } else {
-    cluster.stayInInstance(key)
-    if (work === 'serve') return Infinity
-    if (work !== 'update') await updateForFirstNode(options, configuration, planned)
-    else {
-      const change = { capacity, brokerProperties: properties }
-      const outcome = await cluster.updateInstance(key, change)
-      if (outcome === 'updated') log.info({ instance: name }, 'instance updated')
-    }
-  }
+  } else if (work === 'update') {
+    const change = { capacity, brokerProperties: properties }
+    const outcome = await cluster.updateInstance(key, change)
+    if (outcome === 'updated') log.info({ instance: name }, 'instance updated')
+  } else if (work !== 'serve') await updateForFirstNode(options, configuration, planned)
   return Infinity
 }
 
