@@ -246,6 +246,14 @@ describe('a device node that the kernel does not name', () => {
     expect(world.unhealthy()).toEqual([])
   })
 
+  it('is no longer asked for once the list of its endpoint is dropped', async () => {
+    await world.list(endpoint, withNode('video0'))
+    world.registry.drop(endpoint)
+    await clock.advance(3600_000)
+    expect(world.found()).toEqual([])
+    expect(clock.sleeping).toEqual([])
+  })
+
   it('of a list from before does not replace a newer list, and leaves no timer', async () => {
     endpoint.list(withNode('video0'))
     await clock.advance(999)

@@ -219,7 +219,7 @@ export class Discovery {
     const { clock, bounds, log } = this.#options
     const { key, configuration, sessions, ranks } = followed
     const before = sessions.get(uid)
-    this.#closing = Promise.all([this.#closing, before?.close()])
+    if (before !== undefined) this.#close(before)
     const nothing = { endpoint: uid, shared: false, devices: undefined, leftOut: undefined }
     const lostSince = clock.monotonicMs()
     const options = {
@@ -235,8 +235,12 @@ export class Discovery {
 
   #end({ timer, sessions }: FollowedConfiguration): void {
     timer.abort()
-    const ends = [...sessions.values()].map((session) => session.close())
-    this.#closing = Promise.all([this.#closing, ...ends])
+    for (const session of sessions.values()) this.#close(session)
+  }
+
+  #close(session: DiscoverySession): void {
+    const before = this.#closing
+    this.#closing = session.close().then(() => before)
   }
 
   /** A bug in here is a bug on the way of this Configuration: the others go on. */
@@ -265,12 +269,14 @@ export class Discovery {
     const { name } = configuration.spec.discoveryHandler
     const isAnswered = [...sessions.values()].some(({ isListing }) => isListing)
     if (isAnswered) followed.waitingSince = undefined
-    for (const [uid, { isRunning, list }] of sessions) {
+    for (const [uid, session] of sessions) {
+      const { isRunning, list } = session
       // After an answer, devices of the handler before an edit are no longer asked for.
       const isOfOther = isAnswered && handlerOfUid(uid) !== name
       const goneAt = (list.lostSince ?? now) + this.#options.removeAfterMs
-      if (!isRunning && (list.devices === undefined || isOfOther || now >= goneAt))
-        sessions.delete(uid)
+      if (isRunning || (list.devices !== undefined && !isOfOther && now < goneAt)) continue
+      sessions.delete(uid)
+      this.#close(session)
     }
     const lists = Array.from(sessions.values(), ({ list }) => list)
     const { waitingSince: lostSince } = followed
