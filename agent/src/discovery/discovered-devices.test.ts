@@ -2,7 +2,7 @@ import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import type { Device } from '@akrijs/sdk/handler'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import {
   configuration,
   DiscoveryHarness,
@@ -325,6 +325,14 @@ describe('the bounds of devices', () => {
     world.configurations.remove(key)
     expect(world.found(last)).toEqual(ids('a', 4))
     expect([leftOut(last), changed.includes(last)]).toEqual([undefined, true])
+  })
+
+  it('are not decided about again when a Configuration without devices changes', async () => {
+    await world.list(endpoint, ...ids('a', 5))
+    const ranked = vi.spyOn(world.servedIds, 'has')
+    world.configurations.put(configuration('other'))
+    world.configurations.remove(keyOf(configuration('other')))
+    expect(ranked).not.toHaveBeenCalled()
   })
 
   it('count slots too: an edit of the capacity decides how many devices fit', async () => {

@@ -172,7 +172,7 @@ export class Discovery {
       this.#end(before)
       this.#followed.delete(key)
       // It leaves room to the devices of others.
-      this.#admit(key)
+      this.#admit(before)
       this.#listeners.tell(key)
     }
     if (configuration === undefined) return
@@ -256,7 +256,7 @@ export class Discovery {
       const { changesAt } = followed.listed
       if (changesAt < Number.POSITIVE_INFINITY)
         runAfter(clock, changesAt - now, followed.timer.signal, () => this.#changed(followed))
-      this.#admit(key)
+      this.#admit(followed)
     } catch (error) {
       log.error({ configuration: key, err: error }, 'device set not made')
     }
@@ -287,16 +287,21 @@ export class Discovery {
   }
 
   /** Admits devices after a change of one Configuration, which may leave room to others. */
-  #admit(changed: ObjectKey): void {
+  #admit(changed: FollowedConfiguration): void {
+    const { listed, devices: before } = changed
+    const devices = listed.devices.size + (before.leftOut?.listed ?? before.devices).size
     // A flood of Configurations without devices costs nothing.
+    const all = devices === 0 ? [changed] : [...this.#followed.values()]
     const listing = new Map(
-      [...this.#followed].filter(([key, { listed }]) => key === changed || listed.devices.size > 0),
+      all.flatMap((each) =>
+        each === changed || each.listed.devices.size > 0 ? [[each.key, each]] : [],
+      ),
     )
     for (const [key, set] of admitDevices(listing, this.#options.bounds)) {
       const followed = this.#followed.get(key)
       if (followed === undefined || isSameSet(set, followed.devices)) continue
       followed.devices = set
-      if (key !== changed) this.#listeners.tell(key)
+      if (followed !== changed) this.#listeners.tell(key)
     }
   }
 }
