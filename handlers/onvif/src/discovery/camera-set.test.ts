@@ -112,6 +112,27 @@ describe('announced cameras', () => {
     expect(running(set.due(all.slice(5)))).toEqual(['10.0.0.1'])
   })
 
+  it('are queried again although queries of another address wait for places', async () => {
+    const set = setOf()
+    const slow = Array.from({ length: 32 }, (_, n) =>
+      announced(`slow ${n}`, '10.0.0.1', { urls: [at(`10.0.0.1:${n}`)] }),
+    )
+    const other = announced('other', '10.0.0.2')
+    for (const { urls } of [...slow, other]) answering.set(urls[0] ?? '', FACTS)
+    await round(set, ...slow)
+    await round(set, ...slow, other)
+    await clock.advance(REFRESH_MS)
+    const running: string[] = []
+    // The queries of the slow cameras do not end.
+    for (let rounds = 0; rounds < 3; rounds++) {
+      for (const camera of [...slow, other]) set.heard('ProbeMatch', camera)
+      set.endRound()
+      running.push(...set.due(running).map(({ source }) => source))
+      await clock.advance(10_000)
+    }
+    expect(running).toEqual(['10.0.0.1', '10.0.0.1', '10.0.0.2'])
+  })
+
   it('are queried less and less often while they do not answer', async () => {
     const set = setOf()
     const asked: number[] = []

@@ -63,7 +63,7 @@ export class CameraSet {
   readonly #index: CameraIndex
   /** When the departure of a device ends, by its UUID and address. */
   readonly #departures = new Map<string, number>()
-  /** Ids of known cameras, and of candidates that failed before, to query in this round. */
+  /** Ids of known cameras, and of candidates that failed before, to query when there are places. */
   #requeries = new Set<string>()
 
   /** @param random returns numbers of [0, 1) */
@@ -162,14 +162,18 @@ export class CameraSet {
     for (const entry of this.#index.entries)
       this.#index.replace(entry, roundEnded(entry, this.#now))
     for (const [key, end] of this.#departures) if (end <= this.#now) this.#departures.delete(key)
+    const isNext = ({ id, dueAt, isQueried }: CameraEntry) =>
+      dueAt <= this.#now && !isQueried && !this.#requeries.has(id)
     const due = this.#index.entries
-      .filter((entry) => entry.dueAt <= this.#now && !isUrgent(entry))
+      .filter((entry) => isNext(entry) && !isUrgent(entry))
       .filter(({ announcement }) => this.#options.accepts(announcement))
       .sort((a, b) => a.dueAt - b.dueAt)
     const requeries = (['camera', 'candidate'] as const).flatMap((kind) =>
       due.filter(({ state }) => state.kind === kind).slice(0, REQUERIES_PER_ROUND),
     )
-    this.#requeries = new Set(requeries.map(({ id }) => id))
+    // Those of earlier rounds may wait for places of their address, and hold up no other camera.
+    const before = [...this.#requeries].filter((id) => this.#index.get(id) !== undefined)
+    this.#requeries = new Set([...before, ...requeries.map(({ id }) => id)])
   }
 
   /**
