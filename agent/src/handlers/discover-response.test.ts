@@ -81,6 +81,11 @@ describe('a message', () => {
       /more than 200000 devices/,
     ],
     [
+      'as many reports as 4 MiB can hold',
+      Buffer.alloc(3 << 20, 'c23e00', 'hex'),
+      /more than 200000 devices/,
+    ],
+    [
       'a device that is too large',
       message([withProperties('1', { A: 'x'.repeat(DISCOVER_RESPONSE.deviceBytes) })]),
       /^a device takes \d+ bytes, more than 262144$/,

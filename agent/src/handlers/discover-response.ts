@@ -1,5 +1,5 @@
 import { Device, DeviceReport } from '@akrijs/proto/discovery'
-import { AkriError, inTurns, messageOf } from '@akrijs/runtime'
+import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/sdk/handler'
 import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
@@ -32,16 +32,19 @@ export async function readResponse(
   try {
     const first = firstDevices<ListedDevice>(bound)
     let listed: ListedDevice[] = []
-    let count = 0
+    let [read, count] = [0, 0]
     const reports: DeviceReport[] = []
     let reportRoom = DISCOVER_RESPONSE.reportBytes
-    for await (const { field, bytes } of inTurns(textFields(message))) {
+    for (const { field, bytes } of textFields(message)) {
+      if (isTurnOver()) await nextTurn()
+      // Also reports and unknown fields: they may be empty.
+      if (++read > DISCOVER_RESPONSE.devices)
+        throw new InvalidResponseError(
+          `a message has more than ${DISCOVER_RESPONSE.devices} devices`,
+        )
       if (field === FIELD_DEVICES) {
+        count++
         listed.push(readListed(bytes))
-        if (++count > DISCOVER_RESPONSE.devices)
-          throw new InvalidResponseError(
-            `a message has more than ${DISCOVER_RESPONSE.devices} devices`,
-          )
         // A flood takes the memory of twice the bound, and no long sort.
         if (listed.length > 2 * bound.mostDevices) listed = first(listed)
       }
@@ -55,7 +58,10 @@ export async function readResponse(
     const most = DISCOVER_RESPONSE.fieldsPerDevice * bound.mostDevices
     if (fields > most)
       throw new InvalidResponseError(`the devices of a message have more than ${most} fields`)
-    for await (const { bytes } of inTurns(kept)) check.add(Device.decode(bytes))
+    for (const { bytes } of kept) {
+      if (isTurnOver()) await nextTurn()
+      check.add(Device.decode(bytes))
+    }
     const leftOut = count - kept.length
     return { devices: check.end(), leftOut, reports: boundReports(reports) }
   } catch (error) {
