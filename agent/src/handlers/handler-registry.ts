@@ -56,9 +56,11 @@ export class HandlerRegistry {
       if (await endpoint.hasLeft?.()) this.drop(endpoint)
     }
     // One check at a time, whatever is registered meanwhile: it connects to all endpoints.
-    this.#checking ??= Promise.all(this.all.map(drop)).then(() => {
-      this.#checking = undefined
-    })
+    this.#checking ??= Promise.all(this.all.map(drop))
+      .then(() => undefined)
+      .finally(() => {
+        this.#checking = undefined
+      })
     return this.#checking
   }
 
