@@ -216,9 +216,10 @@ describe('reading', () => {
     await sayHello(MANY)
     await sayHello([other, ...Array(9).fill(known)])
     await eventually(() => expect(from(known)).toBe(8))
-    expect(heard).toHaveLength(500 + 8)
+    // Fewer are read, and more dropped, if other programs of this machine announce themselves.
+    expect(heard.length).toBeLessThanOrEqual(500 + 8)
+    expect(from(other)).toBe(0)
     await nextRound(hears)
-    // More, if other programs of this machine announce themselves.
     expect(warned).toEqual([{ dropped: expect.toSatisfy((count) => count >= 202) }])
     await sayHello([other])
     await eventually(() => expect(from(other)).toBe(1))
