@@ -79,7 +79,7 @@ describe.skipIf(lacks !== undefined)(`warnings${lacks === undefined ? '' : ` (${
       ...folders.flatMap(kustomize),
       ...examples.flatMap((file) => loadAll(readFileSync(file, 'utf8'))),
     ]
-    expect(objects.length).toBeGreaterThan(100)
+    expect(objects.length).toBeGreaterThan(50)
     expect(await warningsOf(objects)).toBe('')
   })
 
