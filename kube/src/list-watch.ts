@@ -77,8 +77,10 @@ const STABLE_MS = 5000
 const EXPIRED = 410
 /** The HTTP status of a version that the server has not reached. */
 const TOO_LARGE = 504
-/** The HTTP status of a server whose watches cannot begin with the objects, or may not yet. */
-const NO_STREAMS = [400, 403, 422]
+/** The HTTP status of a server whose watches cannot begin with the objects. */
+const NO_STREAMS = [400, 422]
+/** The HTTP status of a collection that the client may not watch, or only not yet. */
+const FORBIDDEN = 403
 /** A page that is too long for the client is requested again with one of so many parts of it. */
 const PAGE_PARTS = 8
 /** A stream of objects without a line for so long has no end, in milliseconds. */
@@ -89,6 +91,9 @@ const STREAM_PAUSE_MS = 600_000
 const END_OF_LIST = 'k8s.io/initial-events-end'
 
 type Query = ApiRequest['query']
+
+/** The clients of servers that refused a stream: each client asks once, not once a collection. */
+const withoutStreams = new WeakSet<ApiClient>()
 
 /**
  * Lists a collection, then watches it, until the signal is aborted. Failures are reported and
@@ -111,7 +116,7 @@ export async function* listWatch(
   notOlderThan: () => string | undefined,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
-  const { clock, path, random, onError } = options
+  const { client, clock, path, random, onError } = options
   const waits = new Backoff({ ...BACKOFF, random })
   let version: string | undefined
   /** The version of the last list or watch, also if the watch cannot continue there. */
@@ -145,7 +150,7 @@ export async function* listWatch(
       if (version === undefined) {
         since = isMemoryTooOld ? undefined : notOlderThan()
         yield { kind: 'listing', isNewest: since === undefined }
-        const mayStream = clock.monotonicMs() >= streamsAt
+        const mayStream = !withoutStreams.has(client) && clock.monotonicMs() >= streamsAt
         if (since !== undefined && mayStream) stream = new ObjectStream(since, options)
         else {
           const list = await listAll(options, since, signal, onContact)
@@ -186,11 +191,10 @@ export async function* listWatch(
         continue
       }
     } catch (error) {
-      const isRefused = ApiError.is(error) && NO_STREAMS.includes(error.status)
-      if (stream !== undefined && isRefused) {
-        streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
-        continue
-      }
+      const status = stream !== undefined && ApiError.is(error) ? error.status : 0
+      if (NO_STREAMS.includes(status)) withoutStreams.add(client)
+      if (status === FORBIDDEN) streamsAt = clock.monotonicMs() + STREAM_PAUSE_MS
+      if (status === FORBIDDEN || NO_STREAMS.includes(status)) continue
       if (since !== undefined && isTooOld(error)) isMemoryTooOld = true
       if (ApiError.is(error, EXPIRED)) version = undefined
       isDoubtful = true
