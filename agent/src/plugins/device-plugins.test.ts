@@ -154,6 +154,17 @@ describe('the device plugins of both levels', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
   })
 
+  it('A19 answer with the device of the last list', async () => {
+    await serve(served)
+    const deviceSpecs = [
+      { containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' },
+    ]
+    await serve({ ...served, device: { ...served.device, deviceSpecs } })
+    await offers(3)
+    const answer = await kubelet.admit(pod('p', resource, 1))
+    expect(answer.get('c0')?.devices).toEqual(deviceSpecs)
+  })
+
   it('R5 R6 R10 R13 R40 allocate different devices to a container in one answer', async () => {
     await both()
     for (let round = 0; round < 5; round++) {
