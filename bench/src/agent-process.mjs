@@ -1,7 +1,6 @@
 // The agent as a process: the time until it offers devices, cold and warm, and its memory.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import http from 'node:http'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { performance } from 'node:perf_hooks'
@@ -37,9 +36,11 @@ export async function measure() {
         configuration('opcua', 'opcua', { opcuaDiscoveryMethod: { standard: {} } }),
       ]
       writeFileSync(file, JSON.stringify({ kind: 'List', items }))
-      const cold = await start(folder, file, count + 1)
+      // Each Configuration has a plugin too. A namespace has 1000 devices at most.
+      const plugins = Math.min(count + 1, 1000) + items.length
+      const cold = await start(folder, file, plugins)
       await cold.stop()
-      const warm = await start(folder, file, count + 1)
+      const warm = await start(folder, file, plugins)
       // Memory that only the start needed is free by now.
       await new Promise((resolve) => setTimeout(resolve, 3000))
       const { resident, dirty } = warm.memory()
@@ -76,8 +77,8 @@ export async function measure() {
   return figures
 }
 
-/** Starts an agent and waits until this number of Instances has a registered plugin. */
-async function start(folder, file, instances) {
+/** Starts an agent and waits until it has this number of device plugins. */
+async function start(folder, file, plugins) {
   const begun = performance.now()
   const child = spawn(
     process.execPath,
@@ -96,12 +97,10 @@ async function start(folder, file, instances) {
     { stdio: 'ignore' },
   )
   const ended = new Promise((resolve) => child.once('exit', resolve))
-  const socketPath = path.join(folder, 's/control.sock')
-  for (;;) {
-    if ((await offered(socketPath)) >= instances) break
+  const sockets = path.join(folder, 's/kubelet/device-plugins')
+  while (pluginsIn(sockets) < plugins) {
     if (performance.now() - begun > 120_000)
       throw new Error('the agent did not get ready in two minutes')
-    // Each poll costs the agent about a millisecond of the measured time.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const startMs = performance.now() - begun
@@ -115,18 +114,9 @@ async function start(folder, file, instances) {
   }
 }
 
-function offered(socketPath) {
-  return new Promise((resolve) => {
-    const call = http.get({ socketPath, path: '/resources' }, (response) => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk) => {
-        text += chunk
-      })
-      response.on('end', () =>
-        resolve(JSON.parse(text).items.filter(({ allocatable }) => allocatable > 0).length),
-      )
-    })
-    call.on('error', () => resolve(-1))
-  })
+/** The number of sockets of device plugins: the socket of the kubelet is there too. */
+function pluginsIn(sockets) {
+  return existsSync(sockets)
+    ? readdirSync(sockets).filter((name) => name.startsWith('akri-')).length
+    : 0
 }
