@@ -35,6 +35,12 @@ const KINDS_BY_CAUSE = {
   AKRI_ERR_HANDLER_FAILED: ['transient', 'bug'],
 }
 
+const { handlers: HANDLERS } = JSON.parse(
+  readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'),
+)
+/** The handlers whose values the existing chart has too: their schema is written by hand. */
+const OF_EXISTING_CHART = ['udev', 'onvif', 'opcua', 'debugEcho']
+
 const changed = [
   writeIfOther('docs/errors.md', errorsPage()),
   writeIfOther('docs/helm-values.md', valuesPage()),
@@ -54,7 +60,8 @@ const changed = [
     ),
   ),
 ]
-for (const [file, text] of Object.entries(await schemasOfConfigurations()))
+const schemas = await schemasOfConfigurations()
+for (const [file, text] of Object.entries(schemas))
   changed.push(writeIfOther(`cli/schemas/${file}`, text))
 for (const { file, mark, table } of await optionTables())
   changed.push(writeIfOther(file, between(file, mark, table)))
@@ -179,7 +186,7 @@ function sources(directory) {
  * schemas.
  */
 async function optionTables() {
-  const schemas = await loadSources(
+  const options = await loadSources(
     'agent/src/program/agent-options.ts',
     'cli/src/command-options.ts',
     'cli/src/command-texts.ts',
@@ -190,22 +197,22 @@ async function optionTables() {
   )
   /** @type {[file: string, mark: string, schema: object, component?: string][]} */
   const programs = [
-    ['docs/operators.md', 'options of akri-agent', schemas.agentOptions, 'agent'],
-    ['docs/brokers.md', 'options of akri-controller', schemas.controllerOptions, 'controller'],
-    ['docs/webhook.md', 'options of akri-webhook', schemas.webhookOptions, 'webhookConfiguration'],
-    ['docs/handler-authors.md', 'options of akri-handler', schemas.akriHandlerOptions],
-    ['docs/standalone.md', 'options of akri run', schemas.runOptions],
-    ['docs/standalone.md', 'options of akri discover', schemas.discoverOptions],
-    ['docs/standalone.md', 'options of akri validate', schemas.validateOptions],
-    ['docs/migration.md', 'options of akri migrate', schemas.migrateOptions],
+    ['docs/operators.md', 'options of akri-agent', options.agentOptions, 'agent'],
+    ['docs/brokers.md', 'options of akri-controller', options.controllerOptions, 'controller'],
+    ['docs/webhook.md', 'options of akri-webhook', options.webhookOptions, 'webhookConfiguration'],
+    ['docs/handler-authors.md', 'options of akri-handler', options.akriHandlerOptions],
+    ['docs/standalone.md', 'options of akri run', options.runOptions],
+    ['docs/standalone.md', 'options of akri discover', options.discoverOptions],
+    ['docs/standalone.md', 'options of akri validate', options.validateOptions],
+    ['docs/migration.md', 'options of akri migrate', options.migrateOptions],
   ]
-  const page = { description: schemas.PROGRAM_TEXT, flagOf: schemas.flagOf }
-  changed.push(writeIfOther('cli/man/akri.1', manPage(schemas.COMMANDS, page)))
+  const page = { description: options.PROGRAM_TEXT, flagOf: options.flagOf }
+  changed.push(writeIfOther('cli/man/akri.1', manPage(options.COMMANDS, page)))
   changed.push(writeChartSchema(programs.filter(([, , , component]) => component !== undefined)))
   return programs.map(([file, mark, schema, component]) => ({
     file,
     mark,
-    table: optionTable(schemas.flagOf, schema, component),
+    table: optionTable(options.flagOf, schema, component),
   }))
 }
 
@@ -213,23 +220,12 @@ async function optionTables() {
 async function schemasOfConfigurations() {
   const sources = await loadSources(
     'api/src/generated/bundled-types.ts',
-    'handlers/debug-echo/src/details.ts',
-    'handlers/onvif/src/details.ts',
-    'handlers/opcua/src/details.ts',
-    'handlers/udev/src/details.ts',
+    ...HANDLERS.map(({ folder }) => `${folder}/src/details.ts`),
   )
-  const details = {
-    udev: sources.udevDetails,
-    onvif: sources.onvifDetails,
-    opcua: sources.opcuaDetails,
-    debugEcho: sources.debugEchoDetails,
-  }
-  const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
-  const withExamples = handlers.map(({ name, package: packageName }) => {
-    const folder = packageName.replace('@akrijs/handler-', '')
-    const file = path.join(root, `deploy/manifests/examples/${folder}.yaml`)
+  const withExamples = HANDLERS.map(({ name, folder }) => {
+    const file = path.join(root, `deploy/manifests/examples/${path.basename(folder)}.yaml`)
     const example = load(readFileSync(file, 'utf8')).spec.discoveryHandler.discoveryDetails
-    return [name, { details: details[name], example }]
+    return [name, { details: sources[`${name}Details`], example }]
   })
   return jsonSchemas({
     crd: readFileSync(path.join(root, 'api/crds/configurations.yaml'), 'utf8'),
@@ -264,7 +260,10 @@ function optionTable(flagOf, schema, component) {
     .join('\n')
 }
 
-/** Writes into the chart's schema which options a component takes by their variables. */
+/**
+ * Writes into the chart's schema which options a component takes by their variables, and the values
+ * of the handlers that the existing chart does not have.
+ */
 function writeChartSchema(programs) {
   const file = 'deploy/helm/akri/values.schema.json'
   const text = readFileSync(path.join(root, file), 'utf8')
@@ -277,9 +276,43 @@ function writeChartSchema(programs) {
         .sort(([a], [b]) => (a < b ? -1 : 1)),
     )
   }
+  for (const { name } of HANDLERS.filter((handler) => !OF_EXISTING_CHART.includes(handler.name))) {
+    const isOurs = ([, inner]) => inner.$ref !== '#/definitions/existing'
+    const { discovery, configuration } = schema.properties.onvif.properties
+    const properties = Object.fromEntries(Object.entries(discovery.properties).filter(isOurs))
+    const details = chartDetails(JSON.parse(schemas[`${name}-details.json`]))
+    schema.properties[name] = {
+      ...schema.properties.onvif,
+      properties: {
+        discovery: { ...discovery, properties },
+        configuration: {
+          ...configuration,
+          properties: { ...configuration.properties, discoveryDetails: details },
+        },
+      },
+    }
+  }
   // The formatter decides about lines; only the content counts here.
   const isSame = JSON.stringify(schema) === JSON.stringify(JSON.parse(text))
   return writeIfOther(file, isSame ? text : `${JSON.stringify(schema, undefined, 2)}\n`)
+}
+
+/** The schema of details among the values of the chart, where each field may be unset. */
+function chartDetails({ $schema, $id, title, description, default: _, required, ...schema }) {
+  const { anyOf, properties, type, ...rest } = schema
+  // Zod writes so that a field may be null.
+  if (anyOf !== undefined) return chartDetails(anyOf.find((each) => each.type !== 'null'))
+  if (properties === undefined)
+    return type === undefined || 'enum' in rest ? schema : { ...rest, type: [type, 'null'] }
+  if (Object.keys(properties).sort().join() === 'action,items')
+    return { $ref: '#/definitions/filter' }
+  return {
+    type: ['object', 'null'],
+    ...rest,
+    properties: Object.fromEntries(
+      Object.entries(properties).map(([name, inner]) => [name, chartDetails(inner)]),
+    ),
+  }
 }
 
 /** What these TypeScript files export. */

@@ -82,10 +82,7 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
   const figures: Figure[] = []
   const rows = [['devices', 'RSS MB', 'PSS MB', 'not shared MB', 'dirty MB']]
   const row = (name: string, { resident, proportional, unshared, dirty }: Memory) =>
-    rows.push([
-      name,
-      ...[resident, proportional, unshared, dirty].map((value) => value.toFixed(0)),
-    ])
+    rows.push([name, ...[resident, proportional, unshared, dirty].map((value) => value.toFixed(0))])
   row('Node alone', await memoryOfNodeAlone())
   for (const [count, budget, existing] of [
     [0, 20, 11],

@@ -9,6 +9,7 @@ export const BUILT_IN_HANDLERS: Readonly<Record<string, string>> = Object.fromEn
 export const EXAMPLE_DETAILS: Readonly<Record<string, string>> = {
   udev: '{ udevRules: ["SUBSYSTEM==\\"net\\""] }',
   opcua: '{ opcuaDiscoveryMethod: { mdns: {} } }',
+  mdns: '{ services: [_http._tcp] }',
   debugEcho: '{ descriptions: [foo0, foo1] }',
 }
 

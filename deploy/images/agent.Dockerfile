@@ -29,8 +29,10 @@ COPY examples/http-sensor/package.json examples/http-sensor/
 COPY examples/onvif-snapshot/package.json examples/onvif-snapshot/
 COPY examples/opcua-subscriber/package.json examples/opcua-subscriber/
 COPY handlers/debug-echo/package.json handlers/debug-echo/
+COPY handlers/mdns/package.json handlers/mdns/
 COPY handlers/onvif/package.json handlers/onvif/
 COPY handlers/opcua/package.json handlers/opcua/
+COPY handlers/ssdp/package.json handlers/ssdp/
 COPY handlers/udev/package.json handlers/udev/
 COPY kube/package.json kube/
 COPY proto/package.json proto/

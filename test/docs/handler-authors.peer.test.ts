@@ -4,13 +4,14 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { missingRegistry, startRegistry } from '../../scripts/test-registry.mjs'
 import { buildImage, missingPackages, PackedPackages } from '../create-handler/support/packages.js'
 import { AuthorReader, BLOCKS, OF_REGISTRY } from './author-reader.js'
 
 const missing = [missingRegistry() ?? [], missingPackages() ?? []].flat()
 const title = missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''
-const HANDLERS = ['handler-debug-echo', 'handler-onvif', 'handler-opcua', 'handler-udev']
+const HANDLERS = builtIn.handlers.map((handler) => handler.package.replace('@akrijs/', ''))
 
 describe.skipIf(missing.length > 0)(`the page for authors, with a registry${title}`, () => {
   let reader: AuthorReader

@@ -13,11 +13,13 @@ import { ruleMatcher } from '../../handlers/udev/src/rule-matcher.js'
 import type { MachineLinks } from '../../sdk/src/network/machine-links.js'
 
 const root = path.join(import.meta.dirname, '../..')
-const HANDLERS = ['onvif', 'opcua', 'udev']
+const HANDLERS = ['mdns', 'onvif', 'opcua', 'ssdp', 'udev']
 /** The names of messages and the time for answers, as test/standalone has them of the programs. */
 const SEARCHES = [
   ['WS-Discovery Probes (UDP port 3702)', 1000],
   ['mDNS queries for _opcua-tcp (UDP port 5353)', 3500],
+  ['mDNS queries for _ipp._tcp (UDP port 5353)', 3500],
+  ['SSDP searches for upnp:rootdevice (UDP port 1900)', 2000],
 ] as const
 
 /** The part of a page that explains an empty list. */

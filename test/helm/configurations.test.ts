@@ -7,8 +7,10 @@ import { describe, expect, it } from 'vitest'
 import { configurationFindings } from '../../api/src/configuration-problems.js'
 import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import debugEcho from '../../handlers/debug-echo/src/index.js'
+import mdns from '../../handlers/mdns/src/index.js'
 import onvif from '../../handlers/onvif/src/index.js'
 import opcua from '../../handlers/opcua/src/index.js'
+import ssdp from '../../handlers/ssdp/src/index.js'
 import udev from '../../handlers/udev/src/index.js'
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
 import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
@@ -31,7 +33,9 @@ interface Configuration extends KubernetesObject {
 }
 
 const EXAMPLES = path.join(CHART, '../../manifests/examples')
-const handlers = new Map([debugEcho, onvif, opcua, udev].map((handler) => [handler.name, handler]))
+const handlers = new Map(
+  [debugEcho, mdns, onvif, opcua, ssdp, udev].map((handler) => [handler.name, handler]),
+)
 const isConfiguration = (object: KubernetesObject): object is Configuration =>
   object.kind === 'Configuration'
 const detailsOf = ({ spec }: Configuration) => load(spec.discoveryHandler.discoveryDetails)
@@ -129,7 +133,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const cam = { enabled: true, name: 'cam' }
     await expect(
       render({ opcua: { configuration: cam }, debugEcho: { configuration: cam } }),
-    ).rejects.toThrow(/opcua\.configuration\.name: debugEcho\.configuration has the name cam too/)
+    ).rejects.toThrow(/debugEcho\.configuration\.name: opcua\.configuration has the name cam too/)
   })
 
   it('have the pull secrets of the chart', async () => {

@@ -6,6 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { loadAll } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { chartYaml, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
 import { kustomize } from './kustomize.js'
 import { nested } from './workloads.js'
@@ -44,7 +45,7 @@ function nameOf(target: string): string {
   return /\/([\w-]+):/.exec(tag ?? '')?.[1] ?? expect.fail(`no image of ${target}`)
 }
 
-const HANDLERS = ['udev', 'onvif', 'opcua', 'debugEcho']
+const HANDLERS = builtIn.handlers.map(({ name }) => name)
 const PROGRAMS = ['agent', 'controller', 'webhookConfiguration', ...HANDLERS]
 const image = (target: string): Values => ({ repository: `example.org/${nameOf(target)}` })
 /** Each program with its image, and the hook that cleans up with the image of the controller. */
@@ -107,7 +108,7 @@ describe.skipIf(missing !== undefined)(
       for (const [name, container] of containers)
         expect([name, lackingIn('all', container)]).toEqual([name, []])
       const agent = containers.find(([name]) => name === 'akri-agent-daemonset')?.[1]
-      expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(2)
+      expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(HANDLERS.length - 2)
       // A value names the image with all handlers beside the small one.
       const fullRepository = `example.org/${nameOf('all')}`
       const values = { agent: { full: true, image: { ...image('agent'), fullRepository } } }

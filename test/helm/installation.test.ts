@@ -72,6 +72,11 @@ const bothHandlers = {
   onvif: { discovery: { enabled: true } },
   opcua: { discovery: { enabled: true } },
 }
+const networkHandlers = {
+  ...bothHandlers,
+  mdns: { discovery: { enabled: true } },
+  ssdp: { discovery: { enabled: true } },
+}
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [
   ['deploy/manifests', ['.'], webhookOff],
@@ -103,7 +108,7 @@ const installations = [
     ['.', 'handlers/opcua-host-network'],
     { ...webhookOff, opcua: { discovery: { enabled: true, hostNetwork: true } } },
   ],
-  ['handlers/network', ['.', 'handlers/network'], { ...webhookOff, ...bothHandlers }],
+  ['handlers/network', ['.', 'handlers/network'], { ...webhookOff, ...networkHandlers }],
   [
     'both handlers apart',
     ['.', 'handlers/onvif', 'handlers/opcua'],

@@ -71,7 +71,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const different = [[`opcua.discovery.${field}`, value] as const]
     expect(await handlersOf(...different)).toEqual([ONVIF, OPCUA])
     expect(await notesOf(nested([...bothHandlers, ...different]))).toContain(
-      `in two processes on each node, because these values differ: ${field.replace(/.*\./, '')}.`,
+      `because these values differ: ${field.replace(/.*\./, '')}.`,
     )
     const page = readFileSync(path.join(import.meta.dirname, '../../docs/helm.md'), 'utf8')
     const [, table = ''] = /\n\| Values of the handlers \|.*\n((?:\|.*\n)+)/.exec(page) ?? []

@@ -1,16 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { type KubernetesObject, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
 
 const NAMESPACE = 'devices'
 const MONITORED = { prometheus: { enabled: true } }
 const handlers = Object.fromEntries(
-  ['debugEcho', 'onvif', 'opcua', 'udev'].map((name) => [name, { discovery: { enabled: true } }]),
+  builtIn.handlers.map(({ name }) => [name, { discovery: { enabled: true } }]),
 )
 const CASES: readonly (readonly [name: string, values: Values])[] = [
   ['programs alone', {}],
-  ['handlers, two of them in one process', handlers],
+  ['handlers, some of them in one process', handlers],
   ['handlers in processes of their own', { ...handlers, discovery: { oneProcess: false } }],
   [
     'other ports',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { type KubernetesObject, missingForChart, render } from './chart.js'
 import { kustomize } from './kustomize.js'
 
@@ -15,6 +16,11 @@ const MANIFESTS = [
   'handlers/opcua',
   'handlers/network',
 ]
+
+/** Each handler in a DaemonSet. */
+const handlers = Object.fromEntries(
+  builtIn.handlers.map(({ name }) => [name, { discovery: { enabled: true } }]),
+)
 
 interface Role extends KubernetesObject {
   readonly rules: readonly {
@@ -99,8 +105,7 @@ describe('the table of rights in docs/operators.md', () => {
         // Its rights exist only before an uninstall: docs/helm.md.
         cleanupHook: { enabled: false },
         agent: { full: true, nodeRestriction: true },
-        onvif: { discovery: { enabled: true } },
-        opcua: { discovery: { enabled: true } },
+        ...handlers,
       })
       const readSecrets = manifests(['read-secrets'])
       expect(documentedRights()).toEqual(rightsIn([...objects, ...readSecrets]))
@@ -148,22 +153,20 @@ describe('the table of rights in docs/operators.md', () => {
   })
 
   it.skipIf(missingForChart !== undefined)('holds for all Pods of the chart', async () => {
-    const handlers = ['debugEcho', 'onvif', 'opcua', 'udev'].map((name) => [
-      name,
-      { discovery: { enabled: true } },
-    ])
     const custom = { discovery: { enabled: true, image: { repository: 'handler' } } }
-    const values = { ...Object.fromEntries(handlers), custom, discovery: { oneProcess: false } }
+    const values = { ...handlers, custom, discovery: { oneProcess: false } }
     expect(accountsOf(await render(values))).toEqual({
       'akri-agent-daemonset': 'akri-agent-sa',
       'akri-controller-deployment': 'akri-controller-sa',
       'akri-webhook-configuration': 'akri-webhook-sa',
       'akri-cleanup': 'akri-helm-cleanup-hook-sa',
       'akri-custom-discovery-daemonset': 'none',
-      'akri-debug-echo-discovery-daemonset': 'none',
-      'akri-onvif-discovery-daemonset': 'none',
-      'akri-opcua-discovery-daemonset': 'none',
-      'akri-udev-discovery-daemonset': 'none',
+      ...Object.fromEntries(
+        builtIn.handlers.map(({ folder }) => [
+          `akri-${path.basename(folder)}-discovery-daemonset`,
+          'none',
+        ]),
+      ),
     })
   })
 })

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { changesOf } from './changes.js'
 import { missingForChart, notesOf, readChart, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
@@ -144,7 +145,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       `mean their defaults if they are null, by ${helm}${needs}`,
       async () => {
         const image = { repository: 'a' }
-        const context = ['custom', 'debugEcho', 'onvif', 'opcua', 'udev'].flatMap(
+        const context = ['custom', ...builtIn.handlers.map(({ name }) => name)].flatMap(
           (name, index) =>
             [
               [`${name}.discovery.enabled`, true],

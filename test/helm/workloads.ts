@@ -6,6 +6,8 @@ export const CONTROLLER = 'akri-controller-deployment'
 export const WEBHOOK = 'akri-webhook-configuration'
 export const ONVIF = 'akri-onvif-discovery-daemonset'
 export const OPCUA = 'akri-opcua-discovery-daemonset'
+const MDNS = 'akri-mdns-discovery-daemonset'
+const SSDP = 'akri-ssdp-discovery-daemonset'
 export const NETWORK = 'akri-network-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
@@ -16,6 +18,8 @@ export const PROGRAMS = {
   webhookConfiguration: WEBHOOK,
   'onvif.discovery': ONVIF,
   'opcua.discovery': OPCUA,
+  'mdns.discovery': MDNS,
+  'ssdp.discovery': SSDP,
   'udev.discovery': UDEV,
   'debugEcho.discovery': DEBUG_ECHO,
 } as const
@@ -27,6 +31,8 @@ export const bothHandlers = [
 export const everything = [
   ...bothHandlers,
   ['discovery.oneProcess', false],
+  ['mdns.discovery.enabled', true],
+  ['ssdp.discovery.enabled', true],
   ['udev.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
 ] as const

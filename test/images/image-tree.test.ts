@@ -111,7 +111,7 @@ describe.skipIf(!built)(
       const sockets = path.join(directory, 's')
       const simulated = await SimulatedAgent.start({ directory: sockets })
       const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-      const names = ['udev', 'debug-echo', 'onvif', 'opcua'].map(
+      const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp'].map(
         (name) => `@akrijs/handler-${name}`,
       )
       const camera = await SimulatedCamera.start()
@@ -140,7 +140,11 @@ describe.skipIf(!built)(
         const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
         const session = await simulated.discover('opcua', { details: detailed })
         await expect(session.next()).rejects.toThrow('target with-opcua-client')
-        await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
+        const mdns = await simulated.discover('mdns', {
+          details: 'services: [_akri-test._tcp]',
+        })
+        expect(await mdns.next()).toEqual([])
+        await Promise.all([echo, udev, onvif, opcua, mdns].map((session) => session.close()))
       } finally {
         handlers.kill()
         await ended

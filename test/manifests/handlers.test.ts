@@ -41,10 +41,14 @@ const handlersDirectory: string = commanderOptions(agentOptions).find(
   ({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY',
 )?.defaultValue
 
+const networkHandlers = builtIn.handlers.flatMap((handler) =>
+  'network' in handler ? handler.name : [],
+)
+
 describe.each([
   ['onvif', ['onvif']],
   ['opcua', ['opcua']],
-  ['network', ['onvif', 'opcua']],
+  ['network', networkHandlers],
 ])('deploy/manifests/handlers/%s', (folder, handlers) => {
   const daemonSet = read<DaemonSet>(`handlers/${folder}/daemonset.yaml`)
   const pod = daemonSet.spec.template.spec
@@ -108,7 +112,7 @@ describe('deploy/manifests in the network of the node', () => {
     })
     const all = [...ports.map((port) => port?.value), ...(onvif ?? [])]
     expect(all.toSorted()).toEqual([18080, 18081, 18082])
-    // The two search for the same cameras: their Pods have no place on one node.
+    // Both search for the same cameras: their Pods have no place on one node.
     expect(network).toEqual(onvif)
   })
 

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 
 const root = path.join(import.meta.dirname, '../..')
 /** A kubeconfig is read outside of Pods only, by a library. */
@@ -8,7 +9,7 @@ const OTHERS = /^(kubeconfig-|testing\.js$)/
 
 it.each([
   ...['agent', 'controller', 'webhook', 'cli', 'sdk'],
-  ...['debug-echo', 'onvif', 'opcua', 'udev'].map((name) => `handlers/${name}`),
+  ...builtIn.handlers.map(({ folder }) => folder),
 ])('%s loads node:http without undici, which an import of Node.js 24 loads too', (folder) => {
   const dist = path.join(root, folder, 'dist')
   const importing = readdirSync(dist)

@@ -15,6 +15,10 @@ const text = (file) => readFileSync(path.join(root, file), 'utf8')
 const DOCKERFILE = text('deploy/images/agent.Dockerfile')
 const IGNORED = text('deploy/images/agent.Dockerfile.dockerignore')
 const BAKE = JSON.parse(text('deploy/images/bake.json'))
+/** The folders of the built-in handlers, in order. */
+const HANDLERS = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
+  .handlers.map(({ folder }) => path.basename(folder))
+  .sort()
 const TARGETS = { ...IMAGES, ...WITH_OPCUA_CLIENT }
 const stages = stagesOf(DOCKERFILE)
 const stageOf = (name) => stages.find((stage) => stage.name === name)
@@ -190,15 +194,11 @@ describe.skipIf(!built)(`the trees of all images${built ? '' : ' (needs npm run 
   })
 
   it.each([
-    [
-      'all',
-      ['agent', 'cleanup', 'controller', 'webhook'],
-      ['debug-echo', 'onvif', 'opcua', 'udev'],
-    ],
+    ['all', ['agent', 'cleanup', 'controller', 'webhook'], HANDLERS],
     ['agent', ['agent'], ['debug-echo', 'udev']],
     ['controller', ['cleanup', 'controller'], []],
-    ['webhook', ['webhook'], ['debug-echo', 'onvif', 'opcua', 'udev']],
-    ['handlers', [], ['debug-echo', 'onvif', 'opcua', 'udev']],
+    ['webhook', ['webhook'], HANDLERS],
+    ['handlers', [], HANDLERS],
   ])('of %s has its programs and handlers, licences and bill', (image, programs, handlers) => {
     const content = contentBelow(path.join(trees, image, 'app'))
     const files = Object.keys(content)

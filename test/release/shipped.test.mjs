@@ -115,8 +115,10 @@ describe('the tarball', () => {
       '@akrijs/cli',
       '@akrijs/create-handler',
       '@akrijs/handler-debug-echo',
+      '@akrijs/handler-mdns',
       '@akrijs/handler-onvif',
       '@akrijs/handler-opcua',
+      '@akrijs/handler-ssdp',
       '@akrijs/handler-udev',
       '@akrijs/sdk',
     ])

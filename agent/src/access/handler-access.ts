@@ -70,6 +70,8 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
   udev: { devices: ['/dev/**'], environment: ['UDEV_*', 'USB_RESOURCE_*', 'PCI_RESOURCE_*'] },
   onvif: { environment: ['ONVIF_*'] },
   opcua: { environment: ['OPCUA_*'] },
+  mdns: { environment: ['MDNS_*'] },
+  ssdp: { environment: ['SSDP_*'] },
   debugEcho: { environment: ['DEBUG_ECHO_*'] },
 }
 /**

@@ -1,6 +1,7 @@
 import os from 'node:os'
 import type { ConfigurationSpec } from '@akrijs/api'
 import { createDebugEcho } from '@akrijs/handler-debug-echo'
+import { createMdnsHandler } from '@akrijs/handler-mdns'
 import { createOpcuaHandler } from '@akrijs/handler-opcua'
 import { createUdevHandler } from '@akrijs/handler-udev'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
@@ -205,7 +206,12 @@ it.each([
 })
 
 it('the examples of details are valid for their handlers', async () => {
-  const handlers = [createDebugEcho(), createOpcuaHandler(), createUdevHandler()]
+  const handlers = [
+    createDebugEcho(),
+    createMdnsHandler(),
+    createOpcuaHandler(),
+    createUdevHandler(),
+  ]
   for (const [name, discoveryDetails] of Object.entries(EXAMPLE_DETAILS)) {
     const load = async () => handlers.find((each) => each.name === name)
     const spec = { discoveryHandler: { name, discoveryDetails } } as ConfigurationSpec

@@ -2,12 +2,17 @@ import type { Configuration } from '@akrijs/api'
 import { maskProperties } from './masked.js'
 import { firstLine } from './table.js'
 
+const BEST = new RegExp(
+  `^(${[
+    ...['UDEV_DEVNODE', 'ONVIF_DEVICE_SERVICE_URL', 'OPCUA_DISCOVERY_URL'],
+    ...['MDNS_ADDRESS', 'SSDP_FRIENDLY_NAME'],
+  ].join('|')})`,
+)
+
 /** The property that identifies a device for people. */
 export function deviceText(properties: Readonly<Record<string, string>>): string {
   const entries = Object.entries(maskProperties(properties))
-  const best = entries.find(([name]) =>
-    /^(UDEV_DEVNODE|ONVIF_DEVICE_SERVICE_URL|OPCUA_DISCOVERY_URL)/.test(name),
-  )
+  const best = entries.find(([name]) => BEST.test(name))
   return (best ?? entries[0])?.[1] ?? ''
 }
 

@@ -43,5 +43,6 @@ export {
   RefreshSchedule,
   type RefreshScheduleOptions,
 } from './refresh-schedule.js'
+export { type SearchMulticastOptions, searchMulticast } from './search-multicast.js'
 export { SourceLimit, type SourceLimitOptions } from './source-limit.js'
 export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { loadAll } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
 import { render } from '../../helm/chart.js'
 import { kustomize } from '../../helm/kustomize.js'
 import { missingHelm } from '../../helm/programs.js'
@@ -28,8 +29,10 @@ const folders = filesIn('deploy/manifests')
   .map((file) => path.dirname(file))
 const EVERYTHING = [
   'agent.nodeRestriction=true',
-  ...['udev', 'debugEcho', 'onvif', 'opcua'].map((name) => `${name}.configuration.enabled=true`),
-  ...['udev', 'debugEcho', 'onvif', 'opcua'].map((name) => `${name}.discovery.enabled=true`),
+  ...builtIn.handlers.flatMap(({ name }) => [
+    `${name}.configuration.enabled=true`,
+    `${name}.discovery.enabled=true`,
+  ]),
   'custom.discovery.enabled=true,custom.discovery.image.repository=registry.example/handler',
   'custom.configuration.enabled=true,custom.configuration.discoveryHandlerName=mine',
   'udev.configuration.discoveryDetails.udevRules={KERNEL=="null"}',

@@ -1,28 +1,45 @@
-{{/*
-The values that differ so that the ONVIF and the OPC UA handler cannot share a process; empty if they can.
-The ONVIF handler needs the network of the node.
-*/}}
-{{- define "akri.differentValues" -}}
-{{- $onvif := .Values.onvif.discovery -}}
-{{- $opcua := .Values.opcua.discovery -}}
+{{/* The names of the built-in handlers, as a JSON list. handlers.json is a copy of the repository's handlers/built-in.json. */}}
+{{- define "akri.handlerNames" -}}
 {{- $names := list -}}
-{{- range $name, $values := dict
-  "image" (list (include "akri.image" (dict "root" . "image" $onvif.image)) (include "akri.image" (dict "root" . "image" $opcua.image)))
-  "logLevel" (list $onvif.logLevel $opcua.logLevel)
-  "metricsPort" (list $onvif.metricsPort $opcua.metricsPort)
-  "nodeSelectors" (list ($onvif.nodeSelectors | default dict) ($opcua.nodeSelectors | default dict))
-  "tolerations" (list ($onvif.tolerations | default list) ($opcua.tolerations | default list))
-  "affinity" (list ($onvif.affinity | default dict) ($opcua.affinity | default dict))
-  "updateStrategy" (list ($onvif.updateStrategy | default dict) ($opcua.updateStrategy | default dict))
-  "podAnnotations" (list ($onvif.podAnnotations | default dict) ($opcua.podAnnotations | default dict))
-  "priorityClassName" (list $onvif.priorityClassName $opcua.priorityClassName)
-  "env" (list ($onvif.env | default dict) ($opcua.env | default dict))
-  "cpuLimit" (list $onvif.resources.cpuLimit $opcua.resources.cpuLimit)
-  "hostNetwork" (list "null" (toJson $opcua.hostNetwork | replace "true" "null"))
-}}
-{{- if ne (toJson (first $values)) (toJson (last $values)) }}{{ $names = append $names $name }}{{ end -}}
+{{- range (.Files.Get "handlers.json" | fromJson).handlers }}{{ $names = append $names .name }}{{ end -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{/* The names of the handlers with a DaemonSet that search the network, as a JSON list. */}}
+{{- define "akri.networkHandlers" -}}
+{{- $names := list -}}
+{{- range (.Files.Get "handlers.json" | fromJson).handlers -}}
+{{- if and .network (include "akri.handlerApart" (dict "root" $ "name" .name)) }}{{ $names = append $names .name }}{{ end -}}
 {{- end -}}
-{{- join ", " $names -}}
+{{- toJson $names -}}
+{{- end }}
+
+{{/* The values that differ so that the handlers of the network cannot share a process; empty if they can. */}}
+{{- define "akri.differentValues" -}}
+{{- $seen := dict -}}
+{{- $names := dict -}}
+{{- range $handler := include "akri.networkHandlers" . | fromJsonArray -}}
+{{- $discovery := (get $.Values $handler).discovery -}}
+{{- range $name, $value := dict
+  "image" (include "akri.image" (dict "root" $ "image" $discovery.image))
+  "logLevel" $discovery.logLevel
+  "metricsPort" $discovery.metricsPort
+  "nodeSelectors" ($discovery.nodeSelectors | default dict)
+  "tolerations" ($discovery.tolerations | default list)
+  "affinity" ($discovery.affinity | default dict)
+  "updateStrategy" ($discovery.updateStrategy | default dict)
+  "podAnnotations" ($discovery.podAnnotations | default dict)
+  "priorityClassName" $discovery.priorityClassName
+  "env" ($discovery.env | default dict)
+  "cpuLimit" $discovery.resources.cpuLimit
+  "hostNetwork" (toJson $discovery.hostNetwork | replace "true" "null")
+}}
+{{- $text := toJson $value -}}
+{{- if ne $text (get $seen $name | default $text) }}{{ $_ := set $names $name true }}{{ end -}}
+{{- $_ := set $seen $name $text -}}
+{{- end -}}
+{{- end -}}
+{{- keys $names | sortAlpha | join ", " -}}
 {{- end }}
 
 {{/*
@@ -34,16 +51,24 @@ one of the same name. Arguments: root, name.
 {{- if and $values.enabled (not (and .root.Values.agent.enabled .root.Values.agent.full)) }}yes{{ end -}}
 {{- end }}
 
-{{/* Whether the ONVIF and the OPC UA handler run in one process. */}}
+{{/* Whether several handlers search the network, all in one process. */}}
 {{- define "akri.oneProcess" -}}
-{{- if and .Values.discovery.oneProcess (include "akri.handlerApart" (dict "root" . "name" "onvif")) (include "akri.handlerApart" (dict "root" . "name" "opcua")) (not (include "akri.differentValues" .)) }}yes{{ end -}}
+{{- if and .Values.discovery.oneProcess (gt (len (include "akri.networkHandlers" . | fromJsonArray)) 1) (not (include "akri.differentValues" .)) }}yes{{ end -}}
 {{- end }}
 
-{{/* The memory of two handlers in one process. The 64Mi of the program itself count once. Arguments: two quantities. */}}
+{{/*
+The memory of several handlers in one process. The 64Mi of the program itself count once. The argument is a list of
+quantities.
+*/}}
 {{- define "akri.sharedMemory" -}}
-{{- $first := divf (include "akri.amount" (first .)) 1048576 -}}
-{{- $last := divf (include "akri.amount" (last .)) 1048576 -}}
-{{- printf "%dMi" (maxf $first $last (subf (addf $first $last) 64) | ceil | int64) -}}
+{{- $most := 0 -}}
+{{- $sum := 64 -}}
+{{- range . -}}
+{{- $memory := divf (include "akri.amount" .) 1048576 -}}
+{{- $most = maxf $most $memory -}}
+{{- $sum = subf (addf $sum $memory) 64 -}}
+{{- end -}}
+{{- printf "%dMi" (maxf $most $sum | ceil | int64) -}}
 {{- end }}
 
 {{/*
@@ -101,7 +126,7 @@ spec:
         - name: handler
           {{- include "akri.image" (dict "root" .root "image" .values.image) | nindent 10 }}
           workingDir: /app
-          command: [node, node_modules/@akrijs/sdk/dist/akri-handler.js{{ range .handlers }}, "@akrijs/handler-{{ . }}"{{ end }}]
+          command: [node, node_modules/@akrijs/sdk/dist/akri-handler.js{{ range .handlers }}, "@akrijs/handler-{{ kebabcase . }}"{{ end }}]
           env:
             - name: DISCOVERY_HANDLERS_DIRECTORY
               value: /var/lib/akri

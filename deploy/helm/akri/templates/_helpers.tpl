@@ -281,7 +281,7 @@ reports.
 {{- end -}}
 {{- end }}
 
-{{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
+{{/* The handlers that the agent loads. */}}
 {{- define "akri.handlers" -}}
 {{- $handlers := list -}}
 {{- range (.Files.Get "handlers.json" | fromJson).handlers -}}
@@ -302,7 +302,7 @@ reports.
 
 {{/* Whether there is a Configuration in this release. */}}
 {{- define "akri.anyConfiguration" -}}
-{{- range list .Values.udev .Values.onvif .Values.opcua .Values.debugEcho .Values.custom }}{{ if .configuration.enabled }}yes{{ end }}{{ end -}}
+{{- range append (include "akri.handlerNames" . | fromJsonArray) "custom" }}{{ if (get $.Values .).configuration.enabled }}yes{{ end }}{{ end -}}
 {{- end }}
 
 {{/*

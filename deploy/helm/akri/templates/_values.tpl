@@ -62,8 +62,13 @@ Not in values.yaml: these are empty maps in the existing chart, and Helm warns o
 {{- if kindIs "invalid" $program.tolerations }}{{ $_ := set $program "tolerations" $tolerations }}{{ end -}}
 {{- end -}}
 {{- /* A list of tolerations can be an empty map. */}}
-{{- range list .Values.agent .Values.controller .Values.webhookConfiguration .Values.custom.discovery .Values.debugEcho.discovery .Values.onvif.discovery .Values.opcua.discovery .Values.udev.discovery -}}
-{{- if not .tolerations }}{{ $_ := set . "tolerations" list }}{{ end -}}
+{{- range list "agent" "controller" "webhookConfiguration" -}}
+{{- $program := get $.Values . -}}
+{{- if not $program.tolerations }}{{ $_ := set $program "tolerations" list }}{{ end -}}
+{{- end -}}
+{{- range append (include "akri.handlerNames" . | fromJsonArray) "custom" -}}
+{{- $program := (get $.Values .).discovery -}}
+{{- if not $program.tolerations }}{{ $_ := set $program "tolerations" list }}{{ end -}}
 {{- end -}}
 {{- /* In the existing chart an empty text means that the directory is not mounted. */}}
 {{- range list .Values.agent.host .Values.udev.discovery.host -}}
@@ -202,11 +207,15 @@ release is installed already. Arguments: path, resources, found.
 {{- with $root.Values.agent -}}
 {{- if and .enabled (or .full .hostNetwork) }}{{ $programs = append $programs (dict "path" "agent" "port" (include "akri.agentPort" $root) "values" .) }}{{ end -}}
 {{- end -}}
-{{- range $name, $port := dict "onvif" 18081 "opcua" 18082 -}}
-{{- $values := (get $root.Values $name).discovery -}}
-{{- $hostNetwork := or (eq $name "onvif") (and $values.hostNetwork (not (include "akri.oneProcess" $root))) -}}
-{{- if and $hostNetwork (include "akri.handlerApart" (dict "root" $root "name" $name)) -}}
-{{- $programs = append $programs (dict "path" (printf "%s.discovery" $name) "port" ($values.metricsPort | default $port | toJson) "values" $values) -}}
+{{- $together := include "akri.networkHandlers" $root | fromJsonArray -}}
+{{- range (.root.Files.Get "handlers.json" | fromJson).handlers -}}
+{{- if has .name $together -}}
+{{- $values := (get $root.Values .name).discovery -}}
+{{- $oneProcess := include "akri.oneProcess" $root -}}
+{{- $port := ternary 18081 .network.port (not (empty $oneProcess)) -}}
+{{- if ternary (eq .name (first $together)) ($values.hostNetwork | default (ne .name "opcua")) (not (empty $oneProcess)) -}}
+{{- $programs = append $programs (dict "path" (printf "%s.discovery" .name) "port" ($values.metricsPort | default $port | toJson) "values" $values) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $index, $program := $programs -}}
@@ -229,7 +238,7 @@ release is installed already. Arguments: path, resources, found.
 {{- if include "akri.webhook" $root }}{{ $names = append $names "akri-webhook" }}{{ end -}}
 {{- range (.root.Files.Get "handlers.json" | fromJson).handlers -}}
 {{- if include "akri.handlerApart" (dict "root" $root "name" .name) -}}
-{{- $together := and (has .name (list "onvif" "opcua")) (include "akri.oneProcess" $root) -}}
+{{- $together := and .network (include "akri.oneProcess" $root) -}}
 {{- $names = printf "akri-%s-discovery" (ternary "network" (kebabcase .name) (not (empty $together))) | append $names -}}
 {{- if and $values.agent.enabled (has .package ($values.agent.handlers | default list)) -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "agent.handlers: %s: the agent would refuse the DaemonSet of %s.discovery.enabled, which runs the same handler: give one of both" .package .name)) -}}
@@ -273,7 +282,9 @@ release is installed already. Arguments: path, resources, found.
 {{- $found := .found -}}
 {{- include "akri.portChecks" . -}}
 {{- include "akri.handlerChecks" . -}}
-{{- range $path, $beside := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 "debugEcho.discovery" 64 "onvif.discovery" 64 "opcua.discovery" 64 "udev.discovery" 64 -}}
+{{- $programs := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 -}}
+{{- range include "akri.handlerNames" $root | fromJsonArray }}{{ $_ := set $programs (printf "%s.discovery" .) 64 }}{{ end -}}
+{{- range $path, $beside := $programs -}}
 {{- $program := include "akri.valueAt" (dict "values" $values "path" $path) | fromJson -}}
 {{- if and $program.enabled $program.resources -}}
 {{- $limit := $program.resources.memoryLimit -}}
@@ -310,7 +321,7 @@ release is installed already. Arguments: path, resources, found.
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" "custom.discovery.image.repository: name the image of the handler") -}}
 {{- end -}}
 {{- if and $values.agent.enabled $values.agent.full -}}
-{{- range $name := list "debugEcho" "onvif" "opcua" "udev" -}}
+{{- range $name := include "akri.handlerNames" $root | fromJsonArray | sortAlpha -}}
 {{- if (get $values $name).discovery.enabled -}}
 {{- include "akri.note" (dict "found" $found "list" "warnings" "line" (printf "%s.discovery.enabled: true: the handler has no DaemonSet, because the agent runs it: agent.full" $name)) -}}
 {{- end -}}
@@ -339,6 +350,22 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end }}
 
+{{/*
+Makes the items of all filters in details texts: a setting of --set can be a number. `action` alone is a filter without
+items.
+*/}}
+{{- define "akri.filterTexts" -}}
+{{- range $inner := . -}}
+{{- if kindIs "map" $inner -}}
+{{- if or (kindIs "string" $inner.action) (kindIs "slice" $inner.items) -}}
+{{- $items := list -}}
+{{- range $inner.items }}{{ $items = append $items (include "akri.text" .) }}{{ end -}}
+{{- $_ := set $inner "items" $items -}}
+{{- else }}{{ include "akri.filterTexts" $inner }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* Values that make a Configuration useless. Arguments: root, found. */}}
 {{- define "akri.configurationChecks" -}}
 {{- $values := .root.Values -}}
@@ -359,7 +386,7 @@ release is installed already. Arguments: path, resources, found.
 {{- end -}}
 {{- end -}}
 {{- $names := dict -}}
-{{- range $part := list "debugEcho" "udev" "onvif" "opcua" "custom" -}}
+{{- range $part := append (include "akri.handlerNames" .root | fromJsonArray) "custom" -}}
 {{- $configuration := (get $values $part).configuration -}}
 {{- if $configuration.enabled -}}
 {{- $name := toString $configuration.name -}}
@@ -369,14 +396,5 @@ release is installed already. Arguments: path, resources, found.
 {{- $_ := set $names $name $part -}}
 {{- end -}}
 {{- end -}}
-{{- /* `action` alone is a filter without items. A setting of --set can be a number; items are texts. */}}
-{{- range $handler := list $values.onvif $values.opcua -}}
-{{- range $name, $filter := $handler.configuration.discoveryDetails -}}
-{{- if kindIs "map" $filter }}{{ if or (hasKey $filter "action") $filter.items -}}
-{{- $items := list -}}
-{{- range $filter.items }}{{ $items = append $items (include "akri.text" .) }}{{ end -}}
-{{- $_ := set $filter "items" $items -}}
-{{- end }}{{ end -}}
-{{- end -}}
-{{- end -}}
+{{- range include "akri.handlerNames" .root | fromJsonArray }}{{ include "akri.filterTexts" (get $values .).configuration.discoveryDetails }}{{ end -}}
 {{- end }}
