@@ -27,6 +27,8 @@ describe('the arguments of npm create', () => {
   })
 
   it.each([
+    [['--typescript'], 'there is no option --typescript; write --language typescript'],
+    [['--js'], 'there is no option --js; write --language javascript'],
     [['a', 'b'], 'name one directory, not 2: a b; options go after --: npm create '],
     [['x', 'typescript'], 'npm create @akrijs/handler@latest x -- --language typescript'],
     [['--langage', 'ts'], "Unknown option '--langage'; see --help"],

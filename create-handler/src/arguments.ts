@@ -73,6 +73,14 @@ function parse(argv: readonly string[]) {
       },
     })
   } catch (error) {
+    const language = argv
+      .map((each) => /^--(javascript|typescript|js|ts)$/.exec(each)?.[1])
+      .find(Boolean)
+    if (language !== undefined)
+      throw new InvalidOptionError(
+        `there is no option --${language}; write --language ${readLanguage(language)}`,
+        { cause: error },
+      )
     const [reason] = messageOf(error).split('. To specify')
     throw new InvalidOptionError(`${reason}; see --help`, { cause: error })
   }

@@ -291,6 +291,15 @@ describe('DeviceListCheck', () => {
       ])
   })
 
+  it('leaves out a property whose value is undefined, also in a later list', () => {
+    const check = new DeviceListCheck()
+    const first = checkOf(check, [{ id: 'cam', properties: { A: '1', B: undefined } }])
+    expect(first).toMatchObject([{ properties: { A: '1' } }])
+    expect(first[0]?.properties).not.toHaveProperty('B')
+    expect(checkOf(check, [{ id: 'cam', properties: { A: '1', C: undefined } }])).toBe(first)
+    expect(checkOf(check, [{ id: 'cam', properties: { A: undefined } }])).not.toBe(first)
+  })
+
   it('refuses in a later list what it refuses in the first', () => {
     const entry = fc.record({
       id: fc.constant('a'),

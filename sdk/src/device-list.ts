@@ -174,7 +174,7 @@ function hasSameProperties(entry: unknown, properties: CheckedDevice['properties
   // A list of the names of each device would be garbage.
   let more = 0
   for (const name in entry) {
-    if (!Object.hasOwn(entry, name)) continue
+    if (!Object.hasOwn(entry, name) || entry[name] === undefined) continue
     if (!Object.hasOwn(properties, name) || entry[name] !== properties[name]) return false
     more++
   }
@@ -308,6 +308,7 @@ function checkProperties(properties: unknown, refuse: Refuse): Record<string, st
     // Properties become environment variables, where '=' ends the name.
     if (name === '' || name.includes('=') || name !== printable(name))
       refuse(`property name ${quote(name)} cannot name an environment variable`)
+    if (value === undefined) continue
     if (typeof value !== 'string')
       return refuse(`property ${quote(name)} is ${typeOf(value)}; it must be a string`)
     // A value can be the text of a device. People see the value in the Instance.

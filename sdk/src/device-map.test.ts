@@ -127,6 +127,17 @@ describe('deviceMap', () => {
     expect(devices.set(large('c'))).toBe(true)
   })
 
+  it('has methods that a library can call as they are', () => {
+    const { devices } = open()
+    const { set, get, delete: remove, clear } = devices
+    set({ id: 'a' })
+    expect(get('a')).toEqual({ id: 'a' })
+    remove('a')
+    set({ id: 'b' })
+    clear()
+    expect(devices.size).toBe(0)
+  })
+
   it('ends with its last changes, or with an error', async () => {
     const ended = open()
     ended.devices.set({ id: 'a' })

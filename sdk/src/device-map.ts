@@ -78,6 +78,9 @@ export class DeviceMap<D extends Device = Device> {
     this.#forgetMs =
       forgetAfter === undefined ? Number.POSITIVE_INFINITY : toMilliseconds(forgetAfter)
     this.#createdAt = clock.monotonicMs()
+    // For events of a library: hub.on('death', devices.delete).
+    for (const method of ['set', 'delete', 'clear', 'end', 'get'] as const)
+      Object.defineProperty(this, method, { value: this[method].bind(this) })
   }
 
   /** The number of devices. */

@@ -61,6 +61,7 @@ export interface DiscoverRequest {
 
 /** A device of a checked list. Equal devices have equal hashes. */
 export interface HashedDevice extends Device {
+  readonly properties?: Readonly<Record<string, string>>
   readonly hash: string
 }
 

@@ -21,7 +21,7 @@ import type { NodePods } from '../kubelet/kubelet.js'
 export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Device): CheckedDevice {
   return withHash({
     id,
-    properties: { ...properties },
+    properties: { ...(properties as CheckedDevice['properties']) },
     mounts: mounts.map((mount) => ({ readOnly: false, ...mount })),
     deviceSpecs: deviceSpecs.map((spec) => ({ ...spec })),
   })

@@ -1,5 +1,5 @@
 import { maskUrls, printable } from '@akrijs/runtime'
-import type { DeviceList, Mount } from '@akrijs/sdk/handler'
+import type { Mount } from '@akrijs/sdk/handler'
 import {
   leftOutSummary,
   problemsSummary,
@@ -36,11 +36,11 @@ export function listText(
 }
 
 /** A row for each device; its mounts stand below the row, as rows are wide. */
-function table(list: DeviceList): string {
+function table(list: ReportedList['devices']): string {
   if (list.length === 0) return 'nothing found'
   const [header = '', ...rows] = formatTable(
     ['ID', 'PROPERTIES', 'NODES'],
-    list.map(({ id, properties = {}, deviceSpecs = [] }) => [
+    list.map(({ id, properties, deviceSpecs }) => [
       maskUrls(id),
       propertiesText(properties),
       deviceSpecs.map((node) => `${pathsOf(node)}:${node.permissions}`).join(' '),

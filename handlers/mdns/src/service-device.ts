@@ -64,15 +64,15 @@ function secondOf(first: Service, { host, port, interface: network }: Service) {
 function deviceOf(id: string, { name, type, host, port, addresses, txt }: Service): Device {
   // A link-local address (with %) works on one machine only.
   const reachable = addresses.filter((address) => !address.includes('%')).sort(ipv4First)
-  const properties: Record<string, string> = {
+  const properties: Record<string, string | undefined> = {
     MDNS_SERVICE_NAME: name,
     MDNS_SERVICE_TYPE: type,
     MDNS_HOST: host,
     MDNS_PORT: String(port),
     // The DNS of a cluster cannot resolve the host.
+    MDNS_ADDRESS: reachable[0],
     MDNS_ADDRESSES: reachable.join(','),
   }
-  if (reachable[0] !== undefined) properties.MDNS_ADDRESS = reachable[0]
   for (const [key, value] of [...txt].sort().slice(0, MAX_TXT_PAIRS)) {
     const property = `MDNS_TXT_${key.toUpperCase().replace(/[^A-Z0-9_]/g, '_')}`
     // Of keys that differ in such a character only, the first in order counts.

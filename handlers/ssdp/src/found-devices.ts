@@ -144,7 +144,7 @@ export class FoundDevices {
 }
 
 function deviceOf({ description = {}, ...found }: FoundDevice): Device {
-  const values: Readonly<Record<string, string | undefined>> = {
+  const properties = {
     SSDP_UUID: found.uuid,
     SSDP_ADDRESS: found.sender,
     SSDP_LOCATION: found.location,
@@ -157,8 +157,5 @@ function deviceOf({ description = {}, ...found }: FoundDevice): Device {
     SSDP_MODEL_NUMBER: description.modelNumber,
     SSDP_SERIAL_NUMBER: description.serialNumber,
   }
-  const properties = Object.fromEntries(
-    Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined),
-  )
   return { id: found.uuid, properties }
 }

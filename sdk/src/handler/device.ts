@@ -6,8 +6,11 @@ export interface Device {
    * derived from the id.
    */
   readonly id: string
-  /** Environment variables for the containers that use the device. @default {} */
-  readonly properties?: Readonly<Record<string, string>>
+  /**
+   * Environment variables for the containers that use the device. A property whose value is
+   * undefined is left out. @default {}
+   */
+  readonly properties?: Readonly<Record<string, string | undefined>>
   /** Directories and files of the host for these containers. @default [] */
   readonly mounts?: readonly Mount[]
   /** Device nodes of the host for these containers. @default [] */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { readDetails } from './details.js'
 import { InvalidHandlerError } from './errors.js'
 import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from './handler.js'
 
@@ -38,6 +39,15 @@ describe('the definition of a handler', () => {
       Reflect.apply(defineDiscoveryHandler, undefined, [{ ...definition, ...change }])
     expect(define).toThrow(InvalidHandlerError)
     expect(define).toThrow(message)
+  })
+
+  it('without details takes none', async () => {
+    const { details: _, ...rest } = definition
+    const { details } = defineDiscoveryHandler(rest)
+    expect(await readDetails('', details)).toEqual({ ok: true, details: {} })
+    expect(await readDetails('url: a', details)).toMatchObject({
+      problems: [{ path: '', message: 'the handler has no details; write none, or {}' }],
+    })
   })
 
   it.each([undefined, null, 'mine'])('is refused if it is no object: %s', (value) => {

@@ -82,8 +82,11 @@ export interface DiscoveryHandlerDefinition<Details> {
    * can (a USB stick).
    */
   readonly shared: boolean
-  /** The schema of `discoveryDetails`: any Standard Schema (zod, valibot, arktype, …). */
-  readonly details: StandardSchemaV1<unknown, Details>
+  /**
+   * The schema of `discoveryDetails`: any Standard Schema (zod, valibot, arktype, …).
+   * @default no details: a Configuration that has some is refused
+   */
+  readonly details?: StandardSchemaV1<unknown, Details>
   /**
    * Finds devices. Each yielded list is complete and replaces the list before; the host sends no
    * list twice in a row. When the generator returns, its last list stays. When the generator
@@ -97,6 +100,7 @@ export interface DiscoveryHandlerDefinition<Details> {
 
 /** The result of {@link defineDiscoveryHandler}. */
 export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDefinition<Details> {
+  readonly details: StandardSchemaV1<unknown, Details>
   /** The version of the contract between the handler and its host. */
   readonly contract: typeof HANDLER_CONTRACT
   discover(context: HostContext<Details>): AsyncIterable<DeviceList>
@@ -134,7 +138,7 @@ export function defineDiscoveryHandler<Details>(
     throw new InvalidHandlerError(
       `a handler is an object with ${MEMBERS.slice(0, -1).join(', ')}; this is ${shorten(value)}`,
     )
-  const { name, shared, details, discover, warnings } = definition
+  const { name, shared, details = NO_DETAILS, discover, warnings } = definition
   refuseOtherMembers(definition)
   if (!isHandlerName(name)) {
     throw new InvalidHandlerError(
@@ -167,6 +171,19 @@ export function defineDiscoveryHandler<Details>(
     }),
     [MARK]: true,
   })
+}
+
+/** Of a handler without details. A handler that names no type for them gets any. */
+// biome-ignore lint/suspicious/noExplicitAny: its `details` are `{}`
+const NO_DETAILS: StandardSchemaV1<unknown, any> = {
+  '~standard': {
+    version: 1,
+    vendor: 'akri',
+    validate: (value) =>
+      isRecord(value) && Object.keys(value).length === 0
+        ? { value: {} }
+        : { issues: [{ message: 'the handler has no details; write none, or {}' }] },
+  },
 }
 
 /** The longest name that a message shows, in characters. */
