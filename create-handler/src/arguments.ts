@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { InvalidOptionError, messageOf, nearest } from '@akrijs/runtime'
-import { LANGUAGES, type Language } from './template.js'
+import { EXAMPLES, type Example, LANGUAGES, type Language } from './template.js'
 
 export interface Arguments {
   /** Where the project goes. */
@@ -8,6 +8,8 @@ export interface Arguments {
   /** The name of the package. @default the last part of the directory */
   readonly name: string | undefined
   readonly language: Language | undefined
+  /** The name of an example of the gallery. @default the handler of the template */
+  readonly example: Example | undefined
   /** A directory with tarballs of packages. @default those of a registry */
   readonly packages: string | undefined
   readonly help: boolean
@@ -20,6 +22,8 @@ Writes a discovery handler for Akri: an npm package with its tests, its image an
 
   --name <name>        name of the package, such as @me/my-sensor (default: of the directory)
   --language <name>    ${LANGUAGES.join(' or ')} (default: asks on a terminal, or javascript)
+  --example <name>     start from ${EXAMPLES.slice(0, 4).join(', ')},
+                       ${EXAMPLES.slice(4, -1).join(', ')} or ${EXAMPLES.at(-1)}
   --packages <path>    take packages from tarballs there, those of Akri and others
   --version            print the version
   --help               print this text
@@ -36,10 +40,13 @@ export function readArguments(argv: readonly string[]): Arguments {
     )
   for (const [option, value] of Object.entries({ ...values, directory: positionals[0] }))
     if (value === '') throw new InvalidOptionError(`${option} is empty`)
+  if (values.example !== undefined && /^t/.test(values.language ?? ''))
+    throw new InvalidOptionError('the examples are in JavaScript: leave --language out')
   return {
     directory: positionals[0],
     name: values.name,
     language: values.language === undefined ? undefined : readLanguage(values.language),
+    example: values.example === undefined ? undefined : readExample(values.example),
     packages: values.packages,
     help: values.help,
     version: values.version,
@@ -59,6 +66,17 @@ export function readLanguage(text: string): Language {
   )
 }
 
+/** @throws InvalidOptionError */
+function readExample(text: string): Example {
+  const found = EXAMPLES.find((example) => example === text)
+  if (found !== undefined) return found
+  const similar = nearest(text, EXAMPLES)
+  throw new InvalidOptionError(
+    `there is no example ${JSON.stringify(text)}; ` +
+      (similar === undefined ? `use ${EXAMPLES.join(', ')}` : `did you mean ${similar}?`),
+  )
+}
+
 function parse(argv: readonly string[]) {
   try {
     return parseArgs({
@@ -67,6 +85,7 @@ function parse(argv: readonly string[]) {
       options: {
         name: { type: 'string' },
         language: { type: 'string' },
+        example: { type: 'string' },
         packages: { type: 'string' },
         help: { type: 'boolean', short: 'h', default: false },
         version: { type: 'boolean', default: false },

@@ -15,6 +15,8 @@ const VERSION = manifest.version
 /** The directory of this package. */
 const HERE = path.dirname(import.meta.dirname)
 const TEMPLATES = path.join(HERE, 'templates')
+/** Copies, by tsup.config.ts. */
+const EXAMPLES = path.join(HERE, 'dist/examples')
 
 /** What a project is made of. */
 interface Plan {
@@ -46,7 +48,8 @@ async function main(argv: readonly string[], signal: AbortSignal): Promise<void>
     return
   }
   const plan = await planOf(args, signal)
-  const template = await readTemplate(TEMPLATES, { ...plan, version: VERSION })
+  const example = args.example && { name: args.example, directory: EXAMPLES }
+  const template = await readTemplate(TEMPLATES, { ...plan, example, version: VERSION })
   const files = await withLocalPackages(template, args.packages, signal)
   await writeProject(plan.target, files, signal)
   process.stdout.write(nextSteps(plan))
@@ -69,6 +72,7 @@ async function planOf(args: Arguments, signal: AbortSignal): Promise<Plan> {
   const target = await checkTarget(directory)
   const language =
     args.language ??
+    (args.example && 'javascript') ??
     (await questions?.ask('javascript or typescript (javascript): ', (answer) =>
       readLanguage(answer === '' ? 'javascript' : answer),
     ))

@@ -5,6 +5,13 @@ import type { ProjectNames } from './names.js'
 export const LANGUAGES = ['javascript', 'typescript'] as const
 export type Language = (typeof LANGUAGES)[number]
 
+/** The handlers of the gallery: `examples/handlers` of the repository. */
+export const EXAMPLES = [
+  ...(['serial', 'gpio', 'bluetooth', 'http-hub'] as const),
+  ...(['rest-inventory', 'docker-hosts', 'device-files', 'csv'] as const),
+]
+export type Example = (typeof EXAMPLES)[number]
+
 /** The content of the files of a project, by their paths. */
 export type ProjectFiles = ReadonlyMap<string, string>
 
@@ -32,6 +39,8 @@ const RENAMED: Readonly<Record<string, string>> = {
 interface TemplateOptions {
   readonly language: Language
   readonly names: ProjectNames
+  /** An example in place of the handler of the template, and the directory of all examples. */
+  readonly example?: { readonly name: Example; readonly directory: string } | undefined
   /** The version of Akri that the project needs. */
   readonly version: string
 }
@@ -44,9 +53,10 @@ interface TemplateOptions {
  */
 export async function readTemplate(
   directory: string,
-  { language, names, version }: TemplateOptions,
+  { language, names, example, version }: TemplateOptions,
 ): Promise<ProjectFiles> {
   const files = new Map(await filesBelow(path.join(directory, 'javascript')))
+  if (example !== undefined) await becomeExample(files, example)
   if (language === 'typescript') await becomeTypeScript(files, path.join(directory, language))
   return new Map(
     [...files].map(([file, text]) => [
@@ -54,6 +64,47 @@ export async function readTemplate(
       renamed(withVersion(text, version), names),
     ]),
   )
+}
+
+/** The handler of an example, its tests, and what the other files say of them. */
+async function becomeExample(
+  files: Map<string, string>,
+  { name, directory }: NonNullable<TemplateOptions['example']>,
+): Promise<void> {
+  const read = (file: string) => readFile(path.join(directory, name, file), 'utf8')
+  const { details, devices }: { readonly details: string; readonly devices?: string } = JSON.parse(
+    await read('example.json'),
+  )
+  const prefix = `${name.toUpperCase().replaceAll('-', '_')}_`
+  for (const file of ['handler.js', 'handler.test.js'])
+    files.set(
+      file,
+      (await read(file)).replaceAll(`'${name}'`, "'my-sensor'").replaceAll(prefix, 'MY_SENSOR_'),
+    )
+  const [, finds = ''] = /^\/\/ Finds (.*)\n/.exec(files.get('handler.js') ?? '') ?? []
+  const change = (file: string, changes: readonly (readonly [RegExp, string])[]) => {
+    const text = files.get(file) ?? ''
+    for (const [pattern] of changes)
+      if (!pattern.test(text)) throw new TypeError(`${file} of the templates lacks ${pattern}`)
+    files.set(
+      file,
+      changes.reduce((changed, [pattern, now]) => changed.replace(pattern, () => now), text),
+    )
+  }
+  change('README.md', [
+    [/Now it finds device nodes of Linux by their paths\./, `Now it finds ${finds}`],
+    [/(?<=--details-text ').*(?='\n)/, details],
+    ...(devices === undefined
+      ? [[/An operator decides .*?(?=The handler runs in one of two places)/s, ''] as const]
+      : [
+          [/\| `agent\.handlerAccess\.mounts` .*\n/, ''] as const,
+          [/(?<=`AKRI_HANDLER_DEVICES` \| `my-sensor=).*(?=` \|)/, devices] as const,
+        ]),
+  ])
+  change('deploy/configuration.yaml', [
+    [/paths: \[\/dev\/null\]/, details],
+    [/echo "\$MY_SENSOR_DEVICE has .*/, 'env | grep ^MY_SENSOR_'],
+  ])
 }
 
 async function becomeTypeScript(files: Map<string, string>, directory: string): Promise<void> {

@@ -1,0 +1,35 @@
+import { readdir } from 'node:fs/promises'
+import path from 'node:path'
+import { parseManifests } from '@akrijs/api'
+import { expect, it } from 'vitest'
+import { EXAMPLES, readTemplate } from './template.js'
+
+const TEMPLATES = path.join(import.meta.dirname, '../templates')
+const directory = path.join(import.meta.dirname, '../../examples/handlers')
+const names = { package: '@me/pump', handler: 'pump', prefix: 'PUMP' }
+
+it('the examples of --example are those of the gallery', async () => {
+  expect((await readdir(directory)).sort()).toEqual([...EXAMPLES].sort())
+})
+
+it.each(EXAMPLES)(
+  'a project from the example %s has its handler under the new name',
+  async (name) => {
+    const files = await readTemplate(TEMPLATES, {
+      ...{ language: 'javascript', names, version: '1.2.3', example: { name, directory } },
+    })
+    const [handler = '', readme = '', configuration = ''] = [
+      'handler.js',
+      'README.md',
+      'deploy/configuration.yaml',
+    ].map((file) => files.get(file))
+    expect(handler).toContain("name: 'pump'")
+    expect(handler).toContain('PUMP_')
+    expect(files.get('handler.test.js')).toContain("from './handler.js'")
+    expect(readme).toMatch(/Now it finds (?!device nodes).+\./)
+    expect(readme).not.toContain('/etc/hostname')
+    const old = new RegExp(`'${name}'|${name.toUpperCase().replaceAll('-', '_')}_|my-sensor|paths:`)
+    for (const text of files.values()) expect(text).not.toMatch(old)
+    expect(parseManifests(configuration, 'configuration.yaml')).toMatchObject({ problems: [] })
+  },
+)
