@@ -3,13 +3,22 @@ import { type KeyedData, READABLE_FROM_ANNOTATION } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
+  type ApiObject,
   CONFIG_MAPS,
   keyParts,
   Reflector,
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import { Backoff, type Clock, type Logger, messageOf, runAfter, TokenBucket } from '@akrijs/runtime'
+import {
+  aborted,
+  Backoff,
+  type Clock,
+  type Logger,
+  messageOf,
+  runAfter,
+  TokenBucket,
+} from '@akrijs/runtime'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 import { type DataReference, MAX_OBJECT_BYTES, type ReferencedData } from './property-references.js'
 
@@ -18,12 +27,14 @@ interface DataWatchOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
-  readonly reference: DataReference
   /** Whether a Configuration may use the object. */
   isUsable(object: ReferencedData): boolean
   /** Called after the object, or the right to read it, changed. */
   onChange(): void
 }
+
+/** An object in the cache of its watch. */
+type WatchedData = ReferencedData & ApiObject
 
 const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 
@@ -45,35 +56,29 @@ const CHANGES = { burst: 10, refillMs: 5000 }
  * the agent keeps nothing of it.
  */
 export class DataWatch {
+  readonly reference: DataReference
   readonly #options: DataWatchOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   readonly #changes: TokenBucket
-  /** Resolves after the first answer of the API server, its first failure, or some time. */
-  readonly #settled: Promise<void>
-  #isSettled = false
-  #onSettled: () => void = () => {}
-  /** Whether the server has shown the object or its absence, or refused the read. */
-  #isKnown = false
-  #object: ReferencedData | undefined
-  /** Whether the server refuses the object, or no Configuration could use it when it was read. */
-  isWithheld = false
+  /** Aborted after the first answer of the API server, its first failure, or some time. */
+  readonly #first = new AbortController()
+  readonly #settled = aborted(this.#first.signal)
+  /** Undefined while the API server refuses the read, between two attempts. */
+  #reflector: Reflector<WatchedData> | undefined
   /** Why the API server refuses the read. */
   #refusal: string | undefined
+  /** Whether no Configuration could use the object when it was read. */
+  #isUnusable = false
   /** The last failure of a read, and its time. */
   #failure: { readonly message: string; readonly at: number } | undefined
-  #reflector: Reflector<never> | undefined
-  /** Ends the present list or watch. */
-  #watch = new AbortController()
   #isReporting = false
 
-  constructor(options: DataWatchOptions) {
+  constructor(reference: DataReference, options: DataWatchOptions) {
+    this.reference = reference
     this.#options = options
     this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
-    this.#settled = new Promise((resolve) => {
-      this.#onSettled = resolve
-    })
-    runAfter(options.clock, ANSWER_MS, this.#stop.signal, () => this.#settle())
+    runAfter(options.clock, ANSWER_MS, this.#first.signal, () => this.#first.abort())
     this.#running = this.#run()
   }
 
@@ -84,87 +89,90 @@ export class DataWatch {
    */
   async look(): Promise<ReferencedData | undefined> {
     await this.#settled
-    const { kind, key } = this.#options.reference
+    const { kind, key } = this.reference
     if (this.#refusal !== undefined)
       throw new PropertyForbiddenError(
         `${kind} ${key} cannot be read: ${this.#refusal}; the agent needs the Role ` +
           `akri-agent-read-secrets in namespace ${keyParts(key).namespace}`,
       )
     // An outage keeps the last value. Only an answer shows that the object does not exist.
-    if (this.#object === undefined && this.#outage !== undefined)
+    const object = this.#reflector?.get(key)
+    if (object === undefined && this.#outage !== undefined)
       throw new PropertyUnreadableError(`${kind} ${key} cannot be read: ${this.#outage}`)
-    return this.#object
+    return object
   }
 
-  /** To be called after the Configurations that refer to the object changed. */
-  review(): void {
-    if (this.#object !== undefined) this.#take(this.#object)
+  /**
+   * Whether the Configurations that refer to the object now need another watch.
+   * @param hasNew whether one of them is new: it may be allowed to use what was withheld
+   */
+  isOutdated(hasNew: boolean): boolean {
+    const object = this.#reflector?.get(this.reference.key)
+    if (object !== undefined) return !this.#options.isUsable(object)
+    return hasNew && (this.#isUnusable || this.#refusal !== undefined)
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
-    this.#settle()
+    this.#first.abort()
     await this.#running
   }
 
   async #run(): Promise<void> {
-    const { clock, random } = this.#options
+    const { client, clock, random } = this.#options
+    const { namespace, name } = keyParts(this.reference.key)
+    const path = new Resource(client, KINDS[this.reference.kind]).path(namespace)
+    const query = { fieldSelector: `metadata.name=${name}` }
     const { signal } = this.#stop
     const waits = new Backoff({ ...RECHECK, random })
     while (!signal.aborted) {
-      const reflector = this.#newReflector()
+      const refused = new AbortController()
+      const over = AbortSignal.any([signal, refused.signal])
+      const reflector = new Reflector<WatchedData>(
+        {
+          ...{ client, clock, path, query },
+          // A consent that was withdrawn must not come back.
+          listsNewest: true,
+          parse: (object, cached) => this.#read(object, cached),
+          onError: (error, retryInMs) => this.#failed(error, retryInMs, refused),
+        },
+        { random },
+      )
+      void reflector.synced.then(() => {
+        this.#refusal = undefined
+        reflector.onChange(() => this.#changed(), over)
+        this.#changed()
+      })
       this.#reflector = reflector
-      this.#watch = new AbortController()
-      await reflector.run(AbortSignal.any([signal, this.#watch.signal]))
+      await reflector.run(over)
+      this.#reflector = undefined
       if (reflector.lastContact !== undefined) waits.reset()
       await clock.sleep(waits.next(), signal).catch(() => undefined)
     }
   }
 
-  /** The reflector keeps no data: each version goes through `isUsable`. */
-  #newReflector(): Reflector<never> {
-    const { client, clock, random, reference } = this.#options
-    const { namespace, name } = keyParts(reference.key)
-    let isThere = false
-    const reflector = new Reflector<never>(
-      {
-        client,
-        clock,
-        path: new Resource(client, KINDS[reference.kind]).path(namespace),
-        query: { fieldSelector: `metadata.name=${name}` },
-        // A consent that was withdrawn must not come back.
-        listsNewest: true,
-        parse: (object) => {
-          isThere = true
-          return this.#take(parseData(reference.kind, object))
-        },
-        deleted: () => this.#take(undefined),
-        onError: (error, retryInMs) => this.#failed(error, retryInMs),
-      },
-      { random },
-    )
-    void reflector.synced.then(() => isThere || this.#take(undefined))
-    return reflector
+  #read(object: unknown, cached: WatchedData | undefined): WatchedData | undefined {
+    const data = parseData(this.reference.kind, object)
+    this.#isUnusable = !this.#options.isUsable(data)
+    if (this.#isUnusable) return undefined
+    return isDeepStrictEqual({ ...data, metadata: cached?.metadata }, cached) ? cached : data
   }
 
-  #take(object: ReferencedData | undefined): undefined {
-    this.isWithheld = object !== undefined && !this.#options.isUsable(object)
-    this.#become(this.isWithheld ? undefined : object)
-  }
-
-  #failed(error: unknown, retryInMs: number): void {
-    const { clock, reference, log } = this.#options
+  #failed(error: unknown, retryInMs: number, refused: AbortController): void {
+    const { clock, log } = this.#options
+    const { kind, key } = this.reference
     const message = messageOf(error)
-    const fields = { kind: reference.kind, object: reference.key, err: error, retryInMs }
+    const fields = { kind, object: key, err: error, retryInMs }
     log[message === this.#outage ? 'debug' : 'warn'](fields, 'property not read')
+    this.#failure = { message, at: clock.monotonicMs() }
     // An outage keeps the last value. A right that was withdrawn does not.
     if (ApiError.is(error, 401) || ApiError.is(error, 403)) {
-      this.isWithheld = true
-      this.#become(undefined, message)
-      this.#watch.abort()
+      refused.abort()
+      const isSame = this.#refusal === message
+      this.#refusal = message
+      if (!isSame) this.#changed()
     }
-    this.#failure = { message, at: clock.monotonicMs() }
-    this.#settle()
+    this.#first.abort()
   }
 
   /** The failure of the last read, unless the server has answered since. */
@@ -173,20 +181,10 @@ export class DataWatch {
     return (this.#reflector?.lastContact ?? at) <= at ? message : undefined
   }
 
-  #become(object: ReferencedData | undefined, refusal?: string): void {
-    const isSame = refusal === this.#refusal && isDeepStrictEqual(object, this.#object)
-    const isChanged = !this.#isKnown || !isSame
-    this.#isKnown = true
-    this.#object = object
-    this.#refusal = refusal
+  #changed(): void {
     // The first look waits for the first answer.
-    if (isChanged && this.#isSettled && !this.#isReporting) this.#report()
-    this.#settle()
-  }
-
-  #settle(): void {
-    this.#isSettled = true
-    this.#onSettled()
+    if (this.#first.signal.aborted && !this.#isReporting) this.#report()
+    this.#first.abort()
   }
 
   #report(): void {
@@ -202,9 +200,9 @@ export class DataWatch {
  * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
  * base64.
  */
-function parseData(kind: KeyedData['kind'], object: unknown): ReferencedData {
+function parseData(kind: KeyedData['kind'], object: unknown): WatchedData {
   const { metadata, data, binaryData } = object as {
-    metadata: { annotations?: Readonly<Record<string, string>> }
+    metadata: ApiObject['metadata'] & { annotations?: Readonly<Record<string, string>> }
     data?: Readonly<Record<string, string>>
     binaryData?: Readonly<Record<string, string>>
   }
@@ -213,12 +211,12 @@ function parseData(kind: KeyedData['kind'], object: unknown): ReferencedData {
     values.set(key, Buffer.from(value, 'base64'))
   for (const [key, value] of Object.entries(data ?? {}))
     values.set(key, Buffer.from(value, kind === 'Secret' ? 'base64' : 'utf8'))
-  const readableFrom = metadata.annotations?.[READABLE_FROM_ANNOTATION]
+  const { namespace, name, resourceVersion, annotations } = metadata
+  const readableFrom = annotations?.[READABLE_FROM_ANNOTATION]
   const bytes = [...values.values()].reduce((sum, { length }) => sum + length, 0)
-  const isTooLarge = bytes > MAX_OBJECT_BYTES
   return {
+    metadata: { namespace, name, resourceVersion },
     ...(readableFrom !== undefined && { readableFrom }),
-    data: isTooLarge ? new Map() : values,
-    ...(isTooLarge && { isTooLarge }),
+    ...(bytes <= MAX_OBJECT_BYTES && { data: values }),
   }
 }

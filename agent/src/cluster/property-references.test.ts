@@ -32,68 +32,63 @@ const holding = (readableFrom?: string): ReferencedData => ({
   ...(readableFrom !== undefined && { readableFrom }),
 })
 
-type Found = ReferencedData | undefined | Error
-
 describe.each(['Secret', 'ConfigMap'] as const)('a reference to a %s', (kind) => {
   /** The value of the property. @param found the object, or why it is not read */
-  async function tokenOf(found: Found, selector: object, from = 'factory') {
+  async function tokenOf(
+    found: ReferencedData | undefined | Error,
+    selector: { readonly namespace?: string; readonly key?: string; readonly optional?: boolean },
+  ) {
     const configuration = configurationOf(kind, selector)
     const properties = await resolveReferences(configuration, async (reference) => {
-      expect(referenceText(reference)).toBe(`${kind}/${from}/cameras`)
+      const { namespace = 'line' } = selector
+      expect(referenceText(reference)).toBe(`${kind}/${namespace}/cameras`)
       if (found instanceof Error) throw found
       return found
     })
     return properties.text('token')
   }
-  const foreign = (found: Found, selector: object = {}) =>
-    tokenOf(found, { namespace: 'factory', ...selector })
-  const refusalOf = (found: Found, selector?: object) =>
-    foreign(found, selector).then(
-      () => expect.fail('it was not refused'),
-      (error: unknown) => (PropertyRefusedError.is(error) ? error.message : Promise.reject(error)),
-    )
+  const namespace = 'factory'
 
-  it('means the namespace of the Configuration by default, without consent', async () => {
+  it('needs no consent in the namespace of the Configuration', async () => {
     for (const selector of [{}, { namespace: 'line' }])
-      expect(await tokenOf(holding(), selector, 'line')).toBe('s3cret')
+      expect(await tokenOf(holding(), selector)).toBe('s3cret')
   })
 
   it('of another namespace that consents may lack an optional key only', async () => {
     const consenting = holding('hall, line')
-    expect(await foreign(consenting)).toBe('s3cret')
-    expect(await foreign(consenting, { key: 'none', optional: true })).toBeUndefined()
-    await expect(foreign(consenting, { key: 'none' })).rejects.toThrow(
-      `${kind} factory/cameras has no key none`,
-    )
+    expect(await tokenOf(consenting, { namespace })).toBe('s3cret')
+    const missing = { namespace, key: 'none' }
+    expect(await tokenOf(consenting, { ...missing, optional: true })).toBeUndefined()
+    const message = `${kind} factory/cameras has no key none`
+    await expect(tokenOf(consenting, missing)).rejects.toThrow(message)
   })
 
   it('of another namespace is refused with one message, whatever exists there', async () => {
-    const refusals = [
+    const message =
+      `discovery property token: ${kind} factory/cameras is in another namespace than the ` +
+      'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
+      'akri.sh/readable-from names line'
+    for (const found of [
       ...[holding(), holding('hall'), undefined, new MissingPropertyError('not there')],
       new PropertyForbiddenError('cannot be read: 403 forbidden'),
       new PropertyUnreadableError('cannot be read: no answer'),
-    ]
-    const messages = new Set<string>()
-    for (const found of refusals)
-      for (const selector of [{}, { optional: true }, { key: 'none' }])
-        messages.add(await refusalOf(found, selector))
-    expect([...messages]).toEqual([
-      `discovery property token: ${kind} factory/cameras is in another namespace than the ` +
-        'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
-        'akri.sh/readable-from names line',
     ])
+      for (const selector of [{}, { optional: true }, { key: 'none' }]) {
+        const token = tokenOf(found, { namespace, ...selector })
+        await expect(token).rejects.toEqual(new PropertyRefusedError(message))
+      }
   })
 
   it('of another namespace does not hide a mistake of the program', async () => {
-    await expect(foreign(new TypeError('a mistake'))).rejects.toThrow(TypeError)
+    const mistake = new TypeError('a mistake')
+    await expect(tokenOf(mistake, { namespace })).rejects.toThrow(TypeError)
   })
 })
 
 it('properties of a Configuration have 1 MiB in all, although each object has less', async () => {
   const quarter = async () => ({ data: new Map([['k', Buffer.alloc(256 * 1024)]]) })
-  const four = await resolveReferences(configurationOf('Secret', {}, {}, {}, {}), quarter)
-  expect(four.text('p3')).toHaveLength(256 * 1024)
-  await expect(
-    resolveReferences(configurationOf('Secret', {}, {}, {}, {}, {}), quarter),
-  ).rejects.toThrow(PropertyRefusedError)
+  const resolve = (count: number) =>
+    resolveReferences(configurationOf('Secret', ...Array(count).fill({})), quarter)
+  expect((await resolve(4)).text('p3')).toHaveLength(256 * 1024)
+  await expect(resolve(5)).rejects.toThrow(PropertyRefusedError)
 })

@@ -20,11 +20,11 @@ export interface DataReference {
   readonly key: ObjectKey
 }
 
-/** What a Secret or ConfigMap gives to Configurations. */
-export interface ReferencedData extends Pick<KeyedData, 'data' | 'readableFrom'> {
-  /** Whether the object has more than {@link MAX_OBJECT_BYTES}. Then there is no data. */
-  readonly isTooLarge?: boolean
-}
+/**
+ * What a Secret or ConfigMap gives to Configurations: no data if it has more than
+ * {@link MAX_OBJECT_BYTES}.
+ */
+export type ReferencedData = Partial<Pick<KeyedData, 'data' | 'readableFrom'>>
 
 /** The most data of an object, in bytes: an agent keeps it in memory. */
 export const MAX_OBJECT_BYTES = 256 * 1024
@@ -59,29 +59,27 @@ export async function resolveReferences(
 ): Promise<DiscoveryProperties> {
   const values: [string, Uint8Array | undefined][] = []
   for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
+    const { name } = property
     if (!('valueFrom' in property)) {
-      const { name, value } = property
-      values.push([name, value === undefined ? undefined : Buffer.from(value)])
+      values.push([name, property.value === undefined ? undefined : Buffer.from(property.value)])
       continue
     }
     const { reference, selector, isForeign } = referenceIn(property.valueFrom, configuration)
-    const { kind, key } = reference
+    const title = `discovery property ${name}:`
+    const text = `${reference.kind} ${reference.key}`
     const object = isForeign
-      ? await lookUpForeign(property.name, reference, configuration, lookUp)
+      ? await lookUpForeign(title, reference, configuration, lookUp)
       : await lookUp(reference)
-    if (object?.isTooLarge === true)
+    if (object !== undefined && object.data === undefined)
       throw new PropertyRefusedError(
-        `discovery property ${property.name}: ${kind} ${key} has more than ${MAX_OBJECT_BYTES} ` +
-          'bytes of data; put the key into a smaller object',
+        `${title} ${text} has more than ${MAX_OBJECT_BYTES} bytes of data; put the key into a ` +
+          'smaller object',
       )
-    const value = object?.data.get(selector.key)
-    if (value !== undefined) values.push([property.name, value])
+    const value = object?.data?.get(selector.key)
+    if (value !== undefined) values.push([name, value])
     else if (selector.optional !== true) {
-      const missing =
-        object === undefined
-          ? `there is no ${kind} ${key}`
-          : `${kind} ${key} has no key ${selector.key}`
-      throw new MissingPropertyError(`discovery property ${property.name}: ${missing}`)
+      const missing = object ? `${text} has no key ${selector.key}` : `there is no ${text}`
+      throw new MissingPropertyError(`${title} ${missing}`)
     }
   }
   const bytes = values.reduce((sum, [, value]) => sum + (value?.length ?? 0), 0)
@@ -100,7 +98,7 @@ const UNAVAILABLE = [MissingPropertyError, PropertyForbiddenError, PropertyUnrea
  * which objects other namespaces have.
  */
 async function lookUpForeign(
-  property: string,
+  title: string,
   reference: DataReference,
   { metadata: { namespace } }: Configuration,
   lookUp: (reference: DataReference) => Promise<ReferencedData | undefined>,
@@ -111,9 +109,9 @@ async function lookUpForeign(
   if (object !== undefined && isReadableFrom(object.readableFrom, namespace)) return object
   const { kind, key } = reference
   throw new PropertyRefusedError(
-    `discovery property ${property}: ${kind} ${key} is in another namespace than the ` +
-      'Configuration. It counts only if it exists, the agent may read it, and its annotation ' +
-      `${READABLE_FROM_ANNOTATION} names ${namespace}`,
+    `${title} ${kind} ${key} is in another namespace than the Configuration. It counts only if ` +
+      `it exists, the agent may read it, and its annotation ${READABLE_FROM_ANNOTATION} names ` +
+      namespace,
   )
 }
 

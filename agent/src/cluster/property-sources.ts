@@ -17,6 +17,10 @@ interface PropertySourcesOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
+  /** @default {@link SOURCE_BOUNDS} */
+  readonly bounds?: SourceBounds
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
 }
 
 /**
@@ -30,9 +34,7 @@ const RESTARTS = { burst: 200, refillMs: 50 }
  * objects, and an operator can grant the right to read single objects.
  */
 export class PropertySources {
-  readonly #options: PropertySourcesOptions
-  readonly #bounds: SourceBounds
-  readonly #random: () => number
+  readonly #options: Required<PropertySourcesOptions>
   /** The Configurations that use an object. A Configuration uses all its objects, or none. */
   #users = new Map<string, Set<ObjectKey>>()
   /** Why there is no room for the objects of a Configuration. */
@@ -40,21 +42,16 @@ export class PropertySources {
   /** Whether Configurations have changed since then. */
   #isStale = true
   readonly #sources = new Map<string, DataWatch>()
-  readonly #ending = new Set<Promise<void>>()
+  /** Of the sources that are not needed any more. */
+  #ended: Promise<unknown> = Promise.resolve()
   readonly #stop = new AbortController()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #restarts: TokenBucket
   /** Configurations that have not heard of the last change of their properties. */
   readonly #untold = new Set<ObjectKey>()
 
-  /** @param bounds and random, for tests */
-  constructor(
-    options: PropertySourcesOptions,
-    { bounds = SOURCE_BOUNDS, random = Math.random } = {},
-  ) {
-    this.#options = options
-    this.#bounds = bounds
-    this.#random = random
+  constructor(options: PropertySourcesOptions) {
+    this.#options = { bounds: SOURCE_BOUNDS, random: Math.random, ...options }
     this.#restarts = new TokenBucket({ clock: options.clock, ...RESTARTS })
   }
 
@@ -71,7 +68,7 @@ export class PropertySources {
     await aborted(signal)
     this.#stop.abort()
     for (const object of [...this.#sources.keys()]) this.#end(object)
-    await Promise.all(this.#ending)
+    await this.#ended
   }
 
   /**
@@ -95,10 +92,8 @@ export class PropertySources {
   }
 
   #begin(object: string, reference: DataReference): DataWatch {
-    const source = new DataWatch({
+    const source = new DataWatch(reference, {
       ...this.#options,
-      random: this.#random,
-      reference,
       isUsable: (found) =>
         [...(this.#users.get(object) ?? [])].some((key) => {
           const [from, to] = [keyParts(reference.key).namespace, keyParts(key).namespace]
@@ -130,47 +125,44 @@ export class PropertySources {
   #update(): void {
     if (!this.#isStale) return
     this.#isStale = false
-    const { perAgent, perNamespace } = this.#bounds
+    const { perAgent, perNamespace } = this.#options.bounds
     const before = this.#users
     const users = new Map<string, Set<ObjectKey>>()
     const byNamespace = new Map<string, Set<string>>()
     this.#refusals.clear()
     for (const { key, namespace, objects } of this.#inOrder()) {
-      const known = byNamespace.get(namespace) ?? new Set()
-      const isBeyond = (has: { size: number; has(object: string): boolean }, most: number) =>
-        has.size + objects.filter((object) => !has.has(object)).length > most
-      if (isBeyond(known, perNamespace))
+      const ofNamespace = new Set([...(byNamespace.get(namespace) ?? []), ...objects])
+      const added = objects.filter((object) => !users.has(object)).length
+      if (ofNamespace.size > perNamespace)
         this.#refuse(key, `the Configurations of namespace ${namespace}`, perNamespace)
-      else if (isBeyond(users, perAgent))
+      else if (users.size + added > perAgent)
         this.#refuse(key, 'all Configurations of this agent', perAgent)
       else {
-        byNamespace.set(namespace, new Set([...known, ...objects]))
+        byNamespace.set(namespace, ofNamespace)
         for (const object of objects) users.set(object, (users.get(object) ?? new Set()).add(key))
       }
     }
     this.#users = users
-    for (const [object, source] of this.#sources) {
-      const of = users.get(object)
-      const isNew = [...(of ?? [])].some((key) => !before.get(object)?.has(key))
-      // The next look reads an object at once that another Configuration may be allowed to use.
-      if (of === undefined || (isNew && source.isWithheld)) this.#end(object)
-      else source.review()
+    for (const [object, source] of [...this.#sources]) {
+      const keys = [...(users.get(object) ?? [])]
+      const hasNew = keys.some((key) => !before.get(object)?.has(key))
+      if (keys.length > 0 && !source.isOutdated(hasNew)) continue
+      this.#end(object)
+      if (keys.length > 0) this.#begin(object, source.reference)
     }
   }
 
   /** The Configurations that refer to objects: those that have all of them, then the oldest. */
   #inOrder() {
-    const users = this.#users
     return this.#options.configurations
       .list()
       .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
       .map((configuration) => {
-        const { metadata } = configuration
+        const { namespace, creationTimestamp, uid } = configuration.metadata
         const key = keyOf(configuration)
         const objects = [...new Set(referencesOf(configuration).map(referenceText))]
-        const turn = objects.every((object) => users.get(object)?.has(key)) ? 0 : 1
-        const order = `${turn} ${metadata.creationTimestamp} ${metadata.uid}`
-        return { key, namespace: metadata.namespace, objects, order }
+        const turn = objects.every((object) => this.#users.get(object)?.has(key)) ? 0 : 1
+        return { key, namespace, objects, order: `${turn} ${creationTimestamp} ${uid}` }
       })
       .filter(({ objects }) => objects.length > 0)
       .sort((a, b) => (a.order < b.order ? -1 : 1))
@@ -185,10 +177,7 @@ export class PropertySources {
   }
 
   #end(object: string): void {
-    const closing = this.#sources.get(object)?.close()
+    this.#ended = Promise.all([this.#ended, this.#sources.get(object)?.close()])
     this.#sources.delete(object)
-    if (closing === undefined) return
-    this.#ending.add(closing)
-    void closing.finally(() => this.#ending.delete(closing))
   }
 }
