@@ -1,43 +1,28 @@
-import { INSTANCES, type Instance, parseInstanceObject } from '@akrijs/api'
-import { keyOf, type NodeName, Reflector, Resource } from '@akrijs/kube'
+import { type NodeName, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import { ClusterBusyError } from '../errors.js'
 import { instanceWith } from '../testing/objects.js'
-import { CompareAndSwap } from './compare-and-swap.js'
+import { compareAndSwap } from './compare-and-swap.js'
+import { WatchedInstances } from './watched-instances.js'
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
 
 it('a change waits longer for each faster writer, at random, and then fails', async () => {
   const clock = new ManualClock()
   const api = new FakeApiServer(clock)
-  const client = api.client()
-  const resource = new Resource(client, INSTANCES)
-  const cache = new Reflector<Instance>({
-    client,
-    clock,
-    path: resource.path(),
-    parse: parseInstanceObject,
-    onError: () => {},
+  const instances = new WatchedInstances({
+    ...{ client: api.client(), clock, log: silentLogger, onError: () => {} },
+    ...{ node: 'node-a' as NodeName, path: '/apis/akri.sh/v0/instances', answerMs: 10_000 },
   })
-  const writer = new CompareAndSwap(
-    {
-      api: resource,
-      cache,
-      clock,
-      log: silentLogger,
-      node: 'node-a' as NodeName,
-      answerMs: 10_000,
-    },
-    { random: () => 0.5 },
-  )
+  const options = { instances, clock, random: () => 0.5 }
   const instance = instanceWith({}, {}, { labels: { 'akri.sh/shared': 'true' } })
   const otherWriter = () => api.put(PATH, { ...instance })
   otherWriter()
   api.before = ({ method }) => method === 'PATCH' && otherWriter()
-  const change = writer.change(keyOf(instance), (now) => {
+  const change = compareAndSwap(options, objectKey('default', 'cam-8120fe'), (now) => {
     const value = now?.metadata.resourceVersion ?? ''
     return { patch: [{ op: 'test', path: '/metadata/resourceVersion', value }], result: 'changed' }
   })

@@ -85,21 +85,16 @@ describe('the stale cache of a node', () => {
 
   const usage = () => (server.objects.get(PATH) as unknown as Instance).spec.deviceUsage
 
-  it('R80 claims a slot that the other node has released', async () => {
-    await start({ [slot(0)]: NODE_B, [slot(1)]: '' })
+  it('R80 R85 claims a released slot, and leaves the claims of the other node', async () => {
+    await start({ [slot(0)]: NODE_B, [slot(1)]: '', [slot(2)]: NODE_A }, 3)
     expect(await other.releaseSlot(key, slot(0), NODE_B)).toBe('released')
     expect(late.instances.get(key)?.spec.deviceUsage[slot(0)]).toBe(NODE_B)
     expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'claimed' })
-    expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(1)]: '' })
-  })
-
-  it('R85 neither claims nor releases a slot that the other node has claimed', async () => {
-    await start({ [slot(0)]: NODE_A, [slot(1)]: '' })
-    await other.releaseSlot(key, slot(0), NODE_A)
-    for (const index of [0, 1]) await other.claimSlot(key, slot(index), NODE_B)
-    expect(await late.releaseSlot(key, slot(0), NODE_A)).toBe('changed')
+    await other.releaseSlot(key, slot(2), NODE_A)
+    for (const index of [1, 2]) await other.claimSlot(key, slot(index), NODE_B)
+    expect(await late.releaseSlot(key, slot(2), NODE_A)).toBe('changed')
     expect(await late.claimSlot(key, slot(1), NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
-    expect(usage()).toEqual({ [slot(0)]: NODE_B, [slot(1)]: NODE_B })
+    expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(1)]: NODE_B, [slot(2)]: NODE_B })
   })
 
   it('A10 does not delete an Instance that the other node has joined', async () => {
@@ -135,63 +130,51 @@ it('an Instance that agents of the existing system read too has their form in al
   const cluster = home.start(NODE_A, { compatibility: 'akri-0.13' })
   const owner = configurationWith({}, { name: 'cam' as ConfigurationName })
   const draft = draftOf(owner, 3, [NODE_A, NODE_B], '8120fe')
-  const spec = () => cluster.instances.get(key)?.spec
-  const usage = () => spec()?.deviceUsage
+  const claim = { outcome: 'claimed' }
   // It has claims of its capacity, and no free slots.
-  const deviceUsage = { [slot(2)]: NODE_B, [slot(3)]: NODE_A }
-  await cluster.createInstance({ ...draft, spec: { ...draft.spec, deviceUsage } })
-  expect(usage()).toEqual({ [slot(2)]: NODE_B })
-  expect(await cluster.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'claimed' })
-  expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(2)]: NODE_B })
-  expect(await cluster.releaseSlot(key, slot(0), NODE_A)).toBe('released')
-  expect(usage()).toEqual({ [slot(2)]: NODE_B })
-  // It gets no lost claim beyond its capacity back.
-  expect(await cluster.restoreSlot(key, slot(3), NODE_A)).toEqual({ outcome: 'gone' })
-  expect(await cluster.restoreSlot(key, slot(1), NODE_A)).toEqual({ outcome: 'claimed' })
-  expect(await cluster.leaveInstance(key, NODE_A)).toBe('left')
-  await cluster.joinInstance(key, NODE_A, { [slot(0)]: NODE_A, [slot(3)]: NODE_A })
-  expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(2)]: NODE_B })
-  // It gets a lower capacity when no slot beyond it is claimed.
-  expect(await cluster.updateInstance(key, { capacity: 1 })).toBe('deferred')
-  expect(spec()?.capacity).toBe(3)
-  await cluster.releaseSlot(key, slot(2), NODE_B)
-  expect(await cluster.updateInstance(key, { capacity: 1 })).toBe('updated')
-  expect(spec()).toMatchObject({ capacity: 1, deviceUsage: { [slot(0)]: NODE_A } })
+  const others = { [slot(2)]: NODE_B }
+  const both = { ...others, [slot(0)]: NODE_A }
+  const created = { ...draft.spec, deviceUsage: { ...others, [slot(3)]: NODE_A } }
+  const joining = { [slot(0)]: NODE_A, [slot(3)]: NODE_A }
+  const steps: [() => Promise<unknown>, unknown, usage: object, capacity?: number][] = [
+    [() => cluster.createInstance({ ...draft, spec: created }), 'created', others],
+    [() => cluster.claimSlot(key, slot(0), NODE_A), claim, both],
+    [() => cluster.releaseSlot(key, slot(0), NODE_A), 'released', others],
+    // It gets no lost claim beyond its capacity back.
+    [() => cluster.restoreSlot(key, slot(3), NODE_A), { outcome: 'gone' }, others],
+    [() => cluster.restoreSlot(key, slot(1), NODE_A), claim, { ...others, [slot(1)]: NODE_A }],
+    [() => cluster.leaveInstance(key, NODE_A), 'left', others],
+    [() => cluster.joinInstance(key, NODE_A, joining), 'joined', both],
+    // It gets a lower capacity when no slot beyond it is claimed.
+    [() => cluster.updateInstance(key, { capacity: 1 }), 'deferred', both],
+    [() => cluster.releaseSlot(key, slot(2), NODE_B), 'released', { [slot(0)]: NODE_A }],
+    [() => cluster.updateInstance(key, { capacity: 1 }), 'updated', { [slot(0)]: NODE_A }, 1],
+  ]
+  for (const [change, outcome, deviceUsage, capacity = 3] of steps) {
+    expect(await change()).toEqual(outcome)
+    const spec = cluster.instances.get(key)?.spec
+    expect([spec?.deviceUsage, spec?.capacity]).toEqual([deviceUsage, capacity])
+  }
 })
 
 it('the known nodes are the most that one object shows, counted once a second', async () => {
   const clock = new ManualClock(1_000_000)
   await home.close()
   await open(clock)
+  const lab = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
+  server.put(lab, { ...configurationWith(), status: { nodeCounts: { reporting: 30 } } })
   const cluster = home.start(NODE_A)
-  await Promise.all([cluster.instances.synced, cluster.configurations.synced])
   expect(cluster.knownNodes).toBe(1)
-  server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })
-  const lab = configurationWith()
-  const status = { nodeCounts: { reporting: 30 } }
-  server.put('/apis/akri.sh/v0/namespaces/default/configurations/lab', { ...lab, status })
-  await eventually(() => expect(cluster.configurations.list()).toHaveLength(1))
-  await eventually(() => expect(cluster.instances.list()).toHaveLength(1))
-  expect(cluster.knownNodes).toBe(1)
-  await clock.advance(1000)
-  expect(cluster.knownNodes).toBe(30)
-  server.remove('/apis/akri.sh/v0/namespaces/default/configurations/lab')
-  await eventually(() => expect(cluster.configurations.list()).toEqual([]))
-  await clock.advance(1000)
-  expect(cluster.knownNodes).toBe(2)
-})
-
-it('the known nodes are counted again after a first list with an invalid object', async () => {
-  await home.close()
-  await open(new ManualClock(1_000_000))
-  const configurations = '/apis/akri.sh/v0/namespaces/default/configurations'
-  const lab = configurationWith()
-  const { metadata } = configurationWith({}, { name: 'bad' as ConfigurationName })
-  server.put(`${configurations}/bad`, { ...lab, metadata, spec: {} })
-  server.put(`${configurations}/lab`, { ...lab, status: { nodeCounts: { reporting: 30 } } })
-  const cluster = home.start(NODE_A)
+  // An invalid Configuration asks for the number before the first list is complete.
   await cluster.configurations.synced
   expect(cluster.knownNodes).toBe(30)
+  server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })
+  server.remove(lab)
+  await eventually(() => expect(cluster.configurations.list()).toEqual([]))
+  await eventually(() => expect(cluster.instances.list()).toHaveLength(1))
+  expect(cluster.knownNodes).toBe(30)
+  await clock.advance(1000)
+  expect(cluster.knownNodes).toBe(2)
 })
 
 it('A10 R84 a node takes back its wish to leave before it joins with claims', async () => {

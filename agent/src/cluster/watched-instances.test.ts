@@ -143,8 +143,10 @@ describe('the Instances that an agent sees', () => {
     shows(2)
     // The agent reads it again now and then, and labels it when it may.
     server.refusal = () => undefined
-    await clock.advance(90_000)
-    await getsLabels(2, SHARED)
+    await eventually(async () => {
+      await clock.advance(90_000)
+      expect(labelsOf(2)).toEqual(SHARED)
+    })
   })
 
   it('include a local one of another node whose name is needed, until it is gone', async () => {
