@@ -18,40 +18,11 @@ interface KubernetesNodePodsOptions {
   readonly node: NodeName
 }
 
-/** The part of a Pod that the agent needs. */
-interface SeenPod {
-  readonly metadata: {
-    readonly namespace: string
-    readonly name: string
-    readonly resourceVersion: string
-    readonly uid: string
-  }
-  readonly addresses: readonly string[]
-  /** Whether the Pod has the addresses of its node. */
-  readonly hostNetwork: boolean
-  /** How many devices its containers may have, by resource of Akri, until they have ended. */
-  readonly demand: ReadonlyMap<string, number>
-  readonly startedAt: string | undefined
-  /** Whether all containers have ended for good. */
-  readonly ended: boolean
-  /** Whether the Pod is being deleted: its object stays until its containers have ended. */
-  readonly ending: boolean
-  /** Whether a container runs, as the kubelet has last reported. */
-  readonly running: boolean
-  /** Whether one of them is no init container: the kubelet lists their devices from then on. */
-  readonly started: boolean
-  /** How long its containers may take to end. */
-  readonly graceMs: number
-}
-
-/** The holder of the addresses of the node: Pods in the network of the node share them. */
-const NODE_HOLDER = 'node'
-
 /** The Pods of one node, by a watch on the API server. */
 export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly lagMs = 1000
   synced = false
-  readonly #options: KubernetesNodePodsOptions
+  readonly #clock: Clock
   readonly #pods: Reflector<SeenPod>
   readonly #listeners = new Listeners<[change: 'started' | 'gone']>()
   /**
@@ -64,9 +35,8 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   readonly #stop = new AbortController()
   #running: Promise<void> = Promise.resolve()
 
-  constructor(options: KubernetesNodePodsOptions) {
-    const { client, clock, log, node } = options
-    this.#options = options
+  constructor({ client, clock, log, node }: KubernetesNodePodsOptions) {
+    this.#clock = clock
     this.#pods = new Reflector({
       client,
       clock,
@@ -75,7 +45,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
       // Any user can create Pods of 1.5 MB for a node, without the scheduler. Those that the
       // kubelet refuses stay, as Pods that have ended.
       reduce: seenPod,
-      parse: (object) => (isSeen(object) ? object : seenPod(object)),
+      parse: seenPod,
       onError: (error, retryInMs) =>
         log.warn(
           { err: error, retryInMs: Math.round(retryInMs) },
@@ -98,17 +68,13 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   }
 
   users(resourceName: string): ReadonlyMap<ObjectKey, number> {
+    const now = this.#clock.monotonicMs()
+    for (const [key, { until }] of this.#lingering) if (until <= now) this.#lingering.delete(key)
     const users = new Map<ObjectKey, number>()
-    const add = (key: ObjectKey, { demand }: SeenPod) => {
-      const most = demand.get(resourceName)
+    for (const [key, { pod }] of [...this.#lingering, ...this.#asking]) {
+      const most = pod.demand.get(resourceName)
       if (most !== undefined) users.set(key, most)
     }
-    const now = this.#options.clock.monotonicMs()
-    for (const [key, { pod, until }] of this.#lingering) {
-      if (until <= now) this.#lingering.delete(key)
-      else add(key, pod)
-    }
-    for (const [key, { pod }] of this.#asking) add(key, pod)
     return users
   }
 
@@ -124,12 +90,9 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
     return this.#pods.get(pod)?.startedAt
   }
 
-  /** @returns the uid of the Pod, because the next Pod can have the same name and address */
   holderOf(address: string): string | undefined {
-    const pod = this.#pods
-      .list()
-      .find(({ addresses, ended }) => !ended && addresses.includes(address))
-    return pod?.hostNetwork === true ? NODE_HOLDER : pod?.metadata.uid
+    const pods = this.#pods.list()
+    return pods.find(({ addresses, ended }) => !ended && addresses.includes(address))?.holder
   }
 
   onChange(listener: (change: 'started' | 'gone') => void, signal: AbortSignal): void {
@@ -139,7 +102,7 @@ export class KubernetesNodePods implements NodePods, HandlerAddresses {
   #follow(key: ObjectKey): void {
     const before = this.#asking.get(key)
     const now = this.#pods.get(key)
-    const time = this.#options.clock.monotonicMs()
+    const time = this.#clock.monotonicMs()
     if (now === undefined || now.ended || now.demand.size === 0) this.#asking.delete(key)
     else {
       const since = before?.pod.metadata.uid === now.metadata.uid ? before.endingSince : undefined
@@ -164,7 +127,11 @@ interface ContainerStatus {
 }
 
 interface PodObject extends PodText {
-  readonly metadata: SeenPod['metadata'] & {
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly resourceVersion: string
+    readonly uid: string
     readonly deletionTimestamp?: string
     readonly deletionGracePeriodSeconds?: number
   }
@@ -184,11 +151,10 @@ interface PodObject extends PodText {
 
 const isRunning = ({ state }: ContainerStatus) => state?.running !== undefined
 
-const isSeen = (object: unknown): object is SeenPod =>
-  (object as Partial<SeenPod>).demand instanceof Map
+/** The part of a Pod that the agent needs. */
+type SeenPod = ReturnType<typeof reducedPod>
 
-function seenPod(object: unknown): SeenPod {
-  const { metadata, spec = {}, status = {} } = object as PodObject
+function reducedPod({ metadata, spec = {}, status = {} }: PodObject) {
   const { namespace, name, resourceVersion, uid } = metadata
   const graceSeconds =
     metadata.deletionGracePeriodSeconds ??
@@ -199,13 +165,26 @@ function seenPod(object: unknown): SeenPod {
   return {
     metadata: { namespace, name, resourceVersion, uid },
     addresses: ips.flatMap((ip) => ip ?? []),
-    hostNetwork: spec.hostNetwork === true,
+    // Pods in the network of the node share its addresses. The next Pod can have the same name and
+    // address.
+    holder: spec.hostNetwork === true ? 'node' : uid,
     demand: podDemand({ spec, status }),
     startedAt: status.startTime,
+    /** Whether all containers have ended for good. */
     ended: status.phase === 'Succeeded' || status.phase === 'Failed',
+    /** Whether the Pod is being deleted: its object stays until its containers have ended. */
     ending: metadata.deletionTimestamp !== undefined,
+    /** Whether a container runs, as the kubelet has last reported. */
     running: [...initContainerStatuses, ...containerStatuses].some(isRunning),
+    /** Whether one of them is no init container: the kubelet lists their devices from then on. */
     started: containerStatuses.some(isRunning),
+    /** How long its containers may take to end. */
     graceMs: graceSeconds * 1000,
   }
+}
+
+/** @param object a Pod of the server, or one that a list has reduced already */
+function seenPod(object: unknown): SeenPod {
+  const isReduced = (object as Partial<SeenPod>).demand instanceof Map
+  return isReduced ? (object as SeenPod) : reducedPod(object as PodObject)
 }

@@ -49,12 +49,15 @@ async function takenOut(): Promise<void> {
 }
 
 describe('an agent that another program has taken out of an Instance', () => {
-  it('joins again if its Node exists', async () => {
+  it('joins again if its Node exists, for which it asks each time', async () => {
     await takenOut()
     expect(await join()).toBe('joined')
     expect(requests('GET', NODE_PATH)).toBe(1)
     await seen([NODE])
     expect(home.logged).toEqual([])
+    server.remove(NODE_PATH)
+    await takenOut()
+    await expect(join()).rejects.toThrow(NodeGoneError)
   })
 
   it('writes nothing while its Node is gone, asks for it rarely, and joins again', async () => {
@@ -74,15 +77,6 @@ describe('an agent that another program has taken out of an Instance', () => {
       'the Node was deleted: the agent is in no Instance until it exists again',
       'the Node exists again',
     ])
-  })
-
-  it('asks for its Node each time, also soon after an answer', async () => {
-    await takenOut()
-    expect(await join()).toBe('joined')
-    await seen([NODE])
-    server.remove(NODE_PATH)
-    await takenOut()
-    await expect(join()).rejects.toThrow(NodeGoneError)
   })
 
   it('joins again if it may not ask for its Node', async () => {

@@ -9,7 +9,6 @@ import {
   Resource,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
-import * as z from 'zod'
 import { NodeGoneError } from '../errors.js'
 
 interface OwnNodeOptions {
@@ -22,6 +21,7 @@ interface OwnNodeOptions {
 
 /** How long the answer counts that the Node does not exist, in milliseconds. */
 const CHECK_MS = 10_000
+const NEVER = Number.POSITIVE_INFINITY
 
 /**
  * Keeps the agent out of Instances while its Node does not exist: the controller removes a deleted
@@ -36,12 +36,10 @@ export class OwnNode {
    * nodes leave before the controller comes to this one.
    */
   readonly #joined = new Map<ObjectKey, 'stays' | 'leaves'>()
-  /** Whether another program has taken the node out, and no answer has shown its Node since. */
-  #isSuspect = false
-  /** The last answer. One of before says nothing about the next change. */
-  #exists = Promise.resolve(true)
-  /** Until when the Node counts as gone, by `monotonicMs`. */
-  #goneUntil = Number.NEGATIVE_INFINITY
+  /** When to ask for the Node, by `monotonicMs`: an earlier answer says nothing of a change. */
+  #checkAt = NEVER
+  #isGone = false
+  #checked = Promise.resolve()
 
   constructor(options: OwnNodeOptions, signal: AbortSignal) {
     this.#options = options
@@ -56,46 +54,40 @@ export class OwnNode {
   /** @throws NodeGoneError if the Node does not exist */
   async ensureExists(): Promise<void> {
     const { clock, node } = this.#options
-    if (this.#isSuspect && clock.monotonicMs() >= this.#goneUntil) {
-      this.#isSuspect = false
-      this.#exists = this.#check(this.#exists)
+    if (clock.monotonicMs() >= this.#checkAt) {
+      this.#checkAt = NEVER
+      this.#checked = this.#checked.then(() => this.#check())
     }
-    if (!(await this.#exists)) throw new NodeGoneError(`the cluster has no Node ${node}`)
+    await this.#checked
+    if (this.#isGone) throw new NodeGoneError(`the cluster has no Node ${node}`)
   }
 
-  async #check(before: Promise<boolean>): Promise<boolean> {
+  async #check(): Promise<void> {
     const { client, clock, log, node } = this.#options
-    const exists = await new Resource(client, NODES).get(objectKey('', node)).then(
-      (found) => found !== undefined,
+    const isGone = await new Resource(client, NODES).get(objectKey('', node)).then(
+      (found) => found === undefined,
       (error: unknown) => {
         // The role of an operator may not allow the request.
         log.warn({ node, err: error }, 'Node not read')
-        return true
+        return false
       },
     )
-    const existed = await before
-    if (!exists) {
-      this.#isSuspect = true
-      this.#goneUntil = clock.monotonicMs() + CHECK_MS
-    }
-    if (!exists && existed)
+    const wasGone = this.#isGone
+    this.#isGone = isGone
+    if (isGone) this.#checkAt = clock.monotonicMs() + CHECK_MS
+    if (isGone && !wasGone)
       log.error({ node }, 'the Node was deleted: the agent is in no Instance until it exists again')
-    if (exists && !existed) log.info({ node }, 'the Node exists again')
-    return exists
+    if (wasGone && !isGone) log.info({ node }, 'the Node exists again')
   }
 
   #follow(key: ObjectKey): void {
     const { instances, node } = this.#options
     const before = this.#joined.get(key)
     if (instances.get(key)?.spec.nodes.includes(node)) this.#joined.set(key, before ?? 'stays')
-    else if (this.#joined.delete(key) && before === 'stays') this.#isSuspect = true
+    else if (this.#joined.delete(key) && before === 'stays' && this.#checkAt === NEVER)
+      this.#checkAt = 0
   }
 }
-
-const quantities = z.record(z.string(), z.unknown()).default({})
-const nodeObject = z.object({
-  status: z.object({ capacity: quantities, allocatable: quantities }),
-})
 
 /**
  * The names of all resources in the status of a Node, also of those that nothing offers any more.
@@ -107,6 +99,6 @@ export async function nodeResourceNames(
 ): Promise<ReadonlySet<string> | undefined> {
   const found = await new Resource(client, NODES).get(objectKey('', name))
   if (found === undefined) return undefined
-  const { capacity, allocatable } = nodeObject.parse(found).status
-  return new Set([...Object.keys(capacity), ...Object.keys(allocatable)])
+  const { status } = found as { status?: { capacity?: object; allocatable?: object } }
+  return new Set(Object.keys({ ...status?.capacity, ...status?.allocatable }))
 }

@@ -27,25 +27,23 @@ export interface ContainerText {
  * (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
  */
 export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number> {
-  const initialized =
-    status?.conditions?.some(({ type, status: is }) => type === 'Initialized' && is === 'True') ===
-    true
-  const highest = new Map<string, number>()
-  const lasting = new Map<string, number>()
-  for (const container of spec?.initContainers ?? [])
+  const sums = new Map<string, { lasting: number; first: number }>()
+  const add = (container: ContainerText, lasts: boolean) => {
     for (const [resource, asked] of askedBy(container)) {
-      const sum = (lasting.get(resource) ?? 0) + asked
-      if (container.restartPolicy === 'Always') lasting.set(resource, sum)
-      else highest.set(resource, Math.max(highest.get(resource) ?? 0, sum))
+      const { lasting, first } = sums.get(resource) ?? { lasting: 0, first: 0 }
+      const sum = lasting + asked
+      sums.set(resource, lasts ? { lasting: sum, first } : { lasting, first: Math.max(first, sum) })
     }
-  for (const container of spec?.containers ?? [])
-    for (const [resource, asked] of askedBy(container))
-      lasting.set(resource, (lasting.get(resource) ?? 0) + asked)
-  const demand = new Map<string, number>()
-  for (const resource of new Set([...highest.keys(), ...lasting.keys()])) {
-    const [first, rest] = [highest.get(resource) ?? 0, lasting.get(resource) ?? 0]
-    if (first > 0 || rest > 0) demand.set(resource, initialized ? rest : Math.max(rest, first))
   }
+  for (const each of spec?.initContainers ?? []) add(each, each.restartPolicy === 'Always')
+  for (const each of spec?.containers ?? []) add(each, true)
+  const isInitialized = status?.conditions?.some(
+    ({ type, status: is }) => type === 'Initialized' && is === 'True',
+  )
+  const demand = new Map<string, number>()
+  for (const [resource, { lasting, first }] of sums)
+    if (lasting + first > 0)
+      demand.set(resource, isInitialized ? lasting : Math.max(lasting, first))
   return demand
 }
 
@@ -57,18 +55,17 @@ function askedBy({ resources }: ContainerText): [resource: string, asked: number
   )
 }
 
-const SUFFIXES: Readonly<Record<string, number>> = {
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-}
+const SUFFIXES = new Map([
+  ['k', 1000],
+  ['Ki', 1024],
+])
 
-/** Parses a whole quantity; the API server writes 1000 as 1k. Any other form counts as 1. */
+/**
+ * Parses a whole quantity; the API server writes 1000 as 1k. Any other form counts as 1: no node
+ * has millions of devices.
+ */
 function wholeNumber(quantity: string): number {
-  const [, digits = '', suffix = ''] = /^([\d.e+]+?)(k|M|G|Ki|Mi|Gi)?$/.exec(quantity) ?? []
-  const number = Number(digits) * (SUFFIXES[suffix] ?? 1)
-  return digits !== '' && Number.isFinite(number) ? number : 1
+  const [, digits, suffix = ''] = /^([\d.e+]+?)(k|Ki)?$/.exec(quantity) ?? []
+  const number = Number(digits) * (SUFFIXES.get(suffix) ?? 1)
+  return Number.isFinite(number) ? number : 1
 }

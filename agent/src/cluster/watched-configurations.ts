@@ -5,7 +5,7 @@ import {
   parseObjectMeta,
 } from '@akrijs/api'
 import { type ApiClient, keyIn, type ObjectKey, Reflector } from '@akrijs/kube'
-import { type Clock, isRecord, type Logger } from '@akrijs/runtime'
+import { type Clock, type Logger, valueAt } from '@akrijs/runtime'
 import type { InvalidConfiguration } from '../report/report-content.js'
 
 interface WatchedConfigurationsOptions {
@@ -49,8 +49,10 @@ export class WatchedConfigurations {
     if (key === undefined) return undefined
     const { log, invalidChanged } = this.#options
     this.reporting.set(key, reportingNodes(object))
-    const refused = this.invalid.get(key)
-    if (isStatusChange(object, refused ?? known)) return sameObject(known, refused)
+    const metadata = parseObjectMeta(object)
+    // A deleted Configuration leaves nothing to the next of its name.
+    const valid = known?.metadata.uid === metadata?.uid ? known : undefined
+    if (isStatusChange(metadata, (this.invalid.get(key) ?? valid)?.metadata)) return valid
     const parsed = parseConfigurationObject(object)
     if (parsed.ok) {
       this.#valid(key)
@@ -63,7 +65,7 @@ export class WatchedConfigurations {
     log.warn({ configuration: key, problems }, 'configuration refused')
     this.invalid.set(key, { metadata: parsed.found.metadata, problem: problems.join('; ') })
     invalidChanged()
-    return sameObject(known, parsed.found)
+    return valid
   }
 
   #valid(key: ObjectKey): void {
@@ -71,19 +73,17 @@ export class WatchedConfigurations {
   }
 }
 
+type Metadata = ReturnType<typeof parseObjectMeta>
+
 /**
  * Whether only the status or the labels differ: an agent reads neither, and the controller writes
  * the status often.
  */
-function isStatusChange(
-  object: unknown,
-  known: Pick<Configuration, 'metadata'> | undefined,
-): boolean {
-  const metadata = parseObjectMeta(object)
+function isStatusChange(metadata: Metadata, known: Metadata): boolean {
   return (
-    metadata?.uid === known?.metadata.uid &&
-    metadata?.generation === known?.metadata.generation &&
-    metadata?.deletionTimestamp === known?.metadata.deletionTimestamp &&
+    metadata?.uid === known?.uid &&
+    metadata?.generation === known?.generation &&
+    metadata?.deletionTimestamp === known?.deletionTimestamp &&
     // A server without generations counts no changes of the spec.
     metadata !== undefined &&
     metadata.generation > 0
@@ -92,26 +92,12 @@ function isStatusChange(
 
 /** How many nodes report on a Configuration. */
 function reportingNodes(object: unknown): number {
-  const status = isRecord(object) && isRecord(object.status) ? object.status : {}
-  const { reporting } = isRecord(status.nodeCounts) ? status.nodeCounts : {}
+  const reporting = valueAt(object, 'status', 'nodeCounts', 'reporting')
   return typeof reporting === 'number' ? reporting : 0
-}
-
-/** A deleted Configuration leaves nothing to the next of its name. */
-function sameObject(
-  known: Configuration | undefined,
-  invalid: Pick<Configuration, 'metadata'> | undefined,
-): Configuration | undefined {
-  return invalid === undefined || known?.metadata.uid === invalid.metadata.uid ? known : undefined
 }
 
 /** The agent checks the specs of brokers and of Services, and keeps none of them in memory. */
 function withoutBrokers({ spec, ...configuration }: Configuration): Configuration {
-  const {
-    brokerSpec: _brokers,
-    instanceServiceSpec: _ofInstance,
-    configurationServiceSpec: _ofConfiguration,
-    ...others
-  } = spec
-  return { ...configuration, spec: others }
+  const { brokerSpec: _, instanceServiceSpec: __, configurationServiceSpec: ___, ...kept } = spec
+  return { ...configuration, spec: kept }
 }
