@@ -93,22 +93,6 @@ function configurationsContract(tested: TestedCluster): void {
     await instance.shows({ nodes: [NODE_A] })
     expect(told).toHaveLength(before)
   })
-
-  it('keeps Instances and claims through a restart', async (context) => {
-    if (tested.adapter.restart === undefined)
-      return context.skip('the adapter keeps nothing of its own')
-    const instance = await tested.instance(2)
-    await instance.claim(1, NODE_A)
-    const before = await instance.showsUsage({ 0: '', 1: NODE_A })
-    const identities = () =>
-      tested.cluster.configurations
-        .list()
-        .map(({ metadata: { uid, generation }, spec }) => ({ uid, generation, spec }))
-    const configurations = identities()
-    await tested.restart()
-    await eventually(() => expect(instance.now).toEqual(before))
-    await eventually(() => expect(identities()).toEqual(configurations))
-  })
 }
 
 function statusWith(reason: string, message: string): NodeStatus {

@@ -23,19 +23,15 @@ export interface Cluster {
   /** How many nodes the cluster has at least: 1 if no other node is known. */
   readonly knownNodes: number
 
-  /**
-   * The present Configuration, which may be newer than the cache; undefined if it does not exist.
-   */
+  /** The present Configuration, which may be newer than the cache. */
   readConfiguration(key: ObjectKey): Promise<Configuration | undefined>
 
   /** Creates an Instance. Slots of its capacity that `deviceUsage` leaves out are free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
   /**
    * Adds the node to `spec.nodes`.
-   * @param claims of the node's containers. The join also claims those of these slots that are
-   * free, as `restoreSlot` does.
-   * @returns `asked`: the node joins in a moment with others; to be called again after some seconds
-   * if it has not
+   * @param claims of the node's containers: the join also claims those of these slots that are free
+   * @returns `asked`: the node joins in a moment with others; call again after some seconds
    */
   joinInstance(
     key: ObjectKey,
@@ -108,10 +104,7 @@ export interface Cluster {
   ): Promise<void>
   /** Shows the slots that containers of this node use: all of them, for people. */
   reportSlots(slots: SlotsInUse): void
-  /**
-   * Asks for the end of Pods of this node whose containers fill its disk.
-   * @param pods all of them
-   */
+  /** Asks for the end of these Pods of this node, and no others: their containers fill its disk. */
   reportPodsToEnd(pods: ReadonlyMap<ObjectKey, PodToEnd>): void
   /** Records an Event for the operator. Never fails. Repeated Events raise a count. */
   recordEvent(event: ObjectEvent): void
@@ -143,9 +136,7 @@ export interface BrokerReports {
 export interface BrokerReport {
   /** The contents by name. */
   readonly files: ReadonlyMap<string, string>
-  /**
-   * Names of files that were written since the last report. They win over files of other workloads.
-   */
+  /** Files that were written since the last report: they win over files of other workloads. */
   readonly fresh: ReadonlySet<string>
 }
 
@@ -158,11 +149,9 @@ export interface InstanceDraft {
   readonly spec: Instance['spec']
 }
 
-/** The present objects of one kind, kept up to date. */
+/** The present objects of one kind. */
 export interface ObjectCache<T> {
-  /**
-   * Resolves when all objects have been seen. Before that, the absence of an object means nothing.
-   */
+  /** Resolves when all objects have been seen: before, the absence of an object means nothing. */
   readonly synced: Promise<void>
   get(key: ObjectKey): T | undefined
   list(): readonly T[]

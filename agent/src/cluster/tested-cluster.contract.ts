@@ -9,7 +9,7 @@ import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { expect } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../testing/objects.js'
-import type { Cluster, InstanceChange } from './cluster.js'
+import type { Cluster, InstanceChange, SlotClaim } from './cluster.js'
 
 /** An adapter under test. */
 export interface ClusterUnderTest {
@@ -20,11 +20,6 @@ export interface ClusterUnderTest {
   ): Promise<void>
   /** The status of the Configuration on `node-a`, as the cluster shows it; undefined: none. */
   reportedStatus(configuration: ObjectKey): Promise<NodeStatus | undefined>
-  /**
-   * Closes the adapter and opens it again on the same objects. An adapter without state of its own
-   * has none.
-   */
-  restart?(): Promise<Cluster>
   dispose(): Promise<void>
 }
 
@@ -39,11 +34,9 @@ export function found<T>(value: T | undefined): T {
 /** The cluster of the present test, with the helpers of the contract. */
 export class TestedCluster {
   #adapter: ClusterUnderTest | undefined
-  #cluster: Cluster | undefined
 
   async open(make: () => Promise<ClusterUnderTest>): Promise<void> {
     this.#adapter = await make()
-    this.#cluster = this.#adapter.cluster
     await Promise.all([this.cluster.configurations.synced, this.cluster.instances.synced])
   }
 
@@ -52,12 +45,7 @@ export class TestedCluster {
   }
 
   get cluster(): Cluster {
-    return found(this.#cluster)
-  }
-
-  /** For adapters with `restart` only. */
-  async restart(): Promise<void> {
-    this.#cluster = found(await this.adapter.restart?.())
+    return this.adapter.cluster
   }
 
   async configuration(wanted = manifest()): Promise<Configuration> {
@@ -88,6 +76,10 @@ export class TestedCluster {
   }
 }
 
+function outcomeOf(claim: SlotClaim): string {
+  return claim.outcome === 'taken' ? `taken by ${claim.by}` : claim.outcome
+}
+
 /** Claims by the index of the slot. */
 type Usage = Readonly<Record<number | string, string>>
 
@@ -109,25 +101,22 @@ export class TestedInstance {
 
   get usage(): Usage {
     return Object.fromEntries(
-      Object.entries(this.now?.spec.deviceUsage ?? {}).map(([slot, usage]) => {
-        return [slot.replace(`${this.draft.name}-`, ''), usage]
-      }),
+      Object.entries(this.now?.spec.deviceUsage ?? {}).map(([slot, usage]) => [
+        slot.replace(`${this.draft.name}-`, ''),
+        usage,
+      ]),
     )
   }
 
   /** Waits for the fields. */
   async shows(fields: { [Name in keyof Instance['spec']]?: unknown }): Promise<Instance> {
-    return eventually(() => {
-      expect(this.now?.spec).toMatchObject(fields)
-      return found(this.now)
-    })
+    await eventually(() => expect(this.now?.spec).toMatchObject(fields))
+    return found(this.now)
   }
 
   async showsUsage(usage: Usage): Promise<Instance> {
-    return eventually(() => {
-      expect(this.usage).toEqual(usage)
-      return found(this.now)
-    })
+    await eventually(() => expect(this.usage).toEqual(usage))
+    return found(this.now)
   }
 
   isGone(): Promise<void> {
@@ -152,14 +141,12 @@ export class TestedInstance {
   }
 
   /** @returns such as `claimed` or `taken by node-a` */
-  async claim(index: number | string, usage: string, device?: string): Promise<string> {
-    const claim = await this.#cluster.claimSlot(this.key, this.slot(index), usage, device)
-    return claim.outcome === 'taken' ? `taken by ${claim.by}` : claim.outcome
+  claim(index: number | string, usage: string, device?: string): Promise<string> {
+    return this.#cluster.claimSlot(this.key, this.slot(index), usage, device).then(outcomeOf)
   }
 
-  async restore(index: number | string, usage: string): Promise<string> {
-    const claim = await this.#cluster.restoreSlot(this.key, this.slot(index), usage)
-    return claim.outcome === 'taken' ? `taken by ${claim.by}` : claim.outcome
+  restore(index: number | string, usage: string): Promise<string> {
+    return this.#cluster.restoreSlot(this.key, this.slot(index), usage).then(outcomeOf)
   }
 
   release(index: number | string, usage: string) {
@@ -167,15 +154,13 @@ export class TestedInstance {
   }
 
   /** @param files of the workloads of a node, by the index of the slot */
-  report(node: NodeName, files: Readonly<Record<number, object>>, abandoned: number[] = []) {
+  report(node: NodeName, files: Readonly<Record<number, object>>) {
     const workloads = Object.entries(files).map(([index, own]) => {
       const report = { files: new Map(Object.entries(own)), fresh: new Set<string>() }
       return [this.slot(index), report] as const
     })
-    return this.#cluster.reportBrokerInfo(this.key, node, {
-      workloads: new Map(workloads),
-      abandoned: new Set(abandoned.map((index) => this.slot(index))),
-    })
+    const reports = { workloads: new Map(workloads), abandoned: new Set<SlotName>() }
+    return this.#cluster.reportBrokerInfo(this.key, node, reports)
   }
 
   showsInfo(info: object): Promise<void> {

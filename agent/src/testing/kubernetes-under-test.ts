@@ -24,17 +24,13 @@ export async function kubernetesClusterUnderTest(client: ApiClient): Promise<Clu
   const reports = new Resource(client, NODE_REPORTS)
   const report = objectKey('', 'node-a')
   const applied = new Set<ObjectKey>()
-  const open = () => {
-    const cluster = new KubernetesCluster({
-      client,
-      clock: systemClock,
-      log: silentLogger,
-      node: 'node-a' as NodeName,
-    })
-    cluster.start()
-    return cluster
-  }
-  let cluster = open()
+  const cluster = new KubernetesCluster({
+    client,
+    clock: systemClock,
+    log: silentLogger,
+    node: 'node-a' as NodeName,
+  })
+  cluster.start()
   return {
     cluster,
     async applyConfiguration({ name, namespace, spec }) {
@@ -56,11 +52,6 @@ export async function kubernetesClusterUnderTest(client: ApiClient): Promise<Clu
       if (stored === undefined) return undefined
       const { uid: _uid, ...status } = stored
       return status
-    },
-    async restart() {
-      await cluster.close()
-      cluster = open()
-      return cluster
     },
     async dispose() {
       await cluster.close()

@@ -18,7 +18,6 @@ clusterContract('in memory, for tests', async () => {
       wanted.delete(objectKey(namespace, name))
       return apply()
     },
-    restart: async () => cluster,
     dispose: async () => {},
   }
 })
