@@ -65,6 +65,10 @@ describe('an agent that another program has taken out of an Instance', () => {
     await takenOut()
     const before = requests('PATCH', INSTANCE)
     for (let second = 0; second < 30; second++) {
+      // The controller takes it out of one Instance after the other.
+      put([NODE])
+      await seen([NODE])
+      await takenOut()
       await expect(join()).rejects.toThrow(NodeGoneError)
       await clock.advance(1000)
     }
